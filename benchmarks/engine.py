@@ -26,6 +26,7 @@ from figures.goals import Goal, print_goals
 
 from skillyard import Catalog
 from skillyard.engine import LocalEngine, PoolEngine, WorkerRoster
+from skillyard.execution import RunRequest
 
 WAITS: Final = "import time\ntime.sleep({seconds})\nprint('{{\"output\": 1}}')\n"
 WAIT_S: Final = 1.0
@@ -77,7 +78,7 @@ async def latency(catalog: Catalog, engine: PoolEngine, runs: int) -> list[float
     """Milliseconds from the moment a run is asked for to its start, one after the other."""
     skill, found = catalog.get("quick"), []
     for number in range(runs + 3):
-        run = await engine.run(skill, {"n": number})
+        run = await engine.run(RunRequest(skill, {"n": number}))
         assert run.ok, run
         record = catalog.records().journal.get(run.run_id)
         assert record.started_at is not None
@@ -89,7 +90,7 @@ async def throughput(catalog: Catalog, engine: LocalEngine | PoolEngine, runs: i
     """Runs a second, all asked for at once."""
     skill = catalog.get("waits")
     began = time.perf_counter()
-    done = await asyncio.gather(*(engine.run(skill, {"n": number}) for number in range(runs)))
+    done = await asyncio.gather(*(engine.run(RunRequest(skill, {"n": number})) for number in range(runs)))
     assert all(run.ok for run in done)
     return runs / (time.perf_counter() - began)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         SkillUnusable,
         SkillyardError,
     )
-    from skillyard.execution import Executor, Run
+    from skillyard.execution import Executor, Run, RunRequest
     from skillyard.library import Catalog
     from skillyard.permissions import ApprovalAnswer, ApprovalRequest, Approver, Rules
     from skillyard.prompt import Index
@@ -64,6 +64,7 @@ __all__ = [
     "Root",
     "Rules",
     "Run",
+    "RunRequest",
     "SandboxUnavailable",
     "Skill",
     "SkillExists",
@@ -95,7 +96,7 @@ _ROOMS = {
         "SkillUnusable",
         "SkillyardError",
     ),
-    "execution": ("Executor", "Run"),
+    "execution": ("Executor", "Run", "RunRequest"),
     "library": ("Catalog",),
     "permissions": ("ApprovalAnswer", "ApprovalRequest", "Approver", "Rules"),
     "prompt": ("Index",),

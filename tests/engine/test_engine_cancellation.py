@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from skillyard.engine.journal import Journal
 from skillyard.engine.run_queue import RunQueue
 from skillyard.engine.worker_roster import WorkerRoster
 from skillyard.errors import DatabaseUnavailable
-from skillyard.execution import MemoryWrite, RunError
+from skillyard.execution import MemoryWrite, RunError, RunRequest
 from skillyard.timing import Timing
 
 Write = Callable[..., Skill]
@@ -37,9 +37,9 @@ class Scripted:
     def can_run(self, skill: object) -> bool:
         return True
 
-    async def run(self, skill: Any, parameters: Mapping[str, object], *, run_id: str | None = None, **_: object) -> Run:
-        result = await self.work(run_id or "")
-        return result if isinstance(result, Run) else Run(run_id or "", skill.id, "ok", output=result)
+    async def run(self, request: RunRequest) -> Run:
+        result = await self.work(request.run_id)
+        return result if isinstance(result, Run) else Run(request.run_id, request.skill.id, "ok", output=result)
 
 
 class Held:
@@ -98,7 +98,7 @@ class Waits:
 async def test_that_a_run_is_cancelled_is_written_down_before_it_is_ended(records: Records, write: Write) -> None:
     work = Waits(records)
     engine = LocalEngine(Scripted(work), records)
-    running = asyncio.create_task(engine.run(write("pass"), {}))
+    running = asyncio.create_task(engine.run(RunRequest(write("pass"), {})))
     await work.begun.wait()
     assert await engine.cancel(work.ids[0])
     assert (await running).error == CANCELLED
@@ -108,7 +108,7 @@ async def test_that_a_run_is_cancelled_is_written_down_before_it_is_ended(record
 async def test_what_takes_being_cancelled_for_an_end_of_its_own_has_been_cancelled(records: Records, write: Write) -> None:
     work = Waits(records, deaf=True)
     engine = LocalEngine(Scripted(work), records)
-    running = asyncio.create_task(engine.run(write("pass"), {}))
+    running = asyncio.create_task(engine.run(RunRequest(write("pass"), {})))
     await work.begun.wait()
     assert await engine.cancel(work.ids[0])
     assert (await running).error == CANCELLED
@@ -118,7 +118,7 @@ async def test_what_takes_being_cancelled_for_an_end_of_its_own_has_been_cancell
 async def test_the_same_when_its_caller_goes_away(records: Records, write: Write) -> None:
     work = Waits(records, deaf=True)
     engine = LocalEngine(Scripted(work), records)
-    running = asyncio.create_task(engine.run(write("pass"), {}))
+    running = asyncio.create_task(engine.run(RunRequest(write("pass"), {})))
     await work.begun.wait()
     running.cancel()
     await asyncio.wait([running])
@@ -138,7 +138,7 @@ async def test_the_same_while_the_database_is_away(records: Records, write: Writ
         return stop(journal, *arguments, **named)
 
     monkeypatch.setattr(Journal, "stop", refuses)
-    running = asyncio.create_task(engine.run(write("pass"), {}))
+    running = asyncio.create_task(engine.run(RunRequest(write("pass"), {})))
     await work.begun.wait()
     assert await engine.cancel(work.ids[0])
     assert (await running).error == CANCELLED
@@ -153,7 +153,7 @@ async def test_a_run_is_ended_although_its_database_takes_long(
     records = Records(str(tmp_path), database_address, timing=replace(timing, decide_s=0.01))
     work, held = Waits(records, deaf=True), Held(monkeypatch, Journal, "stop", after=False)
     engine = LocalEngine(Scripted(work), records)
-    running = asyncio.create_task(engine.run(write("pass"), {}))
+    running = asyncio.create_task(engine.run(RunRequest(write("pass"), {})))
     await work.begun.wait()
     cancelling = asyncio.create_task(engine.cancel(work.ids[0]))
     await _until(lambda: work.cleaned)
@@ -168,7 +168,7 @@ async def test_a_run_is_ended_although_its_database_takes_long(
 async def test_a_run_that_others_took_for_dead_is_ended_when_its_caller_goes_away(records: Records, write: Write) -> None:
     work = Waits(records)
     engine = LocalEngine(Scripted(work), records)
-    running = asyncio.create_task(engine.run(write("pass"), {}))
+    running = asyncio.create_task(engine.run(RunRequest(write("pass"), {})))
     await work.begun.wait()
     assert records.journal.stop(work.ids[0], "interrupted", RunError("INTERRUPTED", "its process is gone"))
     running.cancel()
@@ -181,7 +181,7 @@ async def test_a_run_that_others_took_for_dead_is_ended_when_its_caller_goes_awa
 async def test_without_records_too(records: Records, write: Write) -> None:
     work = Waits(records, deaf=True)
     engine = LocalEngine(Scripted(work))
-    running = asyncio.create_task(engine.run(write("pass"), {}))
+    running = asyncio.create_task(engine.run(RunRequest(write("pass"), {})))
     await work.begun.wait()
     assert await engine.cancel(work.ids[0])
     assert (await running).error == CANCELLED
@@ -190,7 +190,7 @@ async def test_without_records_too(records: Records, write: Write) -> None:
 async def test_who_is_cancelled_again_and_again_still_clears_up(records: Records, write: Write) -> None:
     work = Waits(records, steps=20)
     engine = LocalEngine(Scripted(work), records)
-    running = asyncio.create_task(engine.run(write("pass"), {}))
+    running = asyncio.create_task(engine.run(RunRequest(write("pass"), {})))
     await work.begun.wait()
     both = [asyncio.create_task(engine.cancel(work.ids[0])) for _ in range(3)]
     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -214,7 +214,7 @@ async def test_who_is_too_late_to_cancel_a_run_changes_nothing_of_it(
 
     held = Held(monkeypatch, Journal, "finish", after=True)
     engine = LocalEngine(Scripted(work), records)
-    running = asyncio.create_task(engine.run(write("pass"), {}, context={"userId": "ada"}))
+    running = asyncio.create_task(engine.run(RunRequest(write("pass"), {}, context={"userId": "ada"})))
     await held.wait()
     (run_id,) = engine.working()
     cancelled = await engine.cancel(run_id)
@@ -233,7 +233,7 @@ async def test_a_caller_that_goes_away_too_late_loses_none_of_its_memories(
 
     held = Held(monkeypatch, Journal, "finish", after=True)
     engine = LocalEngine(Scripted(work), records)
-    running = asyncio.create_task(engine.run(write("pass"), {}, context={"userId": "ada"}))
+    running = asyncio.create_task(engine.run(RunRequest(write("pass"), {}, context={"userId": "ada"})))
     await held.wait()
     (run_id,) = engine.working()
     running.cancel()
@@ -253,7 +253,7 @@ async def test_a_run_that_is_cancelled_as_its_end_is_about_to_be_written_down_wa
 
     held = Held(monkeypatch, Journal, "finish", after=False)
     engine = LocalEngine(Scripted(work), records)
-    running = asyncio.create_task(engine.run(write("pass"), {}, context={"userId": "ada"}))
+    running = asyncio.create_task(engine.run(RunRequest(write("pass"), {}, context={"userId": "ada"})))
     await held.wait()
     (run_id,) = engine.working()
     cancelling = asyncio.create_task(engine.cancel(run_id))
@@ -271,7 +271,7 @@ async def test_a_caller_that_goes_away_while_its_run_is_written_down_leaves_none
 ) -> None:
     queued = getattr(engine, "_everything", None) is not None
     held = Held(monkeypatch, RunQueue if queued else Journal, "enqueue" if queued else "queue", after=True)
-    asking = asyncio.create_task(getattr(engine, how)(write("import time; time.sleep(60)"), {}))
+    asking = asyncio.create_task(getattr(engine, how)(RunRequest(write("import time; time.sleep(60)"), {})))
     await held.wait()
     asking.cancel()
     for _ in range(5):
@@ -286,7 +286,7 @@ async def test_a_caller_that_goes_away_while_its_run_is_written_down_leaves_none
 async def test_a_run_that_another_process_cancels_before_its_first_step_was_cancelled(
     engine: LocalEngine, records: Records, write: Write
 ) -> None:
-    begun = await engine.begin(write("import time; time.sleep(60)"), {})
+    begun = await engine.begin(RunRequest(write("import time; time.sleep(60)"), {}))
     assert records.journal.stop(begun.run_id, "cancelled", CANCELLED)
     assert (await begun.ended).error == CANCELLED
     assert _state(records, begun.run_id) == ("cancelled", "CANCELLED")
@@ -299,7 +299,7 @@ async def test_the_same_while_it_waits_for_consent(engine: LocalEngine, records:
         await agreed.wait()
         return None
 
-    begun = await engine.begin(write("import time; time.sleep(60)"), {}, consent=consent)
+    begun = await engine.begin(RunRequest(write("import time; time.sleep(60)"), {}), consent=consent)
     assert records.journal.stop(begun.run_id, "cancelled", CANCELLED)
     agreed.set()
     assert (await begun.ended).error == CANCELLED
@@ -315,7 +315,9 @@ async def test_a_run_that_no_worker_has_taken_is_ended_here_when_another_process
     monkeypatch.setattr(WorkerRoster, "is_served", lambda *_: served.pop() if served else False)
     RunQueue(records.database).prepare()
     engine = PoolEngine(LocalEngine(Scripted(work), records), records)
-    running = asyncio.create_task(engine.run(write("pass", header="type: distributed\nconfig:\n  serverId: gpu\n"), {}))
+    running = asyncio.create_task(
+        engine.run(RunRequest(write("pass", header="type: distributed\nconfig:\n  serverId: gpu\n"), {}))
+    )
     async with asyncio.timeout(60):
         await work.begun.wait()
         assert Journal(records.database).stop(work.ids[0], "cancelled", RunError("CANCELLED", "from elsewhere"))
@@ -345,7 +347,7 @@ async def _waiting(catalog: Catalog) -> tuple[str, RunQueue]:
 
     skill, queue = catalog.get("slow"), RunQueue(catalog.records().database)
     queue.prepare()
-    call = RunCall("run_waits", skill, {}, {}, digest=skill.digest())
+    call = RunCall(RunRequest(skill, {}, {}, digest=skill.digest(), run_id="run_waits"))
     request = write_request(call, timeout_ms=60_000)
     queue.enqueue(call.record(), pool="default", request=request, cache_key=None, lasting=True)
     return call.run_id, queue

@@ -17,7 +17,7 @@ from skillyard.engine import ProcessIdentity, WorkerRoster
 from skillyard.engine.liveness import HeartbeatMonitor
 from skillyard.engine.run_call import RunCall
 from skillyard.engine.run_queue import QueueLimits, RunQueue, claim_next, recover_abandoned
-from skillyard.execution import RunError
+from skillyard.execution import RunError, RunRequest
 
 HOUR = 3600
 REAL = pytest.mark.parametrize("timing", ["real"], indirect=True)  # the test has a clock of its own
@@ -55,7 +55,7 @@ def database(catalog: Catalog) -> Database:
 def hand_over(catalog: Catalog, run_id: str, *, attempts: int = 1) -> RunQueue:
     queue = RunQueue(catalog.records().database)
     queue.prepare()
-    record = RunCall(run_id, catalog.get("plain"), {}, {}).record()
+    record = RunCall(RunRequest(catalog.get("plain"), {}, {}, run_id=run_id)).record()
     queue.enqueue(record, pool="default", request="{}", cache_key=None, attempts=attempts, lasting=True)
     return queue
 
@@ -154,15 +154,15 @@ async def test_runs_before_during_and_after_end_once(
     serving = asyncio.create_task(catalog.worker(concurrency=2).serve(stop, grace_s=5))
     try:
         async with asyncio.timeout(120):
-            long = await engine.begin(catalog.get("plain"), {"s": 3})
-            retried = await engine.begin(catalog.get("again"), {})
+            long = await engine.begin(RunRequest(catalog.get("plain"), {"s": 3}))
+            retried = await engine.begin(RunRequest(catalog.get("again"), {}))
             while not await asyncio.to_thread(_count, database, attempts):
                 await asyncio.sleep(0.05)
             set_clock(jump)
-            later = [await engine.begin(catalog.get("plain"), {}) for _ in range(3)]
+            later = [await engine.begin(RunRequest(catalog.get("plain"), {})) for _ in range(3)]
             await asyncio.gather(*(one.ended for one in (long, retried, *later)))
             set_clock(0)
-            await (await engine.begin(catalog.get("plain"), {})).ended
+            await (await engine.begin(RunRequest(catalog.get("plain"), {}))).ended
     finally:
         stop.set()
         await asyncio.wait_for(serving, 60)

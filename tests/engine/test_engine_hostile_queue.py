@@ -19,6 +19,7 @@ from skillyard.engine import WorkerRoster
 from skillyard.engine.run_call import RunCall, read_request, write_request
 from skillyard.engine.run_queue import RunQueue
 from skillyard.errors import InvalidInput
+from skillyard.execution import RunRequest
 
 ECHO = "def execute(parameters):\n    return {'output': parameters}\n"
 JOB = "INSERT INTO procrastinate_jobs (queue_name, task_name, args) VALUES ('default', :task, cast(:args AS jsonb))"
@@ -68,7 +69,9 @@ async def _until(condition: Callable[[], object]) -> None:
 def _requests(catalog: Catalog) -> dict[str, str]:
     """What a worker is told, made wrong in one way each."""
     skill = catalog.get("echo")
-    good = json.loads(write_request(RunCall("run_x", skill, {}, {}, digest=skill.digest()), timeout_ms=60_000))
+    good = json.loads(
+        write_request(RunCall(RunRequest(skill, {}, {}, digest=skill.digest(), run_id="run_x")), timeout_ms=60_000)
+    )
     wrong: dict[str, dict[str, Any]] = {
         "digest": {"digest": "sha256:" + "0" * 64},
         "skill": {"skill": "../../etc"},
@@ -90,7 +93,7 @@ async def test_what_others_put_into_the_queue_runs_nothing_and_holds_nothing_up(
     queue.prepare()
     wrong = _requests(catalog)
     for run_id, request in (wrong | {"run_over": "{}"}).items():
-        call = RunCall(run_id, catalog.get("echo"), {}, {})
+        call = RunCall(RunRequest(catalog.get("echo"), {}, {}, run_id=run_id))
         queue.enqueue(call.record(), pool="default", request=request, cache_key=None, lasting=True)
     with database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == "run_over").values(state="succeeded", output="mine"))

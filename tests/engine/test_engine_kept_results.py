@@ -13,6 +13,7 @@ from sqlalchemy import update
 from skillyard import Skill
 from skillyard.database import runs
 from skillyard.engine import LocalEngine, Records
+from skillyard.execution import RunRequest
 from skillyard.memory import SqlMemoryService
 
 Write = Callable[..., Skill]
@@ -28,20 +29,20 @@ SCHEMA = "input_schema:\n  type: object\n  properties:\n    n: {type: integer, d
 
 
 async def _outputs(engine: LocalEngine, skill: Skill, *parameters: dict[str, object], **options: Any) -> list[object]:
-    return [(await engine.run(skill, given, **options)).output for given in parameters]
+    return [(await engine.run(RunRequest(skill, given, **options))).output for given in parameters]
 
 
 @pytest.mark.row("000-22", "C-24")
 async def test_a_result_is_given_again_for_the_same_request(engine: LocalEngine, records: Records, write: Write) -> None:
     skill = write(SCRIPT, header=f"ttl: 60\n{SCHEMA}")
-    first = await engine.run(skill, {"n": 1})
-    again = await engine.run(skill, {})  # the schema's default makes it the same request
+    first = await engine.run(RunRequest(skill, {"n": 1}))
+    again = await engine.run(RunRequest(skill, {}))  # the schema's default makes it the same request
     assert (again.output, again.message, again.format) == (first.output, "hello", "text")
     assert (again.cache_hit, again.duration_ms, again.memory_writes) == (True, 0, ())
     assert (again.isolation, again.limits, again.steps) == (first.isolation, first.limits, first.steps)
     assert again.to_dict()["cache_hit"] is True
     assert "cache_hit" not in first.to_dict()
-    assert (await engine.run(skill, {"n": 2})).output != first.output
+    assert (await engine.run(RunRequest(skill, {"n": 2}))).output != first.output
     hit = records.journal.get(again.run_id)
     assert (hit.state, hit.cache_hit, hit.cached_from, hit.output) == ("succeeded", True, first.run_id, first.output)
     kept = records.journal.get(first.run_id)
@@ -63,7 +64,7 @@ async def test_nothing_is_kept_of_a_skill_that_does_not_say_so(engine: LocalEngi
 
 @pytest.mark.row("000-22")
 async def test_cacheable_alone_keeps_for_an_hour(engine: LocalEngine, records: Records, write: Write) -> None:
-    run = await engine.run(write(SCRIPT, header="cacheable: true\n"), {})
+    run = await engine.run(RunRequest(write(SCRIPT, header="cacheable: true\n"), {}))
     record = records.journal.get(run.run_id)
     assert record.expires_at is not None
     assert record.finished_at is not None
@@ -83,7 +84,7 @@ async def test_a_result_is_not_given_after_its_time(engine: LocalEngine, records
 async def test_a_failure_is_never_kept(engine: LocalEngine, write: Write) -> None:
     skill = write(SCRIPT, header="ttl: 60\n")
     for _ in range(2):
-        run = await engine.run(skill, {"status": "error"})
+        run = await engine.run(RunRequest(skill, {"status": "error"}))
         assert (run.ok, run.cache_hit) == (False, False)
 
 
@@ -119,7 +120,7 @@ async def test_a_skill_that_changes_while_it_runs_keeps_nothing(engine: LocalEng
         return await run(*arguments, **options)
 
     runner.run = change_and_run  # type: ignore[method-assign]
-    done = await engine.run(skill, {})
+    done = await engine.run(RunRequest(skill, {}))
     assert records.journal.get(done.run_id).expires_at is None
 
 
@@ -136,7 +137,7 @@ async def test_fresh_runs_again_and_its_result_is_the_one_that_is_kept(engine: L
 async def test_a_kept_result_remembers_nothing_twice(engine: LocalEngine, records: Records, write: Write) -> None:
     skill = write(SCRIPT, header="ttl: 60\n")
     for _ in range(3):
-        await engine.run(skill, {}, context={"userId": "ada"})
+        await engine.run(RunRequest(skill, {}, context={"userId": "ada"}))
     assert len(await SqlMemoryService(lambda: records.database).list(user_id="ada")) == 1
 
 

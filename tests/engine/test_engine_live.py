@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from skillyard import Executor, Skill
 from skillyard.engine import LocalEngine, Records
 from skillyard.engine.live_output import LiveOutputWriter, collect_output, recorded_output
-from skillyard.execution import StepTrace
+from skillyard.execution import RunRequest, StepTrace
 from skillyard.sandbox.run_output import note_reader, stream_listeners
 
 Write = Callable[..., Skill]
@@ -43,7 +43,7 @@ async def _until(look: Callable[[], Any]) -> Any:
 async def test_a_run_is_seen_from_elsewhere_while_it_goes_on_and_keeps_that_when_it_is_cut_off(
     records: Records, write: Write
 ) -> None:
-    begun = await LocalEngine(Executor(), records).begin(write(WAITS), {})
+    begun = await LocalEngine(Executor(), records).begin(RunRequest(write(WAITS), {}))
     journal = records.journal
 
     def all_told() -> Any:
@@ -69,7 +69,7 @@ async def test_a_flood_leaves_its_end_and_no_more_rows_than_that_needs(records: 
     script = (
         "import time\nfor n in range(300):\n    print('%09d' % n * 100, flush=True)\n    time.sleep(0.004)\ntime.sleep(60)\n"
     )
-    begun = await LocalEngine(Executor(), records).begin(write(script), {})
+    begun = await LocalEngine(Executor(), records).begin(RunRequest(write(script), {}))
 
     def over() -> Any:
         news = journal.events_since(begun.run_id)[1]
@@ -84,7 +84,7 @@ async def test_a_flood_leaves_its_end_and_no_more_rows_than_that_needs(records: 
 
 async def test_another_attempt_goes_on_where_the_one_before_ended(records: Records, write: Write) -> None:
     """The process of the first one was killed: what it told is there, and its end is not."""
-    begun = await LocalEngine(Executor(), records).begin(write("import time; time.sleep(60)"), {})
+    begun = await LocalEngine(Executor(), records).begin(RunRequest(write("import time; time.sleep(60)"), {}))
     journal = records.journal
     await _until(lambda: journal.state(begun.run_id) == "running")
     for attempt, text in ((1, "first\n"), (2, "again\n")):

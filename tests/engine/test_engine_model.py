@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from skillyard import Catalog
 from skillyard.engine import LocalEngine, PoolEngine, Records, RunFilter
 from skillyard.errors import SkillNotFound, VersionUnusable
-from skillyard.execution import RunError
+from skillyard.execution import RunError, RunRequest
 from skillyard.plain_json import to_redacted_json
 from skillyard.registry import Registry
 
@@ -104,7 +104,7 @@ class Site(RuleBasedStateMachine):
 
     async def _run(self) -> Any:
         self.catalog.refresh()
-        return await self.engine.run(self.catalog.get(self.name), {})
+        return await self.engine.run(RunRequest(self.catalog.get(self.name), {}))
 
     @precondition(lambda self: self.current)
     @rule(elsewhere=st.booleans())
@@ -114,7 +114,7 @@ class Site(RuleBasedStateMachine):
 
     async def _cancel(self, *, elsewhere: bool) -> None:
         self.catalog.refresh()
-        begun = await self.engine.begin(self.catalog.get(self.name), {"s": 60})
+        begun = await self.engine.begin(RunRequest(self.catalog.get(self.name), {"s": 60}))
         if elsewhere:
             self.records.journal.stop(begun.run_id, "cancelled", RunError("CANCELLED", "from elsewhere"))
         while not elsewhere and not await self.engine.cancel(begun.run_id):

@@ -16,6 +16,7 @@ from skillyard.engine import LocalEngine, ProcessIdentity, Records
 from skillyard.engine.run_queue import RunQueue
 from skillyard.engine.worker_roster import WorkerRoster
 from skillyard.errors import DatabaseUnavailable
+from skillyard.execution import RunRequest
 
 HEADER = "name: pooled\ndescription: Works in a pool. Use when a test runs.\ntype: distributed\nconfig:\n  serverId: gpu\n"
 REMEMBERS = """
@@ -61,7 +62,7 @@ async def test_the_end_of_a_run_is_written_down_when_the_database_is_back(
 ) -> None:
     engine, journal = LocalEngine(Executor(), records), records.journal
     away = Away(monkeypatch, type(journal), "finish")
-    run = await engine.run(write(REMEMBERS), {}, context={"userId": "ada"})
+    run = await engine.run(RunRequest(write(REMEMBERS), {}, context={"userId": "ada"}))
     assert run.ok
     assert any("not recorded yet" in warning for warning in run.warnings)
     assert journal.get(run.run_id).state == "running"
@@ -75,7 +76,7 @@ async def test_that_a_run_was_cancelled_is_written_down_when_the_database_is_bac
 ) -> None:
     engine, journal = LocalEngine(Executor(), records), records.journal
     away = Away(monkeypatch, type(journal), "stop")
-    asked = asyncio.create_task(engine.run(write("import time\ntime.sleep(60)\n"), {}))
+    asked = asyncio.create_task(engine.run(RunRequest(write("import time\ntime.sleep(60)\n"), {})))
     await until(lambda: [record.state for record in journal.list()] == ["running"])
     asked.cancel()
     await asyncio.wait([asked])
@@ -125,7 +126,9 @@ def test_a_queue_that_fails_while_a_run_is_handed_over_is_told_as_the_database(p
 
     queue = RunQueue(pooled.records().database)  # its tables are not there
     with pytest.raises(DatabaseUnavailable):
-        queue.enqueue(RunCall("run_1", pooled.get("pooled"), {}, {}).record(), pool="gpu", request="{}", cache_key=None)
+        queue.enqueue(
+            RunCall(RunRequest(pooled.get("pooled"), {}, {}, run_id="run_1")).record(), pool="gpu", request="{}", cache_key=None
+        )
     assert pooled.records().journal.list() == ()
 
 
@@ -135,7 +138,9 @@ def test_what_ended_long_ago_and_nobody_let_go_of_is_forgotten(pooled: Catalog) 
     queue = RunQueue(pooled.records().database)
     queue.prepare()
     for name, when in (("run_1", "1 minute"), ("run_2", "1 second"), ("run_3", "")):
-        queue.enqueue(RunCall(name, pooled.get("pooled"), {}, {}).record(), pool="gpu", request="{}", cache_key=None)
+        queue.enqueue(
+            RunCall(RunRequest(pooled.get("pooled"), {}, {}, run_id=name)).record(), pool="gpu", request="{}", cache_key=None
+        )
         if when:
             with pooled.records().database.write() as connection:
                 ended = "UPDATE runs SET state = 'failed', finished_at = now() - CAST(:since AS interval) WHERE id = :name"

@@ -24,6 +24,7 @@ from skillyard.engine import FINAL_STATES, WorkerRoster
 from skillyard.engine.liveness import HeartbeatMonitor
 from skillyard.engine.run_queue import QueueLimits, RunQueue, claim_next
 from skillyard.errors import DatabaseUnavailable, DigestMismatch, InvalidInput, SkillNotFound
+from skillyard.execution import RunRequest
 from skillyard.timing import Timing
 
 HEADER = "name: {name}\ndescription: Works in a pool. Use when a test runs.\ntype: {kind}\nconfig:\n  serverId: {pool}\n"
@@ -210,7 +211,7 @@ async def test_a_worker_runs_only_the_content_that_was_asked_for(make: Make, ski
         stale = catalog.get("pooled").digest()
         (skills_root / "pooled/scripts/execute.py").write_text(ECHO + "# newest\n")
         with pytest.raises(DigestMismatch) as refused:
-            await catalog.engine().run(catalog.get("pooled"), {}, digest=stale)
+            await catalog.engine().run(RunRequest(catalog.get("pooled"), {}, digest=stale))
     assert "skillyard runs show" in refused.value.hint
 
 
@@ -229,7 +230,7 @@ async def test_a_request_that_a_worker_cannot_read_ends_its_run(make: Make, requ
     queue.prepare()
     from skillyard.engine.run_call import RunCall
 
-    call = RunCall("run_1", catalog.get("pooled"), {}, {})
+    call = RunCall(RunRequest(catalog.get("pooled"), {}, {}, run_id="run_1"))
     queue.enqueue(call.record(), pool="gpu", request=request_text, cache_key=None)
     async with working(catalog):
         await until(lambda: states(catalog) == ["failed"])
@@ -374,7 +375,7 @@ def test_many_workers_take_each_run_once(make: Make) -> None:
 
     ids = [f"run_{number}" for number in range(30)]
     for run_id in ids:
-        call = RunCall(run_id, catalog.get("pooled"), {}, {})
+        call = RunCall(RunRequest(catalog.get("pooled"), {}, {}, run_id=run_id))
         queue.enqueue(call.record(), pool="gpu", request="{}", cache_key=None)
     taken: list[str] = []
 
@@ -415,7 +416,7 @@ def test_what_the_list_of_workers_tells(make: Make) -> None:
     queue.prepare()
     from skillyard.engine.run_call import RunCall
 
-    call = RunCall("run_1", catalog.get("pooled"), {}, {})
+    call = RunCall(RunRequest(catalog.get("pooled"), {}, {}, run_id="run_1"))
     queue.enqueue(call.record(), pool="gpu", request="{}", cache_key=None)
     assert [pool.to_dict() for pool in roster.pools()] == [
         {"name": "cpu", "workers": 1, "waiting": 0, "running": 0},
@@ -484,7 +485,7 @@ async def test_what_a_worker_runs_is_seen_while_it_works(make: Make) -> None:
     catalog = make("import sys, time\nsys.stderr.write('begun\\n')\nsys.stderr.flush()\ntime.sleep(60)\n")
     journal = catalog.records().journal
     async with working(catalog, grace_s=0.1):
-        begun = await catalog.engine().begin(catalog.get("pooled"), {})
+        begun = await catalog.engine().begin(RunRequest(catalog.get("pooled"), {}))
         await until(lambda: [item.body["text"] for item in journal.events_since(begun.run_id)[1]] == ["begun\n"])
         begun.ended.cancel()
         await asyncio.wait([begun.ended])

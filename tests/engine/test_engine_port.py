@@ -11,7 +11,7 @@ from skillyard import Executor, Skill
 from skillyard.catalog import Configuration
 from skillyard.engine import LocalEngine, Records
 from skillyard.errors import InvalidInput
-from skillyard.execution import RunError
+from skillyard.execution import RunError, RunRequest
 
 Write = Callable[..., Skill]
 SLEEPS = "import json, sys, time\ntime.sleep(json.load(sys.stdin)['input'].get('s', 60))\nprint(json.dumps({'output': 1}))\n"
@@ -51,18 +51,18 @@ async def _until(engine: LocalEngine, records: Records, state: str, number: int 
 
 async def test_a_run_that_takes_longer_than_it_may_is_ended(engine: LocalEngine, records: Records, write: Write) -> None:
     quick = engine.through(Executor.from_configuration(Configuration(), timeout_ms=300))
-    run = await quick.run(write(SLEEPS), {})
+    run = await quick.run(RunRequest(write(SLEEPS), {}))
     record = records.journal.get(run.run_id)
     assert (run.status, record.state, record.status) == ("timeout", "failed", "timeout")
 
 
 async def test_the_more_important_of_those_that_wait_goes_first(engine: LocalEngine, records: Records, write: Write) -> None:
     skill = write(SLEEPS)
-    blocking = [asyncio.create_task(engine.run(skill, {})) for _ in range(2)]
+    blocking = [asyncio.create_task(engine.run(RunRequest(skill, {}))) for _ in range(2)]
     ids = await _until(engine, records, "running", 2)
     waiting = []
     for priority in (0, -5, 5):
-        waiting.append(asyncio.create_task(engine.run(skill, {"s": 0, "p": priority}, priority=priority)))
+        waiting.append(asyncio.create_task(engine.run(RunRequest(skill, {"s": 0, "p": priority}, priority=priority))))
         await _until(engine, records, "queued", len(waiting))
     records.journal.stop(ids[0], "cancelled", CANCELLED)
     done = await asyncio.gather(*waiting)
@@ -76,7 +76,7 @@ async def test_a_priority_that_is_none_is_refused_and_nothing_is_recorded(
     engine: LocalEngine, records: Records, write: Write
 ) -> None:
     with pytest.raises(InvalidInput, match="priority"):
-        await engine.run(write(SLEEPS), {}, priority=101)
+        await engine.run(RunRequest(write(SLEEPS), {}, priority=101))
     assert records.journal.list() == ()
 
 
@@ -84,7 +84,7 @@ async def test_who_cancels_from_elsewhere_ends_what_waits_and_what_works(
     engine: LocalEngine, records: Records, write: Write
 ) -> None:
     skill = write(SLEEPS)
-    tasks = [await engine.begin(skill, {}) for _ in range(3)]
+    tasks = [await engine.begin(RunRequest(skill, {})) for _ in range(3)]
     working = await _until(engine, records, "running", 2)
     (waiting,) = await _until(engine, records, "queued", 1)
     for run_id in (waiting, *working):
@@ -100,7 +100,7 @@ async def test_who_cancels_from_elsewhere_ends_what_waits_and_what_works(
 async def test_a_skill_that_says_so_is_tried_again_and_each_attempt_is_recorded(
     engine: LocalEngine, records: Records, write: Write
 ) -> None:
-    run = await engine.run(write(FAILS, header=RETRY), {})
+    run = await engine.run(RunRequest(write(FAILS, header=RETRY), {}))
     record = records.journal.get(run.run_id)
     assert (record.state, record.attempt) == ("failed", 3)
     assert [(attempt.number, attempt.error_code) for attempt in record.attempts] == [
@@ -112,19 +112,21 @@ async def test_a_skill_that_says_so_is_tried_again_and_each_attempt_is_recorded(
 
 
 async def test_nothing_is_tried_again_that_does_not_say_so(engine: LocalEngine, records: Records, write: Write) -> None:
-    run = await engine.run(write(FAILS), {})
+    run = await engine.run(RunRequest(write(FAILS), {}))
     assert (records.journal.get(run.run_id).attempt, records.journal.get(run.run_id).attempts) == (1, ())
 
 
 async def test_what_would_fail_again_is_not_tried_again(engine: LocalEngine, records: Records, write: Write) -> None:
-    run = await engine.run(write("def broken(:\n", header=RETRY), {})
+    run = await engine.run(RunRequest(write("def broken(:\n", header=RETRY), {}))
     assert (run.status, records.journal.get(run.run_id).attempt) == ("error", 1)
 
 
 async def test_finished_steps_are_not_done_again_where_the_skill_declares_them_idempotent(
     engine: LocalEngine, records: Records, write: Write
 ) -> None:
-    run = await engine.run(write(HALF, header=RETRY + "  idempotentSteps: [look, download]\n"), {"address": "there"})
+    run = await engine.run(
+        RunRequest(write(HALF, header=RETRY + "  idempotentSteps: [look, download]\n"), {"address": "there"})
+    )
     record = records.journal.get(run.run_id)
     assert (run.output, record.state, record.attempt) == (84, "succeeded", 2)
     assert [step.step_name for step in record.steps] == ["look", "download", "count"]
@@ -132,7 +134,7 @@ async def test_finished_steps_are_not_done_again_where_the_skill_declares_them_i
 
 
 async def test_a_step_that_is_not_declared_is_done_again(engine: LocalEngine, records: Records, write: Write) -> None:
-    run = await engine.run(write(HALF, header=RETRY + "  idempotentSteps: [download]\n"), {"address": "there"})
+    run = await engine.run(RunRequest(write(HALF, header=RETRY + "  idempotentSteps: [download]\n"), {"address": "there"}))
     record = records.journal.get(run.run_id)
     assert (record.state, record.attempt) == ("failed", 3)
     assert "interrupted in the middle" in str(record.error_message)
@@ -141,7 +143,7 @@ async def test_a_step_that_is_not_declared_is_done_again(engine: LocalEngine, re
 async def test_a_run_that_waits_for_its_next_attempt_can_be_cancelled(
     engine: LocalEngine, records: Records, write: Write
 ) -> None:
-    begun = await engine.begin(write(FAILS, header=RETRY.replace("backoff: 0", "backoff: 600")), {})
+    begun = await engine.begin(RunRequest(write(FAILS, header=RETRY.replace("backoff: 0", "backoff: 600")), {}))
     for _ in range(1000):
         if (record := await asyncio.to_thread(records.journal.get, begun.run_id)).attempt == 2:
             break
@@ -157,7 +159,7 @@ def test_an_older_attempt_changes_nothing_any_more(records: Records, write: Writ
     from skillyard.engine.run_call import RunCall
 
     journal = records.journal
-    journal.queue(RunCall("run_a", write("pass"), {}, {}).record())
+    journal.queue(RunCall(RunRequest(write("pass"), {}, {}, run_id="run_a")).record())
     journal.start("run_a")
     assert journal.requeue("run_a", 1, CANCELLED)
     assert not journal.requeue("run_a", 1, CANCELLED)

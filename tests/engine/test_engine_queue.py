@@ -23,7 +23,7 @@ from skillyard.engine.liveness import HeartbeatMonitor
 from skillyard.engine.run_call import RunCall
 from skillyard.engine.run_queue import QueueLimits, RunQueue, claim_next, recover_abandoned
 from skillyard.errors import DatabaseUnavailable, RecordExists
-from skillyard.execution import RunError
+from skillyard.execution import RunError, RunRequest
 
 SLEEPS = "import json, sys, time\ntime.sleep(json.load(sys.stdin)['input'].get('s', 1.5))\nprint(json.dumps({'output': 1}))\n"
 SAFE = "config:\n  retry: {attempts: 3, backoff: 0}\n"
@@ -103,7 +103,7 @@ def states(catalog: Catalog) -> list[str]:
 def hand_over(catalog: Catalog, run_id: str, skill: str = "plain", **more: Any) -> None:
     queue = RunQueue(catalog.records().database)
     queue.prepare()
-    call = RunCall(run_id, catalog.get(skill), {}, {}, priority=more.pop("priority", 0))
+    call = RunCall(RunRequest(catalog.get(skill), {}, {}, priority=more.pop("priority", 0), run_id=run_id))
     queue.enqueue(call.record(), pool="default", request="{}", cache_key=None, lasting=True, **more)
 
 
@@ -122,7 +122,7 @@ async def test_a_run_waits_for_a_worker_and_outlives_who_asked_for_it(
 
 async def test_who_leaves_stops_waiting_and_the_run_goes_on(catalog: Catalog) -> None:
     engine = catalog.engine()
-    begun = await engine.begin(catalog.get("plain"), {"s": 0})
+    begun = await engine.begin(RunRequest(catalog.get("plain"), {"s": 0}))
     await catalog.stop_waiting()
     run = await begun.ended
     assert (run.status, run.error.code if run.error else "") == ("killed", "NOT_WAITED_FOR")
@@ -130,14 +130,14 @@ async def test_who_leaves_stops_waiting_and_the_run_goes_on(catalog: Catalog) ->
     async with working(catalog.worker(), catalog):
         await until(lambda: states(catalog) == ["succeeded"])
     with pytest.raises(RecordExists):
-        await engine.begin(catalog.get("plain"), {}, run_id=begun.run_id)
+        await engine.begin(RunRequest(catalog.get("plain"), {}, run_id=begun.run_id))
 
 
 @FAST_AND_REAL
 async def test_a_killed_worker_is_followed_by_another_where_the_skill_says_that_is_safe(
     catalog: Catalog, skills_root: Path, skillyard_command: tuple[str, ...]
 ) -> None:
-    begun = [await catalog.engine().begin(catalog.get(name), {}) for name in ("safe", "plain")]
+    begun = [await catalog.engine().begin(RunRequest(catalog.get(name), {})) for name in ("safe", "plain")]
     async with process(skillyard_command, skills_root, catalog.records().database) as child:
         await until(lambda: "running" in states(catalog))
         child.kill()
@@ -156,7 +156,7 @@ async def test_a_step_that_a_killed_worker_had_finished_is_not_done_again(
     header = f"name: stepping\ndescription: Takes steps. Use when a test runs.\n{SAFE}  idempotentSteps: true\n"
     make_skill(skills_root, "stepping", front_matter=header, files={"scripts/execute.py": STEPPING})
     catalog.refresh()
-    begun = await catalog.engine().begin(catalog.get("stepping"), {})
+    begun = await catalog.engine().begin(RunRequest(catalog.get("stepping"), {}))
     journal = catalog.records().journal
     async with process(skillyard_command, skills_root, catalog.records().database) as child:
         await until(lambda: any("step" in item.body for item in journal.events_since(begun.run_id)[1]))
@@ -230,8 +230,8 @@ async def test_a_crew_gives_every_organisation_its_turn(catalog: Catalog) -> Non
     organisations = Organisations(lambda: catalog.records().database)
     organisations.create("acme")
     acme = organisations.catalog("acme", catalog)
-    many = [await catalog.engine().begin(catalog.get("plain"), {"s": 0.1}) for _ in range(6)]
-    few = await acme.engine().begin(acme.get("plain"), {"s": 0})
+    many = [await catalog.engine().begin(RunRequest(catalog.get("plain"), {"s": 0.1})) for _ in range(6)]
+    few = await acme.engine().begin(RunRequest(acme.get("plain"), {"s": 0}))
     slots = Slots(1)
     crew = WorkerGroup(
         lambda: [known.name for known in organisations.all()],

@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from skillyard.database import runs
 from skillyard.engine import FINAL_STATES, LocalEngine, ProcessIdentity, Records, RunFilter, RunRecord
 from skillyard.engine.journal import Journal
 from skillyard.errors import DatabaseUnavailable, FileMissing, PermissionDenied, RecordNotFound
-from skillyard.execution import RunError, StepTrace
+from skillyard.execution import RunError, RunRequest, StepTrace
 from skillyard.sandbox import preparation
 
 Write = Callable[..., Skill]
@@ -43,16 +43,18 @@ class Scripted:
     def can_run(self, skill: object) -> bool:
         return True
 
-    async def run(self, skill: Any, parameters: Mapping[str, object], *, run_id: str | None = None, **_: object) -> Run:
-        result = self.work(run_id or "")
+    async def run(self, request: RunRequest) -> Run:
+        result = self.work(request.run_id)
         if asyncio.iscoroutine(result):
             result = await result
-        return result if isinstance(result, Run) else Run(run_id or "", skill.id, "ok", output=result)
+        return result if isinstance(result, Run) else Run(request.run_id, request.skill.id, "ok", output=result)
 
 
 @pytest.mark.row("000-38", "000-45")
 async def test_a_run_is_recorded_with_all_that_is_known_of_it(engine: LocalEngine, records: Records, write: Write) -> None:
-    run = await engine.run(write(STEPS), {"text": "hello", "api_key": "s3cret"}, context={"userId": "ada", "authToken": "t"})
+    run = await engine.run(
+        RunRequest(write(STEPS), {"text": "hello", "api_key": "s3cret"}, context={"userId": "ada", "authToken": "t"})
+    )
     record = records.journal.get(run.run_id)
     assert (record.state, record.status, record.output, record.error_code) == ("succeeded", "ok", {"n": 1}, None)
     assert (record.skill_id, record.skill_name, record.kind) == ("config:example", "example", "direct")
@@ -76,7 +78,7 @@ async def test_the_row_is_there_before_anything_starts(records: Records, write: 
     seen: list[str] = []
     skill = write("pass")
     engine = LocalEngine(Scripted(lambda run_id: seen.append(records.journal.get(run_id).state)), records)
-    run = await engine.run(skill, {})
+    run = await engine.run(RunRequest(skill, {}))
     assert seen == ["running"]
     assert records.journal.get(run.run_id).state == "succeeded"
 
@@ -85,7 +87,7 @@ async def test_the_row_is_there_before_anything_starts(records: Records, write: 
 async def test_a_run_that_fails_is_recorded_as_failed_with_its_logs(
     engine: LocalEngine, records: Records, write: Write
 ) -> None:
-    run = await engine.run(write("import sys\nprint('half')\nsys.exit('no such table')\n"), {})
+    run = await engine.run(RunRequest(write("import sys\nprint('half')\nsys.exit('no such table')\n"), {}))
     record = records.journal.get(run.run_id)
     assert (record.state, record.status, record.error_code) == ("failed", "error", "SANDBOX_EXECUTION_ERROR")
     assert "no such table" in record.stderr
@@ -94,16 +96,16 @@ async def test_a_run_that_fails_is_recorded_as_failed_with_its_logs(
 
 async def test_a_run_that_takes_too_long_says_so(records: Records, write: Write) -> None:
     engine = LocalEngine(Executor.from_configuration(Configuration(), timeout_ms=200), records)
-    run = await engine.run(write("import time; time.sleep(60)"), {})
+    run = await engine.run(RunRequest(write("import time; time.sleep(60)"), {}))
     assert (records.journal.get(run.run_id).state, records.journal.get(run.run_id).status) == ("failed", "timeout")
 
 
 async def test_what_could_not_be_started_is_recorded_and_raised(engine: LocalEngine, records: Records, write: Write) -> None:
     skill = write("print(1)")
     with pytest.raises(FileMissing):
-        await engine.run(skill, {}, entry="scripts/other.py")
+        await engine.run(RunRequest(skill, {}, entry="scripts/other.py"))
     with pytest.raises(PermissionDenied):
-        await engine.run(skill, {}, digest="sha256:" + "0" * 64)
+        await engine.run(RunRequest(skill, {}, digest="sha256:" + "0" * 64))
     found = records.journal.list()
     assert [(record.state, record.error_code) for record in found] == [
         ("failed", "permission_denied"),
@@ -114,13 +116,13 @@ async def test_what_could_not_be_started_is_recorded_and_raised(engine: LocalEng
 async def test_a_defect_of_the_runner_still_ends_the_run(records: Records, write: Write) -> None:
     engine = LocalEngine(Scripted(lambda _: 1 // 0), records)
     with pytest.raises(ZeroDivisionError):
-        await engine.run(write("pass"), {})
+        await engine.run(RunRequest(write("pass"), {}))
     (record,) = records.journal.list()
     assert (record.state, record.error_code) == ("failed", "UNKNOWN_ERROR")
 
 
 async def test_cancelling_ends_the_run_and_tells_its_caller(engine: LocalEngine, records: Records, write: Write) -> None:
-    running = asyncio.create_task(engine.run(write("import time; time.sleep(60)"), {}))
+    running = asyncio.create_task(engine.run(RunRequest(write("import time; time.sleep(60)"), {})))
     run_id = await _working(engine, records)
     assert await engine.cancel(run_id)
     run = await running
@@ -130,7 +132,7 @@ async def test_cancelling_ends_the_run_and_tells_its_caller(engine: LocalEngine,
 
 
 async def test_a_caller_that_goes_away_cancels_its_run(engine: LocalEngine, records: Records, write: Write) -> None:
-    running = asyncio.create_task(engine.run(write("import time; time.sleep(60)"), {}))
+    running = asyncio.create_task(engine.run(RunRequest(write("import time; time.sleep(60)"), {})))
     run_id = await _working(engine, records)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -144,7 +146,7 @@ async def test_a_run_that_is_cancelled_while_its_copy_is_made_leaves_none(
     engine: LocalEngine, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     skill = write("print(1)")
-    await engine.run(skill, {})  # the sandboxes were tried with copies of their own
+    await engine.run(RunRequest(skill, {}))  # the sandboxes were tried with copies of their own
     stage, go, copies = preparation._stage, threading.Event(), []
 
     def slow(*arguments: Any) -> Any:
@@ -153,7 +155,7 @@ async def test_a_run_that_is_cancelled_while_its_copy_is_made_leaves_none(
         return made
 
     monkeypatch.setattr(preparation, "_stage", slow)
-    task = asyncio.create_task(engine.run(skill, {}))
+    task = asyncio.create_task(engine.run(RunRequest(skill, {})))
     while not copies:
         await asyncio.sleep(0.01)
     assert copies[0].exists()
@@ -184,7 +186,7 @@ async def test_no_more_runs_work_at_once_than_there_are_turns(records: Records, 
 
     engine = LocalEngine(Scripted(lambda _: work()), records, concurrency=2)
     skill = write("pass")
-    done = await asyncio.gather(*(engine.run(skill, {}) for _ in range(8)))
+    done = await asyncio.gather(*(engine.run(RunRequest(skill, {})) for _ in range(8)))
     assert most == 2
     assert len({run.run_id for run in done}) == 8
     assert {record.state for record in records.journal.list()} == {"succeeded"}
@@ -194,9 +196,9 @@ async def test_a_run_that_waits_can_be_cancelled_before_its_turn(records: Record
     go = asyncio.Event()
     engine = LocalEngine(Scripted(lambda _: go.wait()), records, concurrency=1)
     skill = write("pass")
-    first = asyncio.create_task(engine.run(skill, {}))
+    first = asyncio.create_task(engine.run(RunRequest(skill, {})))
     running = await _working(engine, records)
-    second = asyncio.create_task(engine.run(skill, {}))
+    second = asyncio.create_task(engine.run(RunRequest(skill, {})))
     while len(engine.working()) < 2:
         await asyncio.sleep(0.01)
     waiting = next(run_id for run_id in engine.working() if run_id != running)
@@ -212,7 +214,7 @@ def test_an_engine_serves_several_event_loops(records: Records, write: Write) ->
     engine = LocalEngine(Scripted(lambda _: 1), records, concurrency=1)
 
     async def several() -> list[Run]:
-        return await asyncio.gather(*(engine.run(skill, {}) for _ in range(3)))
+        return await asyncio.gather(*(engine.run(RunRequest(skill, {})) for _ in range(3)))
 
     for _ in range(2):
         assert [run.output for run in asyncio.run(several())] == [1, 1, 1]
@@ -223,7 +225,7 @@ async def test_a_database_that_cannot_be_opened_starts_nothing(tmp_path: Path, w
     started: list[str] = []
     engine = LocalEngine(Scripted(started.append), Records(str(tmp_path / "file")))
     with pytest.raises(DatabaseUnavailable) as refused:
-        await engine.run(write("pass"), {})
+        await engine.run(RunRequest(write("pass"), {}))
     assert started == []
     assert refused.value.hint
 
@@ -234,7 +236,7 @@ async def test_a_result_is_not_lost_when_its_end_cannot_be_recorded(records: Rec
             connection.exec_driver_sql("ALTER TABLE runs RENAME TO lost")
         return "precious"
 
-    run = await LocalEngine(Scripted(break_it), records).run(write("pass"), {})
+    run = await LocalEngine(Scripted(break_it), records).run(RunRequest(write("pass"), {}))
     assert run.output == "precious"
     assert "not recorded yet" in run.warnings[-1]
 
@@ -242,7 +244,7 @@ async def test_a_result_is_not_lost_when_its_end_cannot_be_recorded(records: Rec
 async def test_a_run_ends_whatever_a_skill_says_of_its_steps(records: Records, write: Write) -> None:
     odd = (StepTrace("a", "a\0\ud800", duration=10**300), StepTrace("b", "b", {1, 2}, float("nan"), error=["x"] * 3))
     engine = LocalEngine(Scripted(lambda run_id: Run(run_id, "user:x", "ok", output="fine", steps=odd)), records)
-    run = await engine.run(write("pass"), {"when": datetime.now(UTC), "deep": _nested(500)})
+    run = await engine.run(RunRequest(write("pass"), {"when": datetime.now(UTC), "deep": _nested(500)}))
     record = records.journal.get(run.run_id)
     assert (record.state, record.output, run.warnings) == ("succeeded", "fine", ())
     assert [step.duration for step in record.steps] == [1e12, 0]
@@ -260,14 +262,14 @@ async def test_a_record_that_cannot_be_written_whole_still_ends(records: Records
     def odd(run_id: str) -> Run:
         return Run(run_id, "user:x", "ok", output="precious", duration_ms=10**30)
 
-    run = await LocalEngine(Scripted(odd), records).run(write("pass"), {})
+    run = await LocalEngine(Scripted(odd), records).run(RunRequest(write("pass"), {}))
     assert run.output == "precious"
     record = records.journal.get(run.run_id)
     assert (record.state, record.error_code) == ("succeeded", "RECORD_INCOMPLETE")
 
 
 async def test_without_records_nothing_is_opened_or_written(tmp_path: Path, write: Write) -> None:
-    run = await LocalEngine(Executor()).run(write("print(1)"), {})
+    run = await LocalEngine(Executor()).run(RunRequest(write("print(1)"), {}))
     assert run.ok
     assert not (tmp_path / "skillyard.db").exists()
 
@@ -288,10 +290,11 @@ async def test_a_run_whose_process_was_killed_ends_as_interrupted_at_the_next_st
 ) -> None:
     skill = write("import time; time.sleep(600)")
     script = (
-        "import asyncio\nfrom skillyard import Catalog, Executor\nfrom skillyard.engine import LocalEngine, Records\n"
+        "import asyncio\nfrom skillyard import Catalog, Executor, RunRequest\n"
+        "from skillyard.engine import LocalEngine, Records\n"
         f"records = Records({str(tmp_path)!r}, {database_address!r})\n"
         f"skill = Catalog.discover(roots=[{str(Path(skill.directory).parent)!r}], cache=False).get('example')\n"
-        "asyncio.run(LocalEngine(Executor(), records).run(skill, {}))\n"
+        "asyncio.run(LocalEngine(Executor(), records).run(RunRequest(skill, {})))\n"
     )
     doomed = subprocess.Popen([sys.executable, "-c", script])
     watching = Records(str(tmp_path), database_address)
@@ -383,9 +386,9 @@ async def test_a_run_that_was_ended_before_its_turn_does_not_start(records: Reco
     go = asyncio.Event()
     engine = LocalEngine(Scripted(lambda run_id: go.wait() if not started.append(run_id) else None), records, concurrency=1)
     skill = write("pass")
-    first = asyncio.create_task(engine.run(skill, {}))
+    first = asyncio.create_task(engine.run(RunRequest(skill, {})))
     await _working(engine, records)
-    second = asyncio.create_task(engine.run(skill, {}))
+    second = asyncio.create_task(engine.run(RunRequest(skill, {})))
     while not records.journal.list(RunFilter(states=["queued"])):
         await asyncio.sleep(0.01)
     (waiting,) = records.journal.list(RunFilter(states=["queued"]))

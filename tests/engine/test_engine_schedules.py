@@ -17,6 +17,7 @@ from skillyard.database import schedules as table
 from skillyard.engine import LocalEngine, Records, RunFilter, Schedule, Scheduler, Schedules
 from skillyard.engine.schedules import check_cron, next_occurrence, zone_of
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
+from skillyard.execution import RunRequest
 
 SCRIPT = "import json, sys\nprint(json.dumps({'output': json.load(sys.stdin)['input']}))\n"
 BERLIN = zone_of("Europe/Berlin")
@@ -153,7 +154,9 @@ async def test_each_moment_is_one_run_however_many_look(
 
     async def begin(schedule: Schedule, run_id: str) -> Any:
         skill = catalog.get(schedule.skill)
-        return await engine.begin(skill, schedule.parameters, run_id=run_id, schedule=schedule.name, priority=schedule.priority)
+        return await engine.begin(
+            RunRequest(skill, schedule.parameters, run_id=run_id, schedule=schedule.name, priority=schedule.priority)
+        )
 
     lookers = [Scheduler(book, lambda: records.journal, begin) for _ in range(4)]
     begun = [one for found in await asyncio.gather(*(looker.begin_due(now) for looker in lookers)) for one in found]

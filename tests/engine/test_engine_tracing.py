@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from skillyard import Executor, Skill
 from skillyard.engine import LocalEngine
 from skillyard.engine.tracing import BoundedLabels
+from skillyard.execution import RunRequest
 
 Write = Callable[..., Skill]
 SCRIPT = """
@@ -34,7 +35,7 @@ def _by_name(spans: InMemorySpanExporter) -> dict[str, list[ReadableSpan]]:
 @pytest.mark.row("000-45")
 async def test_a_run_its_sandbox_and_its_steps_are_spans_below_the_callers(write: Write, spans: InMemorySpanExporter) -> None:
     with trace.get_tracer("host").start_as_current_span("request"):
-        run = await LocalEngine(Executor()).run(write(SCRIPT), {})
+        run = await LocalEngine(Executor()).run(RunRequest(write(SCRIPT), {}))
     found = _by_name(spans)
     (request,), (whole,), (start,), (process,) = (
         found[name] for name in ("request", "skillyard.run", "skillyard.sandbox.start", "skillyard.sandbox.process")
@@ -54,7 +55,7 @@ async def test_a_run_its_sandbox_and_its_steps_are_spans_below_the_callers(write
 
 
 async def test_a_failure_is_an_error_of_its_span(write: Write, spans: InMemorySpanExporter) -> None:
-    await LocalEngine(Executor()).run(write("raise SystemExit(3)"), {})
+    await LocalEngine(Executor()).run(RunRequest(write("raise SystemExit(3)"), {}))
     (span,) = _by_name(spans)["skillyard.run"]
     assert span.status.status_code is trace.StatusCode.ERROR
     assert (span.attributes or {})["error.type"] == "SANDBOX_EXECUTION_ERROR"

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from skillyard import Catalog, Executor, Policy, SkillTools
+from skillyard.execution import RunRequest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "skills"
 
@@ -73,7 +74,7 @@ def executor(host: str) -> Executor:
 
 @pytest.mark.row("000-11", "000-18", "000-35")
 async def test_the_weather_comes_from_the_service(catalog: Catalog, executor: Executor) -> None:
-    run = await executor.run(catalog.get("weather-query"), {"location": "北京", "days": 1})
+    run = await executor.run(RunRequest(catalog.get("weather-query"), {"location": "北京", "days": 1}))
     assert (run.status, run.kind, run.warnings) == ("ok", "service", ())
     assert run.output == {"place": "北京, 中国", "temperature": 18.2, "conditions": "light rain", "unit": "celsius"}
     assert Weather.asked == [("GET", {"location": "北京", "days": "1", "unit": "celsius"})]

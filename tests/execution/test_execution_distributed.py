@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from skillyard.errors import InvalidConfiguration
-from skillyard.execution import Executor, McpServer, Run
+from skillyard.execution import Executor, McpServer, Run, RunRequest
 from skillyard.execution.distributed import read_servers
 from skillyard.sandbox import Policy
 
@@ -79,7 +79,7 @@ async def call(write_skill: Any, executor: Executor, tool: str, files: Any = Non
         files or {"SKILL.md": "x"}, kind="distributed", config={"serverId": "weather", "toolName": tool, "timeoutMs": 20_000}
     )
     assert executor.can_run(skill)
-    return await executor.run(skill, parameters)
+    return await executor.run(RunRequest(skill, parameters))
 
 
 @pytest.mark.row("000-11")
@@ -123,7 +123,7 @@ async def test_time_and_size_are_limited(write_skill: Any, program: Path, execut
     skill = write_skill(
         {"SKILL.md": "x"}, kind="distributed", config={"serverId": "weather", "toolName": "slow", "timeoutMs": 1500}
     )
-    run = await executor.run(skill, {})
+    run = await executor.run(RunRequest(skill, {}))
     assert (run.status, run.error and run.error.code) == ("timeout", "RESOURCE_LIMIT_ERROR")
     small = Executor(
         ceiling=Policy.ceiling({"result-bytes": 100}),

@@ -22,7 +22,7 @@ from pattern_growth import growth_of
 
 from skillyard.catalog import Configuration
 from skillyard.errors import DependenciesUnavailable, InvalidPolicy, NotExecutable, PermissionDenied, SkillyardError
-from skillyard.execution import Executor, environments
+from skillyard.execution import Executor, RunRequest, environments
 from skillyard.execution.environments import PackageIndex, uv_environment
 from skillyard.execution.script_block import SOURCE_LIMIT, ScriptBlock, read_script_block
 
@@ -53,7 +53,7 @@ def data_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.row("000-40")
 async def test_without_leave_the_packages_and_the_way_out_are_named(write_skill, data_home: Path) -> None:
     with pytest.raises(DependenciesUnavailable) as caught:
-        await Executor().run(write_skill(SCRIPT), {})
+        await Executor().run(RunRequest(write_skill(SCRIPT), {}))
     assert caught.value.details["dependencies"] == ["iniconfig>=2"]
     assert "iniconfig>=2" in caught.value.message
     assert "--install" in (caught.value.hint or "")
@@ -62,7 +62,7 @@ async def test_without_leave_the_packages_and_the_way_out_are_named(write_skill,
 
 async def test_what_was_not_approved_is_not_even_asked_for_its_packages(write_skill, data_home: Path) -> None:
     with pytest.raises(PermissionDenied):
-        await Executor(install=True).run(write_skill(SCRIPT), {}, digest="sha256:of something else")
+        await Executor(install=True).run(RunRequest(write_skill(SCRIPT), {}, digest="sha256:of something else"))
     assert list(data_home.iterdir()) == []
 
 
@@ -70,7 +70,9 @@ async def test_packages_are_installed_once_and_then_used_without_leave(
     write_skill, data_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     skill = write_skill(SCRIPT)
-    runs = await asyncio.gather(*(Executor(install=True, backend=name).run(skill, {}) for name in ("bwrap", "landlock")))
+    runs = await asyncio.gather(
+        *(Executor(install=True, backend=name).run(RunRequest(skill, {})) for name in ("bwrap", "landlock"))
+    )
     for run in runs:
         assert run.error is None, run.stderr
         assert isinstance(run.output, dict)
@@ -86,13 +88,13 @@ async def test_packages_are_installed_once_and_then_used_without_leave(
     assert "--hash=sha256:" in lock
     assert "://" not in lock
     monkeypatch.setattr(environments, "find_uv", lambda: None)
-    assert (await Executor().run(skill, {})).error is None
+    assert (await Executor().run(RunRequest(skill, {}))).error is None
 
 
 async def test_a_package_that_does_not_exist_is_an_error_with_its_reason(write_skill, data_home: Path) -> None:
     source = SCRIPT.replace("iniconfig>=2", "iniconfig>=2,<2")
     with pytest.raises(DependenciesUnavailable, match="cannot be installed") as caught:
-        await Executor(install=True).run(write_skill(source), {})
+        await Executor(install=True).run(RunRequest(write_skill(source), {}))
     assert "iniconfig" in (caught.value.hint or "")
     assert list((data_home / "cache/environments").iterdir()) == []
 
@@ -100,7 +102,7 @@ async def test_a_package_that_does_not_exist_is_an_error_with_its_reason(write_s
 async def test_without_uv_the_error_says_how_to_get_it(write_skill, data_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "find_uv", lambda: None)
     with pytest.raises(DependenciesUnavailable) as caught:
-        await Executor(install=True).run(write_skill(SCRIPT), {})
+        await Executor(install=True).run(RunRequest(write_skill(SCRIPT), {}))
     assert "pip install 'uv>=0.9'" in (caught.value.hint or "")
 
 
@@ -108,7 +110,7 @@ def test_the_operator_allows_it_in_the_settings(write_skill, data_home: Path, mo
     monkeypatch.setattr(environments, "find_uv", lambda: None)
     allowed = Executor.from_configuration(Configuration(sandbox={"install-dependencies": True}))
     with pytest.raises(DependenciesUnavailable, match="needs uv"):
-        asyncio.run(allowed.run(write_skill(SCRIPT), {}))
+        asyncio.run(allowed.run(RunRequest(write_skill(SCRIPT), {})))
     with pytest.raises(SkillyardError, match="true or false"):
         Executor.from_configuration(Configuration(sandbox={"install-dependencies": "yes"}))
     with pytest.raises(InvalidPolicy, match="a project cannot decide install-dependencies"):
@@ -117,12 +119,12 @@ def test_the_operator_allows_it_in_the_settings(write_skill, data_home: Path, mo
 
 async def test_a_script_without_dependencies_needs_nothing(write_skill, data_home: Path) -> None:
     source = "# /// script\n# dependencies = []\n# ///\ndef execute(p):\n    return 1"
-    assert (await Executor().run(write_skill(source), {})).output == 1
+    assert (await Executor().run(RunRequest(write_skill(source), {}))).output == 1
 
 
 async def test_a_script_for_another_python_is_refused(write_skill, data_home: Path) -> None:
     with pytest.raises(NotExecutable, match=r"is for Python <3\.0"):
-        await Executor(install=True).run(write_skill(SCRIPT.replace(">=3.9", "<3.0")), {})
+        await Executor(install=True).run(RunRequest(write_skill(SCRIPT.replace(">=3.9", "<3.0")), {}))
 
 
 def read(text: str) -> ScriptBlock:
@@ -321,11 +323,11 @@ async def test_installing_asks_the_index_and_nothing_else(
             settings = {"install-dependencies": True, "package-index": f"{index}/simple"}
             executor = Executor.from_configuration(Configuration(sandbox=settings))
             with pytest.raises(DependenciesUnavailable, match=r"the index leads to 127\.0\.0\.1: name it in `package-hosts`"):
-                await executor.run(write_skill(SCRIPT), {})
+                await executor.run(RunRequest(write_skill(SCRIPT), {}))
             assert asked == ["/simple/iniconfig/"]
             assert asked_other == []
             allowed = Executor.from_configuration(Configuration(sandbox=settings | {"package-hosts": [other]}))
-            run = await allowed.run(write_skill(SCRIPT), {})
+            run = await allowed.run(RunRequest(write_skill(SCRIPT), {}))
             assert run.error is None, run.stderr
             assert set(asked_other) == {f"/{_WHEEL}"}
 

@@ -17,7 +17,7 @@ from skillyard.errors import (
     PermissionDenied,
     SandboxUnavailable,
 )
-from skillyard.execution import Executor
+from skillyard.execution import Executor, RunRequest
 from skillyard.sandbox import Policy
 
 DECORATED = """
@@ -56,7 +56,7 @@ def executor() -> Executor:
 async def test_execute_is_called_with_what_it_takes(write_skill, executor: Executor, source: str, expected: object) -> None:
     helper = "def execute(parameters):\n    return {'helped': parameters['x']}\n"
     skill = write_skill({"scripts/execute.py": source, "scripts/helper.py": helper}, config={"unit": "C"})
-    run = await executor.run(skill, {"x": 21}, context={"userId": "u1"})
+    run = await executor.run(RunRequest(skill, {"x": 21}, context={"userId": "u1"}))
     assert (run.status, run.output, run.error) == ("ok", expected, None), run.stderr
     assert run.isolation == "bwrap"
 
@@ -84,7 +84,7 @@ async def test_what_execute_returns_is_the_output(
     format_: str,
     output: object,
 ) -> None:
-    run = await executor.run(write_skill(f"def execute(p):\n    return {returned}"), {})
+    run = await executor.run(RunRequest(write_skill(f"def execute(p):\n    return {returned}"), {}))
     assert (run.status, run.format, run.output) == ("ok", format_, output), run.stderr
 
 
@@ -93,7 +93,7 @@ async def test_a_skill_that_says_error_is_an_error(write_skill, executor: Execut
     write = {"ownerType": "user", "ownerId": "u", "type": "fact", "importance": 3, "content": "c"}
     outcome = {"status": "error", "output": None, "message": "no such city", "memoryWrites": [write]}
     skill = write_skill(f"def execute(p):\n    return {outcome}")
-    run = await executor.run(skill, {})
+    run = await executor.run(RunRequest(skill, {}))
     assert run.status == "error"
     assert run.error is not None
     assert (run.error.code, run.error.message) == ("SANDBOX_EXECUTION_ERROR", "no such city")
@@ -120,7 +120,7 @@ async def test_each_failure_has_its_status_and_code(
     write_skill, executor: Executor, source: str, status: str, code: str
 ) -> None:
     skill = write_skill(source, security={"timeout_ms": 1500, "memory_mb": 64})
-    run = await executor.run(skill, {})
+    run = await executor.run(RunRequest(skill, {}))
     assert run.status == status, run
     assert run.error is not None
     assert run.error.code == code
@@ -128,7 +128,7 @@ async def test_each_failure_has_its_status_and_code(
 
 
 async def test_an_error_ends_with_what_the_skill_wrote(write_skill, executor: Executor) -> None:
-    run = await executor.run(write_skill("def execute(p):\n    raise ValueError('the city is empty')"), {})
+    run = await executor.run(RunRequest(write_skill("def execute(p):\n    raise ValueError('the city is empty')"), {}))
     assert run.error is not None
     assert "exit code 1" in run.error.message
     assert "ValueError: the city is empty" in run.error.message
@@ -140,7 +140,7 @@ async def test_parameters_that_do_not_fit_start_nothing(write_skill, executor: E
     schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
     skill = write_skill("raise SystemExit('it was started')", input_schema=schema)
     for parameters in ({}, {"city": 7}, {"city": "Oslo", "more": 1}):
-        run = await executor.run(skill, parameters)
+        run = await executor.run(RunRequest(skill, parameters))
         assert (run.status, run.isolation, run.limits) == ("error", "none", ())
         assert run.error is not None
         assert run.error.code == "VALIDATION_FAILED"
@@ -150,21 +150,21 @@ async def test_parameters_that_do_not_fit_start_nothing(write_skill, executor: E
 async def test_defaults_of_the_schema_are_filled_in(write_skill, executor: Executor) -> None:
     schema = {"type": "object", "properties": {"top": {"type": "integer", "default": 5}, "name": {"type": "string"}}}
     skill = write_skill("def execute(p):\n    return p", input_schema=schema)
-    assert (await executor.run(skill, {"name": "n"})).output == {"top": 5, "name": "n"}
-    assert (await executor.run(skill, {"top": 1})).output == {"top": 1}
+    assert (await executor.run(RunRequest(skill, {"name": "n"}))).output == {"top": 5, "name": "n"}
+    assert (await executor.run(RunRequest(skill, {"top": 1}))).output == {"top": 1}
 
 
 @pytest.mark.row("000-37")
 async def test_output_that_does_not_fit_is_a_warning(write_skill, executor: Executor) -> None:
     skill = write_skill("def execute(p):\n    return {'n': 'x'}", output_schema={"properties": {"n": {"type": "integer"}}})
-    run = await executor.run(skill, {})
+    run = await executor.run(RunRequest(skill, {}))
     assert run.status == "ok"
     assert any("output_schema" in warning for warning in run.warnings)
 
 
 async def test_a_schema_that_is_none_or_refers_elsewhere_is_a_warning(write_skill, executor: Executor) -> None:
     for schema in ({"type": "no-such-type"}, {"$ref": "http://127.0.0.1:9/schema.json"}, {"pattern": "(((", "type": "string"}):
-        run = await executor.run(write_skill("def execute(p):\n    return 1", input_schema=schema), {})
+        run = await executor.run(RunRequest(write_skill("def execute(p):\n    return 1", input_schema=schema), {}))
         assert run.status == "ok"
         assert any("input_schema" in warning for warning in run.warnings), schema
 
@@ -190,7 +190,7 @@ async def test_plain_scripts_read_json_and_answer_by_pipe_or_output(
     source: str,
     output: object,
 ) -> None:
-    run = await executor.run(write_skill({f"scripts/{name}": source}), {"a": 1}, context={})
+    run = await executor.run(RunRequest(write_skill({f"scripts/{name}": source}), {"a": 1}, context={}))
     assert run.status == "ok", run.stderr
     assert run.output == output
 
@@ -203,7 +203,7 @@ async def test_installed_packages_of_the_interpreter_are_found_when_asked_for(wr
         importlib.util.find_spec("a_package_nobody_has")
         return [before, any("packages" in path for path in sys.path)]
     """
-    run = await executor.run(write_skill(source), {})
+    run = await executor.run(RunRequest(write_skill(source), {}))
     assert run.output == [[], True], run.stderr
 
 
@@ -222,7 +222,7 @@ async def test_steps_and_memory_writes_come_back_with_the_run(write_skill, execu
             "warnings": ["careful"],
         }
     """
-    run = await executor.run(write_skill(source), {}, context={"userId": "u1"})
+    run = await executor.run(RunRequest(write_skill(source), {}, context={"userId": "u1"}))
     shape = run.to_dict()
     assert shape["steps"] == [{"stepId": "s1", "stepName": "read", "input": 1, "output": 2, "duration": 3.5}]
     (write,) = shape["memory_writes"]
@@ -232,11 +232,11 @@ async def test_steps_and_memory_writes_come_back_with_the_run(write_skill, execu
 
 
 async def test_the_shape_of_a_run_is_plain_json(write_skill, executor: Executor) -> None:
-    run = await executor.run(write_skill("def execute(p):\n    return 1"), {})
+    run = await executor.run(RunRequest(write_skill("def execute(p):\n    return 1"), {}))
     shape = json.loads(json.dumps(run.to_dict()))
     assert list(shape) == ["run_id", "status", "output", "error", "steps", "memory_writes", "limits", "isolation", "contacts"]
     assert {"name", "value", "enforced", "by"} == set(shape["limits"][0])
-    later = await executor.run(write_skill("def execute(p):\n    return 1"), {})
+    later = await executor.run(RunRequest(write_skill("def execute(p):\n    return 1"), {}))
     assert later.run_id > run.run_id
 
 
@@ -246,24 +246,24 @@ async def test_a_skills_own_policy_holds_and_the_operators_ceiling_wins(write_sk
         "import os\ndef execute(p):\n    return [os.environ['UNIT'], os.getcwd()]",
         security={"timeout_ms": 60_000, "memory_mb": 128, "filesystem": "read-write", "environment": {"UNIT": "celsius"}},
     )
-    run = await Executor(ceiling=Policy.ceiling({"timeout-ms": 2_000})).run(skill, {})
+    run = await Executor(ceiling=Policy.ceiling({"timeout-ms": 2_000})).run(RunRequest(skill, {}))
     limits = {limit.name: limit.value for limit in run.limits}
     assert (limits["timeout_ms"], limits["memory_mb"], limits["filesystem"]) == (2_000, 128, "read-write")
     assert run.output == ["celsius", "/workspace"]
     assert any("60000" in warning for warning in run.warnings)
-    strict = await Executor(ceiling=Policy.ceiling({"filesystem": "none"})).run(skill, {})
+    strict = await Executor(ceiling=Policy.ceiling({"filesystem": "none"})).run(RunRequest(skill, {}))
     assert strict.output == ["celsius", "/skill"]
 
 
 async def test_an_impossible_policy_and_an_unmet_one_are_refused(write_skill, executor: Executor) -> None:
     with pytest.raises(InvalidPolicy):
-        await executor.run(write_skill("x = 1", security={"timeout_ms": -1}), {})
+        await executor.run(RunRequest(write_skill("x = 1", security={"timeout_ms": -1}), {}))
     network = {"network": "allowlist", "network_allowlist": ["api.example.com"]}
     with pytest.raises(SandboxUnavailable) as caught:
-        await Executor(backend="landlock").run(write_skill("x = 1", security=network), {})
+        await Executor(backend="landlock").run(RunRequest(write_skill("x = 1", security=network), {}))
     assert caught.value.details["unmet"]
     denied = Executor(ceiling=Policy.ceiling({"network": "none"}))
-    run = await denied.run(write_skill("def execute(p):\n    return 1", security=network), {})
+    run = await denied.run(RunRequest(write_skill("def execute(p):\n    return 1", security=network), {}))
     assert run.status == "ok"
     assert any("network" in warning for warning in run.warnings)
 
@@ -273,30 +273,30 @@ async def test_another_script_of_the_skill_can_be_named_and_nothing_else(write_s
     skill = write_skill(
         {"scripts/execute.py": "print('default')", "scripts/other.py": "print('other')", "tools/a.sh": "echo tool"}
     )
-    assert (await executor.run(skill, {}, entry="scripts/other.py")).output == "other"
-    assert (await executor.run(skill, {}, entry="./tools/a.sh")).output == "tool"
-    assert (await executor.run(skill, {})).output == "default"
+    assert (await executor.run(RunRequest(skill, {}, entry="scripts/other.py"))).output == "other"
+    assert (await executor.run(RunRequest(skill, {}, entry="./tools/a.sh"))).output == "tool"
+    assert (await executor.run(RunRequest(skill, {}))).output == "default"
     for path in ("../x.py", "/etc/passwd", "scripts/../../x.py", "~/x.py"):
         with pytest.raises(PathRefused):
-            await executor.run(skill, {}, entry=path)
+            await executor.run(RunRequest(skill, {}, entry=path))
     with pytest.raises(FileMissing) as caught:
-        await executor.run(skill, {}, entry="scripts/othr.py")
+        await executor.run(RunRequest(skill, {}, entry="scripts/othr.py"))
     assert "scripts/other.py" in caught.value.details["candidates"]
     with pytest.raises(NotExecutable):
-        await executor.run(write_skill({"SKILL.md": "x"}), {}, entry="SKILL.md")
+        await executor.run(RunRequest(write_skill({"SKILL.md": "x"}), {}, entry="SKILL.md"))
 
 
 @pytest.mark.parametrize("kind", ["direct", "preprocessor", "internal"])
 async def test_kinds_with_code_run_it(write_skill, executor: Executor, kind: str) -> None:
     skill = write_skill("def execute(p):\n    return 'ran'", kind=kind)
     assert executor.can_run(skill)
-    assert (await executor.run(skill, {})).output == "ran"
+    assert (await executor.run(RunRequest(skill, {}))).output == "ran"
 
 
 async def test_parameters_that_are_no_json_are_refused(write_skill, executor: Executor) -> None:
     skill = write_skill("x = 1")
     for value in (float("nan"), object(), "\ud800"):
-        run = await executor.run(skill, {"value": value})
+        run = await executor.run(RunRequest(skill, {"value": value}))
         assert run.error is not None
         assert run.error.code == "VALIDATION_FAILED"
 
@@ -306,10 +306,10 @@ async def test_an_approved_skill_runs_only_as_it_was_approved(write_skill, execu
 
     skill = write_skill({"scripts/execute.py": "print('good')", "SKILL.md": "x", ".hidden": "h"})
     approved = tree_digest(skill.directory)
-    assert (await executor.run(skill, {}, digest=approved)).output == "good"
+    assert (await executor.run(RunRequest(skill, {}, digest=approved))).output == "good"
     changed = write_skill({"scripts/execute.py": "print('bad')"})
     with pytest.raises(PermissionDenied):
-        await executor.run(changed, {}, digest=approved)
+        await executor.run(RunRequest(changed, {}, digest=approved))
 
 
 def test_an_executor_follows_the_operators_settings() -> None:
@@ -344,10 +344,10 @@ async def test_a_skill_whose_policy_is_read_from_another_moment_does_not_run(
 
     monkeypatch.setattr(Skill, "document", swap_back)
     with pytest.raises(PermissionDenied):
-        await executor.run(skill, {}, digest=approved)
-    assert (await executor.run(skill, {}, digest=approved)).output == "good"
+        await executor.run(RunRequest(skill, {}, digest=approved))
+    assert (await executor.run(RunRequest(skill, {}, digest=approved))).output == "good"
 
 
 async def test_the_named_backend_is_the_one_used(write_skill) -> None:
     skill = write_skill("def execute(p):\n    return 1")
-    assert (await Executor(backend="landlock").run(skill, {})).isolation == "landlock"
+    assert (await Executor(backend="landlock").run(RunRequest(skill, {}))).isolation == "landlock"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skillyard.document import UnusableSchema, schema_weight, value_weight
 from skillyard.errors import WorkTimedOut
-from skillyard.execution import Executor, schema_validation
+from skillyard.execution import Executor, RunRequest, schema_validation
 from skillyard.execution.schema_validation import find_problems, schema_problems
 
 
@@ -69,7 +69,7 @@ async def test_a_run_is_refused_when_its_parameters_cannot_be_checked_in_time(
     skill = write_skill(
         "raise SystemExit('it was started')", input_schema={"properties": {"x": CIRCLE["$defs"]["a12"]}} | CIRCLE
     )
-    run = await executor.run(skill, {"x": NESTED})
+    run = await executor.run(RunRequest(skill, {"x": NESTED}))
     assert run.error is not None
     assert (run.status, run.error.code, run.isolation) == ("error", "work_timeout", "none")
     assert "input_schema" in run.error.message
@@ -80,7 +80,7 @@ async def test_output_that_cannot_be_checked_in_time_is_a_warning(
     impatient: None, write_skill: Any, executor: Executor
 ) -> None:
     skill = write_skill("def execute(p):\n    return [[[[[[1]]]]]]", output_schema=CIRCLE)
-    run = await executor.run(skill, {})
+    run = await executor.run(RunRequest(skill, {}))
     assert (run.status, run.output) == ("ok", NESTED)
     assert any("output_schema" in warning and "took longer" in warning for warning in run.warnings)
 

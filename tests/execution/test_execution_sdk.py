@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from skillyard.execution import Executor, outcome, sdk
+from skillyard.execution import Executor, RunRequest, outcome, sdk
 from skillyard.execution.executor import sdk_files
 
 PYTHON = """
@@ -52,7 +52,7 @@ def executor(request: pytest.FixtureRequest) -> Executor:
 @pytest.mark.row("000-35", "000-37", "000-41", "000-45")
 @pytest.mark.parametrize("entry", SCRIPTS)
 async def test_what_a_script_collects_is_added_to_what_it_returns(write_skill, executor: Executor, entry: str) -> None:
-    run = await executor.run(write_skill({entry: SCRIPTS[entry]}), {"x": 19}, context={"userId": "u1"})
+    run = await executor.run(RunRequest(write_skill({entry: SCRIPTS[entry]}), {"x": 19}, context={"userId": "u1"}))
     assert (run.status, run.output, run.warnings) == ("ok", {"value": 42, "user": "u1"}, ()), run.stderr
     assert [(step.step_id, step.step_name) for step in run.steps][:2] == [("step-1", "validate"), ("w", "work")]
     assert (run.steps[0].input, run.steps[0].output) == ({"x": 19}, {"valid": True})
@@ -63,7 +63,7 @@ async def test_what_a_script_collects_is_added_to_what_it_returns(write_skill, e
 
 
 async def test_a_traced_function_shows_its_arguments(write_skill, executor: Executor) -> None:
-    run = await executor.run(write_skill(PYTHON), {"x": 19}, context={"userId": "u1"})
+    run = await executor.run(RunRequest(write_skill(PYTHON), {"x": 19}, context={"userId": "u1"}))
     later, double = run.steps[2:]
     assert (later.step_id, later.step_name, later.input, later.output) == ("last", "later", {"0": 19, "by": 2}, 21)
     assert (double.step_name, double.input, double.output) == ("double", 21, 42)
@@ -72,14 +72,16 @@ async def test_a_traced_function_shows_its_arguments(write_skill, executor: Exec
 @pytest.mark.row("C-7")
 @pytest.mark.parametrize("entry", SCRIPTS)
 async def test_importance_is_one_to_five_whatever_the_protocol(write_skill, executor: Executor, entry: str) -> None:
-    run = await executor.run(write_skill({entry: SCRIPTS[entry]}, protocol="abp"), {"x": 1}, context={"userId": "u1"})
+    run = await executor.run(
+        RunRequest(write_skill({entry: SCRIPTS[entry]}, protocol="abp"), {"x": 1}, context={"userId": "u1"})
+    )
     assert [(write.importance, write.normalized_importance) for write in run.memory_writes] == [(0.8, 0.8)]
 
 
 @pytest.mark.row("D-19")
 @pytest.mark.parametrize("entry", SCRIPTS)
 async def test_fail_ends_the_run_with_its_sentence_and_the_steps_so_far(write_skill, executor: Executor, entry: str) -> None:
-    run = await executor.run(write_skill({entry: SCRIPTS[entry]}), {"x": 1, "fail": True}, context={"userId": "u1"})
+    run = await executor.run(RunRequest(write_skill({entry: SCRIPTS[entry]}), {"x": 1, "fail": True}, context={"userId": "u1"}))
     assert run.error is not None
     assert (run.status, run.error.message, run.memory_writes, run.stderr) == ("error", "nothing to do", (), "")
     assert [step.step_name for step in run.steps] == ["validate"]
@@ -103,7 +105,7 @@ async def test_fail_ends_the_run_with_its_sentence_and_the_steps_so_far(write_sk
 async def test_a_step_that_an_error_ends_is_kept_with_the_error(
     write_skill, executor: Executor, entry: str, source: str
 ) -> None:
-    run = await executor.run(write_skill({entry: source}), {})
+    run = await executor.run(RunRequest(write_skill({entry: source}), {}))
     (step,) = run.steps
     assert run.error is not None
     assert "gone" in run.error.message.splitlines()[0]
@@ -122,13 +124,13 @@ async def test_a_step_that_an_error_ends_is_kept_with_the_error(
 )
 async def test_an_outcome_of_ones_own_keeps_its_fields_and_comes_first(write_skill, executor: Executor, returned: str) -> None:
     source = f"from skillyard_sdk import step\ndef execute(p):\n    with step('more', id='more'): pass\n    return {returned}"
-    run = await executor.run(write_skill(source), {})
+    run = await executor.run(RunRequest(write_skill(source), {}))
     assert (run.output, [step.step_id for step in run.steps]) == ("x", ["own", "more"])
 
 
 async def test_bytes_stay_bytes_beside_steps(write_skill, executor: Executor) -> None:
     source = "from skillyard_sdk import step\ndef execute(p):\n    with step('a'): return b'\\0'"
-    run = await executor.run(write_skill(source), {})
+    run = await executor.run(RunRequest(write_skill(source), {}))
     assert (run.format, run.output, len(run.steps)) == ("binary", "AA==", 1)
 
 
@@ -138,15 +140,15 @@ async def test_require_and_import_collect_in_one_place(write_skill, executor: Ex
         "export const execute = () => step('outer', () => helper());",
         "scripts/helper.cjs": "const { step } = require('skillyard_sdk'); module.exports = () => step('inner', () => 1);",
     }
-    run = await executor.run(write_skill(files), {})
+    run = await executor.run(RunRequest(write_skill(files), {}))
     assert [step.step_name for step in run.steps] == ["outer", "inner"]
 
 
 async def test_a_plain_script_can_fail_and_is_told_that_its_steps_are_lost(write_skill, executor: Executor) -> None:
-    run = await executor.run(write_skill("from skillyard_sdk import fail\nfail('no execute here')"), {})
+    run = await executor.run(RunRequest(write_skill("from skillyard_sdk import fail\nfail('no execute here')"), {}))
     assert run.error is not None
     assert run.error.message == "no execute here"
-    run = await executor.run(write_skill("from skillyard_sdk import remember\nremember('x')\nprint('[1]')"), {})
+    run = await executor.run(RunRequest(write_skill("from skillyard_sdk import remember\nremember('x')\nprint('[1]')"), {}))
     assert (run.output, run.memory_writes) == ([1], ())
     assert "only for a script that defines execute" in run.stderr
 
@@ -156,7 +158,7 @@ async def test_a_module_of_the_skill_with_the_same_name_is_its_own(write_skill, 
         "scripts/execute.py": "import skillyard_sdk\ndef execute(p):\n    return skillyard_sdk.mine",
         "scripts/skillyard_sdk.py": "mine = 1",
     }
-    assert (await executor.run(write_skill(files), {})).output == 1
+    assert (await executor.run(RunRequest(write_skill(files), {}))).output == 1
 
 
 async def test_steps_of_tasks_that_run_together_are_each_their_own() -> None:

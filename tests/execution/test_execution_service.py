@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skillyard.errors import NotExecutable
-from skillyard.execution import Executor, Run
+from skillyard.execution import Executor, Run, RunRequest
 from skillyard.sandbox import Policy
 
 
@@ -90,7 +90,7 @@ def ask(write_skill: Any, server: Server) -> Ask:
             files or {"SKILL.md": "x"}, kind="service", config={"endpoint": f"{host}/v1"} | config, security=security, **fields
         )
         policy = ceiling or Policy.ceiling({"network-allowlist": [host], "private-networks": True})
-        return await Executor(ceiling=policy).run(skill, parameters or {})
+        return await Executor(ceiling=policy).run(RunRequest(skill, parameters or {}))
 
     return run
 
@@ -218,10 +218,10 @@ async def test_a_secret_goes_nowhere_without_the_operators_word(ask: Ask, server
     security = {"network": "allowlist", "network_allowlist": [host]}
     skill = write_skill({"SKILL.md": "x"}, kind="service", config={"endpoint": host, **header}, security=security)
     # The hosts of a project's file are no word of the operator.
-    run = await Executor(ceiling=Policy.ceiling(granted), secret_hosts=()).run(skill, {})
+    run = await Executor(ceiling=Policy.ceiling(granted), secret_hosts=()).run(RunRequest(skill, {}))
     assert (run.status, run.error and "operator names" in run.error.message) == ("denied", True)
     anywhere = Policy.ceiling({"environment": {"WEATHER_KEY": "s3cr3t-value"}})
-    assert (await Executor(ceiling=anywhere).run(skill, {})).status == "denied"
+    assert (await Executor(ceiling=anywhere).run(RunRequest(skill, {}))).status == "denied"
     in_the_body = await ask({"key": "${WEATHER_KEY}"}, ceiling=Policy.ceiling(granted))
     assert in_the_body.ok
     assert server.sent == {"key": "${WEATHER_KEY}"}  # only headers are filled in

@@ -9,7 +9,7 @@ import pytest
 
 from skillyard.catalog import Configuration
 from skillyard.errors import InvalidInput, InvalidPolicy, PermissionDenied
-from skillyard.execution import Executor
+from skillyard.execution import Executor, RunRequest
 from skillyard.packages import tree_digest
 
 SCRIPT = """
@@ -33,7 +33,7 @@ async def standing(executor: Executor, count: int) -> None:
 async def test_a_skill_that_has_run_is_run_again_from_a_sandbox_of_its_own(write_skill) -> None:
     skill, executor = write_skill(SCRIPT), Executor(prewarm=2)
     for number in range(4):
-        run = await executor.run(skill, {"number": number}, context={"userId": f"user-{number}"})
+        run = await executor.run(RunRequest(skill, {"number": number}, context={"userId": f"user-{number}"}))
         assert (run.status, run.output) == ("ok", [{"number": number}, {"userId": f"user-{number}"}, False])
         await standing(executor, 2)
     await executor.close()
@@ -44,14 +44,14 @@ async def test_approved_content_alone_runs_in_a_sandbox_that_stood_ready(write_s
     skill, executor = write_skill(SCRIPT), Executor(prewarm=1)
     digest = tree_digest(skill.directory)
     for _ in range(2):
-        assert (await executor.run(skill, {}, digest=digest)).status == "ok"
+        assert (await executor.run(RunRequest(skill, {}, digest=digest))).status == "ok"
         await standing(executor, 1)
     Path(skill.directory, "scripts/execute.py").write_text("print('changed')\n", "utf-8")
     with pytest.raises(PermissionDenied):
-        await executor.run(skill, {}, digest=digest)
+        await executor.run(RunRequest(skill, {}, digest=digest))
     with pytest.raises(PermissionDenied):
-        await executor.run(skill, {}, digest="sha256:" + "0" * 64)
-    assert (await executor.run(skill, {})).output == "changed"
+        await executor.run(RunRequest(skill, {}, digest="sha256:" + "0" * 64))
+    assert (await executor.run(RunRequest(skill, {}))).output == "changed"
     await executor.close()
 
 
@@ -59,9 +59,9 @@ def test_an_executor_serves_one_loop_after_another(write_skill) -> None:
     skill, executor = write_skill(SCRIPT), Executor(prewarm=1)
 
     async def twice() -> list[str]:
-        first = await executor.run(skill, {})
+        first = await executor.run(RunRequest(skill, {}))
         await standing(executor, 1)
-        return [first.status, (await executor.run(skill, {})).status]
+        return [first.status, (await executor.run(RunRequest(skill, {}))).status]
 
     assert [asyncio.run(twice()) for _ in range(2)] == [["ok", "ok"]] * 2
 
@@ -69,7 +69,7 @@ def test_an_executor_serves_one_loop_after_another(write_skill) -> None:
 async def test_the_operator_decides_how_many_stand_ready(write_skill) -> None:
     skill = write_skill(SCRIPT)
     executor = Executor.from_configuration(Configuration(sandbox={"prewarm": 2}))
-    await executor.run(skill, {})
+    await executor.run(RunRequest(skill, {}))
     await standing(executor, 2)
     await executor.close()
     assert Executor.from_configuration(Configuration(sandbox={"prewarm": 2}), prewarm=0)._pool is None

@@ -10,7 +10,7 @@ import pytest
 
 from skillyard import Catalog, Executor, Skill, SkillTools
 from skillyard.engine import LocalEngine, Records
-from skillyard.execution import MemoryWrite
+from skillyard.execution import MemoryWrite, RunRequest
 from skillyard.memory import Memory, MemoryService, SqlMemoryService, keep_suggestions
 
 ADA = {"userId": "ada", "householdId": "h1"}
@@ -133,7 +133,7 @@ async def test_the_good_memories_of_a_run_are_saved_and_the_record_says_which(
     skill: Skill, database_address: str, tmp_path: Path
 ) -> None:
     records = Records(str(tmp_path), database_address)
-    run = await LocalEngine(Executor(), records).run(skill, {}, context={"userId": "ada"})
+    run = await LocalEngine(Executor(), records).run(RunRequest(skill, {}, context={"userId": "ada"}))
     service = SqlMemoryService(lambda: records.database)
     assert {memory.content for memory in await service.list(user_id="ada")} == {"likes tea", "plays chess"}
     (tea,) = await service.recall("tea", user_id="ada", tags=["drink"])
@@ -149,7 +149,9 @@ async def test_the_good_memories_of_a_run_are_saved_and_the_record_says_which(
 
 @pytest.mark.row("000-42")
 async def test_a_run_that_failed_is_remembered_by_nothing(skill: Skill, tmp_path: Path, host: Any) -> None:
-    run = await LocalEngine(Executor(), Records(str(tmp_path)), memory=host).run(skill, {"status": "error"}, context=ADA)
+    run = await LocalEngine(Executor(), Records(str(tmp_path)), memory=host).run(
+        RunRequest(skill, {"status": "error"}, context=ADA)
+    )
     assert not run.ok
     assert host.memories == []
 
@@ -157,14 +159,14 @@ async def test_a_run_that_failed_is_remembered_by_nothing(skill: Skill, tmp_path
 @pytest.mark.row("000-42")
 async def test_a_service_that_is_down_fails_no_run(skill: Skill, tmp_path: Path, host: Any) -> None:
     failing = _Failing(host)
-    run = await LocalEngine(Executor(), Records(str(tmp_path)), memory=failing).run(skill, {}, context=ADA)  # type: ignore[arg-type]
+    run = await LocalEngine(Executor(), Records(str(tmp_path)), memory=failing).run(RunRequest(skill, {}, context=ADA))  # type: ignore[arg-type]
     assert run.ok
     assert "memory 1 was not saved: ConnectionError: gone" in run.warnings
     assert [memory.content for memory in host.memories] == ["plays chess"]
 
 
 async def test_without_a_user_nothing_is_saved_and_the_run_says_so(skill: Skill, tmp_path: Path, host: Any) -> None:
-    run = await LocalEngine(Executor(), Records(str(tmp_path)), memory=host).run(skill, {})
+    run = await LocalEngine(Executor(), Records(str(tmp_path)), memory=host).run(RunRequest(skill, {}))
     assert run.ok
     assert "memory 1 was not saved: the run was made for no user" in run.warnings
     assert host.memories == []

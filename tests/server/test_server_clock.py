@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 from skillyard.access import Keys, SignInSessions
 from skillyard.database import Database, api_sessions, questions, runs, session_approvals
 from skillyard.engine.run_call import RunCall
+from skillyard.execution import RunRequest
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, SqlSessionApprovals
 from skillyard.server.background.approval_questions import ApprovalQuestions
 from skillyard.server.organisation_services import ScheduleClock
@@ -113,7 +114,7 @@ def test_runs_that_others_carry_are_not_interrupted(
     client.post("/api/v1/catalog/refresh")
     catalog = app.state.pool.main.catalog
     journal = catalog.records().journal
-    journal.queue(RunCall("run_there", catalog.get("adder"), {}, {}).record())
+    journal.queue(RunCall(RunRequest(catalog.get("adder"), {}, {}, run_id="run_there")).record())
     assert journal.start("run_there")
     with journal.database.write() as connection:
         connection.execute(update(runs).values(owner=ELSEWHERE))

@@ -8,21 +8,20 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from skillyard.concurrency import completed
 from skillyard.engine.cancellation import CancellationWatch, RunTask
 from skillyard.engine.result_cache import cache_policy_of, run_from_cache
-from skillyard.engine.run_call import RunCall, check_priority
+from skillyard.engine.run_call import RunCall, new_call
 from skillyard.engine.run_lifecycle import CANCELLED, record_end
 from skillyard.engine.tracing import trace_run
 from skillyard.errors import SkillyardError
-from skillyard.execution import Run, RunError, new_run_id, retry_policy
+from skillyard.execution import Run, RunError, RunRequest, retry_policy
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill
     from skillyard.engine.journal import Journal
     from skillyard.engine.records import Records
     from skillyard.engine.run_record import RunRecord
@@ -52,73 +51,42 @@ class BaseEngine(ABC):
         self._heeding = CancellationWatch()
         self._left: set[str] = set()
 
-    async def run(
-        self,
-        skill: Skill,
-        parameters: Mapping[str, object],
-        *,
-        context: Mapping[str, object] | None = None,
-        entry: str | None = None,
-        digest: str | None = None,
-        fresh: bool = False,
-        arguments: Sequence[str] = (),
-        workspace: str | None = None,
-        priority: int = 0,
-    ) -> Run:
-        """Run the skill (see `Engine.run`); cancelling the caller ends the run as `cancelled`.
+    async def run(self, request: RunRequest) -> Run:
+        """Carry out the request (see `Engine.run`); cancelling the caller ends the run as `cancelled`.
 
         Raises:
+            InvalidInput: the priority is not from -100 to 100.
             DatabaseUnavailable: the run cannot be recorded; nothing was started.
             SkillyardError: it could not be started; the record says why.
         """
-        call = RunCall(
-            new_run_id(), skill, parameters, context or {}, entry, digest, arguments=tuple(arguments), workspace=workspace,
-            priority=check_priority(priority),
-        )  # fmt: skip
+        call = new_call(request)
         if self._records is None:
             return await self._awaited(self._carried(call, None), call, None)
         journal = await asyncio.to_thread(lambda records: records.journal, self._records)
-        ready = await self._ready(call, journal, fresh=fresh)
+        ready = await self._ready(call, journal)
         return ready if isinstance(ready, Run) else await self._awaited(self._carried(ready, journal), ready, journal)
 
-    async def begin(
-        self,
-        skill: Skill,
-        parameters: Mapping[str, object],
-        *,
-        context: Mapping[str, object] | None = None,
-        entry: str | None = None,
-        digest: str | None = None,
-        fresh: bool = False,
-        run_id: str | None = None,
-        consent: Callable[[], Awaitable[str | None]] | None = None,
-        priority: int = 0,
-        schedule: str | None = None,
-    ) -> StartedRun:
-        """Write a run down and let it go on by itself, whatever becomes of the caller.
+    async def begin(self, request: RunRequest, *, consent: Callable[[], Awaitable[str | None]] | None = None) -> StartedRun:
+        """Record a run and let it go on by itself, whatever becomes of the caller.
 
-        With a `run_id` of the caller's the same request twice is one run. `consent` is awaited before anything starts: it gives
-        the digest that was agreed to, or raises; the run waits for it as `queued`. `schedule` is the name of the schedule that
-        asks for it.
+        `consent` is awaited before anything starts: it gives the digest that was agreed to, or raises; the run waits for it as
+        `queued`.
 
         Raises:
             RecordExists: there is a run with that id.
             InvalidInput: the priority is none, or the parameters cannot be handed over to a worker.
             DatabaseUnavailable: the run cannot be recorded; nothing was started.
         """
-        call = RunCall(
-            run_id or new_run_id(), skill, parameters, context or {}, entry, digest, priority=check_priority(priority),
-            schedule=schedule,
-        )  # fmt: skip
+        call = new_call(request)
         if self._records is None:
             return StartedRun(call.run_id, asyncio.create_task(self._awaited(self._carried(call, None), call, None)))
         journal = await asyncio.to_thread(lambda records: records.journal, self._records)
         if consent is not None:
             await _recorded_or_cancelled(call.run_id, journal, asyncio.to_thread(journal.queue, call.record()))
             call = replace(call, recorded=True)
-            going = self._agreed(call, journal, fresh=fresh, consent=consent)
+            going = self._agreed(call, journal, consent)
             return StartedRun(call.run_id, asyncio.create_task(self._awaited(going, call, journal)))
-        ready = await self._ready(call, journal, fresh=fresh)
+        ready = await self._ready(call, journal)
         if isinstance(ready, Run):
             return StartedRun(call.run_id, asyncio.create_task(_completed_run(ready)))
         return StartedRun(call.run_id, asyncio.create_task(self._awaited(self._carried(ready, journal), ready, journal)))
@@ -146,13 +114,11 @@ class BaseEngine(ABC):
         """The runs of this engine that come to their end without this process, from now on."""
         return frozenset()
 
-    async def _agreed(
-        self, call: RunCall, journal: Journal, *, fresh: bool, consent: Callable[[], Awaitable[str | None]]
-    ) -> Run:
+    async def _agreed(self, call: RunCall, journal: Journal, consent: Callable[[], Awaitable[str | None]]) -> Run:
         """The run after somebody has agreed to it; that nobody did is noted."""
         try:
-            call = replace(call, digest=await consent() or call.digest)
-            ready = await self._ready(call, journal, fresh=fresh)
+            call = call.with_request(digest=await consent() or call.request.digest)
+            ready = await self._ready(call, journal)
             return ready if isinstance(ready, Run) else await self._carried(ready, journal)
         except asyncio.CancelledError:
             raise  # who interrupted it has decided how it ends
@@ -161,19 +127,15 @@ class BaseEngine(ABC):
             await record_end(journal, "failed", call.run_id, RunError(code, str(error)))
             raise
 
-    async def _ready(self, call: RunCall, journal: Journal, *, fresh: bool) -> Run | RunCall:
+    async def _ready(self, call: RunCall, journal: Journal) -> Run | RunCall:
         """A result that is kept, or the call, written down and ready to be carried."""
-        return await _recorded_or_cancelled(call.run_id, journal, self._prepared(call, journal, fresh=fresh))
+        return await _recorded_or_cancelled(call.run_id, journal, self._prepared(call, journal))
 
-    async def _prepared(self, call: RunCall, journal: Journal, *, fresh: bool) -> Run | RunCall:
-        keeping = None
-        if not call.must_run_here:
-            keeping = await asyncio.to_thread(
-                cache_policy_of, call.skill, call.parameters, context=call.context, entry=call.entry, digest=call.digest
-            )
+    async def _prepared(self, call: RunCall, journal: Journal) -> Run | RunCall:
+        keeping = None if call.must_run_here else await asyncio.to_thread(cache_policy_of, call.request)
         if keeping is not None:
             call = replace(call, keeping=keeping)
-            if not fresh and (kept := await asyncio.to_thread(journal.kept, keeping.key)) is not None:
+            if not call.request.fresh and (kept := await asyncio.to_thread(journal.kept, keeping.key)) is not None:
                 return await asyncio.to_thread(_repeat_cached, journal, call, kept)
         return await asyncio.to_thread(self._queued, call, journal)
 

@@ -109,12 +109,12 @@ class PoolEngine(BaseEngine):
             return self._handed_over(call, self._everything, journal, lasting=True)
         reason = _STAYS if call.must_run_here else self._problem(pool, journal)
         if reason is not None:
-            return super()._queued(replace(call, unavailable=reason), journal)
+            return super()._queued(call.with_request(unavailable=reason), journal)
         return self._handed_over(call, pool, journal, lasting=False)
 
     def _handed_over(self, call: RunCall, pool: str, journal: Journal, *, lasting: bool) -> RunCall:
         retry = retry_policy(call.skill)
-        call = replace(call, pool=pool, digest=call.digest or call.skill.digest(), retry=retry)
+        call = replace(call, pool=pool, retry=retry).with_request(digest=call.request.digest or call.skill.digest())
         self._reaching.reach(journal).queue.enqueue(
             call.record(),
             pool=pool,
@@ -153,7 +153,7 @@ class PoolEngine(BaseEngine):
 
     async def _carried(self, call: RunCall, journal: Journal | None) -> Run:
         if journal is None and worker_pool(call.skill) is not None:
-            call = replace(call, unavailable=_UNRECORDED)
+            call = call.with_request(unavailable=_UNRECORDED)
         if call.pool is None or journal is None:
             return await self._local.work(journal).carry_out(call)
         try:
@@ -164,13 +164,13 @@ class PoolEngine(BaseEngine):
         if run is not None:
             return run
         self._heed(call.run_id, journal)
-        call = replace(call, unavailable=_nobody_serves(call.pool))
+        call = call.with_request(unavailable=_nobody_serves(call.pool))
         return await self._local.work(journal).carry_out(call, started=True)
 
 
 def _is_other_content(call: RunCall) -> bool:
     """Whether the skill is not what was agreed to: that is refused here, in the same words as ever."""
-    return call.digest is not None and call.digest != call.skill.digest()
+    return call.request.digest is not None and call.request.digest != call.skill.digest()
 
 
 def _nobody_serves(pool: str) -> str:

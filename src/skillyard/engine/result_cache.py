@@ -10,10 +10,9 @@ from skillyard.errors import SkillyardError
 from skillyard.execution import Run, cache_seconds, result_cache_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from skillyard.catalog import Skill
     from skillyard.engine.run_record import RunRecord
+    from skillyard.execution import RunRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +24,14 @@ class CachePolicy:
     digest: str
 
 
-def cache_policy_of(
-    skill: Skill,
-    parameters: Mapping[str, object],
-    *,
-    context: Mapping[str, object],
-    entry: str | None,
-    digest: str | None,
-) -> CachePolicy | None:
-    """How the result of this run is kept, None when it is not; a skill that cannot be read is for the run to complain about."""
+def cache_policy_of(request: RunRequest) -> CachePolicy | None:
+    """How the result of this run is cached, None when it is not; a skill that cannot be read is for the run to report."""
     try:
-        seconds = cache_seconds(skill)
+        seconds = cache_seconds(request.skill)
         if not seconds:
             return None
-        content = digest or skill.digest()
-        key = result_cache_key(skill, content, parameters, context=context, entry=entry)
+        content = request.digest or request.skill.digest()
+        key = result_cache_key(request, content)
     except (SkillyardError, OSError):
         return None
     return None if key is None else CachePolicy(key, seconds, content)

@@ -1,20 +1,20 @@
-"""One request to run a skill, with the id its run will have; and the text of it that a worker gets through the queue.
+"""A run that an engine carries: its request and what the engine adds; and the text of it that a worker gets through the queue.
 
-`RunCall` is the request inside a process; `write_request` and `read_request` carry it to a worker as a `WorkerRequest`.
+`RunCall` is the run inside a process; `write_request` and `read_request` carry it to a worker as a `WorkerRequest`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.engine.run_record import RunRecord
 from skillyard.engine.slots import SlotRequest
 from skillyard.errors import InvalidInput
-from skillyard.execution import ONCE, RetryPolicy, StepTrace, without_credentials
+from skillyard.execution import ONCE, RetryPolicy, RunRequest, StepTrace, without_credentials
 from skillyard.plain_json import to_plain_json
 
 if TYPE_CHECKING:
@@ -27,44 +27,47 @@ _MOST_IMPORTANT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class RunCall:
-    """One request; `pool` is where it was handed over to, `unavailable` why the skill's own kind cannot be used.
+    """One request on its way; `pool` is where it was handed over to, `keeping` says how its result is cached.
 
-    `warnings` are what there was to say before the run; one that is `recorded` has its row already. `arguments` follow a script
-    on its command line, `workspace` is the folder whose files it works on. A higher `priority` goes first. `attempt` is the
-    number of this attempt, `retry` says whether another one may follow, and `finished` are steps that need not be done again.
+    `warnings` are what there was to say before the run; one that is `recorded` has its row already. `attempt` is the number of
+    this attempt, and `retry` says whether another one may follow.
     """
 
-    run_id: str
-    skill: Skill
-    parameters: Mapping[str, object]
-    context: Mapping[str, object]
-    entry: str | None = None
-    digest: str | None = None
+    request: RunRequest
     keeping: CachePolicy | None = None
     pool: str | None = None
-    unavailable: str | None = None
     warnings: tuple[str, ...] = ()
     recorded: bool = False
-    arguments: tuple[str, ...] = ()
-    workspace: str | None = None
-    priority: int = 0
-    schedule: str | None = None
     attempt: int = 1
     retry: RetryPolicy = ONCE
-    finished: tuple[StepTrace, ...] = field(default=(), hash=False)
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self.request.run_id
+
+    @property
+    def skill(self) -> Skill:
+        """The skill that runs."""
+        return self.request.skill
 
     @property
     def must_run_here(self) -> bool:
         """Whether the run belongs to this process, because of the files or the command line it is given."""
-        return bool(self.arguments) or self.workspace is not None
+        return bool(self.request.arguments) or self.request.workspace is not None
+
+    def with_request(self, **changes: Any) -> RunCall:
+        """The call with these fields of its request replaced."""
+        return replace(self, request=replace(self.request, **changes))
 
     def asks(self, organisation: str) -> SlotRequest:
         """What it is in the line of those that wait for a turn."""
         name = str(getattr(self.skill, "name", self.skill.id))
-        return SlotRequest(organisation, name, self.skill.id, self.priority)
+        return SlotRequest(organisation, name, self.skill.id, self.request.priority)
 
     def record(self) -> RunRecord:
         """What is known of the run before it starts."""
+        request = self.request
         return RunRecord(
             id=self.run_id,
             skill_id=self.skill.id,
@@ -72,13 +75,23 @@ class RunCall:
             kind=self.skill.kind,
             state="queued",
             created_at=datetime.now(UTC),
-            entry=self.entry,
-            digest=self.keeping.digest if self.keeping else self.digest,
-            parameters=self.parameters,
-            context={**self.context, **({"arguments": list(self.arguments)} if self.arguments else {})},
-            priority=self.priority,
-            schedule=self.schedule,
+            entry=request.entry,
+            digest=self.keeping.digest if self.keeping else request.digest,
+            parameters=request.parameters,
+            context={**request.context, **({"arguments": list(request.arguments)} if request.arguments else {})},
+            priority=request.priority,
+            schedule=request.schedule,
         )
+
+
+def new_call(request: RunRequest) -> RunCall:
+    """The call of a request that an engine gets.
+
+    Raises:
+        InvalidInput: its priority is not from -100 to 100.
+    """
+    check_priority(request.priority)
+    return RunCall(request)
 
 
 def check_priority(priority: int) -> int:
@@ -111,6 +124,12 @@ class WorkerRequest:
     timeout_ms: int
     warnings: tuple[str, ...]
 
+    def run_request(self, skill: Skill, run_id: str, finished: tuple[StepTrace, ...]) -> RunRequest:
+        """The request again, now that the skill is found."""
+        return RunRequest(
+            skill, self.parameters, self.context, self.entry, self.digest, run_id=run_id, finished=finished
+        )  # fmt: skip
+
 
 def write_request(call: RunCall, *, timeout_ms: int) -> str:
     """The request as text that any database takes; what may be a credential in the context stays behind.
@@ -118,18 +137,19 @@ def write_request(call: RunCall, *, timeout_ms: int) -> str:
     Raises:
         InvalidInput: the parameters are no JSON.
     """
-    context, warnings = without_credentials(call.context)
-    request = {
-        "skill": call.skill.id,
-        "digest": call.digest,
-        "parameters": call.parameters,
+    request = call.request
+    context, warnings = without_credentials(request.context)
+    values = {
+        "skill": request.skill.id,
+        "digest": request.digest,
+        "parameters": request.parameters,
         "context": context,
-        "entry": call.entry,
+        "entry": request.entry,
         "timeout_ms": timeout_ms,
         "warnings": warnings,
     }
     try:
-        return json.dumps(request, allow_nan=False, default=to_plain_json)
+        return json.dumps(values, allow_nan=False, default=to_plain_json)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"the parameters cannot be written as JSON: {error}", hint="give plain JSON values") from None
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from skillyard.concurrency import completed, in_thread
 from skillyard.engine.live_output import LiveOutputWriter
@@ -68,7 +68,8 @@ class RunLifecycle:
             if wait_s is None or not await self.requeue(run, call, wait_s):
                 return await self.ended(run, call)
             await asyncio.sleep(wait_s)
-            call, started = replace(call, attempt=call.attempt + 1, finished=call.retry.finished(run.steps)), False
+            call = replace(call, attempt=call.attempt + 1).with_request(finished=call.retry.finished(run.steps))
+            started = False
 
     async def attempt(self, call: RunCall) -> Run:
         """Do a run that has its slot and is noted as running; that it has ended is not noted yet."""
@@ -110,30 +111,17 @@ class RunLifecycle:
         turn, journal = time.time_ns(), self.journal
         if journal is not None and not started and not await asyncio.to_thread(journal.start, call.run_id):
             raise ExecutionProblem("the run was ended before it started", hint="look at its record, then run again")
-        more: dict[str, Any] = {} if call.unavailable is None else {"unavailable": call.unavailable}
-        if call.must_run_here:
-            more |= {"arguments": call.arguments, "workspace": call.workspace}
-        if call.finished:
-            more["finished"] = call.finished
-        run = await self._heard(call, more)
+        run = await self._heard(call)
         run = replace(run, warnings=(*call.warnings, *run.warnings)) if call.warnings else run
         trace_run(run, asked_ns=asked, turn_ns=turn, ended_ns=time.time_ns())
         return run
 
-    async def _heard(self, call: RunCall, more: dict[str, Any]) -> Run:
+    async def _heard(self, call: RunCall) -> Run:
         """Do the run, and let it be followed meanwhile."""
         log = LiveOutputWriter(self.journal.database if self.journal else None, call.run_id, call.attempt)
         try:
             with log.capture():
-                run = await self.runner.run(
-                    call.skill,
-                    call.parameters,
-                    context=call.context,
-                    entry=call.entry,
-                    digest=call.digest,
-                    run_id=call.run_id,
-                    **more,
-                )
+                run = await self.runner.run(call.request)
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise asyncio.CancelledError  # a runner may take being interrupted for the end of the run
         except BaseException:
@@ -181,7 +169,7 @@ class RunLifecycle:
         if self.memory is None or not run.ok or not run.memory_writes:
             return run
         kept = await keep_suggestions(
-            self.memory, run.memory_writes, run_id=run.run_id, skill_id=run.skill_id, context=call.context
+            self.memory, run.memory_writes, run_id=run.run_id, skill_id=run.skill_id, context=call.request.context
         )
         lost = tuple(f"memory {number} was not saved: {item.reason}" for number, item in enumerate(kept, 1) if not item.saved)
         run = replace(run, warnings=(*run.warnings, *lost))

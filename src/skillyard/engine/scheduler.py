@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.engine.run_record import RunRecord
 from skillyard.errors import ApprovalRejected, DatabaseUnavailable, RecordExists, SkillyardError
-from skillyard.execution import RunError
+from skillyard.execution import RunError, RunRequest
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
@@ -170,12 +170,8 @@ async def begin_scheduled(
     gate.check(skill)
     if schedule.digest is None and gate.rules.decide(skill) == "ask":
         raise ApprovalRejected("a rule requires approval first", hint="create the schedule again and approve it")
-    return await engine().begin(
-        skill,
-        schedule.parameters,
-        context=schedule.context,
-        digest=schedule.digest,
-        run_id=run_id,
-        priority=schedule.priority,
+    request = RunRequest(
+        skill, schedule.parameters, schedule.context, digest=schedule.digest, run_id=run_id, priority=schedule.priority,
         schedule=schedule.name,
-    )
+    )  # fmt: skip
+    return await engine().begin(request)

@@ -241,23 +241,10 @@ class Worker:
     async def _call(self, taken: ClaimedRun, request: WorkerRequest) -> RunCall:
         """The run as this worker sees it: the skill with exactly that content, and whether its result may be kept."""
         skill = await asyncio.to_thread(self._find, request.skill, request.digest)
-        keeping = await asyncio.to_thread(
-            cache_policy_of, skill, request.parameters, context=request.context, entry=request.entry, digest=request.digest
-        )
         retry = await asyncio.to_thread(retry_policy, skill)
-        return RunCall(
-            taken.run_id,
-            skill,
-            request.parameters,
-            request.context,
-            request.entry,
-            request.digest,
-            keeping,
-            warnings=request.warnings,
-            attempt=taken.attempt,
-            retry=retry,
-            finished=retry.finished(taken.finished),
-        )
+        run_request = request.run_request(skill, taken.run_id, retry.finished(taken.finished))
+        keeping = await asyncio.to_thread(cache_policy_of, run_request)
+        return RunCall(run_request, keeping, warnings=request.warnings, attempt=taken.attempt, retry=retry)
 
     async def _watched(self, work: RunLifecycle, call: RunCall) -> None:
         """Do the run; end it when somebody else has ended its record, as a caller does who cancels."""

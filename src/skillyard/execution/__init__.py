@@ -1,6 +1,6 @@
 """Execution: from a skill and parameters to a run, with its output, steps, memory writes and the limits that held.
 
-`run = await Executor().run(skill, {"text": "…"})`. Which sandbox holds the run is the sandbox room's concern.
+`run = await Executor().run(RunRequest(skill, {"text": "…"}))`. Which sandbox holds the run is the sandbox room's concern.
 What a run needs is imported at once; the rest when it is first used, so that a run is quick to start.
 """
 
@@ -14,7 +14,7 @@ from skillyard.execution.executor import Executor
 from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome
 from skillyard.execution.rerun_policy import ONCE, RetryPolicy, cache_seconds, result_cache_key, retry_policy
 from skillyard.execution.run import Format, MemoryWrite, Run, RunError, RunShape, StepTrace, TokenUsage, new_run_id
-from skillyard.execution.skill_call import without_credentials
+from skillyard.execution.skill_call import RunRequest, without_credentials
 
 if TYPE_CHECKING:
     from skillyard.execution.abp.calls import AbpCall, AbpProblem, AbpText, parse_abp_calls
@@ -53,6 +53,7 @@ __all__ = [
     "RetryPolicy",
     "Run",
     "RunError",
+    "RunRequest",
     "RunShape",
     "SkillOutcome",
     "StepTrace",

@@ -32,10 +32,11 @@ from skillyard.execution.kinds import (
     unavailable_message,
 )
 from skillyard.execution.outcome import read_outcome
-from skillyard.execution.run import Run, RunError, new_run_id
+from skillyard.execution.run import Run, RunError
 from skillyard.execution.run_report import finished, output_value, run_from_answer
 from skillyard.execution.schema_validation import with_defaults
 from skillyard.execution.skill_call import (
+    RunRequest,
     SkillCall,
     check_call,
     request_document,
@@ -59,7 +60,6 @@ from skillyard.sandbox import (
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill
     from skillyard.document import Document, Metadata
-    from skillyard.execution.run import StepTrace
 
 
 _SDK_FILES: Final = ("__init__.py", "index.cjs", "index.mjs", "package.json")
@@ -99,18 +99,18 @@ class RemoteSkills:
         missing = server_problem(config, self.servers) if kind == "distributed" else None
         return missing or NO_ENDPOINT
 
-    async def ask(self, kind: str, call: SkillCall, digest: str | None) -> Run:
+    async def ask(self, kind: str, call: SkillCall) -> Run:
         """Run a skill as that kind, within its policy.
 
         Raises:
             KindUnavailable: nobody there does it.
-            PermissionDenied: its content is not what `digest` says.
+            PermissionDenied: its content is not what was approved.
         """
         declared = Policy.from_security(call.metadata.security)
         policy = effective_policy(declared, self.ceiling)
-        await require_approved(digest, call)
+        await require_approved(call)
         began = time.monotonic()
-        config, parameters = call.metadata.config, call.parameters
+        config, parameters = call.metadata.config, call.request.parameters
         if kind == "service":
             answer = await call_service(ServiceCall(config, parameters, policy, self.ceiling, self.secret_hosts))
         else:
@@ -223,29 +223,8 @@ class Executor:
         except (SkillyardError, OSError):
             return False
 
-    async def run(
-        self,
-        skill: Skill,
-        parameters: Mapping[str, object],
-        *,
-        context: Mapping[str, object] | None = None,
-        entry: str | None = None,
-        digest: str | None = None,
-        run_id: str | None = None,
-        unavailable: str | None = None,
-        arguments: Sequence[str] = (),
-        workspace: str | None = None,
-        finished: Sequence[StepTrace] = (),
-    ) -> Run:
-        """Run a skill with these parameters and report what became of it.
-
-        `context` is what the skill is told about the caller (`userId`, `sessionId`, …). `entry` names another script of the
-        skill. With `digest` (the skill's content digest when it was approved) nothing runs but exactly that content. `run_id`
-        is the id under which the run is recorded already. `unavailable` says why the skill's own kind cannot be used: then only
-        what stands in for it runs. `arguments` follow a script on its command line. `workspace` is a folder of files to work
-        on: the script begins in a copy of it, and what it writes there is copied back; a skill that declares
-        `security.filesystem: read-only` only reads it, and one that declares `none` does not get it. `finished` are steps of an
-        attempt before that need not be done again: the script is told.
+    async def run(self, request: RunRequest) -> Run:
+        """Carry out a request and report what became of it.
 
         Raises:
             NotExecutable: the skill has nothing to run.
@@ -254,45 +233,43 @@ class Executor:
             RuntimeUnavailable: no interpreter for its entry.
             DependenciesUnavailable: packages it asks for are not installed.
             SandboxUnavailable: nothing here can enforce its policy.
-            PermissionDenied: its content is not what `digest` says.
+            PermissionDenied: its content is not what the request's `digest` says.
         """
         from skillyard.catalog.installed import pinned
 
-        with pinned(skill) as kept:
-            metadata, told = kept.document().metadata, context or {}
-            call = SkillCall(
-                run_id or new_run_id(), kept, metadata, parameters, told, (), tuple(arguments), workspace or "", tuple(finished)
-            )
-            return await self._run(call, entry, digest, unavailable)
+        with pinned(request.skill) as skill:
+            return await self._run(replace(request, skill=skill), skill.document())
 
-    async def _run(self, call: SkillCall, entry: str | None, digest: str | None, unavailable: str | None) -> Run:
-        skill, metadata = call.skill, call.metadata
-        document = skill.document()
-        told, warnings = without_credentials(call.context)
-        filled = with_defaults(metadata.input_schema, call.parameters)
-        checked = await check_call(replace(call, parameters=filled, context=told, warnings=warnings))
+    async def _run(self, request: RunRequest, document: Document) -> Run:
+        metadata = document.metadata
+        context, warnings = without_credentials(request.context)
+        parameters = with_defaults(metadata.input_schema, request.parameters)
+        request = replace(request, parameters=parameters, context=context)
+        checked = await check_call(SkillCall(request, metadata, warnings))
         if isinstance(checked, Run):
-            return checked if entry is not None else self._unfit(checked, skill, metadata, unavailable)
-        if entry is not None:
-            return await self._run_script(checked, find_entry(skill, document, entry), digest)
-        return await self._run_kind(checked, document, digest, unavailable)
+            return checked if request.entry is not None else self._unfit(checked, request, metadata)
+        if request.entry is not None:
+            return await self._run_script(checked, find_entry(request.skill, document, request.entry))
+        return await self._run_kind(checked, document)
 
-    def _unfit(self, run: Run, skill: Skill, metadata: Metadata, unavailable: str | None) -> Run:
+    def _unfit(self, run: Run, request: RunRequest, metadata: Metadata) -> Run:
         """The run that its parameters ended; a skill that cannot be run here at all says that, and asks for no better ones."""
+        skill = request.skill
         if skill.kind not in REMOTE_KINDS or self.can_run(skill):
             return run
-        reason = unavailable or self._elsewhere.problem(skill.kind, metadata.config)
+        reason = request.unavailable or self._elsewhere.problem(skill.kind, metadata.config)
         message = unavailable_message([KindUnavailable(skill.kind, reason)])
         return replace(run, status="unavailable", error=RunError("kind_unavailable", message))
 
-    async def _run_kind(self, call: SkillCall, document: Document, digest: str | None, unavailable: str | None) -> Run:
-        """Run the skill as its kind; what stands in for a kind that is unavailable is tried in its place (defect D-17)."""
+    async def _run_kind(self, call: SkillCall, document: Document) -> Run:
+        """Run the skill as its kind; where that is unavailable, as its fallback kind."""
         tried: list[KindUnavailable] = []
+        unavailable = call.request.unavailable
         for kind in fallback_kinds(call.skill.kind):
             try:
                 if unavailable is not None and not tried:
                     raise KindUnavailable(kind, unavailable)
-                run = await self._run_as(kind, call, document, digest, stands_in=bool(tried))
+                run = await self._run_as(kind, call, document, is_fallback=bool(tried))
             except KindUnavailable as reason:
                 tried.append(reason)
                 continue
@@ -302,21 +279,21 @@ class Executor:
             raise tried[0].error
         return call.refused("kind_unavailable", unavailable_message(tried), status="unavailable")
 
-    async def _run_as(self, kind: str, call: SkillCall, document: Document, digest: str | None, *, stands_in: bool) -> Run:
+    async def _run_as(self, kind: str, call: SkillCall, document: Document, *, is_fallback: bool) -> Run:
         config = call.metadata.config
         if kind == "static":
             if not has_data(config):
                 raise KindUnavailable(kind, "it has no config.dataPath", error=_static_problem(call))
             output = read_static(call.skill.directory, config)
-            await require_approved(digest, call)
+            await require_approved(call)
             return await finished(call, read_outcome(output), None)
         serves = kind == "distributed" and declared_worker_pool(config) in self._pools
         if kind in REMOTE_KINDS and not serves:
-            return await self._elsewhere.ask(kind, call, digest)
+            return await self._elsewhere.ask(kind, call)
         try:
-            return await self._run_script(call, find_entry(call.skill, document), digest)
+            return await self._run_script(call, find_entry(call.skill, document))
         except (ExecutionProblem, FileMissing) as problem:
-            if stands_in:
+            if is_fallback:
                 raise KindUnavailable(kind, problem.message) from None
             raise
 
@@ -331,39 +308,40 @@ class Executor:
         declared = Policy.from_security(metadata.security)
         if declared.filesystem == "none":
             declared = replace(declared, filesystem="read-only")
-        call = SkillCall(new_run_id(), skill, metadata, {}, {})
-        call, result = await self._sandboxed(call, script, digest, declared, request_document(call), called=False)
+        call = SkillCall(RunRequest(skill, digest=digest), metadata)
+        call, result = await self._sandboxed(call, script, declared, request_document(call), called=False)
         return await finished(call, read_outcome(None), result)
 
-    async def _run_script(self, call: SkillCall, entry: str, digest: str | None) -> Run:
+    async def _run_script(self, call: SkillCall, entry: str) -> Run:
         try:
-            request = request_document(call)
+            stdin = request_document(call)
         except InvalidInput as error:
             return call.refused("VALIDATION_FAILED", error.message)
         declared = Policy.from_security(call.metadata.security)
-        call, result = await self._sandboxed(call, entry, digest, declared, request)
+        call, result = await self._sandboxed(call, entry, declared, stdin)
         return await finished(call, read_outcome(unwrapped(output_value(result))), result)
 
     async def _sandboxed(
-        self, call: SkillCall, entry: str, digest: str | None, declared: Policy, request: bytes, *, called: bool = True
+        self, call: SkillCall, entry: str, declared: Policy, stdin: bytes, *, called: bool = True
     ) -> tuple[SkillCall, SandboxResult]:
         """What the sandbox says about one script, and the call with the warnings on the way."""
-        given = call.workspace if declared.filesystem != "none" else ""
-        if given and not declares_filesystem(call.metadata.security):  # who gives files to work on wants them worked on
+        request = call.request
+        workspace = request.workspace if declared.filesystem != "none" else None
+        if workspace and not declares_filesystem(call.metadata.security):  # who gives files to work on wants them worked on
             declared = replace(declared, filesystem="read-write")
         policy = effective_policy(declared, self._ceiling)
         import asyncio  # only a run needs it; everything above works without a loop
 
         # The first choice of a process attacks the backends, which takes a while.
         backend = await asyncio.to_thread(choose_backend, policy, self._backend)
-        verify = partial(verify_copy, digest, call) if digest else None
+        verify = partial(verify_copy, call) if request.digest else None
         packages = partial(
             environment_for, entry=entry, install=self._install, settings=self._index
         )  # what the verified copy asks for
         tree, library = call.skill.directory, sdk_files()
         job = Job(
-            tree, entry, request, policy, call.arguments, verify, library, packages, call=called,
-            workspace=given if policy.filesystem != "none" else "",
+            tree, entry, stdin, policy, request.arguments, verify, library, packages, call=called,
+            workspace=workspace if workspace and policy.filesystem != "none" else "",
         )  # fmt: skip
         result = await (self._pool.run(backend, job) if self._pool and called else backend.run(job))
         return replace(call, warnings=(*call.warnings, *narrowing_warnings(declared, policy), *result.warnings)), result

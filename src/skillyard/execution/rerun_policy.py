@@ -24,6 +24,7 @@ from skillyard.execution.schema_validation import with_defaults
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.execution.run import Run, StepTrace
+    from skillyard.execution.skill_call import RunRequest
 
 
 _MOST: Final = 10
@@ -127,19 +128,17 @@ def cache_seconds(skill: Skill) -> int:
     return max(0, min(metadata.ttl, _LONGEST))
 
 
-def result_cache_key(
-    skill: Skill, digest: str, parameters: Mapping[str, object], *, context: Mapping[str, object], entry: str | None
-) -> str | None:
+def result_cache_key(request: RunRequest, digest: str) -> str | None:
     """`sha256:…` over everything a result depends on; None when that cannot be written as JSON.
 
-    That is the skill's id and content digest, the entry that was asked for, the parameters with the defaults of the schema, and
-    the context but for what changes with every call: ids of sessions, conversations, messages, calls, requests, runs and
+    That is the skill's id and content `digest`, the entry that was asked for, the parameters with the defaults of the schema,
+    and the context but for what changes with every call: ids of sessions, conversations, messages, calls, requests, runs and
     traces, and the time. Whoever's result it is (`userId`, `householdId`, …) is part of the key, so nobody is given another's.
     """
-    filled = with_defaults(skill.document().metadata.input_schema, parameters)
-    lasting = {name: value for name, value in context.items() if name not in _PASSING}
+    parameters = with_defaults(request.skill.document().metadata.input_schema, request.parameters)
+    context = {name: value for name, value in request.context.items() if name not in _PASSING}
     try:
-        said = json.dumps([skill.id, digest, entry, filled, lasting], sort_keys=True, allow_nan=False)
+        text = json.dumps([request.skill.id, digest, request.entry, parameters, context], sort_keys=True, allow_nan=False)
     except (TypeError, ValueError):
         return None
-    return f"sha256:{hashlib.sha256(said.encode()).hexdigest()}"
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -130,10 +130,10 @@ async def finished(call: SkillCall, outcome: SkillOutcome, result: SandboxResult
     steps, step_warnings = read_steps(outcome.steps)
     # What a failed run suggests to remember is not to be trusted.
     suggested = outcome.memory_writes if error is None else None
-    writes, write_warnings = read_memory_writes(suggested, protocol=call.metadata.protocol, context=call.context)
+    writes, write_warnings = read_memory_writes(suggested, protocol=call.metadata.protocol, context=call.request.context)
     schema_warnings = await _output_warnings(call, outcome) if error is None else ()
     run = Run(
-        run_id=call.run_id,
+        run_id=call.request.run_id,
         skill_id=call.skill.id,
         status=status,
         output=outcome.output,

@@ -1,15 +1,15 @@
-"""One call of a skill: its checked parameters, the context without credentials, the document it reads, its approved content."""
+"""One request to run a skill, from the interface to the sandbox: checked parameters, cleaned context, approved content."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from skillyard.document.schema_bounds import UnusableSchema
 from skillyard.errors import InvalidInput, PermissionDenied, WorkProblem
-from skillyard.execution.run import Run, RunError
+from skillyard.execution.run import Run, RunError, new_run_id
 from skillyard.execution.schema_validation import schema_problems
 from skillyard.sandbox import Status
 
@@ -47,32 +47,58 @@ def _kept(context: Mapping[str, object], prefix: str, removed: list[str], depth:
 
 
 @dataclass(frozen=True, slots=True)
-class SkillCall:
-    """One request to run a skill, with what its SKILL.md says read once.
+class RunRequest:
+    """One request to run a skill with these parameters, for one run; it travels whole from an interface to the sandbox.
 
-    `arguments` follow the script on its command line; `workspace` is the folder whose files it works on. `finished` are steps
-    that an attempt before has done and that need not be done again.
+    `context` says who calls (`userId`, `sessionId`, …). `entry` names another script of the skill. With `digest` (the content
+    digest that was approved) nothing runs but exactly that content. `arguments` follow a script on its command line.
+    `workspace` is a folder of files: the script begins in a copy of it, and what it writes there is copied back; a skill that
+    declares `security.filesystem: read-only` only reads it, and one that declares `none` does not get it.
+
+    With `fresh` a cached result is not used. Of the runs of an organisation that wait, one with a higher `priority` (-100 to
+    100) goes first. `schedule` is the name of the schedule that asks for the run, `run_id` the id under which it is recorded.
+
+    The engine adds `unavailable`, why the skill's own kind cannot be used, so that only a fallback kind runs, and `finished`,
+    the steps of an earlier attempt that need not be done again.
     """
 
-    run_id: str
     skill: Skill
-    metadata: Metadata
-    parameters: Mapping[str, object]
-    context: Mapping[str, object]
-    warnings: tuple[str, ...] = ()
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    context: Mapping[str, object] = field(default_factory=dict)
+    entry: str | None = None
+    digest: str | None = None
     arguments: tuple[str, ...] = ()
-    workspace: str = ""
+    workspace: str | None = None
+    fresh: bool = False
+    priority: int = 0
+    schedule: str | None = None
+    run_id: str = field(default_factory=new_run_id)
+    unavailable: str | None = None
     finished: tuple[StepTrace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SkillCall:
+    """A request that is being carried out, with what the skill's SKILL.md says read once."""
+
+    request: RunRequest
+    metadata: Metadata
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def skill(self) -> Skill:
+        """The skill that runs."""
+        return self.request.skill
 
     def refused(self, code: str, message: str, *, status: Status = "error") -> Run:
         """A run that ended before anything was started."""
-        return Run(self.run_id, self.skill.id, status, error=RunError(code, message), warnings=self.warnings)
+        return Run(self.request.run_id, self.skill.id, status, error=RunError(code, message), warnings=self.warnings)
 
 
 async def check_call(call: SkillCall) -> SkillCall | Run:
     """The call, or the run that ends it because its parameters do not fit the skill's schema."""
     try:
-        problems = await schema_problems(call.metadata.input_schema, dict(call.parameters))
+        problems = await schema_problems(call.metadata.input_schema, dict(call.request.parameters))
     except UnusableSchema as error:
         return replace(
             call,
@@ -91,32 +117,32 @@ async def check_call(call: SkillCall) -> SkillCall | Run:
 
 def request_document(call: SkillCall) -> bytes:
     """The one document the skill reads from standard input."""
-    body: dict[str, object] = {"input": call.parameters, "context": call.context}
+    body: dict[str, object] = {"input": call.request.parameters, "context": call.request.context}
     if call.metadata.config:
         body["config"] = call.metadata.config
     if call.metadata.protocol == "abp":
         body["protocol"] = "abp"  # tells the SDK on which scale importance is meant
-    if call.finished:
-        body["finishedSteps"] = [step.to_dict() for step in call.finished]
+    if call.request.finished:
+        body["finishedSteps"] = [step.to_dict() for step in call.request.finished]
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, default=dict).encode("utf-8")
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"the parameters cannot be written as JSON: {error}") from None
 
 
-async def require_approved(digest: str | None, call: SkillCall) -> None:
+async def require_approved(call: SkillCall) -> None:
     """Make sure that what was read of the skill is what was approved."""
-    if digest is not None:
+    if call.request.digest is not None:
         import asyncio
 
-        await asyncio.to_thread(verify_copy, digest, call, call.skill.directory)
+        await asyncio.to_thread(verify_copy, call, call.skill.directory)
 
 
-def verify_copy(digest: str, call: SkillCall, copy: str) -> None:
+def verify_copy(call: SkillCall, copy: str) -> None:
     """Make sure that `copy` is what was approved, and that its own SKILL.md is the one the run's policy was taken from."""
     from skillyard.packages import tree_digest  # the one measure of a skill's content
 
-    if tree_digest(copy) != digest or call.skill.document(copy=copy).metadata != call.metadata:
+    if tree_digest(copy) != call.request.digest or call.skill.document(copy=copy).metadata != call.metadata:
         raise PermissionDenied(
             "the skill is not what was approved: its content has changed", hint="look at it and approve it again"
         )

@@ -15,6 +15,7 @@ from skillyard.errors import FileMissing, SkillyardError
 from skillyard.execution.entry_script import ENDINGS
 from skillyard.execution.executor import Executor
 from skillyard.execution.run import Run
+from skillyard.execution.skill_call import RunRequest
 from skillyard.paths import open_inside, read_inside
 
 if TYPE_CHECKING:
@@ -331,7 +332,7 @@ async def _try_examples(
 async def _try_example(skill: Skill, executor: Executor, entry: object, name: str, digest: str | None) -> Trial:
     try:
         example = read_example(entry, name)
-        run = await executor.run(skill, example.input, context=example.context, entry=example.entry, digest=digest)
+        run = await executor.run(RunRequest(skill, example.input, example.context, example.entry, digest))
     except NotAnExample as reason:
         return Trial(name, "example", passed=False, message=str(reason))
     except SkillyardError as error:

@@ -229,6 +229,8 @@ class Catalog(SearchableCatalog):
             RuntimeUnavailable: this machine has no interpreter for the script.
             SandboxUnavailable: no sandbox here can enforce its policy.
         """
+        from skillyard.execution import RunRequest
+
         found = self.get(skill) if isinstance(skill, str) else skill
         gate = self.gate(approver)
         gate.check(found)
@@ -240,7 +242,7 @@ class Catalog(SearchableCatalog):
             digest = digest or agreed
         engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms, install=install, prewarm=0))
         return await engine.run(
-            found, parameters or {}, context=context, entry=entry, digest=digest, fresh=fresh, priority=priority
+            RunRequest(found, parameters or {}, context or {}, entry, digest, fresh=fresh, priority=priority)
         )
 
     async def test(

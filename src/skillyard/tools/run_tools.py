@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import AmbiguousSkill, InvalidInput, NotExecutable, SkillNotFound, SkillyardError
@@ -51,14 +52,9 @@ async def _run(context: ToolContext, arguments: Arguments, caller: ToolCaller) -
     if context.engine is None:
         raise NotExecutable("Running skills is switched off here", hint="do the task by the skill's instructions instead")
     consent = await context.approve(skill, caller)
-    run = await context.engine.run(
-        skill,
-        arguments.mapping("input"),
-        context=context.run_context(caller),
-        entry=arguments.optional_text("entry"),
-        digest=consent.digest,
-        **context.run_options(arguments.texts("arguments"), caller),
-    )
+    request = context.run_request(skill, arguments.mapping("input"), caller, digest=consent.digest)
+    request = replace(request, entry=arguments.optional_text("entry"), arguments=arguments.texts("arguments"))
+    run = await context.engine.run(request)
     return answer_run(skill.label, run)
 
 
@@ -140,11 +136,11 @@ async def run_declared(
     parameters = fill_parameters(declared.tool, given, input_schema=input_schema, preferences=context.preferences)
     await _check_parameters(declared, given, parameters)
     consent = await context.approve(skill, caller)
-    called = {"tool": declared.tool.name, "action": action or declared.tool.kind}
-    told: dict[str, object] = context.run_context(caller) | {"abp": called}
+    own: dict[str, object] = {"abp": {"tool": declared.tool.name, "action": action or declared.tool.kind}}
     if caller.call_id:
-        told["callId"] = caller.call_id
-    return await context.engine.run(skill, parameters, context=told, digest=consent.digest, **context.run_options((), caller))
+        own["callId"] = caller.call_id
+    request = context.run_request(skill, parameters, caller, digest=consent.digest)
+    return await context.engine.run(replace(request, context={**request.context, **own}))
 
 
 async def _check_parameters(declared: DeclaredTool, given: Mapping[str, object], parameters: Mapping[str, object]) -> None:

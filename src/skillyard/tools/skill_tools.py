@@ -209,7 +209,8 @@ class SkillTools:
 
         async def run(skill: Skill, given: Mapping[str, object]) -> Run:
             consent = await self._context.approve(skill, caller)
-            return await engine.run(skill, given, context=self._context.run_context(caller), digest=consent.digest)
+            request = self._context.run_request(skill, given, caller, digest=consent.digest)
+            return await engine.run(replace(request, workspace=None))  # its answer comes before the work on the files
 
         return await run_preprocessors(without_denied(self.access.catalog, self.access.rules), request, run=run)
 

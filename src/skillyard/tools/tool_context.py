@@ -32,6 +32,7 @@ from skillyard.tools.results import ToolResult, failure
 if TYPE_CHECKING:
     from skillyard.catalog import AllowedToolsMode, Skill
     from skillyard.engine import Engine
+    from skillyard.execution import RunRequest
     from skillyard.permissions import SkillConsent
     from skillyard.prompt import Index
     from skillyard.tools.arguments import Arguments
@@ -163,15 +164,15 @@ class ToolContext:
             skill, session=caller.session.name, message_id=caller.message_id, call_id=caller.call_id
         )
 
-    def run_options(self, arguments: tuple[str, ...], caller: ToolCaller) -> dict[str, Any]:
-        """What a run is given beside its parameters: a command line and the session's files; nothing where there is neither."""
-        given: dict[str, Any] = {"arguments": arguments} if arguments else {}
-        return given | ({"workspace": caller.session.workspace} if caller.session.workspace else {})
+    def run_request(
+        self, skill: Skill, parameters: Mapping[str, object], caller: ToolCaller, *, digest: str | None
+    ) -> RunRequest:
+        """The request of a caller to run a skill on the files of the session; its context says whom the run is for."""
+        from skillyard.execution import RunRequest
 
-    def run_context(self, caller: ToolCaller) -> dict[str, object]:
-        """What a run is told of whom it is for."""
         user = {"userId": caller.user} if caller.user is not None else {}
-        return {**self.context, **user, "sessionId": caller.session.name}
+        context = {**self.context, **user, "sessionId": caller.session.name}
+        return RunRequest(skill, parameters, context, digest=digest, workspace=caller.session.workspace or None)
 
     def runnable(self) -> tuple[Skill, ...]:
         """The offered skills that have something to run here."""

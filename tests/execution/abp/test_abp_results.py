@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skillyard.execution import Executor, MemoryWrite, Run, RunError, StepTrace, abp_result, result_text, vcp_result
+from skillyard.execution import Executor, MemoryWrite, Run, RunError, RunRequest, StepTrace, abp_result, result_text, vcp_result
 
 # The document's own answer of an ABP tool.
 DOCUMENT = {
@@ -34,7 +34,7 @@ def run(**fields: Any) -> Run:
 @pytest.mark.row("000-34", "C-7", "D-20")
 async def test_the_documents_answer_is_understood_and_given_back_as_it_was(write_skill) -> None:
     skill = write_skill(f"def execute():\n    return {DOCUMENT!r}\n", protocol="abp")
-    found = await Executor().run(skill, {}, context={"userId": "ada"})
+    found = await Executor().run(RunRequest(skill, {}, context={"userId": "ada"}))
     assert (found.output, found.warnings) == ("已记录用户偏好", ())
     assert [(write.owner_type, write.owner_id, write.importance) for write in found.memory_writes] == [("user", "ada", 0.8)]
     assert abp_result(found, call_id="abp_call_123", tool="PreferenceRecorder") == DOCUMENT

@@ -25,7 +25,7 @@ from skillyard.database import wait_for_change
 from skillyard.engine import FINAL_STATES, RunFilter, RunRecord, RunState, StartedRun
 from skillyard.engine.live_output import MAX_LOG_CHARACTERS, STREAMS
 from skillyard.errors import PermissionDenied, RecordExists
-from skillyard.execution import RunError, new_run_id
+from skillyard.execution import RunError, RunRequest, new_run_id
 from skillyard.permissions import Approver
 from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
 from skillyard.server.background.approval_questions import rejecting_approver
@@ -225,12 +225,11 @@ async def _start_run(service: OrganisationServices, caller: Caller, body: NewRun
         digest, consent = await consent() or digest, None
     runner = service.catalog.executor(timeout_ms=body.timeout_ms, prewarm=0)
     engine = service.catalog.engine().through(runner)
-    begun: StartedRun = await service.runs.begin(
-        engine.begin(
-            skill, body.parameters, context={"userId": service.owner(caller)}, digest=digest, fresh=body.fresh, run_id=run_id,
-            consent=consent, priority=body.priority,
-        )
+    request = RunRequest(
+        skill, body.parameters, {"userId": service.owner(caller)}, digest=digest, fresh=body.fresh, run_id=run_id,
+        priority=body.priority,
     )  # fmt: skip
+    begun: StartedRun = await service.runs.begin(engine.begin(request, consent=consent))
     if body.wait:
         await service.runs.ended(run_id)
         begun.ended.result()
