@@ -101,7 +101,10 @@ def test_those_who_were_asked_for_first_start_first(catalog: Catalog, database: 
 @JUMPS
 def test_a_worker_on_another_machine_stays_alive(catalog: Catalog, database: Database, set_clock: SetClock, jump: int) -> None:
     queue, seconds = hand_over(catalog, "run_a"), [0.0]
-    silence, roster = HeartbeatMonitor(lambda: seconds[0]), WorkerRoster(database, silence=HeartbeatMonitor(lambda: seconds[0]))
+    silence, roster = (
+        HeartbeatMonitor(lambda: seconds[0]),
+        WorkerRoster(database, heartbeats=HeartbeatMonitor(lambda: seconds[0])),
+    )
     join_from_elsewhere(roster, database, "w1")
     assert claim_next(database, ["default"], ELSEWHERE, NONE) is not None
     assert (roster.is_served("default"), roster.owner_lives(ELSEWHERE)) == (True, True)
@@ -125,7 +128,10 @@ def test_a_worker_on_another_machine_stays_alive(catalog: Catalog, database: Dat
 @JUMPS
 def test_one_that_died_is_noticed_all_the_same(catalog: Catalog, database: Database, set_clock: SetClock, jump: int) -> None:
     queue, seconds = hand_over(catalog, "run_a", attempts=2), [0.0]
-    silence, roster = HeartbeatMonitor(lambda: seconds[0]), WorkerRoster(database, silence=HeartbeatMonitor(lambda: seconds[0]))
+    silence, roster = (
+        HeartbeatMonitor(lambda: seconds[0]),
+        WorkerRoster(database, heartbeats=HeartbeatMonitor(lambda: seconds[0])),
+    )
     join_from_elsewhere(roster, database, "w1")
     assert claim_next(database, ["default"], ELSEWHERE, NONE) is not None
     assert roster.owner_lives(ELSEWHERE)

@@ -110,7 +110,7 @@ async def test_a_skill_that_names_a_pool_runs_on_a_worker_of_it(make: Make) -> N
         record = catalog.records().journal.get(run.run_id)
         assert (record.state, record.output) == ("succeeded", {"n": 1})
         assert worker.pools == ("gpu",)
-    await until(lambda: left(catalog) == (0, 0))
+        await until(lambda: left(catalog) == (0, 0))
 
 
 async def test_the_runs_of_an_organisation_go_to_workers_of_it_and_to_no_others(make: Make) -> None:
@@ -236,7 +236,7 @@ async def test_a_request_that_a_worker_cannot_read_ends_its_run(make: Make, requ
         await until(lambda: states(catalog) == ["failed"])
         assert catalog.records().journal.get("run_1").error_code == "invalid_input"
         assert (await catalog.run("pooled", {"n": 2})).output == {"n": 2}
-    await until(lambda: left(catalog) == (0, 0))
+        await until(lambda: left(catalog) == (0, 0))  # a worker that lives removes jobs without a run
 
 
 async def test_a_worker_runs_nothing_that_a_rule_denies_there(make: Make, tmp_path: Path, skills_root: Path) -> None:
@@ -393,7 +393,7 @@ def test_many_workers_take_each_run_once(make: Make) -> None:
 
 def test_a_worker_that_is_silent_serves_nothing(make: Make) -> None:
     database, seconds = make().records().database, [0.0]
-    roster = WorkerRoster(database, silence=HeartbeatMonitor(lambda: seconds[0]))
+    roster = WorkerRoster(database, heartbeats=HeartbeatMonitor(lambda: seconds[0]))
     roster.join("w1", ["gpu"], 2)
     assert roster.is_served("gpu")
     with database.write() as connection:

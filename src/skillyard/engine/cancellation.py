@@ -109,11 +109,11 @@ class CancellationWatch:
         self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopWatch] = WeakKeyDictionary()
 
     def add(self, run_id: str, task: RunTask, journal: Journal) -> None:
-        """Heed the run from now on."""
+        """Watch the run from now on."""
         self._of_loop.setdefault(asyncio.get_running_loop(), _LoopWatch()).add(run_id, (task, journal))
 
     def remove(self, run_id: str) -> None:
-        """Heed it no more."""
+        """Watch it no longer."""
         self._of_loop.setdefault(asyncio.get_running_loop(), _LoopWatch()).remove(run_id)
 
 
@@ -124,8 +124,8 @@ class _LoopWatch:
         self._runs: dict[str, _WatchedRun] = {}
         self._looking: asyncio.Task[None] | None = None
 
-    def add(self, run_id: str, heeded: _WatchedRun) -> None:
-        self._runs[run_id] = heeded
+    def add(self, run_id: str, watched: _WatchedRun) -> None:
+        self._runs[run_id] = watched
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
 

@@ -51,7 +51,7 @@ INTERRUPTED: Final = RunError("INTERRUPTED", "the process that executed the run 
 
 
 class Journal:
-    """The runs in one database; with an `owner` only the runs that this process executes are ended here."""
+    """The runs in one database; with an `owner` only the runs that this owner executes are ended here."""
 
     def __init__(self, database: Database, *, owner: str | None = None) -> None:
         self._database = database
@@ -63,7 +63,7 @@ class Journal:
         return self._database
 
     def get(self, run_id: str) -> RunRecord:
-        """The run with that id, or the only one whose id begins or ends so (8 characters at least).
+        """The run with that id, or the only the runs that this owner executes id begins or ends so (8 characters at least).
 
         Raises:
             RecordNotFound: there is none, or more than one.
@@ -197,7 +197,7 @@ class Journal:
         """End the runs whose process is gone, as `interrupted`; gives their ids.
 
         One that waits for a worker goes on waiting, and one that may be tried again waits for another worker.
-        What another host or container carries cannot be seen from here: it counts as gone after a day without a sign of life.
+        What another host or container executes cannot be seen from here: it counts as gone after a day without a sign of life.
         Of workers the others hear sooner that they are silent (`abandoned`); one look cannot tell it from a clock that was set.
         """
         now = func.current_timestamp(type_=workers.c.seen_at.type).label("now")  # the clock that workers sign with
@@ -231,7 +231,7 @@ class Journal:
         done: bool,
         printed: tuple[str, str] | None = None,
     ) -> bool:
-        """End an open run that `printed` its two logs; of one that says nothing by itself, what was told of it is kept."""
+        """End an open run that `printed` its two logs; of one that says nothing by itself, what was reported of it is kept."""
         ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN))
         if attempt is not None:
             ending = ending.where(runs.c.attempt == attempt)
@@ -240,9 +240,9 @@ class Journal:
         with self._database.write() as connection:
             if done:
                 lock_queue_row(connection, run_id)
-            told = collect_output((item.body for item in live_events_of(connection, run_id)), attempt or 1)
-            traced = traced or reported_steps(told)
-            if connection.execute(ending.values({**values, **recorded_output(told, traced, printed)})).rowcount != 1:
+            output = collect_output((item.body for item in live_events_of(connection, run_id)), attempt or 1)
+            traced = traced or reported_steps(output)
+            if connection.execute(ending.values({**values, **recorded_output(output, traced, printed)})).rowcount != 1:
                 return False
             delete_live_events(connection, run_id)
             if traced:
@@ -344,7 +344,7 @@ def insert_queued_run(connection: Connection, row: Mapping[str, Any], *, known: 
 
 
 def _is_left(row: Row[Any]) -> bool:
-    """Whether nobody carries the run any more."""
+    """Whether no process executes the run any more."""
     if row.owner == QUEUE_OWNER:
         return row.attempts is None
     seen_at = row.seen_at or row.created_at

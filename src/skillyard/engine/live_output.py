@@ -53,36 +53,36 @@ class LiveOutput:
 
 def collect_output(bodies: Iterable[Any], attempt: int) -> LiveOutput:
     """What the live events of a run say together."""
-    told = LiveOutput()
+    output = LiveOutput()
     for body in bodies:
         if "step" in body:
-            told.steps.append(body["step"])
+            output.steps.append(body["step"])
             continue
         stream: str = body["stream"]
-        told.texts[stream] += body["text"]
-        told.ends[stream] = body["end"]
+        output.texts[stream] += body["text"]
+        output.ends[stream] = body["end"]
         if body["attempt"] < attempt:
-            told.before[stream] = body["end"]
-    return told
+            output.before[stream] = body["end"]
+    return output
 
 
-def reported_steps(told: LiveOutput) -> tuple[StepTrace, ...]:
+def reported_steps(output: LiveOutput) -> tuple[StepTrace, ...]:
     """The steps of a run that could not say them at its end."""
-    return read_steps(told.steps)[0]
+    return read_steps(output.steps)[0]
 
 
-def recorded_output(told: LiveOutput, traced: tuple[StepTrace, ...], printed: tuple[str, str] | None) -> dict[str, Any]:
-    """What the record of a run needs besides its own end, so that who followed it is told the rest and nothing twice.
+def recorded_output(output: LiveOutput, traced: tuple[StepTrace, ...], printed: tuple[str, str] | None) -> dict[str, Any]:
+    """What the record of a run needs besides its own end, so that who followed it gets the rest and nothing twice.
 
-    `printed` are the two logs of the last attempt; None when it left none, and what was told of them is kept.
+    `printed` are the two logs of the last attempt; None when it left none, and what was reported of them is kept.
     """
     if printed is None:
-        logs, ends = told.texts, told.ends
+        logs, ends = output.texts, output.ends
     else:
         logs = dict(zip(STREAMS, printed, strict=True))
-        ends = {stream: told.before[stream] + len(logs[stream]) for stream in STREAMS}
+        ends = {stream: output.before[stream] + len(logs[stream]) for stream in STREAMS}
     kept = {} if printed else {stream: log_tail(logs[stream]) for stream in STREAMS}
-    order = _order(told.steps, traced)
+    order = _order(output.steps, traced)
     if order == list(range(len(order))) and all(
         ends[stream] == min(len(logs[stream]), MAX_LOG_CHARACTERS) for stream in STREAMS
     ):
@@ -90,11 +90,11 @@ def recorded_output(told: LiveOutput, traced: tuple[StepTrace, ...], printed: tu
     return {**kept, "printed": {**ends, "steps": order}}
 
 
-def _order(told: Iterable[Mapping[str, Any]], kept: tuple[StepTrace, ...]) -> list[int]:
-    """Which steps of the record were told, in that order (a step is told when it ends); -1 for one that is not in it."""
+def _order(reported: Iterable[Mapping[str, Any]], kept: tuple[StepTrace, ...]) -> list[int]:
+    """Which steps of the record were reported, in that order: that in which they ended; -1 for one that is not in it."""
     left = {at: _key(step.to_dict()) for at, step in enumerate(kept)}
     order = []
-    for step in told:
+    for step in reported:
         found = next((at for at, key in left.items() if key == _key(step)), -1)
         order.append(found)
         left.pop(found, None)

@@ -1,4 +1,4 @@
-"""Whether whoever carries a run still lives: the identity of a process, and how long a worker has been silent.
+"""Whether the process that executes a run still lives: the identity of a process, and how long a worker has been silent.
 
 A process number alone does not tell: it is given again. The host, its boot, the namespace of process numbers and the time
 the process started make it unique, so a run whose owner is gone was interrupted, also by `kill -9` or a power cut.

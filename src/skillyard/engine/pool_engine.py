@@ -179,7 +179,7 @@ def _nobody_serves(pool: str) -> str:
 
 
 class _PoolConnection:
-    """The way to the workers, made when first needed and shared by all who carry runs with one engine."""
+    """What it takes to hand runs over, made when first needed and shared by all who use one engine."""
 
     def __init__(self, *, prepare: bool) -> None:
         self._prepare = prepare
@@ -193,7 +193,7 @@ class _PoolConnection:
         return queue_problem(journal.database)
 
     def reach(self, journal: Journal) -> PoolServices:
-        """The way to the workers of the database in which that journal is."""
+        """The services of the database in which that journal is."""
         from skillyard.engine.run_queue import RunQueue
         from skillyard.engine.worker_roster import WorkerRoster
 
@@ -246,14 +246,14 @@ class _RunWatch:
             DatabaseUnavailable: it has not answered for a minute.
         """
         try:
-            place = await asyncio.to_thread(self.reach.queue.lookup, self.run_id)
+            queued = await asyncio.to_thread(self.reach.queue.lookup, self.run_id)
         except DatabaseUnavailable as error:
             if time.monotonic() - self.seen > self.timing.patience_s:
                 raise
             _log.warning("waiting for run %s: %s", self.run_id, error.message)
             return None
         self.seen = time.monotonic()
-        return place
+        return queued
 
     async def taken_back(self) -> bool:
         """Whether the run was taken back because no worker is left that could take it."""
@@ -265,29 +265,29 @@ class _RunWatch:
                 return await in_thread(lambda: reach.queue.reclaim(self.run_id))
         return False
 
-    async def is_left(self, place: QueuedRun) -> bool:
+    async def is_left(self, queued: QueuedRun) -> bool:
         """Whether nobody does anything about a run any more that has ended: its worker is gone, or has had long enough."""
         self.ended = self.ended or time.monotonic()
         with suppress(DatabaseUnavailable):
-            gone = not await asyncio.to_thread(self.reach.roster.owner_lives, place.owner)
+            gone = not await asyncio.to_thread(self.reach.roster.owner_lives, queued.owner)
             if gone or time.monotonic() - self.ended > self.timing.grace_s:
                 await in_thread(lambda: self.reach.queue.release(self.run_id))
                 return True
         return False
 
-    async def look_after(self, place: QueuedRun) -> None:
+    async def look_after(self, queued: QueuedRun) -> None:
         """End the run when its worker is gone, or when it says nothing long after the run's time."""
         now = time.monotonic()
-        if place.attempt != self.attempt:
-            self.attempt, self.deadline = place.attempt, None
+        if queued.attempt != self.attempt:
+            self.attempt, self.deadline = queued.attempt, None
         self.deadline = self.deadline or now + self.timeout_ms / 1000 + self.timing.grace_s
         with suppress(DatabaseUnavailable):
-            if not await asyncio.to_thread(self.reach.roster.owner_lives, place.owner):
-                await asyncio.to_thread(self.reach.queue.give_up, self.run_id, place.attempt, _GONE)
+            if not await asyncio.to_thread(self.reach.roster.owner_lives, queued.owner):
+                await asyncio.to_thread(self.reach.queue.give_up, self.run_id, queued.attempt, _GONE)
             elif now > self.deadline:
                 message = f"its worker has not said how it ended within {self.timeout_ms} ms"
                 late = RunError("RESOURCE_LIMIT_ERROR", message)
-                await record_end(self.reach.journal, "failed", self.run_id, late, attempt=place.attempt)
+                await record_end(self.reach.journal, "failed", self.run_id, late, attempt=queued.attempt)
                 await in_thread(lambda: self.reach.queue.release(self.run_id))
 
 
@@ -303,15 +303,15 @@ async def await_run(run_id: str, *, pool: str, timeout_ms: int, reach: PoolServi
     from skillyard.database import wait_for_change
 
     watch = _RunWatch(run_id, pool, timeout_ms, reach, lasting=lasting, seen=time.monotonic())
-    async with reach.notifier.subscribe(run_id) as rung:
+    async with reach.notifier.subscribe(run_id) as changed:
         while True:
-            rung.clear()
-            place = await watch.look()
-            if place is not None and place.state in FINAL_STATES and (not place.open or await watch.is_left(place)):
+            changed.clear()
+            queued = await watch.look()
+            if queued is not None and queued.state in FINAL_STATES and (not queued.open or await watch.is_left(queued)):
                 return run_from_record(await asyncio.to_thread(reach.journal.get, run_id))
-            if place is not None and place.state == "queued":
+            if queued is not None and queued.state == "queued":
                 if await watch.taken_back():
                     return None
-            elif place is not None and place.state not in FINAL_STATES:
-                await watch.look_after(place)
-            await wait_for_change(rung, watch.timing.lasting_look_s if lasting else watch.timing.look_s)
+            elif queued is not None and queued.state not in FINAL_STATES:
+                await watch.look_after(queued)
+            await wait_for_change(changed, watch.timing.lasting_look_s if lasting else watch.timing.look_s)

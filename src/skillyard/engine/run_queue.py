@@ -60,7 +60,7 @@ _DELETE_ENDED: Final = """
 
 @dataclass(frozen=True, slots=True)
 class QueuedRun:
-    """Where a run is: its `state`, who carries it, whether there is still something to do about it, and which attempt it is."""
+    """Where a run is: its `state`, who executes it, whether something remains to be done about it, and which attempt it is."""
 
     state: str
     owner: str
@@ -118,7 +118,7 @@ class RunQueue:
         app = App(connector=PsycopgConnector(conninfo=self._database.conninfo, min_size=1, max_size=4))
 
         @app.task(name=_TASK)
-        async def carry(run_id: str) -> None:
+        async def work_next(run_id: str) -> None:
             await work()
 
         return app
@@ -320,22 +320,22 @@ def _held_back(connection: Connection, limits: QueueLimits) -> list[str] | None:
 
 
 def _finished(connection: Connection, row: Row[Any]) -> tuple[StepTrace, ...]:
-    """The steps that an attempt before has left in the record, or told before it was cut off: whole and without an error."""
+    """The steps that an earlier attempt left in the record, or reported before it was cut off: whole and without an error."""
     if row.attempt == 1:
         return ()
     found = connection.execute(select(steps).where(steps.c.run_id == row.run_id).order_by(steps.c.position)).mappings()
     names = StepTrace.__dataclass_fields__
     kept = [StepTrace(**{name: step[name] for name in names}) for step in found]
-    told = reported_steps(collect_output((item.body for item in live_events_of(connection, row.run_id)), row.attempt))
+    reported = reported_steps(collect_output((item.body for item in live_events_of(connection, row.run_id)), row.attempt))
     known = {(step.step_id, step.step_name) for step in kept}
-    traced = (*kept, *(step for step in told if (step.step_id, step.step_name) not in known))
+    traced = (*kept, *(step for step in reported if (step.step_id, step.step_name) not in known))
     return tuple(step for step in traced if is_reusable(step))
 
 
 def recover_abandoned(database: Database, queue: RunQueue, silence: HeartbeatMonitor, *, silent: bool) -> tuple[str, ...]:
     """Take the runs of workers that are gone away from them: another attempt where that is safe, else `interrupted`.
 
-    With `silent` also those of workers that were heard to say nothing for too long, although their process may be there.
+    With `silent` also those of workers that have been silent for too long, although their process may be there.
     """
     query = select(runs.c.id, runs.c.owner, runs.c.attempt, workers.c.seen_at).where(runs.c.state == "running")
     query = query.join_from(runs, queued_runs, queued_runs.c.run_id == runs.c.id)

@@ -12,6 +12,7 @@ from skillyard.errors import ExecutionProblem, SkillyardError
 from skillyard.execution import Format, MemoryWrite, Run, RunError, StepTrace
 from skillyard.sandbox import Contact, Limit, Status
 from skillyard.times import utc_text
+from skillyard.wire import WireForm, wire
 
 RunState = Literal["queued", "running", "succeeded", "failed", "cancelled", "interrupted"]
 FINAL_STATES: Final[tuple[RunState, ...]] = ("succeeded", "failed", "cancelled", "interrupted")
@@ -19,10 +20,6 @@ FINAL_STATES: Final[tuple[RunState, ...]] = ("succeeded", "failed", "cancelled",
 
 QUEUE_OWNER: Final = "queue"
 """Who carries a run that waits for any worker, whatever becomes of the process that asked for it."""
-
-_TIMES: Final = ("created_at", "started_at", "finished_at", "expires_at")
-_HIDDEN: Final = ("id", "skill_id", "skill_name", "error_code", "printed")
-_MAPPED: Final = ("memory_writes", "limits", "contacts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,27 +40,22 @@ ALL_RUNS: Final = RunFilter()
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(WireForm):
     """One attempt at a run that was not its last: when it was made, and why there is another one."""
 
     number: int
-    error_code: str
-    error_message: str | None
+    error_code: str = field(metadata=wire(hidden=True))
+    error_message: str | None = field(metadata=wire(hidden=True))
     started_at: datetime | None
     finished_at: datetime
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The attempt as plain data."""
-        return {
-            "number": self.number,
-            "error": {"code": self.error_code, "message": self.error_message},
-            "started_at": _text(self.started_at),
-            "finished_at": _text(self.finished_at),
-        }
+        return WireForm.to_dict(self) | {"error": {"code": self.error_code, "message": self.error_message}}
 
 
 @dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(WireForm):
     """One run as it is recorded.
 
     `state` is where it is; `status` how its process ended (`ok`, `error`, `timeout`, …). Parameters and context are recorded
@@ -72,8 +64,8 @@ class RunRecord:
     kept it, and else why not. Times are UTC.
     """
 
-    id: str
-    skill_id: str
+    id: str = field(metadata=wire(name="run_id"))
+    skill_id: str = field(metadata=wire(name="skill"))
     skill_name: str
     kind: str
     state: RunState
@@ -86,8 +78,8 @@ class RunRecord:
     output: object = field(default=None, hash=False)
     format: str | None = None
     message: str | None = None
-    error_code: str | None = None
-    error_message: str | None = None
+    error_code: str | None = field(default=None, metadata=wire(hidden=True))
+    error_message: str | None = field(default=None, metadata=wire(hidden=True))
     warnings: tuple[str, ...] = ()
     limits: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     memory_writes: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
@@ -99,7 +91,7 @@ class RunRecord:
     interpreter: str | None = None
     stdout: str = ""
     stderr: str = ""
-    printed: Mapping[str, Any] | None = field(default=None, hash=False)
+    printed: Mapping[str, Any] | None = field(default=None, hash=False, metadata=wire(hidden=True))
     """How far each stream and the steps were told while it went on, where that is more than the record shows."""
     duration_ms: int | None = None
     cache_hit: bool = False
@@ -128,20 +120,9 @@ class RunRecord:
             "finished_at": _text(self.finished_at),
         }
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data; `steps` with the field names of the document."""
-        names = (name for name in self.__dataclass_fields__ if name not in _HIDDEN)
-        shape: dict[str, object] = {"run_id": self.id, "skill": self.skill_id, "skill_name": self.skill_name}
-        for name in names:
-            value = getattr(self, name)
-            shape[name] = _text(value) if name in _TIMES else [dict(item) for item in value] if name in _MAPPED else value
-        shape.pop("error_message")
-        return shape | {
-            "error": self._error(),
-            "warnings": list(self.warnings),
-            "steps": [step.to_dict() for step in self.steps],
-            "attempts": [attempt.to_dict() for attempt in self.attempts],
-        }
+        return WireForm.to_dict(self) | {"error": self._error()}
 
     def _error(self) -> dict[str, str | None] | None:
         return {"code": self.error_code, "message": self.error_message} if self.error_code else None

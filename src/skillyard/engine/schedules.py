@@ -23,6 +23,7 @@ from skillyard.engine.run_call import check_priority
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.plain_json import to_plain_json, to_redacted_json
 from skillyard.times import utc_now, utc_text
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -107,19 +108,19 @@ _GOING: Final = (schedules.c.paused.is_(False), schedules.c.held.is_(None))
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(WireForm):
     """One schedule: `skill` runs at every moment that `cron` means in `time_zone`, or once at `next_at`.
 
     Of the moments that were `missed`, because no server was there, none (`skip`), the last one (`once`) or each of the last
     hundred (`all`) is made up for. With `digest` nothing runs but exactly that content. `next_at` is None when it is over.
     `made_by` is who made it, or has taken it over, with the API key `key_id`, or at this machine where that is None; `held` is
-    why nothing is begun for them any more (see `Makers`).
+    why nothing is begun for them any more (see `ScheduleOwners`).
     """
 
     name: str
     skill: str
     parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
-    context: Mapping[str, object] = field(default_factory=dict, hash=False)
+    context: Mapping[str, object] = field(default_factory=dict, hash=False, metadata=wire(hidden=True))
     cron: str | None = None
     time_zone: str = "UTC"
     missed: MissedRunPolicy = "once"
@@ -131,13 +132,13 @@ class Schedule:
     last_at: datetime | None = None
     last_run: str | None = None
     made_by: str | None = None
-    key_id: str | None = None
+    key_id: str | None = field(default=None, metadata=wire(hidden=True))
     held: str | None = None
 
     def run_id(self, moment: datetime) -> str:
         """The id of the run of that moment."""
-        said = f"{self.name}\n{self.created_at.isoformat()}\n{moment.isoformat()}"
-        return f"run_{int(moment.timestamp() * 1e9):016x}{hashlib.sha256(said.encode()).hexdigest()[:10]}"
+        text = f"{self.name}\n{self.created_at.isoformat()}\n{moment.isoformat()}"
+        return f"run_{int(moment.timestamp() * 1e9):016x}{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
     def due(self, now: datetime) -> tuple[datetime, ...]:
         """The moments that have come and are to be made up for, the oldest first."""
@@ -168,25 +169,9 @@ class Schedule:
             moments = [*moments[1 - _MOST :], later]
         return tuple(moment for moment in moments if moment <= now)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The schedule as plain data, for people: without what stands under a secret's name, as in the records of its runs."""
-        return {
-            "name": self.name,
-            "skill": self.skill,
-            "parameters": to_redacted_json(self.parameters),
-            "cron": self.cron,
-            "time_zone": self.time_zone,
-            "missed": self.missed,
-            "priority": self.priority,
-            "digest": self.digest,
-            "paused": self.paused,
-            "created_at": utc_text(self.created_at),
-            "next_at": utc_text(self.next_at) if self.next_at else None,
-            "last_at": utc_text(self.last_at) if self.last_at else None,
-            "last_run": self.last_run,
-            "made_by": self.made_by,
-            "held": self.held,
-        }
+        return WireForm.to_dict(self) | {"parameters": to_redacted_json(self.parameters)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,13 +248,13 @@ class Schedules:
         return replace(known, paused=paused, next_at=following)
 
     def hold(self, schedule: Schedule, reason: str) -> None:
-        """Let a schedule begin nothing more until somebody takes it over; the trail tells it."""
+        """Let a schedule begin nothing more until somebody takes it over; the audit log says so."""
         same = (schedules.c.name == schedule.name, schedules.c.created_at == schedule.created_at)
         changed = update(schedules).where(*same, _with_key(schedule.key_id), schedules.c.held.is_(None)).values(held=reason)
         with self.database().write() as connection:
             if connection.execute(changed).rowcount:
-                told = {"reason": reason}
-                record_audit(connection, "schedules.hold", schedule.name, "refused", told, fallback=schedule.made_by)
+                detail = {"reason": reason}
+                record_audit(connection, "schedules.hold", schedule.name, "refused", detail, fallback=schedule.made_by)
 
     def take_over(
         self, name: str, *, made_by: str, key_id: str | None = None, context: Mapping[str, object] | None = None
@@ -340,7 +325,9 @@ def _checked(schedule: Schedule, at: datetime | None) -> Schedule:
 def _timed(schedule: Schedule, at: datetime | None) -> Schedule:
     """The schedule with the moment at which it comes due first; a moment without an offset is one of its time zone."""
     if (schedule.cron is None) == (at is None):
-        raise InvalidInput("no time is given", hint="give a cron expression for a recurring run, or one moment")
+        raise InvalidInput(
+            "a schedule has either a cron expression or one time", hint="give a cron expression for a recurring run"
+        )
     zone, now = zone_of(schedule.time_zone), utc_now()
     if schedule.cron is not None:
         kept = replace(schedule, cron=check_cron(schedule.cron))

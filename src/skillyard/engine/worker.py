@@ -30,7 +30,7 @@ from skillyard.engine.run_queue import (
 )
 from skillyard.engine.run_record import FINAL_STATES
 from skillyard.engine.slots import EngineSettings, SlotRequest, Slots
-from skillyard.engine.worker_roster import WorkerRoster, worker_id
+from skillyard.engine.worker_roster import WorkerRoster, new_worker_id
 from skillyard.errors import DatabaseUnavailable, InvalidInput, RecordNotFound, SkillyardError
 from skillyard.execution import RunError, retry_policy
 from skillyard.memory import SqlMemoryService
@@ -76,16 +76,16 @@ class Worker:
         wrong = next((problem for pool in self.pools if (problem := name_problem(pool))), None)
         if wrong or not self.pools or concurrency < 1:
             raise InvalidInput(wrong or "a worker needs a pool and a concurrency of at least 1", hint="name one: gpu")
-        self.id = worker_id()
+        self.id = new_worker_id()
         self.concurrency = concurrency
         self._find, self._runner = find, runner
         self._database, self._timing = database, database.timing
         self._queue = RunQueue(database)
         self._roster = WorkerRoster(database)
-        self._silence = HeartbeatMonitor()
+        self._heartbeats = HeartbeatMonitor()
         self._owner = str(ProcessIdentity.current())
         self._journal = Journal(database, owner=self._owner)
-        self._bell = database.notifier
+        self._notifier = database.notifier
         self._memory = SqlMemoryService(lambda: database)
         self._slots, self._asks = slots or Slots(concurrency), SlotRequest(organisation)
         settings = settings or EngineSettings()
@@ -103,15 +103,15 @@ class Worker:
         self._stop = stop
         await in_thread(self._queue.prepare)
         await in_thread(self._join)
-        beating = asyncio.create_task(self._beat())
-        app = self._queue.receiver(self._carry)
+        heartbeats = asyncio.create_task(self._send_heartbeats())
+        app = self._queue.receiver(self._run_waiting)
         try:
-            async with self._bell.subscribe(self.id):  # one connection that listens as long as this worker works
+            async with self._notifier.subscribe(self.id):  # one connection that listens as long as this worker works
                 while not stop.is_set():
                     await self._receive(app, stop, grace_s)
         finally:
-            beating.cancel()
-            await completed(asyncio.wait([beating]))  # a beat that is on its way must not come after the leaving
+            heartbeats.cancel()
+            await completed(asyncio.wait([heartbeats]))  # a beat that is on its way must not come after the leaving
             with suppress(DatabaseUnavailable):
                 await in_thread(lambda: self._roster.leave(self.id))
 
@@ -152,7 +152,7 @@ class Worker:
     def _join(self) -> None:
         self._roster.join(self.id, self.pools, self.concurrency)
 
-    async def _beat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         """Say every few seconds that this worker lives, and look after what others have left."""
         steady = 0.0  # seconds in which the database took every beat: before, nobody could have been heard
         while True:
@@ -166,22 +166,22 @@ class Worker:
                 steady = 0.0
 
     def _look_after(self, silent: bool) -> None:
-        for run_id in recover_abandoned(self._database, self._queue, self._silence, silent=silent):
+        for run_id in recover_abandoned(self._database, self._queue, self._heartbeats, silent=silent):
             _log.warning("run %s: its worker is gone", run_id)
         if not self._stop.is_set():
             self._queue.wake(self.pools, 4 * self.concurrency)
         self._queue.forget_ended()
 
-    async def _carry(self) -> None:
+    async def _run_waiting(self) -> None:
         """Bring one run to its end, if one waits; where limits hold others back, then the next that may start."""
-        while await self._carry_one() and self._limits and not self._stop.is_set():
+        while await self._run_next() and self._limits and not self._stop.is_set():
             pass
 
-    async def _carry_one(self) -> bool:
+    async def _run_next(self) -> bool:
         async with self._slots.acquire(self._asks):
             if self._stop.is_set():
                 return False
-            taken = await self._taken()
+            taken = await self._claim()
             if taken is None:
                 return False
             try:
@@ -190,17 +190,17 @@ class Worker:
                 _log.info("run %s: %s", taken.run_id, error.message)  # its record says so
         return True
 
-    async def _taken(self) -> ClaimedRun | None:
+    async def _claim(self) -> ClaimedRun | None:
         """The next run, taken; when this worker is stopped meanwhile, others may take it."""
         taking = asyncio.ensure_future(asyncio.to_thread(claim_next, self._database, self.pools, self._owner, self._limits))
         try:
             return await completed(taking)
         except asyncio.CancelledError:
             if not taking.cancelled() and taking.exception() is None and (taken := taking.result()) is not None:
-                await self._put_back(taken)
+                await self._unclaim(taken)
             raise
 
-    async def _put_back(self, taken: ClaimedRun) -> None:
+    async def _unclaim(self, taken: ClaimedRun) -> None:
         """Leave a run that was not begun to others."""
         again = partial(release_claim, self._database, taken, self._owner)
         await completed(write_or_defer(taken.run_id, lambda: in_thread(again), self._timing))
@@ -211,7 +211,7 @@ class Worker:
             call = await self._call(taken, request)
             work = RunLifecycle(self._runner(request.timeout_ms), self._journal, self._memory, self._slots)
         except asyncio.CancelledError:
-            await self._put_back(taken)
+            await self._unclaim(taken)
             raise
         except SkillyardError as error:
             await self._refuse(taken, RunError(error.code, error.message))
@@ -248,16 +248,16 @@ class Worker:
 
     async def _watched(self, work: RunLifecycle, call: RunCall) -> None:
         """Do the run; end it when somebody else has ended its record, as a caller does who cancels."""
-        async with self._bell.subscribe(call.run_id) as rung:
+        async with self._notifier.subscribe(call.run_id) as changed:
             working = asyncio.create_task(self._attempted(work, call))
             try:
                 while not working.done() and not await self._is_over(call):
-                    ringing = asyncio.create_task(rung.wait())
+                    changing = asyncio.create_task(changed.wait())
                     await asyncio.wait(
-                        [working, ringing], timeout=self._timing.lasting_look_s, return_when=asyncio.FIRST_COMPLETED
+                        [working, changing], timeout=self._timing.lasting_look_s, return_when=asyncio.FIRST_COMPLETED
                     )
-                    ringing.cancel()
-                    rung.clear()
+                    changing.cancel()
+                    changed.clear()
             except asyncio.CancelledError:  # this worker is stopped; nobody cancelled the run
                 await completed(self._stopped(call))
                 raise
@@ -281,8 +281,8 @@ class Worker:
     async def _is_over(self, call: RunCall) -> bool:
         """Whether it has ended, or another attempt goes on; not when by a result of our own, whose memories are being saved."""
         with suppress(DatabaseUnavailable):
-            place = await asyncio.to_thread(self._queue.lookup, call.run_id)
-            return (place.state in FINAL_STATES and place.state != "succeeded") or place.attempt != call.attempt
+            queued = await asyncio.to_thread(self._queue.lookup, call.run_id)
+            return (queued.state in FINAL_STATES and queued.state != "succeeded") or queued.attempt != call.attempt
         return False
 
 

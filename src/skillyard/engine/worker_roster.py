@@ -19,7 +19,7 @@ from sqlalchemy import delete, func, insert, select, update
 from skillyard.database import queued_runs, runs, worker_pools, workers
 from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity
 from skillyard.engine.run_queue import queue_problem
-from skillyard.times import utc_text
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Row
@@ -34,7 +34,7 @@ _FORGOTTEN: Final = timedelta(days=7)  # none is taken out that only seems to be
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerInfo:
+class WorkerInfo(WireForm):
     """One worker: the pools it serves, how many runs it takes at once, and the ids of those it works on."""
 
     id: str
@@ -42,25 +42,11 @@ class WorkerInfo:
     process: int
     pools: tuple[str, ...]
     concurrency: int
-    alive: bool
-    draining: bool
+    alive: bool = field(metadata=wire(hidden=True))
+    draining: bool = field(metadata=wire(hidden=True))
     started_at: datetime
     seen_at: datetime
     running: tuple[str, ...] = field(default=())
-
-    def to_dict(self) -> dict[str, object]:
-        """The worker as plain data."""
-        return {
-            "id": self.id,
-            "host": self.host,
-            "process": self.process,
-            "pools": list(self.pools),
-            "concurrency": self.concurrency,
-            "state": self.state,
-            "running": list(self.running),
-            "started_at": utc_text(self.started_at),
-            "seen_at": utc_text(self.seen_at),
-        }
 
     @property
     def state(self) -> str:
@@ -71,19 +57,19 @@ class WorkerInfo:
             return "draining"
         return "working" if self.running else "idle"
 
+    def to_dict(self) -> dict[str, Any]:
+        """The worker as plain data."""
+        return WireForm.to_dict(self) | {"state": self.state}
+
 
 @dataclass(frozen=True, slots=True)
-class PoolInfo:
+class PoolInfo(WireForm):
     """One pool: how many workers serve it, and how many runs wait for one or work."""
 
     name: str
     workers: int
     waiting: int
     running: int
-
-    def to_dict(self) -> dict[str, object]:
-        """The pool as plain data."""
-        return {"name": self.name, "workers": self.workers, "waiting": self.waiting, "running": self.running}
 
 
 class WorkerRoster:
@@ -93,11 +79,11 @@ class WorkerRoster:
         DatabaseUnavailable: it is another one, or procrastinate is not installed.
     """
 
-    def __init__(self, database: Database, *, silence: HeartbeatMonitor | None = None) -> None:
+    def __init__(self, database: Database, *, heartbeats: HeartbeatMonitor | None = None) -> None:
         if (problem := queue_problem(database)) is not None:
             raise problem
         self._database = database
-        self._silence = silence or HeartbeatMonitor()
+        self._heartbeats = heartbeats or HeartbeatMonitor()
         self._timing = database.timing
         self._recent = timedelta(seconds=database.timing.recent_s)
 
@@ -142,7 +128,7 @@ class WorkerRoster:
         )
         with self._database.read() as connection:
             found = [row for row in connection.execute(query) if _lives(row.owner)]
-        silent = [self._silence.of(row.owner, row.seen_at) for row in found]  # each is noted
+        silent = [self._heartbeats.of(row.owner, row.seen_at) for row in found]  # each is noted
         most = _DOUBTED_HEARTBEATS * self._timing.heartbeat_s
         return any(row.live or (row.doubted and quiet < most) for row, quiet in zip(found, silent, strict=True))
 
@@ -153,7 +139,7 @@ class WorkerRoster:
         query = select(workers.c.seen_at, _fresh(self._recent).label("live")).where(workers.c.owner == owner)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-        return any(self._silence.of(owner, row.seen_at) < self._timing.silence_s or row.live for row in rows)
+        return any(self._heartbeats.of(owner, row.seen_at) < self._timing.silence_s or row.live for row in rows)
 
     def workers(self) -> tuple[WorkerInfo, ...]:
         """Every worker that is known, those that live first; who ended properly is not known any more."""
@@ -212,6 +198,6 @@ def _worker(row: Row[Any], pools: tuple[str, ...], running: tuple[str, ...]) -> 
     )
 
 
-def worker_id() -> str:
+def new_worker_id() -> str:
     """A name for a worker of this process, unique and short enough to be read."""
     return f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(3).hex()}"
