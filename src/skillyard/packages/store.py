@@ -26,7 +26,7 @@ class Store(Protocol):
     """Keeps bytes by `sha256:<64 hex digits>` of them; every method may be called from any thread and process at once."""
 
     def put(self, data: bytes, digest: str | None = None) -> str:
-        """Keep `data` and return its digest; what is there already stays as it is.
+        """Keep `data` and return its digest; what already exists stays as it is.
 
         Raises:
             DigestMismatch: `digest` is given and is not that of `data`.
@@ -63,7 +63,7 @@ def open_store(address: str) -> Store:
 
         return S3Store(address)
     if "://" in address:
-        raise InvalidConfiguration(f"{shown_address(address)!r} is no store", hint="a folder, or s3://bucket/prefix")
+        raise InvalidConfiguration(f"{shown_address(address)!r} is not a store", hint="a folder, or s3://bucket/prefix")
     return LocalStore(Path(address).expanduser().absolute())
 
 

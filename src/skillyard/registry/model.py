@@ -106,7 +106,7 @@ class InstallOptions(RollbackOptions, total=False):
 
 @dataclass(frozen=True, slots=True)
 class SkillVersion:
-    """One installed version; `version` is the install version, a UTC time, `declared_version` what SKILL.md says (C-5).
+    """One installed version; `version` is the install version, a UTC time, `declared_version` what SKILL.md says.
 
     It was written down here at `created_at`; `installed_at` may be earlier, when it was taken over from another registry.
     """
@@ -174,7 +174,7 @@ class InstalledSkill:
     updated_at: datetime | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """The skill in the words of document 003: camel case, `currentVersion`, `isActive`, `fileInventory`."""
+        """The skill as clients of the HTTP interface know it: camel case, `currentVersion`, `isActive`, `fileInventory`."""
         return {
             "skillId": self.skill_id,
             "name": self.name,
@@ -311,7 +311,7 @@ def _checked(name: str, value: EditValue) -> str | list[str] | None:
     if name == "tags":
         return _tags(value)
     if not isinstance(value, str):
-        raise InvalidInput(f"the {_field_label(name)} is no text", hint="give one line of text")
+        raise InvalidInput(f"the {_field_label(name)} is not text", hint="give one line of text")
     if name.endswith("_url") and value:
         return _address(name, value)
     return _line(name, value)
@@ -337,7 +337,7 @@ def _address(name: str, value: str) -> str:
     except ValueError:
         parts = urlsplit("")
     if len(value) > _ADDRESS or not value.isprintable() or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidInput(f"the {_field_label(name)} is no address of a page", hint="as in https://example.org/skill")
+        raise InvalidInput(f"the {_field_label(name)} is not the address of a page", hint="as in https://example.org/skill")
     if parts.username is not None or parts.password is not None:
         raise InvalidInput(
             f"the {_field_label(name)} holds a user's name or password", hint="leave it out: all see the address"

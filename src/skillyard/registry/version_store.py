@@ -27,7 +27,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class VersionStore:
-    """The versions of all skills below `root`; every name is checked before it becomes a path (D-3)."""
+    """The versions of all skills below `root`; every name is checked before it becomes a path."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.abspath(root))  # noqa: PTH100 # links stay as they were written
@@ -75,7 +75,7 @@ class VersionStore:
         return name if _VERSION.fullmatch(name) and self.path(skill_id, name).is_dir() else None
 
     def free_name(self, skill_id: str, taken: set[str], moment: datetime | None = None) -> str:
-        """A name for a version: the UTC time `YYYYMMDD-HHmmss`, with `-2`… when it is taken (rows 003-4, C-5).
+        """A name for a version: the UTC time `YYYYMMDD-HHmmss`, with `-2`… when it is taken.
 
         It is the time now, or the `moment` at which a version was installed that comes from elsewhere.
         """
@@ -108,7 +108,7 @@ class VersionStore:
         target = self.path(skill_id, version)
         ensure_real_folder(target.parent, 0o755)
         if target.exists():
-            raise VersionUnusable(f"{skill_id} {version} is there already", hint="install again")
+            raise VersionUnusable(f"{skill_id} {version} already exists", hint="install again")
         make_tree_read_only(tree)
         tree.rename(target)
         target.chmod(0o555)
@@ -173,7 +173,7 @@ def ensure_real_folder(path: Path, mode: int) -> Path:
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode)
     if not stat.S_ISDIR(path.lstat().st_mode):
-        raise InstallProblem(f"{path} is no folder, or a link to one", hint="look who put it there, and remove it")
+        raise InstallProblem(f"{path} is not a folder, or is a link to one", hint="look who put it there, and remove it")
     return path
 
 
