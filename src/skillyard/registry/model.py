@@ -105,7 +105,7 @@ class InstallOptions(RollbackOptions, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class SkillVersion:
+class SkillVersion(WireForm):
     """One installed version; `version` is the install version, a UTC time, `declared_version` what SKILL.md says.
 
     It was written down here at `created_at`; `installed_at` may be earlier, when it was taken over from another registry.
@@ -141,9 +141,9 @@ class SkillVersion:
         why = f" ({reason.replace(': ', ', ')})" if reason else ""
         return f"its version {self.version} was {word}{why}: `skillyard update {self.skill_id}`, or `skillyard rollback`"
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The version as plain data."""
-        return _plain_fields(self)
+        return _with_exact_times(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ def _camel(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class InstallLog:
+class InstallLog(WireForm):
     """What one operation did to one skill; `steps` are its steps with their `duration_ms`."""
 
     id: str
@@ -233,9 +233,9 @@ class InstallLog:
             return "active"
         return _STATE_OF_STEP.get(self.step or "", "pending")
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The log as plain data."""
-        return {**_plain_fields(self), "state": self.state}
+        return {**_with_exact_times(self), "state": self.state}
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,15 +274,10 @@ class InstallReport(WireForm):
     results: tuple[OperationResult, ...]
 
 
-def _plain_fields(thing: SkillVersion | InstallLog | OperationResult | SourceReplacement) -> dict[str, object]:
-    """The fields of a flat dataclass, times as text and tuples as lists."""
-    shape: dict[str, object] = {}
-    for item in fields(thing):
-        value = getattr(thing, item.name)
-        if isinstance(value, datetime):
-            value = value.isoformat()
-        shape[item.name] = list(value) if isinstance(value, tuple) else value
-    return shape
+def _with_exact_times(record: SkillVersion | InstallLog) -> dict[str, Any]:
+    """The fields of a record; its moments are in full, to the microsecond, where `WireForm` writes milliseconds."""
+    moments = {item.name: value for item in fields(record) if isinstance(value := getattr(record, item.name), datetime)}
+    return WireForm.to_dict(record) | {name: moment.isoformat() for name, moment in moments.items()}
 
 
 EditValue = str | tuple[str, ...] | None

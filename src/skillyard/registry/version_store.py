@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from skillyard.errors import InstallProblem, InvalidInput, VersionUnusable
+from skillyard.files import sync_folder
 
 CURRENT: Final = "current"
 _ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -112,8 +113,8 @@ class VersionStore:
         make_tree_read_only(tree)
         tree.rename(target)
         target.chmod(0o555)
-        _sync_folder(target.parent)
-        _sync_folder(self.root)
+        sync_folder(target.parent)
+        sync_folder(self.root)
         return target
 
     def activate(self, skill_id: str, version: str, scratch: Path) -> None:
@@ -128,13 +129,13 @@ class VersionStore:
         link.unlink(missing_ok=True)
         link.symlink_to(version)
         link.replace(self.home(skill_id) / CURRENT)
-        _sync_folder(self.home(skill_id))
+        sync_folder(self.home(skill_id))
 
     def deactivate(self, skill_id: str) -> None:
         """Let no version serve; all stay on the disk."""
         with contextlib.suppress(FileNotFoundError):
             (self.home(skill_id) / CURRENT).unlink()
-            _sync_folder(self.home(skill_id))
+            sync_folder(self.home(skill_id))
 
     def remove(self, skill_id: str, version: str, scratch: Path) -> bool:
         """Delete the files of a version that does not serve; False when somebody reads it now, or it is gone.
@@ -195,14 +196,6 @@ def make_tree_read_only(tree: Path) -> None:
             if not path.is_symlink():
                 path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o555 | 0o444)
     tree.chmod(0o755)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _version_sort_key(name: str) -> tuple[str, int, str]:
