@@ -126,6 +126,19 @@ def wait_for_disk(paths: Sequence[str], *, within: int | None = None) -> None:
         list(threads.map(wait, paths))  # raises what one of them raised
 
 
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Wait until the disk has the names in a folder, or in the one that a link leads to.
+
+    Raises:
+        OSError: it is no folder, or cannot be written.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _exchanged(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
     """Let two folders change places in one step; false when the system knows no way."""
     import ctypes

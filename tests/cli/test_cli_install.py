@@ -176,7 +176,7 @@ def test_doctor_tells_what_an_installed_skill_requires(call: Call, tmp_path: Pat
     assert "needs: needy: the program nosuchprogram is missing: install it" in answer.err
     checks = {check["detail"]: check for check in call("doctor", "--json").data["checks"]}
     assert checks["the program nosuchprogram is missing"]["fix"] == "install it"
-    assert checks["skills require each other in a circle"]["fix"] == "needy → needy"
+    assert checks["skills require each other in a cycle"]["fix"] == "needy → needy"
 
 
 @pytest.mark.row("003-16")

@@ -55,7 +55,7 @@ def test_what_is_no_mirror_is_told_with_a_way_out(home: Any, tmp_path: Path, cap
     home("one")
     assert main(["mirror", "import", "nowhere"]) == 1
     told = capsys.readouterr().err
-    assert "is no mirror" in told
+    assert "is not a mirror" in told
     assert "skillyard mirror export" in told
     assert main(["mirror", "export", "https://example.com/x"]) == 1
     assert "nothing can be written" in capsys.readouterr().err

@@ -30,7 +30,7 @@ def test_the_right_to_execute_is_content(both: tuple[Path, Path]) -> None:
 
 @pytest.mark.parametrize(
     ("data", "reason"),
-    [(b"\0", "it is no text"), (b"\xff", "it is no text"), (b"x" * 300_000, "it is over 256 kB"), (b"a\n" * 6000, "lines")],
+    [(b"\0", "it is not text"), (b"\xff", "it is not text"), (b"x" * 300_000, "it is over 256 kB"), (b"a\n" * 6000, "lines")],
 )
 def test_what_cannot_be_shown_says_why(both: tuple[Path, Path], data: bytes, reason: str) -> None:
     (both[1] / "a").write_bytes(data)

@@ -95,5 +95,5 @@ def test_a_token_without_a_host_is_refused_and_not_shown(text: str, monkeypatch:
 
 def test_a_mirror_on_this_machine_needs_no_token(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TOKEN, "sk_secret")
-    with pytest.raises(SkillyardError, match="is no mirror"):
+    with pytest.raises(SkillyardError, match="is not a mirror"):
         open_mirror(str(tmp_path)).index()

@@ -149,8 +149,8 @@ def test_an_install_tells_what_is_missing_and_circles(any_registry: Registry, wr
     assert one.status == "installed"
     assert one.unmet == ("the program nosuch is missing: install it", "the skill two is missing: install it")
     two = any_registry.install(str(write("two", header="requires: {skills: [one]}\n"))).results[0]
-    assert two.unmet == ("skills require each other in a circle: one → two → one",)
+    assert two.unmet == ("skills require each other in a cycle: one → two → one",)
     assert list(any_registry.installed.problems()) == [
         ("one", "the program nosuch is missing: install it"),
-        ("one", "skills require each other in a circle: one → two → one"),
+        ("one", "skills require each other in a cycle: one → two → one"),
     ]

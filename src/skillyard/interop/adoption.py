@@ -235,8 +235,8 @@ def _write_skill(item: _AdoptedSkill, target: Path, *, dry_run: bool, taken: Map
     if os.path.lexists(folder):
         same = (folder / "SKILL.md").is_file() and (folder / "SKILL.md").read_bytes() == item.text.encode()
         if same:
-            return MigrationResult(name, "skipped", ("it is there already",))
-        return MigrationResult(name, "failed", (f"{folder} is there already, and is something else",))
+            return MigrationResult(name, "skipped", ("it already exists",))
+        return MigrationResult(name, "failed", (f"{folder} already exists with other content",))
     document = parse_document(item.text.encode(), directory_name=name)
     if not document.usable:
         return MigrationResult(name, "failed", tuple(found.message for found in document.diagnostics))
@@ -312,14 +312,14 @@ def _new_skill(
     source: ForeignFile, description: str, extra: Mapping[str, object], kind: str, known: set[str], issues: list[str]
 ) -> _AdoptedSkill:
     others = {key: value for key, value in source.values.items() if key not in known and value not in (None, "")}
-    told = [key for key in others if key not in ("globs", "alwaysApply")]
+    kept = [key for key in others if key not in ("globs", "alwaysApply")]
     line = single_line(description)
     shown = shorten(line, DESCRIPTION_LIMIT)
     if shown != line and source.texts.get("description"):
         others["description"] = source.texts["description"]
-        told.append("description in full")
-    if told:
-        issues.append(f"kept below metadata: {', '.join(told)}")
+        kept.append("description in full")
+    if kept:
+        issues.append(f"kept below metadata: {', '.join(kept)}")
     if names := _mentions(source.body):
         issues.append(f"it names {', '.join(names)}: a skill's reader opens these files itself")
     metadata: dict[str, object] = {"from": kind, "source": source.found.shown} | others

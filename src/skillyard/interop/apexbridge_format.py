@@ -22,12 +22,12 @@ _ORDER: Final = (
     "triggers", "input_schema", "output_schema", "security", "resources", "cacheable", "ttl", "protocol", "permissions", "abp",
     "config",
 )  # fmt: skip
-"""The order of the fields (row 000-49); those that nobody knows follow as they were written."""
+"""The order of the fields; those that nobody knows follow as they were written."""
 
 REQUIRED: Final = (
     "name", "description", "version", "type", "domain", "triggers", "input_schema", "output_schema", "security", "resources",
 )  # fmt: skip
-"""The fields that a validated skill has (row 000-55)."""
+"""The fields that a validated skill has."""
 
 _WRITTEN: Final = {
     "display_name": "displayName", "allowed_tools": "allowed-tools", "argument_hint": "argument-hint",
@@ -53,7 +53,7 @@ _HEADING_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def canonical_fields(fields: Mapping[str, object], *, folder: str, entry: str | None) -> dict[str, object]:
-    """The fields of document 000 with its defaults, in its order; `entry` is the script that runs, as `scripts/execute.ts`."""
+    """The fields of the canonical form with its defaults, in its order; `entry` is the script that runs."""
     name = str(fields.get("name") or folder)
     shown = str(fields.get("display_name") or name)
     keywords = _words(fields.get("keywords"))
@@ -88,7 +88,7 @@ def canonical_text(fields: Mapping[str, object], body: str) -> str:
 
 
 def missing_headings(body: str, sections: tuple[Section, ...], fields: Mapping[str, object]) -> str:
-    """What is put around a body that lacks parts (row 000-53): a title in front, headings with what is known behind."""
+    """What is put around a body that lacks parts: a title in front, headings with what is known behind."""
     chinese = bool(_IDEOGRAPH.search(body + str(fields.get("description", ""))))
     titles = {section.title.strip("0123456789.、 :：").lower() for section in sections}
     parts = []
@@ -135,7 +135,7 @@ def _triggers(fields: Mapping[str, object], shown: str, keywords: list[str]) -> 
 
 
 def _security(fields: Mapping[str, object]) -> dict[str, object]:
-    """What it may do: as declared, else as the older `permissions` allow, else nothing (defect D-22)."""
+    """What it may do: as declared, else as the older `permissions` allow, else nothing."""
     declared = dict(_mapping(fields.get("security")))
     older = _mapping(fields.get("permissions"))
     hosts = older.get("externalApis") or older.get("external_apis") or []
@@ -169,7 +169,7 @@ def _resources(fields: Mapping[str, object], entry: str | None) -> dict[str, obj
 
 
 def _displaced(fields: Mapping[str, object], entry: str | None) -> dict[str, object]:
-    """What was declared in a shape that the canonical form has no place for; it is kept below `metadata` (defect D-22)."""
+    """What was declared in a shape that the canonical form has no place for; it is kept below `metadata`."""
     displaced = {key: fields[key] for key in ("security", "resources") if not isinstance(fields.get(key, {}), Mapping)}
     displaced |= {
         key: fields[key] for key in ("tags", "capabilities") if not isinstance(fields.get(key, []), str | list | tuple)
@@ -252,7 +252,7 @@ def read_legacy(folder: Path) -> LegacySkill:
     """Read the skill in `folder`.
 
     Raises:
-        FileProblem: SKILL.md or a METADATA file cannot be read, is no text, or has fields that no reader understands.
+        FileProblem: SKILL.md or a METADATA file cannot be read, is not text, or has fields that no reader understands.
     """
     original = read_inside(folder, "SKILL.md", limit=_LIMIT)
     text, reading = _text(original, "SKILL.md"), _LegacyFields()

@@ -85,7 +85,7 @@ def convert(
     with locked_scratch(out, _SCRATCH) as scratch:
         made = list(_unique(_convert_all(place, out, to, skills, Path(scratch))))
         if not force and (there := next((out / one.name for one in made if os.path.lexists(out / one.name)), None)):
-            raise SkillExists(f"{there} is there already", hint="choose another folder with --out, or replace it with --force")
+            raise SkillExists(f"{there} already exists", hint="choose another folder with --out, or replace it with --force")
         for one in made:
             move_folder(one.folder, out / one.name)
     return tuple(ConversionResult(out / one.name, one.skills, one.before, to, one.notes) for one in made)
@@ -189,7 +189,7 @@ def _wrapped(group: SkillGroup, to: PluginFormat, scratch: Path) -> _ConvertedFo
         names = [plugin_name(file.data) for file in kept.files.values() if file is not None]
         group, kept = replace(group, name=next(filter(None, names), group.name)), None
     back = _put_around(package, kept.files, places) if kept is not None else []
-    notes = [f"came back with it: {', '.join(back)}"] if back else []
+    notes = [f"restored with it: {', '.join(back)}"] if back else []
     return _finished(package, group, to, places, before, notes)
 
 
@@ -198,7 +198,7 @@ def _unwrap(folder: Path) -> None:
     carried = Originals.read(folder)
     envelope = carried.envelopes.pop()
     if envelope.skill not in SKILL_FORMATS:
-        raise InvalidManifest(f"nobody knows the format {envelope.skill!r} that the skill had", hint="delete what it carries")
+        raise InvalidManifest(f"unknown format {envelope.skill!r} of the skill", hint="delete what it carries")
     carried.write(folder)
     convert_in_place(folder, envelope.skill)
 

@@ -34,7 +34,7 @@ MANIFEST_FIELDS: Final = (
     *("skill_id", "name", "version", "description", "trigger_keywords", "author", "homepage", "documentation"),
     *("category", "tags", "icon_url", "license", "repository", "entry", "tools", "config", "anthropic", "container"),
 )
-"""Every field of a Semibot manifest, in the order of document 002."""
+"""Every field of a Semibot manifest, in its order."""
 
 _TOOL_NAME: Final = 100
 _SKILL_ID: Final = re.compile(r"[a-zA-Z0-9._:/-]+")
@@ -104,12 +104,12 @@ def _texts(manifest: Mapping[str, object]) -> Iterator[ManifestProblem]:
 
 
 def is_skill_id(text: str) -> bool:
-    """Whether a text is a skill id that is safe to make a path of (row 002-5, defect D-3)."""
+    """Whether a text is a skill id that is safe to make a path of."""
     return bool(_SKILL_ID.fullmatch(text)) and all(part not in ("", ".", "..") for part in text.split("/"))
 
 
 def is_version(text: str) -> bool:
-    """Whether a text has the form of a version (row 002-5)."""
+    """Whether a text has the form of a version."""
     return bool(_VERSION.fullmatch(text))
 
 
@@ -119,7 +119,7 @@ def is_address(text: str) -> bool:
 
 
 def manifest_version(declared: str | None, install_version: str | None = None) -> str:
-    """The version to write into a manifest: the declared one, else one made of the install version (row C-5).
+    """The version to write into a manifest: the declared one, else one made of the install version.
 
     >>> manifest_version(None, "20260115-143022")
     '0.0.0-20260115.143022'
@@ -161,7 +161,7 @@ def _addresses(manifest: Mapping[str, object]) -> Iterator[ManifestProblem]:
         if value in (None, "") or (isinstance(value, str) and is_address(value)):
             continue
         icon = name == "icon_url" and isinstance(value, str) and value.startswith("assets/") and _is_inside(value)
-        if not icon:  # a package's own icon is named by its path (row 002-7)
+        if not icon:  # a package's own icon is named by its path
             yield ManifestProblem(name, "should be an address such as https://example.com/page")
 
 

@@ -133,7 +133,7 @@ _FILE_LIMIT: Final = 1024 * 1024
 
 
 def convert_anthropic_to_semibot(manifest: Mapping[str, object]) -> dict[str, object]:
-    """An Anthropic manifest as a Semibot one, with its category and tags inferred (row 002-8)."""
+    """An Anthropic manifest as a Semibot one, with its category and tags inferred."""
     order = ("skill_id", "name", "version", "description", "trigger_keywords", "author", "homepage", "documentation")
     shared = {name: manifest.get(name) for name in order}
     reference = {"type": "anthropic", "skill_id": manifest.get("skill_id"), "version": manifest.get("version")}
@@ -149,7 +149,7 @@ def convert_anthropic_to_semibot(manifest: Mapping[str, object]) -> dict[str, ob
 
 
 def convert_semibot_to_anthropic(manifest: Mapping[str, object]) -> dict[str, object]:
-    """A Semibot manifest as an Anthropic one (row 002-11)."""
+    """A Semibot manifest as an Anthropic one."""
     shared = {name: manifest.get(name) for name in SHARED_FIELDS}
     anthropic = manifest.get("anthropic")
     kind = anthropic.get("type") if isinstance(anthropic, Mapping) else None
@@ -158,7 +158,7 @@ def convert_semibot_to_anthropic(manifest: Mapping[str, object]) -> dict[str, ob
 
 
 def convert_semibot_to_codex(manifest: Mapping[str, object]) -> dict[str, object]:
-    """The fields of a Semibot manifest that a Codex package has, in its SKILL.md or its manifest.json (row 002-7)."""
+    """The fields of a Semibot manifest that a Codex package has, in its SKILL.md or its manifest.json."""
     return _without_empty({name: manifest.get(name) for name in SHARED_FIELDS})
 
 
@@ -177,7 +177,7 @@ def convert_codex_to_anthropic(folder: str | Path) -> dict[str, object]:
 
 
 def convert_codex_to_semibot(folder: str | Path) -> dict[str, object]:
-    """The Semibot manifest of a Codex package: manifest.json first, field by field, then SKILL.md (rows 002-9 and 002-7).
+    """The Semibot manifest of a Codex package: manifest.json first, field by field, then SKILL.md.
 
     The entry, the icon and the configuration come from their files when no field names them.
 

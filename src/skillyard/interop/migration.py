@@ -60,7 +60,7 @@ def extract_code(
     """Take the code that is meant to run out of a body; None when there is none.
 
     Code is meant to run where a block defines `execute`, and in a skill of the `old` form, whose code had no other place; a
-    skill of today shows code to its readers. All blocks of one language belong to the script, in their order (defect D-22), but
+    skill of today shows code to its readers. All blocks of one language belong to the script, in their order, but
     for those under a heading that shows how it is used. The language is that of the block that defines `execute`, else of the
     first block.
     """
@@ -128,7 +128,7 @@ _OLD: Final = frozenset({
     "type", "display_name", "domain", "capabilities", "triggers", "trigger_patterns", "input_schema", "output_schema",
     "security", "resources", "permissions", "protocol", "abp", "cacheable", "ttl",
 })  # fmt: skip
-"""Fields that only skills of document 000 have: without any of them a skill is not of that form."""
+"""Fields that only skills of the canonical form have: without any of them a skill is not of that form."""
 _ENTRIES: Final = (
     "scripts/execute.ts", "scripts/main.ts", "scripts/index.ts", "scripts/execute.js", "scripts/execute.py",
     "scripts/execute.sh",
@@ -178,7 +178,7 @@ def _validated(folder: Path) -> MigrationResult:
 
 
 def _skills(folder: str | os.PathLike[str]) -> list[Path]:
-    """The folders that hold a SKILL.md: the immediate ones (row 000-47), or the folder itself."""
+    """The folders that hold a SKILL.md: the immediate ones, or the folder itself."""
     place = Path(folder)
     if not place.is_dir():
         raise InvalidInput(f"{place} is not a folder", hint="name the folder that holds your skills: --skill-dir skills")
@@ -210,7 +210,7 @@ def _migrated(folder: Path, *, dry_run: bool, backup: bool) -> MigrationResult:
 
 
 def _is_canonical(folder: Path) -> bool:
-    """Whether nothing is to be done (row 000-48)."""
+    """Whether nothing is to be done."""
     if any((folder / name).exists() for name in METADATA_FILES) or not all((folder / name).is_dir() for name in FOLDERS):
         return False
     entry = _document(folder).metadata.resources.entry
@@ -251,7 +251,7 @@ def _plan(folder: Path) -> _MigrationPlan | None:
         issues += moved.doubts
     elif there is not None:
         entry = there
-        issues += [f"{there} is there already: the code in the text stays where it is"] if moved else []
+        issues += [f"{there} already exists: the code in the text stays where it is"] if moved else []
     fields = canonical_fields(skill.fields, folder=folder.name, entry=entry)
     if entry is None and fields["type"] in _SCRIPTED:
         issues.append("it has no code: models read its instructions, and nothing of it runs")
@@ -265,7 +265,7 @@ def _same(folder: Path, path: str, code: str) -> bool:
 
 
 def _entry(skill: LegacySkill, issues: list[str]) -> tuple[str | None, str | None]:
-    """The entry that is declared, and the one that is there already."""
+    """The entry that is declared, and the one that already exists."""
     resources = skill.fields.get("resources")
     declared = resources.get("entry") if isinstance(resources, dict) else None
     entry = None
@@ -336,7 +336,7 @@ def _archive_file(path: Path, *, keep: bool) -> None:
 
 
 def _canonical_form_problems(folder: Path) -> Iterator[str]:
-    """What the canonical form of a skill lacks (row 000-55)."""
+    """What the canonical form of a skill lacks."""
     try:
         document = _document(folder)
     except FileProblem as error:
@@ -371,7 +371,7 @@ class MigrationResult(WireForm, camel_case=True):
 
 @dataclass(frozen=True, slots=True)
 class MigrationReport(WireForm):
-    """What became of every skill of a folder (row 000-56)."""
+    """What became of every skill of a folder."""
 
     results: tuple[MigrationResult, ...]
 

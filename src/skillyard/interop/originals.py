@@ -136,7 +136,7 @@ class Originals:
 def may_be_preserved(path: str) -> bool:
     """Whether a file of a package is carried along: no hidden one, which programs read by themselves, but for a plugin's own.
 
-    >>> may_be_carried(".claude-plugin/plugin.json"), may_be_carried(".git/config")
+    >>> may_be_preserved(".claude-plugin/plugin.json"), may_be_preserved(".git/config")
     (True, False)
     """
     try:

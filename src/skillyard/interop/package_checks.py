@@ -51,11 +51,11 @@ class PackageStructure:
 
     @property
     def valid(self) -> bool:
-        """Whether there is no error; a missing manifest.json is none (row 002-14)."""
+        """Whether there is no error; a missing manifest.json is none."""
         return not self.errors
 
     def to_dict(self) -> dict[str, object]:
-        """`{valid, errors, warnings, details}` with the field names of document 002."""
+        """`{valid, errors, warnings, details}` in camel case."""
         details: dict[str, object] = {
             "hasSkillMd": self.has_skill_md,
             "hasManifestJson": self.has_manifest_json,
@@ -133,7 +133,7 @@ def validate_package_structure(folder: str | Path) -> PackageStructure:
 
 
 def _sizes(folder: Path) -> Iterator[int]:
-    """The size of every regular file below a folder (defect D-8: never the folder's own)."""
+    """The size of every regular file below a folder, never the folder's own."""
     for above, _, names in os.walk(folder):
         for name in names:
             found = os.lstat(f"{above}/{name}")
@@ -170,7 +170,7 @@ def _manifest(folder: Path) -> tuple[bool, str | None]:
 def check_protocol_compatibility(manifest: Mapping[str, object], *, has_skill_md: bool) -> ProtocolCompatibility:
     """Which protocols a manifest can be offered in.
 
-    Codex wants a SKILL.md and its fields, `description` among them; that is not what Semibot wants (defect D-32).
+    Codex wants a SKILL.md and its fields, `description` among them; that is not what Semibot wants.
     """
     required = all(manifest.get(name) for name in ("skill_id", "name", "version"))
     anthropic = required and bool(manifest.get("anthropic") or manifest.get("container"))

@@ -56,7 +56,7 @@ def _fields(folder: Path, notes: list[str]) -> dict[str, object]:
         "entry": told.get("entry") or metadata.resources.entry or infer_entry(folder),
     }
     if metadata.version and fields["version"] != metadata.version:
-        notes.append(f"the version {metadata.version!r} is no three numbers: {fields['version']} is written")
+        notes.append(f"the version {metadata.version!r} is not three numbers: {fields['version']} is written")
     fields = {key: value for key, value in fields.items() if value not in (None, "", [], {})}
     _truncate(fields, notes)
     return validate_manifest(fields)
@@ -135,7 +135,7 @@ def _to_anthropic(folder: Path, notes: list[str]) -> SkillFiles:
 
 
 def _to_apexbridge(folder: Path, notes: list[str]) -> SkillFiles:
-    """All fields of document 000 with its defaults."""
+    """All fields of the canonical form with their defaults."""
     skill = read_legacy(folder)
     resources = skill.fields.get("resources")
     entry = resources.get("entry") if isinstance(resources, dict) else None

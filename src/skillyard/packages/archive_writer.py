@@ -110,7 +110,7 @@ def _format(name: str, given: PackageFormat | None) -> PackageFormat:
     fitting = [found for found in _WRITERS if given == found or (given is None and low.endswith(_SUFFIXES[found]))]
     if fitting:
         return fitting[0]
-    raise InvalidInput(f"{given or name!r} is no format of a package", hint="zip, tar.gz or skill")
+    raise InvalidInput(f"{given or name!r} is not a package format", hint="zip, tar.gz or skill")
 
 
 def _items(root: Path, ignored: list[str] | None, limits: PackageLimits) -> list[_Item]:
@@ -190,7 +190,7 @@ def _check_kind(path: str, mode: int) -> None:
     if stat.S_ISLNK(mode):
         raise LinkNotAllowed(f"{quoted_name(path)} is a link", hint="put the file itself there", entry=path)
     if not stat.S_ISREG(mode):
-        raise SpecialNotAllowed(f"{quoted_name(path)} is no regular file", hint="remove it", entry=path)
+        raise SpecialNotAllowed(f"{quoted_name(path)} is not a regular file", hint="remove it", entry=path)
 
 
 def _skill_folder(items: list[_Item], folder: str) -> str:

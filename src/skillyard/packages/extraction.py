@@ -76,7 +76,7 @@ def _extract(source: int, name: str, staging: str | os.PathLike[str], limits: Pa
     length = _checked_length(source, name, limits)
     format_ = sniff(os.pread(source, 512, 0))
     if format_ is None:
-        raise MalformedArchive(f"{Path(name).name} is no archive that can be read", hint=_FORMATS_HINT)
+        raise MalformedArchive(f"{Path(name).name} is not a readable archive", hint=_FORMATS_HINT)
     with new_staging(staging, limits) as writer:
         if format_ == "zip":
             extract_zip(source, length, writer, limits)
@@ -91,7 +91,7 @@ def _checked_length(source: int, name: str, limits: PackageLimits) -> int:
 
     status = os.fstat(source)
     if not stat.S_ISREG(status.st_mode):
-        raise MalformedArchive(f"{Path(name).name} is no file", hint=_FORMATS_HINT)
+        raise MalformedArchive(f"{Path(name).name} is not a file", hint=_FORMATS_HINT)
     if status.st_size > limits.archive:
         raise ArchiveTooLarge(
             f"{Path(name).name} is over {limits.archive} bytes",

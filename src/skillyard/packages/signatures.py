@@ -98,7 +98,7 @@ class SigningKey:
                 f"the key {path} cannot be read: {error.strerror}", hint="`skillyard key new` makes one"
             ) from None
         except (ValueError, TypeError) as error:
-            raise InvalidInput(f"{path} is no key: {error}", hint="`skillyard key new` makes one") from None
+            raise InvalidInput(f"{path} is not a key: {error}", hint="`skillyard key new` makes one") from None
         if not isinstance(private, Ed25519PrivateKey):
             raise InvalidInput(f"{path} is another kind of key", hint="Ed25519 is used; `skillyard key new` makes one")
         return cls(private)

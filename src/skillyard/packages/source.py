@@ -141,7 +141,9 @@ def resolve(source: str, *, names: tuple[str, ...] = ()) -> Source:
         raise InvalidSource(f"{source[:100]!r} is not a source", hint=f"a source is {_SOURCE_FORMS}")
     found = _local_source(text) or _web_source(text) or _ssh_source(text) or _shorthand(text)
     if found is None:
-        raise InvalidSource(f"{_without_secret(text)!r} is neither there nor an address", hint=f"a source is {_SOURCE_FORMS}")
+        raise InvalidSource(
+            f"{_without_secret(text)!r} is neither an existing path nor an address", hint=f"a source is {_SOURCE_FORMS}"
+        )
     return replace(found, names=names)
 
 

@@ -10,9 +10,10 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from skillyard.errors import InvalidConfiguration, PackageMissing, StoreFailed
+from skillyard.files import sync_folder
 from skillyard.packages.digest import DIGEST_PATTERN, check_content, check_size, digest_hex, digest_of
 from skillyard.packages.entries import PackageLimits
 from skillyard.packages.source import shown_address
@@ -26,7 +27,7 @@ class Store(Protocol):
     """Keeps bytes by `sha256:<64 hex digits>` of them; every method may be called from any thread and process at once."""
 
     def put(self, data: bytes, digest: str | None = None) -> str:
-        """Keep `data` and return its digest; what is there already stays as it is.
+        """Keep `data` and return its digest; what already exists stays as it is.
 
         Raises:
             DigestMismatch: `digest` is given and is not that of `data`.
@@ -63,7 +64,7 @@ def open_store(address: str) -> Store:
 
         return S3Store(address)
     if "://" in address:
-        raise InvalidConfiguration(f"{shown_address(address)!r} is no store", hint="a folder, or s3://bucket/prefix")
+        raise InvalidConfiguration(f"{shown_address(address)!r} is not a store", hint="a folder, or s3://bucket/prefix")
     return LocalStore(Path(address).expanduser().absolute())
 
 
@@ -88,7 +89,8 @@ class LocalStore:
             except BaseException:
                 beside.unlink(missing_ok=True)
                 raise
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
+            sync_folder(path.parent.parent)
         return digest
 
     def get(self, digest: str) -> bytes:
@@ -145,15 +147,6 @@ def _read(path: Path) -> bytes:
         return file.read()
 
 
-def _sync_folder(path: Path) -> None:
-    for folder in (path, path.parent):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 @contextlib.contextmanager
 def _failures(what: str) -> Iterator[None]:
     try:
@@ -162,10 +155,6 @@ def _failures(what: str) -> Iterator[None]:
         raise StoreFailed(
             f"cannot {what}: {error.strerror}", hint="check the folder, its permissions and the free space"
         ) from None
-
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,7 +234,7 @@ def _apply_record(pending: _Pending, key: bytes, value: bytes, *, everywhere: bo
         _name(pending, value)
     elif key == b"size":
         if not value.isdigit() or len(value) > 19 or pending.size is not None:
-            raise MalformedArchive("the tar archive is damaged: a size is no number, or told twice", hint=_REPACK_HINT)
+            raise MalformedArchive("the tar archive is damaged: a size is not a number, or is given twice", hint=_REPACK_HINT)
         pending.size = int(value)
 
 
@@ -251,7 +251,7 @@ def _write(header: _Header, stream: _Stream, writer: TreeWriter, limits: Package
             writer.folder(name)
         return
     if header.kind not in (b"0", b"\0", b"7"):
-        raise SpecialNotAllowed(f"{quoted_name(name)} is no regular file", hint="leave it out", entry=name)
+        raise SpecialNotAllowed(f"{quoted_name(name)} is not a regular file", hint="leave it out", entry=name)
     if name.endswith("/"):
         raise MalformedArchive(f"{quoted_name(name)} is a file and a folder", hint=_REPACK_HINT, entry=name)
     if header.size > limits.file:

@@ -195,15 +195,15 @@ def compare_trees(before: str | os.PathLike[str], after: str | os.PathLike[str])
     """
     old, new = file_digests(before), file_digests(after)
     same = sum(digest == new.get(path) for path, digest in old.items())
-    told = (Path(before).absolute(), Path(after).absolute(), old, new)
-    plain = compare_files(*told, room=0)
+    trees = (Path(before).absolute(), Path(after).absolute(), old, new)
+    plain = compare_files(*trees, room=0)
     if sum((file.before or 0) + (file.after or 0) for file in plain) <= _INLINE_LIMIT:
-        return FolderDifference(compare_files(*told), same)
+        return FolderDifference(compare_files(*trees), same)
     from skillyard.offload import WorkLimits, run_in_helper
 
     try:
         limits = WorkLimits(seconds=_SECONDS, memory_mb=_MEMORY_MB)
-        return FolderDifference(run_in_helper(compare_files, *told, subject="a comparison", limits=limits), same)
+        return FolderDifference(run_in_helper(compare_files, *trees, subject="a comparison", limits=limits), same)
     except (WorkTimedOut, WorkMemoryExceeded):
         return FolderDifference(tuple(replace(file, unshown=_TOO_LONG) for file in plain), same)
 
@@ -239,7 +239,7 @@ def _line_difference(before: Path, after: Path, path: str, sizes: tuple[int | No
         return "", f"it is over {_LARGEST >> 10} kB"
     texts = [_text(root, path) if size is not None else [] for root, size in zip((before, after), sizes, strict=True)]
     if None in texts:
-        return "", "it is no text"
+        return "", "it is not text"
     old, new = (text or [] for text in texts)
     if max(len(old), len(new)) > _MOST_LINES:
         return "", f"it has over {_MOST_LINES:,} lines"
@@ -250,7 +250,7 @@ def _line_difference(before: Path, after: Path, path: str, sizes: tuple[int | No
 
 
 def _text(root: Path, path: str) -> list[str] | None:
-    """The lines of a file; None when it is no text."""
+    """The lines of a file; None when it is not text."""
     data = read_inside(root, path, limit=_LARGEST)
     if b"\0" in data:
         return None

@@ -143,7 +143,7 @@ def _check_kind(name: str, mode: int, *, dos_folder: bool) -> None:
     if kind == stat.S_IFLNK:
         raise LinkNotAllowed(f"{quoted_name(name)} is a link", hint="pack the file itself", entry=name)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise SpecialNotAllowed(f"{quoted_name(name)} is no regular file", hint="leave it out", entry=name)
+        raise SpecialNotAllowed(f"{quoted_name(name)} is not a regular file", hint="leave it out", entry=name)
     if (kind and (kind == stat.S_IFDIR) != name.endswith("/")) or (dos_folder and not name.endswith("/")):
         raise MalformedArchive(f"{quoted_name(name)} is a file and a folder", hint=_REPACK_HINT, entry=name)
 
@@ -240,8 +240,8 @@ def _begin(archive: int, entry: _Entry) -> int:
     if len(head) < fixed:
         raise MalformedArchive(f"{quoted_name(entry.name)} is cut off", hint=_REPACK_HINT, entry=entry.name)
     magic, _, flags, method, _, _, crc, packed, size, name_length, extra = _LOCAL.unpack_from(head)
-    told, saturated = (crc, packed, size), {packed, size} == {_SATURATED}
-    same = told == (entry.crc, entry.packed, entry.size) or flags & _DESCRIBED_AFTER or saturated
+    described, saturated = (crc, packed, size), {packed, size} == {_SATURATED}
+    same = described == (entry.crc, entry.packed, entry.size) or flags & _DESCRIBED_AFTER or saturated
     if magic != b"PK\x03\x04" or name_length != len(entry.raw) or head[_LOCAL.size :] != entry.raw:
         raise MalformedArchive(
             f"{quoted_name(entry.name)} has another name in its own header", hint=_REPACK_HINT, entry=entry.name

@@ -73,7 +73,7 @@ def write_backup(
         DatabaseUnavailable: records cannot be read.
     """
     if target.exists() and not force:
-        raise InvalidInput(f"{target} is there already", hint="choose another name, or replace it with --force")
+        raise InvalidInput(f"{target} already exists", hint="choose another name, or replace it with --force")
     try:
         return _write(places, target, beside, progress or (lambda name: None))
     except OSError as error:
@@ -88,11 +88,11 @@ def _write(
 ) -> BackupReport:
     now = datetime.now(UTC).isoformat()
     with ArchiveWriter(target) as archive:
-        told = {place.name: _HomeBackup(place, archive, target.absolute().parent, progress).write() for place in places}
+        recorded = {place.name: _HomeBackup(place, archive, target.absolute().parent, progress).write() for place in places}
         for path in beside:
             archive.add_file(f"project/{path.name}", path)
-        size = archive.finish({"made_at": now, "made_by": __version__, "homes": told})
-    counts = list(told.values())
+        size = archive.finish({"made_at": now, "made_by": __version__, "homes": recorded})
+    counts = list(recorded.values())
     gone = tuple(name for home in counts for name in home["gone"])
     skills = sum(len({name.partition("@")[0] for name in home["versions"]}) for home in counts)
     versions = sum(len(home["versions"]) for home in counts)
@@ -207,7 +207,7 @@ def restore_backup(
     With `force` everything that is there is replaced. The records may be of the other kind of database.
 
     Raises:
-        MalformedArchive, DigestMismatch: it is no whole backup; nothing was changed.
+        MalformedArchive, DigestMismatch: it is not a complete backup; nothing was changed.
         InstallProblem: something is there already, and no `force`.
         DatabaseUnavailable: the records cannot be written; run it again when they can.
         InvalidInput: files cannot be written.
@@ -215,7 +215,7 @@ def restore_backup(
     say = progress or (lambda name: None)
     say("proving the backup")
     manifest = check_backup(backup)
-    homes = [_HomeRestore(place_of(name), told, force) for name, told in manifest.facts["homes"].items()]
+    homes = [_HomeRestore(place_of(name), recorded, force) for name, recorded in manifest.facts["homes"].items()]
     try:
         with contextlib.ExitStack() as stack:
             for home in homes:
@@ -230,15 +230,15 @@ def restore_backup(
         raise InvalidInput(
             f"the backup cannot be written: {error}", hint="make room, then run it again with --force"
         ) from error
-    return RestoreReport(tuple(home.place.name for home in homes), sum(len(home.told["versions"]) for home in homes), rows)
+    return RestoreReport(tuple(home.place.name for home in homes), sum(len(home.recorded["versions"]) for home in homes), rows)
 
 
 class _HomeRestore:
     """One home on its way back."""
 
-    def __init__(self, place: BackupHome, told: Mapping[str, Any], force: bool) -> None:
+    def __init__(self, place: BackupHome, recorded: Mapping[str, Any], force: bool) -> None:
         self.place = place
-        self.told = told
+        self.recorded = recorded
         self.staging = place.home / STAGING
         self._force = force
 
@@ -270,7 +270,7 @@ class _HomeRestore:
             DigestMismatch: one is another.
         """
         versions = VersionStore(self.staging / SKILLS)
-        for name, digest in self.told["versions"].items():
+        for name, digest in self.recorded["versions"].items():
             skill, _, version = name.partition("@")
             if tree_digest(versions.path(skill, version)) != digest:
                 raise DigestMismatch(f"{name} is not what was backed up", hint="use another backup", expected=digest)
@@ -308,7 +308,7 @@ class _HomeRestore:
                 here = and_(table.c.skill_id == row.skill_id, table.c.version == row.version)
                 path = self.place.versions.path(row.skill_id, row.version)
                 connection.execute(update(table).where(here).values(package_path=str(path)))
-                if f"{row.skill_id}@{row.version}" in self.told["gone"]:
+                if f"{row.skill_id}@{row.version}" in self.recorded["gone"]:
                     connection.execute(update(table).where(here, table.c.removed_at.is_(None)).values(removed_at=now))
 
 
@@ -347,8 +347,8 @@ def _target(name: str, homes: Mapping[str, Path], project: Path | None, *, force
 
 def _close_versions(manifest: BackupManifest, homes: Mapping[str, Path]) -> None:
     """Let nobody write to the folders of a version, as when it was installed."""
-    for home, told in manifest.facts["homes"].items():
-        for name in told["versions"]:
+    for home, recorded in manifest.facts["homes"].items():
+        for name in recorded["versions"]:
             skill, _, version = name.partition("@")
             for folder, _, _ in os.walk(homes[home] / SKILLS / skill / version):
                 Path(folder).chmod(0o555)

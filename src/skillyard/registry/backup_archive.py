@@ -79,7 +79,7 @@ class ArchiveWriter:
         with open(os.open(path, _READ), "rb") as file:  # noqa: PTH123 # by its descriptor
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise OSError(f"{path} is no file")
+                raise OSError(f"{path} is not a file")
             self._add(name, file, found.st_size, stat.S_IMODE(found.st_mode))
 
     def add_link(self, name: str, target: str) -> None:
@@ -207,7 +207,7 @@ def _manifest(path: Path, file: IO[bytes], size: int) -> BackupManifest:
 
 
 def _broken(path: Path, reason: str) -> MalformedArchive:
-    return MalformedArchive(f"{path} is no whole backup: {reason}", hint="use another one; this one was not written to its end")
+    return MalformedArchive(f"{path} is not a complete backup: {reason}", hint="use another one; this one is cut off")
 
 
 def _member(name: str, size: int, mode: int) -> tarfile.TarInfo:

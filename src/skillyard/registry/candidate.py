@@ -169,18 +169,18 @@ class InstallRequest:
     installed_at: datetime | None = None
 
 
-def select_candidates(pairs: list[tuple[Candidate, str]], order: InstallRequest) -> list[tuple[Candidate, str]]:
-    """The candidates the order is about, each id once, with the digests that were promised; each beside its folder's name.
+def select_candidates(pairs: list[tuple[Candidate, str]], request: InstallRequest) -> list[tuple[Candidate, str]]:
+    """The candidates the request is about, each id once, with the digests that were promised; each beside its folder's name.
 
     Raises:
         NoSkillInside: one that it must have is not there.
         AmbiguousSkill: several have one id.
         DigestMismatch: one has other content than was promised.
     """
-    if order.only:
-        pairs = [pair for pair in pairs if pair[0].skill_id in order.only]
+    if request.only:
+        pairs = [pair for pair in pairs if pair[0].skill_id in request.only]
     ids = [candidate.skill_id for candidate, _ in pairs]
-    if missing := sorted(set(order.only) - set(ids)):
+    if missing := sorted(set(request.only) - set(ids)):
         raise NoSkillInside(f"the source no longer has {', '.join(missing)}", hint="install it from where it is now")
     if twice := sorted({skill_id for skill_id in ids if ids.count(skill_id) > 1}):
         raise AmbiguousSkill(
@@ -189,7 +189,7 @@ def select_candidates(pairs: list[tuple[Candidate, str]], order: InstallRequest)
             candidates=[candidate.origin.path for candidate, _ in pairs if candidate.skill_id in twice],
         )
     for candidate, _ in pairs:
-        promised = order.expected.get(candidate.skill_id)
+        promised = request.expected.get(candidate.skill_id)
         if promised is not None and promised != candidate.digest:
             raise DigestMismatch(
                 f"{candidate.skill_id} is not the content that is locked",

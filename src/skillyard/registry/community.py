@@ -34,7 +34,7 @@ def check_tag(tag: str) -> None:
     """
     if tag == LATEST or not _TAG.fullmatch(tag):
         hint = f"letters, digits and . _ - without blanks, and not {LATEST}: that is the version that serves"
-        raise InvalidInput(f"{tag[:40]!r} is no tag of a version", hint=hint)
+        raise InvalidInput(f"{tag[:40]!r} is not a tag of a version", hint=hint)
 
 
 class VersionTags:
@@ -76,7 +76,7 @@ _DAY_S: Final = 86_400
 
 @dataclass(frozen=True, slots=True)
 class PopularityCounts:
-    """The stars of a skill, how often its package was fetched, and how often clients told that they installed it."""
+    """The stars of a skill, how often its package was fetched, and how often clients reported that they installed it."""
 
     stars: int = 0
     downloads: int = 0
@@ -117,7 +117,7 @@ class Popularity:
             return connection.execute(mine).rowcount > 0
 
     def count(self, skill_id: str, what: CountedEvent, owner: str) -> None:
-        """Count that `owner` has fetched or installed a skill; once a day, however often it is told."""
+        """Count that `owner` has fetched or installed a skill; once a day, however often it is reported."""
         table, callers, today = skill_counts.c, skill_callers.c, int(time.time() // _DAY_S)
         row = {"skill_id": skill_id, "owner": owner, "what": what, "day": 0}
         mine = (callers.skill_id == skill_id, callers.owner == owner, callers.what == what)

@@ -90,7 +90,7 @@ class GitFetcher:
                 return
             except _RepositoryMoved:
                 address = repository_redirect(place, allow_private=self._allow_private)
-        raise InvalidSource(f"{shown_address(address)} leads in a circle", hint="check the address")
+        raise InvalidSource(f"{shown_address(address)} redirects in a loop", hint="check the address")
 
     def _blobs(self, repository: Path, commit: str, source: Source) -> list[_Blob]:
         """Every file in the folders that hold a skill; links and submodules elsewhere are nobody's business."""

@@ -70,62 +70,62 @@ class InstallPipeline:
     keep: int = 5
     store: Store | None = None
 
-    def install(self, order: InstallRequest) -> InstallReport:
-        """Carry out an order; all skills are fetched, checked and agreed to before the first is installed.
+    def install(self, request: InstallRequest) -> InstallReport:
+        """Carry out a request; all skills are fetched, checked and agreed to before the first is installed.
 
         Raises:
             SkillyardError: what was refused; nothing of it serves, and the log says why.
         """
         recover(self.operations, self.versions, self.records)
-        with self.operations.begin(order.operation_id) as operation:
+        with self.operations.begin(request.operation_id) as operation:
             log = self.records.logs.begin(
-                operation.id, order.operation, source=shown_source(order.source), progress=order.progress
+                operation.id, request.operation, source=shown_source(request.source), progress=request.progress
             )
             with settling(operation, self.versions, self.records):
-                results = self._install(operation, log, order)
+                results = self._install(operation, log, request)
         return InstallReport(operation.id, results)
 
-    def _install(self, operation: RunningOperation, log: OpenLog, order: InstallRequest) -> tuple[OperationResult, ...]:
+    def _install(self, operation: RunningOperation, log: OpenLog, request: InstallRequest) -> tuple[OperationResult, ...]:
         with log.step("download", 30):
-            fetched = self.fetcher.fetch(order.source, operation.folder)
-            found = choose_skills(find_skills(fetched.tree), () if fetched.chosen else order.names)
+            fetched = self.fetcher.fetch(request.source, operation.folder)
+            found = choose_skills(find_skills(fetched.tree), () if fetched.chosen else request.names)
         with log.step("checksum", 50):
             pairs = []
             for skill in found:
-                folder = source_folder_name(skill.path, order.source)
+                folder = source_folder_name(skill.path, request.source)
                 tree, origin = stage_skill(skill, fetched, operation.folder, self.limits)
                 pairs.append((read_candidate(tree, origin, folder_name=folder), folder))
-            pairs = select_candidates(pairs, order)
-        logs = self._logs(operation, log, [candidate for candidate, _ in pairs], order)
+            pairs = select_candidates(pairs, request)
+        logs = self._logs(operation, log, [candidate for candidate, _ in pairs], request)
         with log.step("validate_structure", 60):
             candidates = [check_candidate(candidate, folder) for candidate, folder in pairs]
             for candidate in candidates:
                 if self.versions.current(candidate.skill_id) is not None:
-                    refuse_existing(candidate.skill_id, order)
-                refuse_yanked(self.records, candidate, order)
-            candidates, replaced = accept_replacements(self.versions, self.records, candidates, order)
-            candidates = [_with_address_warning(candidate, order.source) for candidate in candidates]
+                    refuse_existing(candidate.skill_id, request)
+                refuse_yanked(self.records, candidate, request)
+            candidates, replaced = accept_replacements(self.versions, self.records, candidates, request)
+            candidates = [_with_address_warning(candidate, request.source) for candidate in candidates]
         if self.scanner is not None:
             with log.step("scan", 65):
                 candidates = [_scanned(candidate, self.scanner) for candidate in candidates]
         with log.step("consent", 70):
-            accepted = require_consent(self.versions, candidates, order)
+            accepted = require_consent(self.versions, candidates, request)
         return tuple(
-            self._commit(operation, candidate, own, accepted[candidate.skill_id] | replaced[candidate.skill_id], order)
+            self._commit(operation, candidate, own, accepted[candidate.skill_id] | replaced[candidate.skill_id], request)
             for candidate, own in zip(candidates, logs, strict=True)
         )
 
     def _logs(
-        self, operation: RunningOperation, log: OpenLog, candidates: Sequence[Candidate], order: InstallRequest
+        self, operation: RunningOperation, log: OpenLog, candidates: Sequence[Candidate], request: InstallRequest
     ) -> list[OpenLog]:
         """One log for each skill: the first goes on with the one there is."""
         logs = []
         for index, candidate in enumerate(candidates):
-            kind = "update" if self.versions.current(candidate.skill_id) else order.operation
+            kind = "update" if self.versions.current(candidate.skill_id) else request.operation
             own = log
             if index:
                 own = self.records.logs.begin(
-                    operation.id, kind, source=log.source, skill_id=candidate.skill_id, progress=order.progress, like=log
+                    operation.id, kind, source=log.source, skill_id=candidate.skill_id, progress=request.progress, like=log
                 )
             own.operation, own.skill_id = kind, candidate.skill_id
             self.records.logs.write(own.id, operation=kind, skill_id=candidate.skill_id)
@@ -133,20 +133,20 @@ class InstallPipeline:
         return logs
 
     def _commit(
-        self, operation: RunningOperation, candidate: Candidate, log: OpenLog, accepted: frozenset[str], order: InstallRequest
+        self, operation: RunningOperation, candidate: Candidate, log: OpenLog, accepted: frozenset[str], request: InstallRequest
     ) -> OperationResult:
         skill_id = candidate.skill_id
         with self.versions.locked(skill_id):
             current = self.versions.current(skill_id)
             if current is not None:
-                refuse_existing(skill_id, order)
-                actual = refuse_local_edits(self.versions, self.records, skill_id, current, force=order.force)
-                if actual == candidate.digest and not order.force:
+                refuse_existing(skill_id, request)
+                actual = refuse_local_edits(self.versions, self.records, skill_id, current, force=request.force)
+                if actual == candidate.digest and not request.force:
                     self.records.logs.end(log, skill_id, current, "unchanged")
                     pruned = self._prune(skill_id, operation)  # what an installation that was killed did not come to
                     return replace(self._result(candidate, log, "unchanged", current, current), pruned=pruned)
-                self._refuse_what_came_between(candidate, accepted, order)
-            version = self.versions.free_name(skill_id, self.records.read.version_names(skill_id), order.installed_at)
+                self._refuse_what_came_between(candidate, accepted, request)
+            version = self.versions.free_name(skill_id, self.records.read.version_names(skill_id), request.installed_at)
             if self.store is not None:
                 with log.step("store", 75):
                     kept = store_package(self.store, candidate.tree, operation.folder)
@@ -155,8 +155,8 @@ class InstallPipeline:
                 path = self.versions.path(skill_id, version)
                 self.records.save(candidate, version, path, operation.id)
                 self.versions.place(candidate.tree, skill_id, version)
-            if not order.activate and current is not None:
-                self.records.record_inactive_version(skill_id, version, log, order.installed_at)
+            if not request.activate and current is not None:
+                self.records.record_inactive_version(skill_id, version, log, request.installed_at)
                 return self._result(candidate, log, "kept", version, current)
             with log.step("activate", 90):
                 self.versions.activate(skill_id, version, operation.folder)
@@ -165,13 +165,13 @@ class InstallPipeline:
         status: Literal["installed", "updated"] = "updated" if current else "installed"
         return replace(self._result(candidate, log, status, version, current), pruned=pruned)
 
-    def _refuse_what_came_between(self, candidate: Candidate, accepted: frozenset[str], order: InstallRequest) -> None:
+    def _refuse_what_came_between(self, candidate: Candidate, accepted: frozenset[str], request: InstallRequest) -> None:
         """Judge once more, now that nobody else installs the skill: since the first time another version may have come."""
-        found = find_replacements(self.versions, self.records, candidate, order)
+        found = find_replacements(self.versions, self.records, candidate, request)
         refuse_replacements(
             [change for change in found if change.sentence not in accepted],
-            accept_signer=order.accept_signer,
-            accept_source=order.accept_source,
+            accept_signer=request.accept_signer,
+            accept_source=request.accept_source,
         )
         change = power_change(self.versions, candidate)
         if change and not accepted.issuperset(change.widened):
@@ -279,7 +279,7 @@ class SkillInspection:
         return self.installed is not None and self.installed.digest == self.digest
 
 
-def inspect_source(pipeline: InstallPipeline, order: InstallRequest) -> tuple[SkillInspection, ...]:
+def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[SkillInspection, ...]:
     """Every skill of the source that is ordered; it is fetched into a folder that is gone afterwards.
 
     Raises:
@@ -287,22 +287,24 @@ def inspect_source(pipeline: InstallPipeline, order: InstallRequest) -> tuple[Sk
     """
     with pipeline.operations.begin() as operation:
         operation.settled = True  # it opens no log: what is left is only to be deleted
-        fetched = pipeline.fetcher.fetch(order.source, operation.folder)
-        found = choose_skills(find_skills(fetched.tree), () if fetched.chosen else order.names)
+        fetched = pipeline.fetcher.fetch(request.source, operation.folder)
+        found = choose_skills(find_skills(fetched.tree), () if fetched.chosen else request.names)
         inspected = []
         for skill in found:
-            folder = source_folder_name(skill.path, order.source)
+            folder = source_folder_name(skill.path, request.source)
             tree, origin = stage_skill(skill, fetched, operation.folder, pipeline.limits)
             candidate = read_candidate(tree, origin, folder_name=folder)
-            inspected.append(_inspect_candidate(pipeline, candidate, folder, order))
+            inspected.append(_inspect_candidate(pipeline, candidate, folder, request))
         return tuple(inspected)
 
 
-def _inspect_candidate(pipeline: InstallPipeline, candidate: Candidate, folder: str, order: InstallRequest) -> SkillInspection:
+def _inspect_candidate(
+    pipeline: InstallPipeline, candidate: Candidate, folder: str, request: InstallRequest
+) -> SkillInspection:
     from skillyard.catalog.skill_files import list_files
     from skillyard.interop import check_clients
 
-    candidate, refusals = _check_refusals(pipeline, candidate, folder, order)
+    candidate, refusals = _check_refusals(pipeline, candidate, folder, request)
     document = candidate.document
     installed = next((known for known in pipeline.records.read.versions(candidate.skill_id) if known.current), None)
     before = pipeline.versions.path(candidate.skill_id, installed.version) if installed else None
@@ -335,20 +337,20 @@ def _inspect_candidate(pipeline: InstallPipeline, candidate: Candidate, folder: 
 
 
 def _check_refusals(
-    pipeline: InstallPipeline, candidate: Candidate, folder: str, order: InstallRequest
+    pipeline: InstallPipeline, candidate: Candidate, folder: str, request: InstallRequest
 ) -> tuple[Candidate, tuple[InstallRefusal, ...]]:
     """The candidate with what its check adds, and why an installation would refuse it; consent is another matter."""
     refusals = []
     judges: tuple[Callable[[Candidate], Candidate], ...] = (
         lambda found: check_candidate(found, folder),
-        lambda found: _not_yanked(pipeline, found, order),
+        lambda found: _not_yanked(pipeline, found, request),
     )
     for judge in judges:
         try:
             candidate = judge(candidate)
         except SkillyardError as error:
             refusals.append(InstallRefusal.of(error))
-    for change in find_replacements(pipeline.versions, pipeline.records, candidate, order):
+    for change in find_replacements(pipeline.versions, pipeline.records, candidate, request):
         try:
             refuse_replacements([change], accept_signer=False, accept_source=False)
         except SkillyardError as error:
@@ -356,6 +358,6 @@ def _check_refusals(
     return candidate, tuple(refusals)
 
 
-def _not_yanked(pipeline: InstallPipeline, candidate: Candidate, order: InstallRequest) -> Candidate:
-    refuse_yanked(pipeline.records, candidate, order)
+def _not_yanked(pipeline: InstallPipeline, candidate: Candidate, request: InstallRequest) -> Candidate:
+    refuse_yanked(pipeline.records, candidate, request)
     return candidate

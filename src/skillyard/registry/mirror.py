@@ -63,7 +63,7 @@ CopyProgress = Callable[[int, int], object]
 
 @dataclass(frozen=True, slots=True)
 class MirrorCopyReport(WireForm):
-    """What a copy did: ids that are `added`, `changed`, `removed` in the target's list; packages and bytes that were carried.
+    """What a copy did: ids that are `added`, `changed`, `removed` in the target's list; packages and bytes that were copied.
 
     `missing` are packages that the target lists and has not, or damaged: only a comparison looks for them.
     """
@@ -95,33 +95,33 @@ def copy_mirror(
 ) -> MirrorCopyReport:
     """Make `target` hold what `source` holds; with `names` only those skills, and what else it holds stays.
 
-    With `verify` what is there is read, and carried again when it is damaged.
+    With `verify` what is there is read, and copied again when it is damaged.
 
     Raises:
         NoSkillInside: the source has none of a name.
         PackageMissing, DigestMismatch: a package of the source is gone or damaged; the list of the target stays as it was.
         StoreFailed, NetworkFailed, NetworkRefused: one of the two cannot be used.
     """
-    index, before = source.index().chosen(names), target.find()
+    index, before = source.index().select(names), target.find()
     listed = list(index.packages())
-    carried = size = 0
+    copied = size = 0
     for number, (digest, _) in enumerate(listed, 1):
         if not (_is_intact(target, digest) if verify else target.has(digest)):
             data = source.package(digest)
             target.put(digest, data)
-            carried, size = carried + 1, size + len(data)
+            copied, size = copied + 1, size + len(data)
         if progress is not None:
             progress(number, len(listed))
     after = _merged(before or MirrorIndex(), index) if names else index
     if after != before:
         target.write_index(after)
     outcome = _compared(before or MirrorIndex(), after)
-    return MirrorCopyReport(outcome.added, outcome.changed, outcome.removed, carried, size)
+    return MirrorCopyReport(outcome.added, outcome.changed, outcome.removed, copied, size)
 
 
 def compare_mirrors(source: MirrorSource, target: MirrorTarget, *, names: tuple[str, ...] = ()) -> MirrorCopyReport:
     """What a copy would do, and which packages that the target lists are `missing` or damaged there."""
-    index, before = source.index().chosen(names), target.find() or MirrorIndex()
+    index, before = source.index().select(names), target.find() or MirrorIndex()
     outcome = _compared(before, _merged(before, index) if names else index)
     missing = tuple(digest for digest, _ in before.packages() if not _is_intact(target, digest))
     return MirrorCopyReport(outcome.added, outcome.changed, outcome.removed, missing=missing)
@@ -145,9 +145,9 @@ def _merged(before: MirrorIndex, more: MirrorIndex) -> MirrorIndex:
     return MirrorIndex(tuple(merged[name] for name in sorted(merged)))
 
 
-def _is_intact(place: MirrorSource, digest: str) -> bool:
+def _is_intact(mirror: MirrorSource, digest: str) -> bool:
     try:
-        place.package(digest)
+        mirror.package(digest)
     except PackageProblem:
         return False
     return True
@@ -185,20 +185,20 @@ class MirrorImportReport(WireForm):
 
 
 def plan_import(
-    registry: Registry, place: MirrorSource, *, names: tuple[str, ...] = (), history: bool = False
+    registry: Registry, mirror: MirrorSource, *, names: tuple[str, ...] = (), history: bool = False
 ) -> MirrorImportPlan:
     """What `import_mirror` would do, without doing it.
 
     Raises:
-        InvalidSource, NoSkillInside: it is no mirror, or has none of a name.
+        InvalidSource, NoSkillInside: it is not a mirror, or has none of a name.
         StoreFailed, NetworkFailed, NetworkRefused: it cannot be read.
     """
-    return _plan(registry, place.index().chosen(names), history=history)
+    return _plan(registry, mirror.index().select(names), history=history)
 
 
 def import_mirror(
     registry: Registry,
-    place: MirrorSource,
+    mirror: MirrorSource,
     address: str,
     *,
     names: tuple[str, ...] = (),
@@ -212,7 +212,7 @@ def import_mirror(
     Raises:
         SkillyardError: as `Registry.install`, and as `plan_import`.
     """
-    index = place.index().chosen(names)
+    index = mirror.index().select(names)
     results: list[OperationResult] = []
     plan = _plan(registry, index, history=history)
     for skill_id in plan.serve:
@@ -292,7 +292,7 @@ class RegistryMirror:
         self._skills: dict[str, set[str]] = {}
 
     def index(self) -> MirrorIndex:
-        """As `MirrorPlace.index`; versions whose files are gone, or were changed by hand, are left out."""
+        """As `MirrorSource.index`; versions whose files are gone, or were changed by hand, are left out."""
         listed = [self._skill(skill) for skill in self._registry.installed.skills(uninstalled=True)]
         self._skills = {}
         for skill in listed:
@@ -307,7 +307,7 @@ class RegistryMirror:
         return frozenset(self._skills.get(digest, ()))
 
     def package(self, digest: str) -> bytes:
-        """As `MirrorPlace.package`."""
+        """As `MirrorSource.package`."""
         return self._store.get(digest)
 
     def _skill(self, skill: InstalledSkill) -> MirroredSkill:
@@ -321,7 +321,7 @@ class RegistryMirror:
             package, size = self._package(version)
         except (DigestMismatch, PackageMissing):
             return None
-        assert version.installed_at is not None  # noqa: S101 # only versions that once were whole are told
+        assert version.installed_at is not None  # noqa: S101 # only versions that once were whole are listed
         return MirroredVersion(
             version=version.version,
             digest=version.digest,

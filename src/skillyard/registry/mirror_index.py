@@ -135,7 +135,7 @@ class MirrorIndex:
         """The skills of which a version serves."""
         return tuple(skill for skill in self.skills if skill.current)
 
-    def chosen(self, names: tuple[str, ...]) -> MirrorIndex:
+    def select(self, names: tuple[str, ...]) -> MirrorIndex:
         """Only the skills with these ids or names; all when none is given.
 
         Raises:
@@ -176,7 +176,7 @@ class MirrorIndex:
         except (ValueError, RecursionError) as error:
             why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
             raise InvalidSource(
-                f"{place} is no mirror: {INDEX_FILE}: {why}", hint="make it again with `skillyard mirror export`"
+                f"{place} is not a mirror: {INDEX_FILE}: {why}", hint="make it again with `skillyard mirror export`"
             ) from None
         return cls(tuple(sorted(skills, key=lambda skill: skill.skill_id)))
 

@@ -42,7 +42,7 @@ class MirrorSource(Protocol):
         """What it holds.
 
         Raises:
-            InvalidSource: it is no mirror.
+            InvalidSource: it is not a mirror.
             StoreFailed, NetworkFailed, NetworkRefused: it cannot be read.
         """
 
@@ -90,11 +90,11 @@ class StoredMirror:
         )
 
     def index(self) -> MirrorIndex:
-        """As `MirrorPlace.index`."""
+        """As `MirrorSource.index`."""
         found = self.find()
         if found is None:
             raise InvalidSource(
-                f"{shown_address(self.address)} is no mirror: it has no {INDEX_FILE}",
+                f"{shown_address(self.address)} is not a mirror: it has no {INDEX_FILE}",
                 hint="`skillyard mirror export` makes one",
             )
         return found
@@ -105,7 +105,7 @@ class StoredMirror:
         return None if data is None else MirrorIndex.read(data, shown_address(self.address))
 
     def package(self, digest: str) -> bytes:
-        """As `MirrorPlace.package`."""
+        """As `MirrorSource.package`."""
         return self._packages.get(digest)
 
     def has(self, digest: str) -> bool:
@@ -122,18 +122,18 @@ class StoredMirror:
 
 
 class WebMirror:
-    """A mirror that a web server gives out below `address`; `open_place` gives it the token of its host."""
+    """A mirror that a web server gives out below `address`; `open_mirror` gives it the token of its host."""
 
     def __init__(self, address: str, download: Download) -> None:
         self.address = address.rstrip("/") + "/"
         self._download = download
 
     def index(self) -> MirrorIndex:
-        """As `MirrorPlace.index`."""
+        """As `MirrorSource.index`."""
         return MirrorIndex.read(self._download(urljoin(self.address, INDEX_FILE), INDEX_LIMIT), shown_address(self.address))
 
     def package(self, digest: str) -> bytes:
-        """As `MirrorPlace.package`."""
+        """As `MirrorSource.package`."""
         name = digest_hex(digest)
         data = self._download(urljoin(self.address, f"{_PACKAGES}/{name[:2]}/{name[2:]}"), PackageLimits().total)
         check_content(data, digest)
@@ -168,8 +168,8 @@ def open_mirror_target(address: str) -> MirrorTarget:
     return StoredMirror(address)
 
 
-def _token_of(address: str, told: str) -> str | None:
-    """The token for the host of `address`, of those in `told`: `HOST[:PORT]=TOKEN`, separated by blanks.
+def _token_of(address: str, tokens: str) -> str | None:
+    """The token for the host of `address`, of those in `tokens`: `HOST[:PORT]=TOKEN`, separated by blanks.
 
     A host is asked by https; `http://HOST:PORT=TOKEN` sends a token without encryption.
 
@@ -180,7 +180,7 @@ def _token_of(address: str, told: str) -> str | None:
 
     wanted = read_destination(address)
     found = None
-    for entry in told.split():
+    for entry in tokens.split():
         host, _, token = entry.partition("=")
         try:
             given = read_destination(host if "://" in host else f"https://{host}")
@@ -215,7 +215,7 @@ class _FolderIndexFile:
         except (FileMissing, FileNotFoundError):
             return None
         except FileTooLarge as error:
-            raise InvalidSource(f"{self._folder} is no mirror: {error.message}", hint="check the path") from None
+            raise InvalidSource(f"{self._folder} is not a mirror: {error.message}", hint="check the path") from None
         except OSError as error:
             raise StoreFailed(f"cannot read {self._folder}: {error.strerror}", hint="check the folder") from None
 
@@ -255,7 +255,7 @@ class MirrorFetcher:
         """As `Fetcher.fetch`; of several skills each is a folder of the tree, named by its id."""
         place = self._open(source.address)
         names = (source.path,) if source.path else source.names
-        skills = place.index().chosen(names)
+        skills = place.index().select(names)
         tree = into / f"mirror-{os.urandom(4).hex()}"
         tree.mkdir()
         for skill in skills.skills if names else skills.serving():
@@ -273,7 +273,7 @@ class MirrorFetcher:
         archive.unlink()
         found = tree_digest(tree) if (tree / "SKILL.md").is_file() else None
         if found is None:
-            raise InvalidSource(f"the package of {skill.skill_id} in the mirror is no skill", hint="make the mirror again")
+            raise InvalidSource(f"the package of {skill.skill_id} in the mirror is not a skill", hint="make the mirror again")
         if found != wanted.digest:
             raise DigestMismatch(
                 f"{skill.skill_id} {wanted.version} is not what the mirror lists",

@@ -105,8 +105,8 @@ class InstallOptions(RollbackOptions, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class SkillVersion:
-    """One installed version; `version` is the install version, a UTC time, `declared_version` what SKILL.md says (C-5).
+class SkillVersion(WireForm):
+    """One installed version; `version` is the install version, a UTC time, `declared_version` what SKILL.md says.
 
     It was written down here at `created_at`; `installed_at` may be earlier, when it was taken over from another registry.
     """
@@ -141,9 +141,9 @@ class SkillVersion:
         why = f" ({reason.replace(': ', ', ')})" if reason else ""
         return f"its version {self.version} was {word}{why}: `skillyard update {self.skill_id}`, or `skillyard rollback`"
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The version as plain data."""
-        return _plain_fields(self)
+        return _with_exact_times(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class InstalledSkill:
     updated_at: datetime | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """The skill in the words of document 003: camel case, `currentVersion`, `isActive`, `fileInventory`."""
+        """The skill as clients of the HTTP interface know it: camel case, `currentVersion`, `isActive`, `fileInventory`."""
         return {
             "skillId": self.skill_id,
             "name": self.name,
@@ -203,7 +203,7 @@ def _camel(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class InstallLog:
+class InstallLog(WireForm):
     """What one operation did to one skill; `steps` are its steps with their `duration_ms`."""
 
     id: str
@@ -233,9 +233,9 @@ class InstallLog:
             return "active"
         return _STATE_OF_STEP.get(self.step or "", "pending")
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The log as plain data."""
-        return {**_plain_fields(self), "state": self.state}
+        return {**_with_exact_times(self), "state": self.state}
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,15 +274,10 @@ class InstallReport(WireForm):
     results: tuple[OperationResult, ...]
 
 
-def _plain_fields(thing: SkillVersion | InstallLog | OperationResult | SourceReplacement) -> dict[str, object]:
-    """The fields of a flat dataclass, times as text and tuples as lists."""
-    shape: dict[str, object] = {}
-    for item in fields(thing):
-        value = getattr(thing, item.name)
-        if isinstance(value, datetime):
-            value = value.isoformat()
-        shape[item.name] = list(value) if isinstance(value, tuple) else value
-    return shape
+def _with_exact_times(record: SkillVersion | InstallLog) -> dict[str, Any]:
+    """The fields of a record; its moments are in full, to the microsecond, where `WireForm` writes milliseconds."""
+    moments = {item.name: value for item in fields(record) if isinstance(value := getattr(record, item.name), datetime)}
+    return WireForm.to_dict(record) | {name: moment.isoformat() for name, moment in moments.items()}
 
 
 EditValue = str | tuple[str, ...] | None
@@ -311,7 +306,7 @@ def _checked(name: str, value: EditValue) -> str | list[str] | None:
     if name == "tags":
         return _tags(value)
     if not isinstance(value, str):
-        raise InvalidInput(f"the {_field_label(name)} is no text", hint="give one line of text")
+        raise InvalidInput(f"the {_field_label(name)} is not text", hint="give one line of text")
     if name.endswith("_url") and value:
         return _address(name, value)
     return _line(name, value)
@@ -337,7 +332,7 @@ def _address(name: str, value: str) -> str:
     except ValueError:
         parts = urlsplit("")
     if len(value) > _ADDRESS or not value.isprintable() or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidInput(f"the {_field_label(name)} is no address of a page", hint="as in https://example.org/skill")
+        raise InvalidInput(f"the {_field_label(name)} is not the address of a page", hint="as in https://example.org/skill")
     if parts.username is not None or parts.password is not None:
         raise InvalidInput(
             f"the {_field_label(name)} holds a user's name or password", hint="leave it out: all see the address"

@@ -1,4 +1,4 @@
-"""Operations while they run: their scratch folder with its lock, their log, and subscribers that are told how they ended.
+"""Operations while they run: their scratch folder with its lock, their log, and subscribers to how they ended.
 
 A running operation holds a lock on `.work/{id}.lock`, which the kernel releases when the process dies. Whoever comes next finds
 abandoned operations and recovers them.
@@ -135,7 +135,7 @@ class OpenLog:
 
     @contextmanager
     def step(self, name: str, percent: int) -> Iterator[None]:
-        """One step of the operation: told when it begins, timed, written down when the next one begins."""
+        """One step of the operation: reported when it begins, timed, written down when the next one begins."""
         self.write(self.id, status="in_progress", step=name, progress=percent, steps=self.steps)
         if self.progress is not None:
             self.progress(ProgressEvent(name, percent, self.skill_id))
@@ -166,10 +166,10 @@ _OperationListener = Callable[[str, str], object]
 _listeners: Final[dict[object, _OperationListener]] = {}
 
 
-def subscribe_operations(told: _OperationListener) -> Callable[[], None]:
-    """Let `told` hear the action (`install`, `yank`, …) and its outcome (`success`, `failed`); gives what ends that."""
+def subscribe_operations(listener: _OperationListener) -> Callable[[], None]:
+    """Call `listener` with the action (`install`, `yank`, …) and its outcome (`success`, `failed`); gives what ends that."""
     mine = object()
-    _listeners[mine] = told
+    _listeners[mine] = listener
 
     def stop() -> None:
         _listeners.pop(mine, None)
@@ -178,6 +178,6 @@ def subscribe_operations(told: _OperationListener) -> Callable[[], None]:
 
 
 def publish_operation(action: str, outcome: str) -> None:
-    """Say it to everybody who wants to hear."""
-    for told in tuple(_listeners.values()):
-        told(action, outcome)
+    """Report it to every listener."""
+    for listener in tuple(_listeners.values()):
+        listener(action, outcome)

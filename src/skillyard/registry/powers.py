@@ -2,7 +2,7 @@
 
 A script is a power wherever it lies: the entry of a run may be any file, and one script may start another. So every file counts
 that could run, by its ending, its first bytes or its mode, also where the lists of a skill's files leave it out. An update that
-adds a script, a host, a variable, a tool, a package, a server, a hidden file or a higher limit is told in exactly these words
+adds a script, a host, a variable, a tool, a package, a server, a hidden file or a higher limit is shown in exactly these words
 before it is installed.
 """
 
@@ -62,8 +62,8 @@ class Powers(WireForm):
 
     def sentences(self) -> tuple[str, ...]:
         """What to tell a person who has never seen the skill; nothing when it only holds instructions."""
-        told = _sentences(replace(self, tools=self.tools or ()), Powers(tools=()))
-        return tuple(sentence.partition(", before ")[0] for sentence in told)
+        sentences = _sentences(replace(self, tools=self.tools or ()), Powers(tools=()))
+        return tuple(sentence.partition(", before ")[0] for sentence in sentences)
 
     def added_since(self, before: Powers) -> tuple[str, ...]:
         """One sentence for everything these allow and `before` did not."""
@@ -83,8 +83,8 @@ class PowerChange(WireForm):
     @property
     def consent(self) -> str:
         """A name for exactly this change: who agrees to it agrees to no other."""
-        told = (self.skill_id, self.widened, self.before.to_dict(), self.after.to_dict())
-        text = json.dumps(told, sort_keys=True, default=str)
+        parts = (self.skill_id, self.widened, self.before.to_dict(), self.after.to_dict())
+        text = json.dumps(parts, sort_keys=True, default=str)
         return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:

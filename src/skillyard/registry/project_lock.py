@@ -163,17 +163,17 @@ class ProjectLock:
 
     def _entry(self, name: str, value: Mapping[str, object]) -> LockEntry:
         if not isinstance(value, dict):
-            raise ValueError(f"what it says of {name} is no object")
+            raise ValueError(f"what it says of {name} is not an object")
         if slug(name) != name:
             raise ValueError(f"{name!r} cannot be the id of a skill")
-        told = value["source"]
-        if not isinstance(told, dict) or told.get("kind") not in _KINDS:
-            raise ValueError(f"the source of {name} is no source")
-        words = {key: str(told.get(key, "")) for key in ("address", "path", "ref")}
+        written = value["source"]
+        if not isinstance(written, dict) or written.get("kind") not in _KINDS:
+            raise ValueError(f"the source of {name} is not a source")
+        words = {key: str(written.get(key, "")) for key in ("address", "path", "ref")}
         digest = value["digest"]
         if not isinstance(digest, str) or not digest.startswith("sha256:"):
             raise ValueError(f"the digest of {name} is none")
-        kind = next(kind for kind in _KINDS if kind == told["kind"])
+        kind = next(kind for kind in _KINDS if kind == written["kind"])
         source = Source(kind, words["address"], words["path"], words["ref"])
         if kind in _LOCAL:
             source = replace(source, address=str((self.folder / words["address"]).resolve()))

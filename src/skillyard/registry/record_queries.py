@@ -62,7 +62,7 @@ def version_columns(candidate: Candidate) -> dict[str, Any]:
 def skill_from_row(row: RowMapping | Mapping[str, Any]) -> InstalledSkill:
     """A row of `skill_definitions`; what a person says of the skill stands in place of what its SKILL.md says."""
     edits = row["edits"] or {}
-    told = {name: edits.get(name, row[name]) for name in EDITABLE}
+    shown = {name: edits.get(name, row[name]) for name in EDITABLE}
     return InstalledSkill(
         skill_id=row["skill_id"],
         name=row["name"],
@@ -73,13 +73,13 @@ def skill_from_row(row: RowMapping | Mapping[str, Any]) -> InstalledSkill:
         skill_md_hash=row["skill_md_hash"],
         skill_md_content=row["skill_md_content"],
         trigger_keywords=tuple(row["trigger_keywords"] or ()),
-        category=told["category"],
-        tags=tuple(told["tags"] or ()),
-        author=told["author"],
+        category=shown["category"],
+        tags=tuple(shown["tags"] or ()),
+        author=shown["author"],
         license=row["license"],
-        homepage_url=told["homepage_url"],
-        documentation_url=told["documentation_url"],
-        icon_url=told["icon_url"],
+        homepage_url=shown["homepage_url"],
+        documentation_url=shown["documentation_url"],
+        icon_url=shown["icon_url"],
         edited=tuple(name for name in EDITABLE if name in edits),
         created_at=row["created_at"],
         updated_at=row["updated_at"],

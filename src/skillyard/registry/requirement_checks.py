@@ -35,7 +35,7 @@ def unmet_skill_requirements(
     ]
     return (
         *unmet_requirements(requirements, around),
-        *(f"skills require each other in a circle: {circle}" for circle in circles),
+        *(f"skills require each other in a cycle: {circle}" for circle in circles),
     )
 
 
@@ -64,7 +64,7 @@ def installed_skill_problems(records: RecordReader, servers: frozenset[str]) -> 
     for skill_id, requirements in required.items():
         yield from ((skill_id, sentence) for sentence in unmet_requirements(requirements, around))
     for circle in _requirement_cycles(required):
-        yield circle[0], f"skills require each other in a circle: {' → '.join(circle)}"
+        yield circle[0], f"skills require each other in a cycle: {' → '.join(circle)}"
 
 
 def _requirement_cycles(required: Mapping[str, Requirements]) -> Iterator[tuple[str, ...]]:

@@ -85,7 +85,7 @@ def _read_index(data: bytes, address: str) -> Iterator[_Listed]:
         shape = None
     if not isinstance(shape, dict) or not isinstance(shape.get("skills"), list):
         raise InvalidSource(
-            f"{shown_address(address)} is no index of skills", hint="name the address of an archive or of a SKILL.md"
+            f"{shown_address(address)} is not an index of skills", hint="name the address of an archive or of a SKILL.md"
         )
     if shape.get("$schema") != _SCHEMA:
         raise InvalidSource(f"{shown_address(address)} is an index of a version that is not known", hint=f"known is {_SCHEMA}")
@@ -94,7 +94,8 @@ def _read_index(data: bytes, address: str) -> Iterator[_Listed]:
         name, kind, url, digest = (field if isinstance(field, str) else "" for field in fields)
         if slug(name) != name or kind not in ("skill-md", "archive") or not url or not digest.startswith("sha256:"):
             raise InvalidSource(
-                f"{shown_address(address)} lists {str(name)[:80]!r} in a way that is not known", hint="tell its publisher"
+                f"{shown_address(address)} lists {str(name)[:80]!r} in a way that is not known",
+                hint="report it to its publisher",
             )
         yield _Listed(name, kind, urljoin(address, url), digest)
 
@@ -123,7 +124,7 @@ def _unpack(skill: _Listed, data: bytes, target: Path, into: Path, limits: Packa
     archive.unlink()
     tree = Path(extracted.tree)
     if not (tree / "SKILL.md").is_file():
-        raise NoSkillInside(f"the archive of {skill.name} has no SKILL.md in its root", hint="tell its publisher")
+        raise NoSkillInside(f"the archive of {skill.name} has no SKILL.md in its root", hint="report it to its publisher")
     tree.rename(target)
     return extracted.size
 
@@ -160,14 +161,14 @@ def _check_name(skill: _Listed, folder: Path, address: str) -> None:
         if found.path == "." and skill.name not in (found.name, found.skill_id):
             raise InvalidSource(
                 f"{shown_address(address)} calls a skill {skill.name}, and its SKILL.md calls it {found.name!r}",
-                hint="tell its publisher",
+                hint="report it to its publisher",
             )
 
 
 def fetch_listed(
     source: Source, data: bytes, into: Path, download: Download, fetch: FetchInto, limits: PackageLimits
 ) -> tuple[Path, Origin] | None:
-    """The skills of a catalog or of one manifest whose text is `data`; None when it is neither (row 002-18).
+    """The skills of a catalog or of one manifest whose text is `data`; None when it is neither.
 
     A manifest leads to its package by an address in it, or by the git repository it names.
 

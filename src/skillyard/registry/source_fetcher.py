@@ -146,9 +146,9 @@ def _new_folder(into: Path) -> Path:
 
 
 def _origin(source: Source, **more: str) -> Origin:
-    told = {"version": source.version, "notes": source.notes}
+    published = {"version": source.version, "notes": source.notes}
     address = Path(source.address).name if source.kind == "upload" else source.address
-    return Origin(source.kind, address, path=source.path, ref=source.ref, **(told | more))
+    return Origin(source.kind, address, path=source.path, ref=source.ref, **(published | more))
 
 
 def _inside(tree: Path, path: str) -> Path:

@@ -100,7 +100,7 @@ def repository_redirect(url: str, *, allow_private: bool) -> str:
     if answer.status not in REDIRECT_STATUSES or target == asked:
         return url
     if not target.endswith(_REFS):
-        raise InvalidSource(f"{shown_address(url)} leads to what is no repository", hint="check the address")
+        raise InvalidSource(f"{shown_address(url)} leads to something that is not a repository", hint="check the address")
     return target.removesuffix(_REFS)
 
 
@@ -109,7 +109,7 @@ def _check_ssh(url: str, *, allow_private: bool) -> None:
         host = urlsplit(url).hostname or ""
     except ValueError:
         raise InvalidSource(
-            f"{shown_address(url)} is no address", hint="for example ssh://git@example.com/owner/repo"
+            f"{shown_address(url)} is not an address", hint="for example ssh://git@example.com/owner/repo"
         ) from None
     with contextlib.suppress(NetworkFailed):  # a name of the user's ssh settings
         _checked_addresses(host, allow_private=allow_private)
@@ -165,4 +165,4 @@ async def _download(url: str, limit: int, allow_private: bool, headers: Mapping[
             raise NetworkFailed(f"{destination.authority} answered {answer.status}", hint="try again later")
         else:
             raise InvalidSource(f"{url.partition('?')[0]} answered {answer.status}", hint="check the address")
-    raise InvalidSource(f"{url.partition('?')[0]} leads in a circle", hint="check the address")
+    raise InvalidSource(f"{url.partition('?')[0]} redirects in a loop", hint="check the address")

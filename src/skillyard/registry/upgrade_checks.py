@@ -86,20 +86,20 @@ def _without_version(name: str) -> str:
 
 
 def require_consent(
-    versions: VersionStore, candidates: Sequence[Candidate], order: InstallRequest
+    versions: VersionStore, candidates: Sequence[Candidate], request: InstallRequest
 ) -> Mapping[str, frozenset[str]]:
     """For each skill the sentences somebody agreed to; a new one changes nothing that is there.
 
     Raises:
         ConsentRequired: nobody was asked, or who was asked said no.
     """
-    if order.new:
+    if request.new:
         return {candidate.skill_id: frozenset() for candidate in candidates}
     changes = [change for candidate in candidates if (change := current_power_change(versions, candidate))]
-    if changes and not (order.consent is not None and order.consent(changes)):
-        raise consent_required(changes, asked=order.consent is not None)
-    told = {change.skill_id: frozenset(change.widened) for change in changes}
-    return {candidate.skill_id: told.get(candidate.skill_id, frozenset()) for candidate in candidates}
+    if changes and not (request.consent is not None and request.consent(changes)):
+        raise consent_required(changes, asked=request.consent is not None)
+    agreed = {change.skill_id: frozenset(change.widened) for change in changes}
+    return {candidate.skill_id: agreed.get(candidate.skill_id, frozenset()) for candidate in candidates}
 
 
 def current_power_change(versions: VersionStore, candidate: Candidate) -> PowerChange | None:
@@ -203,24 +203,24 @@ def _rollback_problem(version: SkillVersion, *, stored: bool, force: bool) -> tu
     return None
 
 
-def refuse_existing(skill_id: str, order: InstallRequest) -> None:
+def refuse_existing(skill_id: str, request: InstallRequest) -> None:
     """Refuse a skill that is installed already where only new ones are wanted.
 
     Raises:
         SkillExists: it is.
     """
-    if order.new:
+    if request.new:
         raise SkillExists(f"there is a skill {skill_id!r}", hint="publish it as a version of that skill", skill_id=skill_id)
 
 
-def refuse_yanked(records: RegistryRecords, candidate: Candidate, order: InstallRequest) -> None:
+def refuse_yanked(records: RegistryRecords, candidate: Candidate, request: InstallRequest) -> None:
     """Refuse content that was yanked, unless it is forced.
 
     Raises:
         VersionUnusable: it was.
     """
     for version in records.read.versions(candidate.skill_id):
-        if version.yanked and version.digest == candidate.digest and not order.force:
+        if version.yanked and version.digest == candidate.digest and not request.force:
             why = f": {version.yanked_reason}" if version.yanked_reason else ""
             raise VersionUnusable(
                 f"this content of {candidate.skill_id} was yanked as {version.version}{why}",
@@ -229,16 +229,18 @@ def refuse_yanked(records: RegistryRecords, candidate: Candidate, order: Install
 
 
 def accept_replacements(
-    versions: VersionStore, records: RegistryRecords, candidates: Sequence[Candidate], order: InstallRequest
+    versions: VersionStore, records: RegistryRecords, candidates: Sequence[Candidate], request: InstallRequest
 ) -> tuple[list[Candidate], Mapping[str, frozenset[str]]]:
     """The candidates, with a warning for each change of source or signer that was agreed to, and the sentences of these by id.
 
     Raises:
         SignerChanged, SourceChanged: nobody agreed to one of them.
     """
-    found = {candidate.skill_id: tuple(find_replacements(versions, records, candidate, order)) for candidate in candidates}
+    found = {candidate.skill_id: tuple(find_replacements(versions, records, candidate, request)) for candidate in candidates}
     changes = [change for candidate in candidates for change in found[candidate.skill_id]]
-    refuse_replacements(changes, accept_signer=order.accept_signer, accept_source=order.accept_source, agree=order.replacing)
+    refuse_replacements(
+        changes, accept_signer=request.accept_signer, accept_source=request.accept_source, agree=request.replacing
+    )
     warned = [
         replace(candidate, warnings=(*candidate.warnings, *(change.sentence for change in found[candidate.skill_id])))
         for candidate in candidates
@@ -273,17 +275,17 @@ def refuse_replacements(
 
 
 def find_replacements(
-    versions: VersionStore, records: RegistryRecords, candidate: Candidate, order: InstallRequest
+    versions: VersionStore, records: RegistryRecords, candidate: Candidate, request: InstallRequest
 ) -> Iterator[SourceReplacement]:
     """What would be another signer or another source than before, if the candidate were installed."""
     known = records.read.versions(candidate.skill_id)
-    promised = order.signers.get(candidate.skill_id) or None
+    promised = request.signers.get(candidate.skill_id) or None
     if promised is not None and candidate.signer != promised:
         yield _signer_replacement(candidate, promised, f"the lock names {promised} as its signer")
     if known and known[0].signer is not None:
-        yield from _signer_change(versions, candidate, known[0], older=order.installed_at is not None)
+        yield from _signer_change(versions, candidate, known[0], older=request.installed_at is not None)
     serving = next((version for version in known if version.current), None)
-    if serving is not None and order.activate and serving.digest != candidate.digest:
+    if serving is not None and request.activate and serving.digest != candidate.digest:
         now = candidate.origin.to_dict()
         yield from _source_change(candidate.skill_id, candidate.name, serving, now, candidate.signer, candidate.digest)
 

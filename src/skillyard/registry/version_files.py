@@ -88,7 +88,9 @@ def discard_version(versions: VersionStore, records: RegistryRecords, version: S
     """
     skill_id, name = version.skill_id, version.version
     if versions.current(skill_id) == name:
-        raise VersionUnusable(f"{skill_id} {name} serves", hint="let another version serve first, or uninstall the skill")
+        raise VersionUnusable(
+            f"{skill_id} {name} is the current version", hint="roll back to another one first, or uninstall the skill"
+        )
     if name in locked_versions(records.read.versions(skill_id), records.read.locks(skill_id)):
         raise VersionUnusable(f"an agent is locked to {skill_id} {name}", hint="take the lock away first")
     if versions.path(skill_id, name).is_dir():

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from skillyard.errors import InstallProblem, InvalidInput, VersionUnusable
+from skillyard.files import sync_folder
 
 CURRENT: Final = "current"
 _ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -27,7 +28,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class VersionStore:
-    """The versions of all skills below `root`; every name is checked before it becomes a path (D-3)."""
+    """The versions of all skills below `root`; every name is checked before it becomes a path."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.abspath(root))  # noqa: PTH100 # links stay as they were written
@@ -75,7 +76,7 @@ class VersionStore:
         return name if _VERSION.fullmatch(name) and self.path(skill_id, name).is_dir() else None
 
     def free_name(self, skill_id: str, taken: set[str], moment: datetime | None = None) -> str:
-        """A name for a version: the UTC time `YYYYMMDD-HHmmss`, with `-2`… when it is taken (rows 003-4, C-5).
+        """A name for a version: the UTC time `YYYYMMDD-HHmmss`, with `-2`… when it is taken.
 
         It is the time now, or the `moment` at which a version was installed that comes from elsewhere.
         """
@@ -108,12 +109,12 @@ class VersionStore:
         target = self.path(skill_id, version)
         ensure_real_folder(target.parent, 0o755)
         if target.exists():
-            raise VersionUnusable(f"{skill_id} {version} is there already", hint="install again")
+            raise VersionUnusable(f"{skill_id} {version} already exists", hint="install again")
         make_tree_read_only(tree)
         tree.rename(target)
         target.chmod(0o555)
-        _sync_folder(target.parent)
-        _sync_folder(self.root)
+        sync_folder(target.parent)
+        sync_folder(self.root)
         return target
 
     def activate(self, skill_id: str, version: str, scratch: Path) -> None:
@@ -128,13 +129,13 @@ class VersionStore:
         link.unlink(missing_ok=True)
         link.symlink_to(version)
         link.replace(self.home(skill_id) / CURRENT)
-        _sync_folder(self.home(skill_id))
+        sync_folder(self.home(skill_id))
 
     def deactivate(self, skill_id: str) -> None:
         """Let no version serve; all stay on the disk."""
         with contextlib.suppress(FileNotFoundError):
             (self.home(skill_id) / CURRENT).unlink()
-            _sync_folder(self.home(skill_id))
+            sync_folder(self.home(skill_id))
 
     def remove(self, skill_id: str, version: str, scratch: Path) -> bool:
         """Delete the files of a version that does not serve; False when somebody reads it now, or it is gone.
@@ -173,7 +174,7 @@ def ensure_real_folder(path: Path, mode: int) -> Path:
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode)
     if not stat.S_ISDIR(path.lstat().st_mode):
-        raise InstallProblem(f"{path} is no folder, or a link to one", hint="look who put it there, and remove it")
+        raise InstallProblem(f"{path} is not a folder, or is a link to one", hint="look who put it there, and remove it")
     return path
 
 
@@ -195,14 +196,6 @@ def make_tree_read_only(tree: Path) -> None:
             if not path.is_symlink():
                 path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o555 | 0o444)
     tree.chmod(0o755)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _version_sort_key(name: str) -> tuple[str, int, str]:

@@ -135,7 +135,7 @@ def _import(arguments: argparse.Namespace, catalog: Catalog) -> int:
 
 def _list(arguments: argparse.Namespace, catalog: Catalog) -> int:
     screen: Screen = arguments.screen
-    skills = _open(arguments.source, catalog).index().chosen(tuple(arguments.skill)).skills
+    skills = _open(arguments.source, catalog).index().select(tuple(arguments.skill)).skills
     if screen.as_json:
         screen.data({"skills": [skill.to_dict() for skill in skills]})
         return OK
