@@ -30,7 +30,7 @@ OwnerQuery = Annotated[str | None, Query(max_length=200)]
 LabelQuery = Annotated[str | None, Query(max_length=100)]
 _COLLATED: Final = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
 """The order of characters in ICU's root collation, which is that of JavaScript's `localeCompare` for English."""
-_PLACES: Final = {character: place for place, character in enumerate(_COLLATED, 1)}
+_ORDER: Final = {character: number for number, character in enumerate(_COLLATED, 1)}
 
 
 def owner_shape(caller: Caller) -> dict[str, Any]:
@@ -140,7 +140,11 @@ def fingerprint(files: Iterable[tuple[str, int, str]]) -> str:
 
 def _collation_key(path: str) -> tuple[list[int], list[bool], str]:
     """Letters before their case, as `localeCompare` sorts; other scripts come after, by their code."""
-    return [_PLACES.get(letter, 1000 + ord(letter)) for letter in path.lower()], [letter.isupper() for letter in path], path
+    return (
+        [_ORDER.get(letter, 1000 + ord(letter)) for letter in path.lower()],
+        [letter.isupper() for letter in path],
+        path,
+    )
 
 
 def milliseconds(moment: datetime | None) -> int:

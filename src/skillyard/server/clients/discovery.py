@@ -15,7 +15,6 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as InPath
 
 from skillyard.errors import PackageMissing, SkillyardError
-from skillyard.packages import digest_of
 from skillyard.registry import InstalledSkill, Registry
 from skillyard.registry.mirror import INDEX_FILE, MirrorIndex, RegistryMirror
 from skillyard.server.authorization import require_scope
@@ -32,7 +31,7 @@ from skillyard.server.clients.published_skills import (
 )
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import FILE_RESPONSES, version_file_response
+from skillyard.server.responses import FILE_RESPONSES, bytes_response, version_file_response
 
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _CACHED: Final = {"Cache-Control": "public, no-cache", "Access-Control-Allow-Origin": "*"}
@@ -65,10 +64,9 @@ def archive(service: CurrentServices, request: Request, name: str) -> Response:
     """The archive of one skill."""
     skill = offered_skill(service, name)
     data = package_bytes(service, service.registry.installed.current(skill.skill_id))
-    headers = {"ETag": f'"{digest_of(data)}"', **_CACHED}
-    if request.headers.get("if-none-match") == headers["ETag"]:
-        return Response(status_code=304, headers=headers)
-    return Response(data, headers=headers, media_type="application/zip")
+    answer = bytes_response(request, data, "application/zip")
+    answer.headers.update(_CACHED)
+    return answer
 
 
 def _entry(skill: InstalledSkill, digest: str) -> dict[str, str]:
