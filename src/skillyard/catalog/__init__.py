@@ -11,6 +11,7 @@ from skillyard.catalog.scan import Progress
 from skillyard.catalog.settings import DisabledSkill, SkillSettings, home_directory, load_settings
 from skillyard.catalog.skill import Skill
 from skillyard.catalog.state import Overlay
+from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.catalog.file_content import FileContent, HasFolder, read_file
@@ -43,21 +44,10 @@ __all__ = [
     "read_file",
 ]
 
-_LATER = {
-    "FileContent": "skillyard.catalog.file_content",
-    "FileType": "skillyard.catalog.inventory",
-    "Inventory": "skillyard.catalog.inventory",
-    "SkillFile": "skillyard.catalog.inventory",
-    "HasFolder": "skillyard.catalog.file_content",
-    "media_type": "skillyard.catalog.inventory",
-    "read_file": "skillyard.catalog.file_content",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Import what only some callers name when they name it: a list must start quickly."""
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(_LATER[name]), name)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "file_content": ("FileContent", "HasFolder", "read_file"),
+        "inventory": ("FileType", "Inventory", "SkillFile", "media_type"),
+    },
+)

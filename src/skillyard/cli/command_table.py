@@ -27,22 +27,22 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "show": CliCommand("show", GROUPS[0], "one skill: metadata, files, findings, where it came from, whether it can run"),
         "search": CliCommand("search", GROUPS[0], "the skills that fit a request, best first"),
         "prompt": CliCommand("prompt", GROUPS[0], "the index of skills for a system prompt, inside a token budget"),
-        "read": CliCommand("read", GROUPS[0], "the text of one file of a skill, SKILL.md when none is named"),
+        "read": CliCommand("show", GROUPS[0], "the text of one file of a skill, SKILL.md when none is named"),
         "install": CliCommand(
             "install", GROUPS[4], "install skills from a folder, an archive, git or the web, or from the lock"
         ),
         "update": CliCommand("install", GROUPS[4], "fetch installed skills again; more power needs your consent"),
         "uninstall": CliCommand("install", GROUPS[4], "let an installed skill serve no more; `rollback` brings it back"),
-        "versions": CliCommand("versions", GROUPS[4], "what is installed, and every version of a skill"),
+        "versions": CliCommand("install", GROUPS[4], "what is installed, and every version of a skill"),
         "rollback": CliCommand("install", GROUPS[4], "let an earlier version serve again"),
         "sync": CliCommand("install", GROUPS[4], "make what is installed what skillyard.lock says; --check only compares"),
         "mirror": CliCommand("mirror", GROUPS[4], "carry what is installed to another registry, with or without a network"),
         "history": CliCommand(
-            "versions", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"
+            "install", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"
         ),
-        "deprecate": CliCommand("versions", GROUPS[4], "mark a version as one to move away from", function="mark"),
+        "deprecate": CliCommand("install", GROUPS[4], "mark a version as one to move away from", function="mark"),
         "yank": CliCommand(
-            "versions", GROUPS[4], "mark a version as one that nobody may install or go back to", function="mark"
+            "install", GROUPS[4], "mark a version as one that nobody may install or go back to", function="mark"
         ),
         "new": CliCommand("user_skills", GROUPS[1], "make a skill that `check` finds fine"),
         "check": CliCommand("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
@@ -64,8 +64,8 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "runs": CliCommand("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
         "schedule": CliCommand("schedule", GROUPS[2], "skills that run at a time, or again and again"),
         "agents": CliCommand("agents", GROUPS[2], "agents: prompt, model and skills under a name, and what each is told"),
-        "memories": CliCommand("memories", GROUPS[2], "what was remembered: list, search, forget"),
-        "approvals": CliCommand("approvals", GROUPS[2], "what was agreed to for this workspace, and taking it back"),
+        "memories": CliCommand("agents", GROUPS[2], "what was remembered: list, search, forget"),
+        "approvals": CliCommand("access", GROUPS[2], "what was agreed to for this workspace, and taking it back"),
         "chat": CliCommand("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
         "trail": CliCommand("chat", GROUPS[2], "what became of skills in conversations: offered, loaded, read, run"),
         "mcp": CliCommand("serve", GROUPS[2], "serve the skills to any MCP client over stdio"),
@@ -78,8 +78,8 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "db": CliCommand(
             "db", GROUPS[3], "where the records are, whether they are whole; repair them, bring them up to date, move them"
         ),
-        "backup": CliCommand("backup", GROUPS[3], "everything that is kept here in one file, also while a server runs"),
-        "restore": CliCommand("backup", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
+        "backup": CliCommand("db", GROUPS[3], "everything that is kept here in one file, also while a server runs"),
+        "restore": CliCommand("db", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
         "doctor": CliCommand("doctor", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
     }
 )

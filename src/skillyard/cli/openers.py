@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.failures import UsageProblem
-from skillyard.cli.progress import ScanProgress
+from skillyard.cli.screen import ScanProgress
 from skillyard.errors import DatabaseUnavailable, InvalidInput, ValueRefused
 from skillyard.library import Catalog
 

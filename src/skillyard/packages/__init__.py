@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillyard.lazy_exports import lazy_exports
+
 if TYPE_CHECKING:
     from skillyard.packages.archive_extraction import ArchiveFormat, Extracted, extract, sniff
     from skillyard.packages.archive_writer import IGNORED, Package, PackageFormat, copy_tree, pack
@@ -69,28 +71,18 @@ __all__ = [
     "without_secrets",
 ]
 
-_MODULES = {
-    "archive_extraction": ("ArchiveFormat", "Extracted", "extract", "sniff"),
-    "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "pack"),
-    "digest": ("digest_of", "tree_digest"),
-    "entry_rules": ("PackageLimits",),
-    "s3_store": ("S3Store",),
-    "signatures": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
-    "skill_discovery": ("FoundSkill", "choose_skills", "find_skills"),
-    "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
-    "store": ("LocalStore", "PackageCopyReport", "Store", "copy_packages", "open_store"),
-    "tree_diff": ("FileDifference", "FolderDifference", "compare_trees"),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    """Import what is named when it is named: most callers use a part."""
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "archive_extraction": ("ArchiveFormat", "Extracted", "extract", "sniff"),
+        "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "pack"),
+        "digest": ("digest_of", "tree_digest"),
+        "entry_rules": ("PackageLimits",),
+        "s3_store": ("S3Store",),
+        "signatures": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
+        "skill_discovery": ("FoundSkill", "choose_skills", "find_skills"),
+        "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
+        "store": ("LocalStore", "PackageCopyReport", "Store", "copy_packages", "open_store"),
+        "tree_diff": ("FileDifference", "FolderDifference", "compare_trees"),
+    },
+)

@@ -17,7 +17,6 @@ from skillyard.cli.installation import make_scanner
 from skillyard.cli.openers import LOCAL_OWNER, open_catalog
 from skillyard.cli.option_values import parse_positive
 from skillyard.errors import DatabaseUnavailable, InvalidConfiguration
-from skillyard.mcp import serve_stdio
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -126,6 +125,8 @@ def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
 
 def mcp_command(arguments: argparse.Namespace) -> int:
     """Serve until the client leaves."""
+    from skillyard.mcp import serve_stdio  # most of a second
+
     catalog = open_catalog(arguments)
     if sys.stdin.isatty():
         arguments.screen.note(
