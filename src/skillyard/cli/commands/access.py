@@ -60,7 +60,7 @@ def _create(arguments: argparse.Namespace, keys: Keys) -> None:
     if screen.as_json:
         screen.data({"key": key.to_dict(), "secret": secret})
         return
-    screen.note(f"made {key.id} for {key.organisation}: {', '.join(key.scopes)}; keep what follows, it is not shown again")
+    screen.note(f"created {key.id} for {key.organisation}: {', '.join(key.scopes)}; keep what follows, it is not shown again")
     screen.line(secret)
 
 
@@ -105,8 +105,8 @@ def organisations_command(arguments: argparse.Namespace) -> int:
         if screen.as_json:
             screen.data(made.to_dict())
         else:
-            screen.line(f"made {made.name}", style="ok")
-            screen.note(f"`skillyard keys create NAME --scope skills:read --organisation {made.name}` lets somebody in")
+            screen.line(f"created {made.name}", style="ok")
+            screen.note(f"`skillyard keys create NAME --scope skills:read --organisation {made.name}` creates a key for it")
         return OK
     data, _ = configured_database(arguments)
     found = [organisation.to_dict() | {"home": organisation.home(data)} for organisation in rooms.all()]
@@ -131,7 +131,7 @@ def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outcome", choices=("success", "failed", "refused"), help="only what ended so")
     parser.add_argument("--since", type=parse_moment, metavar="TIME", help="not before: 2026-01-31, or 7d for a week ago")
     parser.add_argument("--limit", type=parse_positive, default=50, metavar="N", help="at most so many (default: %(default)s)")
-    parser.add_argument("--organisation", metavar="NAME", help="the trail of this one (default: the server's own)")
+    parser.add_argument("--organisation", metavar="NAME", help="the audit log of this organisation (default: the server's own)")
 
 
 def audit_command(arguments: argparse.Namespace) -> int:
@@ -164,7 +164,7 @@ def _refuse_ambiguous(arguments: argparse.Namespace) -> None:
         raise UsageProblem("how much is to be deleted?", hint="skillyard audit prune --older-than 90d, or --keep 100000")
     narrowed = any((arguments.actor, arguments.action, arguments.subject, arguments.outcome, arguments.since))
     if arguments.do == "prune" and narrowed:
-        raise UsageProblem("the trail is pruned by age and number only", hint="leave out what narrows the list")
+        raise UsageProblem("the audit log is pruned by age and number only", hint="leave out what narrows the list")
 
 
 def _prune(arguments: argparse.Namespace, trail: AuditLog) -> int:

@@ -92,7 +92,7 @@ def _show_repair(screen: Screen, report: RepairReport) -> int:
     screen.table(rows, header=("TABLE", "RECOVERED", "LOST"))
     if report.unplaced:
         screen.line(f"{counted(report.unplaced, 'row')} could belong to several tables, and stayed in the old file")
-    screen.line(f"{report.file} is new and whole; the old one is {report.kept}")
+    screen.line(f"{report.file} was rebuilt; the damaged file is kept as {report.kept}")
     return OK
 
 
@@ -112,7 +112,7 @@ def add_db_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to-store", metavar="PLACE", help="with copy: bring the packages into this store, a folder or s3://bucket/prefix"
     )
-    parser.add_argument("--check", action="store_true", help="with copy: change nothing; end with 1 when something is lacking")
+    parser.add_argument("--check", action="store_true", help="with copy: change nothing; end with 1 when something is missing")
 
 
 def db_command(arguments: argparse.Namespace) -> int:
@@ -182,7 +182,7 @@ def _told(moved: Sequence[CopiedRecords], packages: PackageCopyReport | None) ->
 
 
 def _show(screen: Screen, moved: Sequence[CopiedRecords], packages: PackageCopyReport | None, *, check: bool) -> None:
-    what = "LACKING" if check else "COPIED"
+    what = "MISSING" if check else "COPIED"
     rows = [
         (one.organisation, table.table, f"{table.rows:,}", f"{table.new:,}")
         for one in moved
@@ -315,7 +315,7 @@ def restore_command(arguments: argparse.Namespace) -> int:
         if screen.as_json:
             screen.data({"file": str(file), "files": len(manifest.entries), **made})
         else:
-            screen.line(f"{file} is whole: {counted(len(manifest.entries), 'file')}, made {made['made_at']}")
+            screen.line(f"{file} is intact: {counted(len(manifest.entries), 'file')}, made {made['made_at']}")
         return OK
     done = restore_backup(
         file, lambda name: _place(arguments, name), project=open_lock(arguments).folder, force=arguments.force

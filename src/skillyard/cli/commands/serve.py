@@ -16,6 +16,7 @@ from skillyard.cli.failures import OK, UsageProblem
 from skillyard.cli.installation import make_scanner
 from skillyard.cli.openers import LOCAL_OWNER, open_catalog
 from skillyard.cli.option_values import parse_positive
+from skillyard.cli.screen import counted
 from skillyard.errors import DatabaseUnavailable, InvalidConfiguration
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def mcp_command(arguments: argparse.Namespace) -> int:
     catalog = open_catalog(arguments)
     if sys.stdin.isatty():
         arguments.screen.note(
-            f"serving {len(catalog)} skills over standard input and output; an MCP client starts this, Ctrl-C ends it"
+            f"serving {counted(len(catalog), 'skill')} over standard input and output; an MCP client starts this, Ctrl-C stops it"
         )
     serve_stdio(
         catalog,
@@ -224,7 +225,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
             screen.data({"address": address})
         else:
             shared = f" with {processes} processes" if processes > 1 else ""
-            screen.line(f"serving {many} skills on {address}{shared}; Ctrl-C ends it")
+            screen.line(f"serving {counted(many, 'skill')} on {address}{shared}; Ctrl-C stops it")
         sys.stdout.flush()
 
     how = ListenOptions(workers=processes, drain_s=arguments.drain, grace_s=arguments.grace, log=arguments.log_format)
