@@ -14,6 +14,7 @@ Each name is imported from its room when it is first used, so that `import skill
 from typing import TYPE_CHECKING
 
 from skillyard._version import __version__
+from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.catalog import Changes, Root, Skill
@@ -79,45 +80,32 @@ __all__ = [
     "parse_document",
 ]
 
-_ROOMS = {
-    "catalog": ("Changes", "Root", "Skill"),
-    "document": ("Diagnostic", "Document", "check_document", "fix_document", "parse_document"),
-    "errors": (
-        "AmbiguousSkill",
-        "ApprovalRejected",
-        "ExecutionProblem",
-        "FileProblem",
-        "InvalidInput",
-        "InvalidSkill",
-        "PermissionDenied",
-        "SandboxUnavailable",
-        "SkillExists",
-        "SkillNotFound",
-        "SkillUnusable",
-        "SkillyardError",
-    ),
-    "execution": ("Executor", "Run", "RunRequest"),
-    "library": ("Catalog",),
-    "permissions": ("ApprovalAnswer", "ApprovalRequest", "Approver", "Rules"),
-    "prompt": ("Index",),
-    "registry": ("Registry",),
-    "sandbox": ("Policy",),
-    "search": ("Match",),
-    "tools": ("SkillTools", "ToolResult"),
-}
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    room = _ROOM_OF.get(name)
-    if room is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{room}"), name)
-    globals()[name] = value  # the next use finds it without coming here
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "catalog": ("Changes", "Root", "Skill"),
+        "document": ("Diagnostic", "Document", "check_document", "fix_document", "parse_document"),
+        "errors": (
+            "AmbiguousSkill",
+            "ApprovalRejected",
+            "ExecutionProblem",
+            "FileProblem",
+            "InvalidInput",
+            "InvalidSkill",
+            "PermissionDenied",
+            "SandboxUnavailable",
+            "SkillExists",
+            "SkillNotFound",
+            "SkillUnusable",
+            "SkillyardError",
+        ),
+        "execution": ("Executor", "Run", "RunRequest"),
+        "library": ("Catalog",),
+        "permissions": ("ApprovalAnswer", "ApprovalRequest", "Approver", "Rules"),
+        "prompt": ("Index",),
+        "registry": ("Registry",),
+        "sandbox": ("Policy",),
+        "search": ("Match",),
+        "tools": ("SkillTools", "ToolResult"),
+    },
+)

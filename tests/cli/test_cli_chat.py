@@ -59,7 +59,7 @@ def test_a_turn_that_failed_says_why_now_and_when_the_conversation_is_opened_aga
     assert failed.code == 1
     why = "the service of the model 'gpt-5' refuses the key (401)"
     assert f"error: {why}\n" in failed.err
-    assert "it said: Incorrect API key provided: ***" in failed.err
+    assert "the provider answered: Incorrect API key provided: ***" in failed.err
     assert "hint: look at OPENAI_API_KEY in the environment of this program" in failed.err
     opened = process("chat", "--root", examples, "--last", input=":quit\n", cwd=project)
     assert f"(failed: {why})" in opened.stderr
@@ -183,8 +183,8 @@ def test_a_model_without_functions_is_talked_to_in_text(talk: Any, models: Any) 
 
 
 def test_the_trail_tells_what_became_of_skills(talk: Any, call: Any, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "nothing happened yet" in call("trail").err
-    assert "nothing happened yet" in call("trail", "--report").err
+    assert "no skill was used yet" in call("trail").err
+    assert "no skill was used yet" in call("trail", "--report").err
     first = talk("--json", "Please count the words").data["conversation"]["id"]
     talk("Hello")
     steps = call("trail", "--root", examples, "--json", "--skill", "text-statistics").data["steps"]

@@ -43,7 +43,7 @@ def test_it_goes_where_one_says(call: Call, project: Path, tmp_path: Path) -> No
 
 def test_it_tells_the_next_step(call: Call, tmp_path: Path) -> None:
     answer = call("new", "one", "--description", _ABOUT, "--in", tmp_path / "made", "--with-script")
-    assert answer.out == f"made {tmp_path}/made/one/SKILL.md\n"
+    assert answer.out == f"created {tmp_path}/made/one/SKILL.md\n"
     assert f"skillyard check {tmp_path}/made/one" in answer.err
     assert "skillyard run one" in answer.err
 

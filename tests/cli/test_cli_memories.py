@@ -55,9 +55,9 @@ def test_a_kept_result_is_shown_as_one_and_can_be_declined(call: Call, skills_ro
     make_skill(skills_root, "dice", front_matter=header, files={"scripts/execute.py": "import os; print(os.urandom(8).hex())"})
     first = call("run", "dice", "--root", skills_root, "--json").data["output"]
     again = call("run", "dice", "--root", skills_root)
-    assert again.out.startswith("dice: ok, a kept result")
+    assert again.out.startswith("dice: ok, a cached result")
     assert first in again.out
     assert call("run", "dice", "--root", skills_root, "--no-cache-result", "--json").data["output"] != first
-    assert "kept result" in call("runs").out
+    assert "cached result" in call("runs").out
     hit = next(run for run in call("runs", "--json").data["runs"] if run["cache_hit"])
-    assert "a kept result" in call("runs", "show", hit["run_id"]).out
+    assert "a cached result" in call("runs", "show", hit["run_id"]).out

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from skillyard.cli import progress
+from skillyard.cli import screen
 from skillyard.cli.screen import Screen
 
 
@@ -23,8 +23,8 @@ def _shown(monkeypatch: pytest.MonkeyPatch, *, terminal: bool = True, quiet: boo
     stream = _Stream(terminal=terminal)
     clock = iter((0.0, seconds, seconds + 0.01, seconds + 1))
     monkeypatch.setattr("sys.stderr", stream)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    with progress.ScanProgress(Screen(quiet=quiet)) as count:
+    monkeypatch.setattr(screen.time, "monotonic", lambda: next(clock))
+    with screen.ScanProgress(Screen(quiet=quiet)) as count:
         count(1000, 9000)
         count(1001, 9000)
     return stream.getvalue()

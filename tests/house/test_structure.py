@@ -31,6 +31,10 @@ def _within(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
 
+def _source(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
 def test_every_module_stays_small() -> None:
     assert len(MODULES) > 300
     lengths = {_within(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
@@ -54,6 +58,20 @@ def test_a_room_exports_all_its_public_names_once_and_sorted(room: str) -> None:
         assert getattr(module, name) is not None
 
 
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if path.name == "__init__.py" and "lazy_exports(" in _source(path)], ids=_within
+)
+def test_the_names_a_package_imports_later_are_those_that_type_checkers_see(path: Path) -> None:
+    tree = ast.parse(_source(path))
+    package = ".".join(("skillyard", *path.parent.relative_to(SOURCE).parts))
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    seen = {(str(node.module).removeprefix(f"{package}."), name.name) for node in imports for name in node.names}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_exports"]
+    table = ast.literal_eval(calls[0].args[1])
+    assert seen == {(module, name) for module, names in table.items() for name in names}
+
+
 def _constants_first(name: str) -> tuple[bool, bool, str]:
     """The order the linter keeps: constants, then classes, then functions."""
     return (not name.isupper(), not name[0].isupper(), name)
@@ -63,7 +81,9 @@ def _public_names(module: ModuleType) -> set[str]:
     return {
         name
         for name, value in vars(module).items()
-        if not name.startswith("_") and not inspect.ismodule(value) and name not in {"annotations", "TYPE_CHECKING"}
+        if not name.startswith("_")
+        and not inspect.ismodule(value)
+        and name not in {"annotations", "TYPE_CHECKING", "lazy_exports"}
     }
 
 

@@ -9,7 +9,7 @@ from skillyard.document import PROFILES, Kind, metadata
 from skillyard.document.spelling import KINDS
 from skillyard.permissions import ALWAYS_PERMITTED
 from skillyard.sandbox import policy
-from skillyard.tools import dispatch
+from skillyard.tools import skill_tools
 
 
 def test_a_configuration_knows_every_profile() -> None:
@@ -26,4 +26,4 @@ def test_a_skill_may_ask_for_what_a_policy_can_say() -> None:
 
 
 def test_no_limit_takes_away_the_tools_that_find_load_and_read_skills() -> None:
-    assert ALWAYS_PERMITTED | {"run_skill"} == dispatch.TOOLS.keys()
+    assert ALWAYS_PERMITTED | {"run_skill"} == skill_tools.TOOLS.keys()

@@ -20,7 +20,7 @@ from mcp import Client, MCPError, StdioServerParameters, types
 from mcp.server.lowlevel import Server
 from pydantic import ConfigDict
 
-from skillyard.mcp.skills_extension import conforming_front_matter, json_front_matter
+from skillyard.mcp.skill_resources import conforming_front_matter, json_front_matter
 
 Make = Callable[..., Server[Any]]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"

@@ -6,8 +6,16 @@ conversation is the concern of the room `conversations`.
 
 from __future__ import annotations
 
-from skillyard.agent_definitions.model import Agent, AgentDraft, AgentSkill, catalog_for_agent, choose_agent_skill
-from skillyard.agent_definitions.prompt import AgentPrompt, SkillPromptShare, write_agent_prompt
+from skillyard.agent_definitions.model import (
+    Agent,
+    AgentDraft,
+    AgentPrompt,
+    AgentSkill,
+    SkillPromptShare,
+    catalog_for_agent,
+    choose_agent_skill,
+    write_agent_prompt,
+)
 from skillyard.agent_definitions.store import AgentStore
 
 __all__ = [

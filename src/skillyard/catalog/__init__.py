@@ -19,6 +19,7 @@ from skillyard.catalog.records import Changes, Root, RootStatus, Source, Status
 from skillyard.catalog.scan import Progress
 from skillyard.catalog.skill import Skill
 from skillyard.catalog.state import Overlay
+from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.catalog.skill_files import FileContent, FileType, HasFolder, Inventory, SkillFile, media_type, read_file
@@ -50,21 +51,7 @@ __all__ = [
     "read_file",
 ]
 
-_LATER = {
-    "FileContent": "skillyard.catalog.skill_files",
-    "FileType": "skillyard.catalog.skill_files",
-    "Inventory": "skillyard.catalog.skill_files",
-    "SkillFile": "skillyard.catalog.skill_files",
-    "HasFolder": "skillyard.catalog.skill_files",
-    "media_type": "skillyard.catalog.skill_files",
-    "read_file": "skillyard.catalog.skill_files",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Import what only some callers name when they name it: a list must start quickly."""
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(_LATER[name]), name)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {"skill_files": ("FileContent", "FileType", "HasFolder", "Inventory", "SkillFile", "media_type", "read_file")},
+)

@@ -63,7 +63,7 @@ def _decision(question: Mapping[str, Any]) -> ApprovalAnswer:
     word = ask("Use it? [y]es once, for this [s]ession, [w]orkspace: until it changes, [N]o")
     if word in _ANSWERS:
         return ApprovalAnswer.parse(_ANSWERS[word])
-    reason = ask("Why not? The model is told (Enter: no reason)") if word else ""
+    reason = ask("Why not? It is passed to the model (Enter: no reason)") if word else ""
     return ApprovalAnswer("reject", reason or "the person at the terminal said no")
 
 
@@ -111,7 +111,7 @@ class _EventPrinter:
 def show_error_details(screen: Screen, error: Mapping[str, Any]) -> None:
     """What the service of the model said of an error, and how to fix it."""
     if error.get("said"):
-        screen.note(f"it said: {error['said']}")
+        screen.note(f"the provider answered: {error['said']}")
     if error.get("hint"):
         screen.hint(error["hint"])
 

@@ -27,30 +27,34 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "show": CliCommand("show", GROUPS[0], "one skill: metadata, files, findings, where it came from, whether it can run"),
         "search": CliCommand("search", GROUPS[0], "the skills that fit a request, best first"),
         "prompt": CliCommand("prompt", GROUPS[0], "the index of skills for a system prompt, inside a token budget"),
-        "read": CliCommand("read", GROUPS[0], "the text of one file of a skill, SKILL.md when none is named"),
+        "read": CliCommand("show", GROUPS[0], "the text of one file of a skill, SKILL.md when none is named"),
         "install": CliCommand(
             "install", GROUPS[4], "install skills from a folder, an archive, git or the web, or from the lock"
         ),
         "update": CliCommand("install", GROUPS[4], "fetch installed skills again; more power needs your consent"),
-        "uninstall": CliCommand("install", GROUPS[4], "let an installed skill serve no more; `rollback` brings it back"),
-        "versions": CliCommand("versions", GROUPS[4], "what is installed, and every version of a skill"),
-        "rollback": CliCommand("install", GROUPS[4], "let an earlier version serve again"),
+        "uninstall": CliCommand("install", GROUPS[4], "deactivate an installed skill; `rollback` restores it"),
+        "versions": CliCommand("install", GROUPS[4], "what is installed, and every version of a skill"),
+        "rollback": CliCommand("install", GROUPS[4], "make an earlier version current again"),
         "sync": CliCommand("install", GROUPS[4], "make what is installed what skillyard.lock says; --check only compares"),
-        "mirror": CliCommand("mirror", GROUPS[4], "carry what is installed to another registry, with or without a network"),
+        "mirror": CliCommand("mirror", GROUPS[4], "copy what is installed to another registry, online or offline"),
         "history": CliCommand(
-            "versions", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"
+            "install", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"
         ),
-        "deprecate": CliCommand("versions", GROUPS[4], "mark a version as one to move away from", function="mark"),
+        "deprecate": CliCommand("install", GROUPS[4], "mark a version as one to move away from", function="mark"),
         "yank": CliCommand(
-            "versions", GROUPS[4], "mark a version as one that nobody may install or go back to", function="mark"
+            "install", GROUPS[4], "mark a version as one that nobody may install or go back to", function="mark"
         ),
         "new": CliCommand("user_skills", GROUPS[1], "make a skill that `check` finds fine"),
         "check": CliCommand("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
         "migrate": CliCommand("convert", GROUPS[1], "old skills, commands, rules and AGENTS.md files into skills of today"),
         "convert": CliCommand("convert", GROUPS[1], "skills in the format of another system, and back without loss"),
-        "scan": CliCommand("scan", GROUPS[1], "look for harm in skills: findings with file, line, reason and fix; advice only"),
+        "scan": CliCommand(
+            "scan", GROUPS[1], "scan skills for security risks: findings with file, line, reason and fix; advice only"
+        ),
         "pack": CliCommand("packages", GROUPS[1], "write a skill's folder as one archive, always the same bytes"),
-        "verify": CliCommand("packages", GROUPS[1], "whether an archive keeps every rule and is the one that was promised"),
+        "verify": CliCommand(
+            "packages", GROUPS[1], "whether an archive keeps every rule and has the expected digest and signer"
+        ),
         "key": CliCommand("packages", GROUPS[1], "the keys you sign with: make one, list them"),
         "sign": CliCommand("packages", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
         "eval": CliCommand(
@@ -63,11 +67,13 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "test": CliCommand("runs", GROUPS[2], "try a skill in the sandbox: its tests, its examples, its evals"),
         "runs": CliCommand("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
         "schedule": CliCommand("schedule", GROUPS[2], "skills that run at a time, or again and again"),
-        "agents": CliCommand("agents", GROUPS[2], "agents: prompt, model and skills under a name, and what each is told"),
-        "memories": CliCommand("memories", GROUPS[2], "what was remembered: list, search, forget"),
-        "approvals": CliCommand("approvals", GROUPS[2], "what was agreed to for this workspace, and taking it back"),
+        "agents": CliCommand(
+            "agents", GROUPS[2], "agents: prompt, model and skills under a name, and the exact prompt of each"
+        ),
+        "memories": CliCommand("agents", GROUPS[2], "what was remembered: list, search, forget"),
+        "approvals": CliCommand("access", GROUPS[2], "approvals given for this workspace: list and revoke them"),
         "chat": CliCommand("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
-        "trail": CliCommand("chat", GROUPS[2], "what became of skills in conversations: offered, loaded, read, run"),
+        "trail": CliCommand("chat", GROUPS[2], "how skills were used in conversations: offered, loaded, read, run"),
         "mcp": CliCommand("serve", GROUPS[2], "serve the skills to any MCP client over stdio"),
         "serve": CliCommand("serve", GROUPS[2], "serve the skills over HTTP: to this machine, or with keys to others"),
         "worker": CliCommand("workers", GROUPS[2], "work for a pool of workers, with the skills of this machine"),
@@ -75,11 +81,9 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "keys": CliCommand("access", GROUPS[3], "API keys of the server: make one with scopes, list and revoke them"),
         "organisations": CliCommand("access", GROUPS[3], "who shares the server, each with skills and runs of its own"),
         "audit": CliCommand("access", GROUPS[3], "who changed what, and who was refused"),
-        "db": CliCommand(
-            "db", GROUPS[3], "where the records are, whether they are whole; repair them, bring them up to date, move them"
-        ),
-        "backup": CliCommand("backup", GROUPS[3], "everything that is kept here in one file, also while a server runs"),
-        "restore": CliCommand("backup", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
+        "db": CliCommand("db", GROUPS[3], "the database: status, integrity check, repair, upgrade, copy"),
+        "backup": CliCommand("db", GROUPS[3], "everything that is kept here in one file, also while a server runs"),
+        "restore": CliCommand("db", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
         "doctor": CliCommand("doctor", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
     }
 )

@@ -127,7 +127,7 @@ def add_accept_options(parser: argparse.ArgumentParser) -> None:
         "--accept-signer", action="store_true", help="take a version that another key signed than the one before, or none"
     )
     parser.add_argument(
-        "--accept-source", action="store_true", help="take a version from another source than that of the one that serves"
+        "--accept-source", action="store_true", help="accept a version from another source than the current one"
     )
 
 

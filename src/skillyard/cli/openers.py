@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.failures import UsageProblem
-from skillyard.cli.progress import ScanProgress
+from skillyard.cli.screen import ScanProgress
 from skillyard.errors import DatabaseUnavailable, InvalidInput, ValueRefused
 from skillyard.library import Catalog
 
@@ -32,7 +32,7 @@ def record_audit_event(screen: Screen, database: Callable[[], Database], action:
         for subject in subjects:
             trail.record(action, subject)
     except (DatabaseUnavailable, ValueRefused) as error:
-        screen.note(f"warning: it is done, but not in the audit log: {error.message}")
+        screen.note(f"warning: the change was made but not recorded in the audit log: {error.message}")
 
 
 LOCAL_OWNER: Final = "default/local user"

@@ -65,7 +65,7 @@ def draw_run(screen: Screen, name: str, run: Run) -> None:
 
 def _verdict_run(run: Run) -> str:
     if run.cache_hit:
-        return f"{run.status}, a kept result"
+        return f"{run.status}, a cached result"
     if run.isolation == "none":
         return f"{run.status}, nothing was started"
     return f"{run.status} after {run.duration_ms:,} ms in {run.isolation}"
@@ -181,7 +181,7 @@ def _bar(before: float, duration: float, total: float) -> str:
 def _verdict_record(record: RunRecord) -> str:
     state = record.state if record.status in (None, "ok", "error") else f"{record.state} ({record.status})"
     if record.cache_hit:
-        return f"{state}, a kept result"
+        return f"{state}, a cached result"
     if record.isolation in (None, "none"):
         return f"{state}, nothing was started" if record.finished_at else state
     return f"{state} after {record.duration_ms or 0:,} ms in {record.isolation}"

@@ -1,4 +1,4 @@
-"""What a command writes: data for programs, text and tables for people, notes beside them.
+"""What a command writes: data for programs, text and tables for people, notes and the line of progress beside them.
 
 Answers go to standard output, notes and errors to standard error. Everything for a terminal is sanitized first: names and
 descriptions are written by strangers. `rich` is imported only when something is drawn for people.
@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import time
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, repeat
@@ -19,8 +20,10 @@ from skillyard.cli.failures import with_roots
 from skillyard.text import sanitize, single_line
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from types import TracebackType
+    from typing import Self
 
+    from rich.console import Console
 
 _GAP: Final = "  "
 
@@ -276,3 +279,35 @@ class Screen:
 def _write(stream: TextIO, text: str) -> None:
     stream.write(text)
     stream.flush()
+
+
+_PATIENCE: Final = 0.5  # seconds without a word
+_EVERY: Final = 0.1  # seconds between two drawings
+_CLEAR: Final = "\r\x1b[2K"
+
+
+class ScanProgress:
+    """Counts skills on standard error after half a second; draws nothing when nobody watches."""
+
+    def __init__(self, screen: Screen, *, what: str = "reading skills") -> None:
+        self._what = what
+        self._active = sys.stderr.isatty() and not screen.quiet
+        self._next = time.monotonic() + _PATIENCE
+        self._drawn = False
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        """Say that `done` of `total` are finished; cheap enough to call for each."""
+        if not self._active or (now := time.monotonic()) < self._next:
+            return
+        self._next = now + _EVERY
+        self._drawn = True
+        sys.stderr.write(f"{_CLEAR}{self._what}: {done:,}" + (f" of {total:,}" if total else ""))
+        sys.stderr.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._drawn:
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()

@@ -21,6 +21,7 @@ from skillyard.document.records import (
     Summary,
 )
 from skillyard.document.summarizer import summarize
+from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.document.checks import check_document
@@ -78,32 +79,19 @@ __all__ = [
     "value_weight",
 ]
 
-_MODULES = {
-    "checks": ("check_document",),
-    "document": ("Document", "declared_data", "parse_document"),
-    "field_checks": ("is_name",),
-    "fix": ("FixedDocument", "fix_document"),
-    "front_matter": ("FrontMatter", "read_front_matter"),
-    "metadata": ("Abp", "Kind", "Metadata", "Resources", "Security", "ToolDeclaration", "Triggers"),
-    "rule": ("PROFILES", "Profile", "Rule"),
-    "rules": ("RULES", "diagnose"),
-    "schema_bounds": ("UnusableSchema", "schema_weight", "value_weight"),
-    "sections": ("CODE_LANGUAGES", "CodeBlock", "Section"),
-    "writer": ("new_document", "set_front_matter"),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value  # the next use finds it without coming here
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "checks": ("check_document",),
+        "document": ("Document", "declared_data", "parse_document"),
+        "field_checks": ("is_name",),
+        "fix": ("FixedDocument", "fix_document"),
+        "front_matter": ("FrontMatter", "read_front_matter"),
+        "metadata": ("Abp", "Kind", "Metadata", "Resources", "Security", "ToolDeclaration", "Triggers"),
+        "rule": ("PROFILES", "Profile", "Rule"),
+        "rules": ("RULES", "diagnose"),
+        "schema_bounds": ("UnusableSchema", "schema_weight", "value_weight"),
+        "sections": ("CODE_LANGUAGES", "CodeBlock", "Section"),
+        "writer": ("new_document", "set_front_matter"),
+    },
+)

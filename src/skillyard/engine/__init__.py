@@ -17,6 +17,7 @@ from skillyard.engine.records import Records
 from skillyard.engine.run_record import FINAL_STATES, Attempt, RunFilter, RunRecord, RunState
 from skillyard.engine.slots import DEFAULT_POOL, EngineKind, EngineSettings, Slots
 from skillyard.engine.tracing import flush_spans, observe_runs
+from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.engine.scheduler import ScheduleOwners, Scheduler, begin_scheduled
@@ -58,27 +59,12 @@ __all__ = [
     "observe_runs",
 ]
 
-_LATER = {  # they need the database
-    "WorkerGroup": "worker",
-    "ScheduleOwners": "scheduler",
-    "MissedRunPolicy": "schedules",
-    "PoolInfo": "worker_roster",
-    "WorkerRoster": "worker_roster",
-    "Schedule": "schedules",
-    "Scheduler": "scheduler",
-    "Schedules": "schedules",
-    "Worker": "worker",
-    "WorkerInfo": "worker_roster",
-    "begin_scheduled": "scheduler",
-    "next_times": "schedules",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "scheduler": ("ScheduleOwners", "Scheduler", "begin_scheduled"),
+        "schedules": ("MissedRunPolicy", "Schedule", "Schedules", "next_times"),
+        "worker": ("Worker", "WorkerGroup"),
+        "worker_roster": ("PoolInfo", "WorkerInfo", "WorkerRoster"),
+    },
+)

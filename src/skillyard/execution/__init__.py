@@ -15,6 +15,7 @@ from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome
 from skillyard.execution.rerun_policy import ONCE, RetryPolicy, cache_seconds, result_cache_key, retry_policy
 from skillyard.execution.run import Format, MemoryWrite, Run, RunError, RunShape, StepTrace, TokenUsage, new_run_id
 from skillyard.execution.skill_call import RunRequest, without_credentials
+from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.execution.abp.calls import AbpCall, AbpProblem, AbpText, parse_abp_calls
@@ -82,37 +83,24 @@ __all__ = [
     "worker_pool",
 ]
 
-_MODULES = {
-    "abp.calls": ("AbpCall", "AbpProblem", "AbpText", "parse_abp_calls"),
-    "abp.declaration": (
-        "AbpKind",
-        "AbpParameter",
-        "AbpTool",
-        "AbpValidation",
-        "abp_tool_definitions",
-        "fill_parameters",
-        "infer_abp_kind",
-        "validate_abp_format",
-    ),
-    "abp.results": ("abp_result", "result_text", "vcp_result"),
-    "environments": ("find_uv",),
-    "intent_runs": ("IntentRun", "Preprocessed"),
-    "run_report": ("ExecutionResponse", "execution_response"),
-    "trial": ("Trial", "TrialReport", "try_skill"),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value  # the next use finds it without coming here
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "abp.calls": ("AbpCall", "AbpProblem", "AbpText", "parse_abp_calls"),
+        "abp.declaration": (
+            "AbpKind",
+            "AbpParameter",
+            "AbpTool",
+            "AbpValidation",
+            "abp_tool_definitions",
+            "fill_parameters",
+            "infer_abp_kind",
+            "validate_abp_format",
+        ),
+        "abp.results": ("abp_result", "result_text", "vcp_result"),
+        "environments": ("find_uv",),
+        "intent_runs": ("IntentRun", "Preprocessed"),
+        "run_report": ("ExecutionResponse", "execution_response"),
+        "trial": ("Trial", "TrialReport", "try_skill"),
+    },
+)

@@ -1,25 +1,19 @@
-"""MCP: the tools and the skills of a catalog for any client of the Model Context Protocol, over two transports."""
+"""MCP: the tools and the skills of a catalog for any client of the Model Context Protocol, over two transports.
+
+Everything here needs the SDK, which takes most of a second to import: it is imported when it is first used.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.mcp.stdio import serve_stdio
+from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.mcp.http import McpHttpApp
     from skillyard.mcp.server import ToolUse
+    from skillyard.mcp.stdio import serve_stdio
 
 __all__ = ["McpHttpApp", "ToolUse", "serve_stdio"]
 
-
-def __getattr__(name: str) -> object:  # these need the SDK, which takes most of a second to import
-    if name == "McpHttpApp":
-        from skillyard.mcp.http import McpHttpApp
-
-        return McpHttpApp
-    if name == "ToolUse":
-        from skillyard.mcp.server import ToolUse
-
-        return ToolUse
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy_exports(__name__, {"http": ("McpHttpApp",), "server": ("ToolUse",), "stdio": ("serve_stdio",)})

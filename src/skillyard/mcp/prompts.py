@@ -14,7 +14,7 @@ from mcp import types
 from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import SkillNotFound, SkillyardError
 from skillyard.mcp.published_skills import FILE_NAME_LIMIT, SCHEME, cut_page
-from skillyard.mcp.resources import TEMPLATE
+from skillyard.mcp.skill_resources import TEMPLATE
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from skillyard._version import __version__
 from skillyard.errors import SkillyardError
-from skillyard.mcp import prompts, resources
+from skillyard.mcp import prompts, skill_resources
 from skillyard.mcp.change_notifications import ChangeAnnouncer
 from skillyard.mcp.prompts import complete_argument
 from skillyard.mcp.published_skills import INDEX_URI, PublishedSkill, PublishedSkills, cut_page
-from skillyard.mcp.skills_extension import FolderListing, FolderParams, SkillEntries, SkillEntry, UriParams, skill_entry
+from skillyard.mcp.skill_resources import FolderListing, FolderParams, SkillEntries, SkillEntry, UriParams, skill_entry
 from skillyard.text import sanitize
 
 if TYPE_CHECKING:
@@ -143,17 +143,19 @@ class _Handlers:
 
     async def list_resources(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         self._announcer.remember_connection(context)
-        return await self._answer(lambda: resources.list_page(self._skills(), params.cursor if params else None))
+        return await self._answer(lambda: skill_resources.list_page(self._skills(), params.cursor if params else None))
 
     async def list_templates(
         self, context: _Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return resources.templates()
+        return skill_resources.templates()
 
     async def read_resource(self, context: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
         if uri == INDEX_URI:
-            return types.ReadResourceResult(contents=[await self._answer(lambda: resources.index_document(self._skills()))])
+            return types.ReadResourceResult(
+                contents=[await self._answer(lambda: skill_resources.index_document(self._skills()))]
+            )
         published, file = await self._answer(lambda: self._skills().locate(uri))
         consent = await self._approve(published)
         return types.ReadResourceResult(contents=[await self._answer(lambda: self._read(published, file, consent))])
@@ -203,7 +205,7 @@ class _Handlers:
         return _with_freshness(context, SkillEntry(skill=shown))
 
     async def read_folder(self, context: _Context, params: FolderParams) -> FolderListing:
-        found, following = await self._answer(lambda: resources.children(self._skills(), params.uri, params.cursor))
+        found, following = await self._answer(lambda: skill_resources.children(self._skills(), params.uri, params.cursor))
         return FolderListing(resources=found, next_cursor=following)
 
     def _skills(self) -> PublishedSkills:
@@ -216,7 +218,7 @@ class _Handlers:
     def _read(
         self, published: PublishedSkill, file: str, consent: SkillConsent
     ) -> types.TextResourceContents | types.BlobResourceContents:
-        content = resources.read(published, file)
+        content = skill_resources.read(published, file)
         self._tools.access.confirm(published.skill, consent)
         return content
 

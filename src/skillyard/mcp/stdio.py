@@ -1,16 +1,129 @@
-"""Serving one catalog over standard input and output, for any MCP client on this machine."""
+"""Serving one catalog over standard input and output, for any MCP client on this machine.
+
+Everything that was read is answered before leaving: a client may write its requests and close its end at once. The SDK drops
+what it works on as soon as the reading side closes. So it learns of the end of the input only when no request is unanswered, or
+when nobody is left who could read an answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import closing
-from typing import TYPE_CHECKING
+import asyncio
+import os
+import select
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, closing, suppress
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from mcp import types
+from mcp.server.stdio import stdio_server
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.message import SessionMessage
+
+from skillyard.mcp.server import create_server
+from skillyard.tools import SkillTools
 
 if TYPE_CHECKING:
+    from anyio.abc import ObjectReceiveStream, ObjectSendStream
+
     from skillyard.catalog import Permission, SkillCatalog
     from skillyard.execution import Executor
     from skillyard.permissions import Approver, Rules
-    from skillyard.tools import Language, SkillTools
+    from skillyard.tools import Language
+
+    Read = SessionMessage | Exception
+
+
+_LOOK_S: Final = 0.2  # between two looks whether somebody still reads
+_ENDLESS: Final = "subscriptions/listen"  # its answer is the stream of what happens: it ends when the client leaves
+_CANCELLED: Final = "notifications/cancelled"
+
+
+class StdoutWatch:
+    """Standard output as it was when this was made, watched for its reader; the SDK puts something else in its place."""
+
+    def __init__(self) -> None:
+        self._own: int | None = None
+        with suppress(OSError, ValueError):
+            self._own = os.dup(sys.stdout.fileno())
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is a pipe that nobody reads any more."""
+        if self._own is None:
+            return False
+        watching = select.poll()
+        watching.register(self._own, 0)  # what is wrong is told unasked
+        return any(happened & select.POLLERR for _, happened in watching.poll(0))
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._own is not None:
+            os.close(self._own)
+            self._own = None
+
+
+class _PendingRequests:
+    """The ids of requests that were read and not yet answered."""
+
+    def __init__(self) -> None:
+        self._open: Counter[str | int] = Counter()
+        self._changed = anyio.Event()
+
+    def read(self, message: types.JSONRPCMessage) -> None:
+        if isinstance(message, types.JSONRPCRequest) and message.method != _ENDLESS:
+            self._open[coerce_request_id(message.id)] += 1
+        elif isinstance(message, types.JSONRPCNotification) and message.method == _CANCELLED:
+            self._settle((message.params or {}).get("requestId"))
+
+    def written(self, message: types.JSONRPCMessage) -> None:
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            self._settle(message.id)
+
+    def _settle(self, request: object) -> None:
+        if isinstance(request, str | int) and (known := coerce_request_id(request)) in self._open:
+            self._open -= Counter([known])
+            self._changed.set()
+
+    async def settled(self, outlet: StdoutWatch) -> None:
+        """Return when nothing is owed, or nobody reads."""
+        while self._open and not outlet.gone:
+            self._changed = anyio.Event()
+            with anyio.move_on_after(_LOOK_S):
+                await self._changed.wait()
+
+
+@asynccontextmanager
+async def drain_requests(
+    reading: ObjectReceiveStream[Read], writing: ObjectSendStream[SessionMessage], outlet: StdoutWatch
+) -> AsyncIterator[tuple[ObjectReceiveStream[Read], ObjectSendStream[SessionMessage]]]:
+    """The two streams of a client as a server should see them: the first ends when all that came through it was answered."""
+    owed = _PendingRequests()
+    inner_in, server_reads = anyio.create_memory_object_stream["Read"](0)
+    server_writes, inner_out = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def bring() -> None:
+        async with inner_in, reading:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the server has left by itself
+                async for message in reading:
+                    if isinstance(message, SessionMessage):
+                        owed.read(message.message)
+                    await inner_in.send(message)
+                await owed.settled(outlet)
+
+    async def take() -> None:
+        async with writing, inner_out:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client has left
+                async for message in inner_out:
+                    await writing.send(message)
+                    owed.written(message.message)
+
+    async with anyio.create_task_group() as relaying:
+        relaying.start_soon(bring)
+        relaying.start_soon(take)
+        yield server_reads, server_writes
 
 
 def serve_stdio(
@@ -30,10 +143,6 @@ def serve_stdio(
     loaded again is given again. With `watch` changes in the skill folders are announced to the client. Runs are recorded as
     those of `user`.
     """
-    import asyncio
-
-    from skillyard.tools import SkillTools
-
     tools = SkillTools(
         catalog,
         permissions=permissions,
@@ -49,12 +158,6 @@ def serve_stdio(
 
 
 async def _serve(tools: SkillTools, *, watch: bool) -> None:
-    # The SDK and what it needs take most of a second to import: only who serves pays for it.
-    from mcp.server.stdio import stdio_server
-
-    from skillyard.mcp.request_drain import StdoutWatch, drain_requests
-    from skillyard.mcp.server import create_server
-
     server = create_server(tools, watch=watch)
     with closing(StdoutWatch()) as outlet:
         async with stdio_server() as (read, written), drain_requests(read, written, outlet) as (reading, writing):

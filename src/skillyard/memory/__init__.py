@@ -5,9 +5,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from skillyard.lazy_exports import lazy_exports
 from skillyard.memory.memory_service import MemoryService, PersonalMemory, Suggestion, keep_suggestions
 from skillyard.memory.model import OWNERS, TYPES, Memory, MemoryMatch
-from skillyard.memory.sql_memory import SqlMemoryService
+
+if TYPE_CHECKING:
+    from skillyard.memory.sql_memory import SqlMemoryService
 
 __all__ = [
     "OWNERS",
@@ -20,3 +25,5 @@ __all__ = [
     "Suggestion",
     "keep_suggestions",
 ]
+
+__getattr__, __dir__ = lazy_exports(__name__, {"sql_memory": ("SqlMemoryService",)})

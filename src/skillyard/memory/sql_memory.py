@@ -4,16 +4,121 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.errors import InvalidInput
-from skillyard.memory.model import Memory, MemoryMatch, query_words, validate_memory
+from sqlalchemy import Connection, Row, Select, delete, exists, insert, select
+
+from skillyard.database import matching_any_word, memories, memory_tags
+from skillyard.errors import InvalidInput, RecordExists
+from skillyard.memory.model import Memory, MemoryMatch, indexed_words, query_words, relevance, validate_memory
 
 if TYPE_CHECKING:
     from skillyard.database import Database
-    from skillyard.memory.memory_table import MemoryTable
+
+_CANDIDATES: Final = 500
+
+
+class MemoryTable:
+    """What is kept in one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def save(self, memory: Memory, *, replacing: bool = False) -> Memory:
+        """Keep a memory; of one with a known key the earlier one stays, unless this one is `replacing` it."""
+        try:
+            return self._save_once(memory, replacing)
+        except RecordExists:
+            return self._save_once(memory, replacing)  # somebody else saved that key at the same moment
+
+    def _save_once(self, memory: Memory, replacing: bool) -> Memory:
+        with self._database.write() as connection:
+            if memory.key is not None:
+                if replacing:
+                    connection.execute(delete(memories).where(memories.c.key == memory.key))
+                elif known := connection.execute(select(memories).where(memories.c.key == memory.key)).first():
+                    return _memory(known)
+            return _insert(connection, memory)
+
+    def recall(
+        self,
+        wanted: tuple[str, ...],
+        *,
+        user_id: str | None,
+        limit: int,
+        threshold: float,
+        tags: Collection[str],
+        knowledge_base: str | None,
+    ) -> tuple[MemoryMatch, ...]:
+        """The memories that fit the words `wanted` best."""
+        query = _of_user(select(memories), user_id).limit(_CANDIDATES)
+        for tag in tags:
+            query = query.where(exists().where(memory_tags.c.memory_id == memories.c.id, memory_tags.c.tag == tag))
+        if knowledge_base is not None:
+            query = query.where(memories.c.knowledge_base == knowledge_base)
+        with self._database.read() as connection:
+            rows = connection.execute(matching_any_word(connection, query, wanted)).all()
+        scored = sorted(
+            ((relevance(wanted, row.words), row) for row in rows),
+            key=lambda pair: (pair[0], pair[1].importance, pair[1].created_at, pair[1].number),
+            reverse=True,
+        )
+        return tuple(MemoryMatch(_memory(row), score) for score, row in scored[:limit] if score >= threshold)
+
+    def newest(self, user_id: str | None, limit: int, since: datetime | None = None) -> tuple[Memory, ...]:
+        """The newest memories of a user, or everybody's, newest first."""
+        query = _of_user(select(memories), user_id).order_by(memories.c.created_at.desc(), memories.c.number.desc())
+        if since is not None:
+            query = query.where(memories.c.created_at >= since)
+        with self._database.read() as connection:
+            return tuple(_memory(row) for row in connection.execute(query.limit(limit)))
+
+    def forget(self, memory_id: str, user_id: str | None) -> bool:
+        """Delete a memory; False when there is none of that id, or when it is not that user's."""
+        query = delete(memories).where(memories.c.id == memory_id)
+        if user_id is not None:
+            query = query.where(memories.c.owner_type == "user", memories.c.owner_id == user_id)
+        with self._database.write() as connection:
+            return connection.execute(query).rowcount == 1
+
+
+def _of_user(query: Select[Any], user_id: str | None) -> Select[Any]:
+    if user_id is None:
+        return query
+    return query.where(memories.c.owner_type == "user", memories.c.owner_id == user_id)
+
+
+def _insert(connection: Connection, memory: Memory) -> Memory:
+    saved = replace(memory, id=f"mem_{os.urandom(12).hex()}")
+    owner_type, owner_id = memory.owner
+    row = {
+        "id": saved.id,
+        "key": memory.key,
+        "content": memory.content,
+        "words": indexed_words(memory.content),
+        "owner_type": owner_type,
+        "owner_id": owner_id,
+        "type": memory.type,
+        "importance": memory.importance,
+        "knowledge_base": memory.knowledge_base,
+        "source": str(memory.metadata.get("source") or "host"),
+        "run_id": memory.metadata.get("runId"),
+        "metadata": dict(memory.metadata),
+        "created_at": memory.timestamp,
+    }
+    connection.execute(insert(memories).values(row))
+    if memory.tags:
+        connection.execute(insert(memory_tags), [{"memory_id": saved.id, "tag": tag} for tag in memory.tags])
+    return saved
+
+
+def _memory(row: Row[Any]) -> Memory:
+    user = row.owner_id if row.owner_type == "user" else None
+    return Memory(row.content, user, row.created_at, row.metadata, row.key, row.id)
 
 
 class SqlMemoryService:
@@ -105,6 +210,4 @@ class SqlMemoryService:
         return (await asyncio.to_thread(lambda: self._table().newest(user_id, 1000, since)))[::-1]
 
     def _table(self) -> MemoryTable:
-        from skillyard.memory.memory_table import MemoryTable  # SQLAlchemy with it: only for who remembers or recalls something
-
         return MemoryTable(self._database())

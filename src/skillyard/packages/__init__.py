@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillyard.lazy_exports import lazy_exports
+
 if TYPE_CHECKING:
     from skillyard.packages.archive_writer import IGNORED, Package, PackageFormat, copy_tree, is_never_packed, pack
     from skillyard.packages.digest import digest_of, tree_digest
@@ -69,27 +71,17 @@ __all__ = [
     "without_secrets",
 ]
 
-_MODULES = {
-    "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "is_never_packed", "pack"),
-    "digest": ("digest_of", "tree_digest"),
-    "entries": ("PackageLimits",),
-    "extraction": ("ArchiveFormat", "Extracted", "FoundSkill", "choose_skills", "extract", "find_skills", "sniff"),
-    "s3_store": ("S3Store",),
-    "signatures": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
-    "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
-    "store": ("LocalStore", "PackageCopyReport", "Store", "copy_packages", "open_store"),
-    "tree_diff": ("FileDifference", "FolderDifference", "compare_trees"),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    """Import what is named when it is named: most callers use a part."""
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "is_never_packed", "pack"),
+        "digest": ("digest_of", "tree_digest"),
+        "entries": ("PackageLimits",),
+        "extraction": ("ArchiveFormat", "Extracted", "FoundSkill", "choose_skills", "extract", "find_skills", "sniff"),
+        "s3_store": ("S3Store",),
+        "signatures": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
+        "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
+        "store": ("LocalStore", "PackageCopyReport", "Store", "copy_packages", "open_store"),
+        "tree_diff": ("FileDifference", "FolderDifference", "compare_trees"),
+    },
+)

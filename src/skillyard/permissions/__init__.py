@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillyard.lazy_exports import lazy_exports
 from skillyard.permissions.allowed_tools import ALWAYS_PERMITTED, AllowedTools, ToolRule, parse_tool_rule
 from skillyard.permissions.approvals import (
     ApprovalAnswer,
@@ -50,11 +51,9 @@ __all__ = [
     "without_denied",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Import what speaks to the database when it is named."""
-    if name != "SqlSessionApprovals":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from skillyard.permissions.sql_tables import SqlSessionApprovals
-
-    return SqlSessionApprovals
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "sql_tables": ("SqlSessionApprovals",),
+    },
+)

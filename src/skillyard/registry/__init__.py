@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillyard.lazy_exports import lazy_exports
 from skillyard.registry.candidate import Scanner, ScannerFinding
 from skillyard.registry.fetcher import FetchedTree, Fetcher
 from skillyard.registry.git_fetcher import GitFetcher
@@ -82,13 +83,4 @@ __all__ = [
     "subscribe_operations",
 ]
 
-_LATER = {"LATEST": "community", "PopularityCounts": "community", "check_tag": "community"}  # they need the database
-
-
-def __getattr__(name: str) -> object:
-    """Import what speaks to the database when it is named."""
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+__getattr__, __dir__ = lazy_exports(__name__, {"community": ("LATEST", "PopularityCounts", "check_tag")})

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Final
+
 from skillyard.errors import InvalidInput, SandboxUnavailable
 from skillyard.sandbox.job import Probe, SandboxBackend, UnmetRequirement
 from skillyard.sandbox.policy import Policy
+
+_ELSEWHERE: Final = "run skills on Linux: in a virtual machine, a container or WSL 2; everything else works here"
 
 
 def backends() -> tuple[SandboxBackend, ...]:
@@ -32,7 +37,7 @@ def choose_backend(policy: Policy, prefer: str | None = None) -> SandboxBackend:
         if missing:
             unmet += missing
             continue
-        probe = backend.probe()
+        probe = _probe(backend)
         if probe.ok:
             return backend
         unmet.append(UnmetRequirement(backend.name, probe.reason))
@@ -64,4 +69,12 @@ def _unavailable(unmet: list[UnmetRequirement], remedies: list[str]) -> SandboxU
 
 def probe_all() -> tuple[Probe, ...]:
     """Every backend's probe, for `doctor`."""
-    return tuple(backend.probe() for backend in backends())
+    return tuple(_probe(backend) for backend in backends())
+
+
+def _probe(backend: SandboxBackend) -> Probe:
+    """What the backend says of this machine; only Linux has what it would call."""
+    if sys.platform != "linux":
+        reason = f"sandboxes need Linux, and this is {sys.platform}"
+        return Probe(backend.name, ok=False, reason=reason, remedies=(_ELSEWHERE,))
+    return backend.probe()

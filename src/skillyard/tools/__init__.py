@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from skillyard.permissions import SkillConsent
-from skillyard.tools.definitions import Dialect, ToolDefinition
+from skillyard.tools.definitions import Dialect, Language, ToolDefinition
 from skillyard.tools.results import TextAnswer, ToolResult
 from skillyard.tools.skill_access import SkillAccess
 from skillyard.tools.skill_tools import SkillTools
-from skillyard.tools.wording import Language
 
 __all__ = ["Dialect", "Language", "SkillAccess", "SkillConsent", "SkillTools", "TextAnswer", "ToolDefinition", "ToolResult"]

@@ -11,10 +11,9 @@ from skillyard.prompt.fence import fence
 from skillyard.search import search_skills
 from skillyard.text import nearest, quoted, shorten, single_line
 from skillyard.tools.arguments import Parameter
-from skillyard.tools.definitions import ToolDefinition
+from skillyard.tools.definitions import WORDINGS, ToolDefinition
 from skillyard.tools.results import ToolResult, failure, to_model_json
 from skillyard.tools.tool_context import Tool, ToolCaller, ToolContext, any_skill, refusal, skill_summary
-from skillyard.tools.wording import WORDINGS
 
 if TYPE_CHECKING:
     from skillyard.catalog import FileContent, Skill

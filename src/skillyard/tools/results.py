@@ -16,8 +16,7 @@ from skillyard.text import sanitize, shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.execution import AbpCall, AbpProblem, Run
-    from skillyard.tools.definitions import ToolDefinition
-    from skillyard.tools.wording import Language
+    from skillyard.tools.definitions import Language, ToolDefinition
 
 
 _TITLE: Final = 300  # characters

@@ -1,20 +1,26 @@
-"""The tools a model may call, over one catalog."""
+"""The tools a model may call, over one catalog: which can be used now, and one result for each call, whatever happens."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.errors import InvalidInput
+from skillyard.errors import InvalidInput, SkillNotFound, SkillyardError
 from skillyard.permissions import AllowedTools, Approvals, Rules, SqlApprovalStore, without_denied
 from skillyard.prompt import write_index
-from skillyard.tools.dispatch import TOOLS, ToolDispatcher, ToolOffer
-from skillyard.tools.results import TextAnswer, ToolResult, problem_block, text_tools_prompt
+from skillyard.text import single_line
+from skillyard.tools.arguments import check_arguments, decode_arguments
+from skillyard.tools.definitions import WORDINGS, Language
+from skillyard.tools.discovery_tools import READ_SKILL_FILE, SEARCH_SKILLS, SKILLS_LIST
+from skillyard.tools.load_tools import SKILL, SKILLS_LOAD
+from skillyard.tools.results import TextAnswer, ToolResult, failure, problem_block, result_block, run_block, text_tools_prompt
+from skillyard.tools.run_tools import RUN_SKILL, answer_run, find_declared, run_declared
 from skillyard.tools.skill_access import SkillAccess
-from skillyard.tools.tool_context import Repeat, ToolCaller, ToolContext
-from skillyard.tools.wording import WORDINGS, Language
+from skillyard.tools.tool_context import Repeat, Tool, ToolCaller, ToolContext, refusal
 
 if TYPE_CHECKING:
     from skillyard.catalog import AllowedToolsMode, Permission, Skill, SkillCatalog
@@ -23,6 +29,131 @@ if TYPE_CHECKING:
     from skillyard.permissions import Approver
     from skillyard.prompt import Index, Style
     from skillyard.tools.definitions import Dialect, ToolDefinition
+
+TOOLS: Final[Mapping[str, Tool]] = {
+    tool.name: tool for tool in (SKILL, SKILLS_LIST, SKILLS_LOAD, READ_SKILL_FILE, RUN_SKILL, SEARCH_SKILLS)
+}
+
+
+class ToolOffer:
+    """The tools over one context as they stand now; `with_declared` says that a host has asked for those of the skills too."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self.with_declared = False
+        self._context = context
+        self._definitions: dict[str, tuple[tuple[Skill, ...], ToolDefinition]] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """The names of our tools that something can use now."""
+        return tuple(tool.name for tool in self._usable())
+
+    def define(self, name: str) -> ToolDefinition:
+        """One of our tools, whether or not something can use it.
+
+        It is written anew only when the skills are others than the last time.
+
+        Raises:
+            InvalidInput: no such tool.
+        """
+        if name not in TOOLS:
+            raise InvalidInput(f"no tool {name!r}", hint=f"the tools are: {', '.join(TOOLS)}")
+        offered = self._context.access.offered()
+        known = self._definitions.get(name)
+        if known is None or known[0] is not offered:
+            known = self._definitions[name] = (offered, TOOLS[name].define(self._context))
+        return known[1]
+
+    def all(self, *, declared: bool) -> list[ToolDefinition]:
+        """Our tools that something can use, with `declared` also those that skills declare for themselves."""
+        own = [self.define(tool.name) for tool in self._usable()]
+        theirs = self._context.declared().by_function.values() if declared else ()
+        return own + [tool.definition() for tool in theirs]
+
+    def is_ours(self, name: str) -> bool:
+        """Whether a call of that name is for us, and not for a tool of the host."""
+        return name in TOOLS or (self.with_declared and name in self._context.declared().by_function)
+
+    def _usable(self) -> list[Tool]:
+        return [tool for tool in TOOLS.values() if tool.offered(self._context)]
+
+
+_log = logging.getLogger(__name__)
+_NAMED: Final = 40  # tools that are named to who asks for one there is not
+
+
+class ToolDispatcher:
+    """Calls of the tools over one context; nothing here raises, and the log keeps what was not expected."""
+
+    def __init__(self, context: ToolContext, offer: ToolOffer) -> None:
+        self._context = context
+        self._offer = offer
+
+    async def call(self, name: str, arguments: Mapping[str, object] | str | None, caller: ToolCaller) -> ToolResult:
+        """Call one of our tools, or the function of a tool that a skill declares."""
+        tool = TOOLS.get(name)
+        try:
+            if tool is None:
+                return await self._declared(name, arguments, caller)
+            return await self._own(tool, arguments, caller)
+        except SkillyardError as error:
+            said = error.with_texts(self._context.access.catalog.with_aliases)
+            return (
+                refusal(self._context, said, name)
+                if tool is None
+                else tool.refuse(self._context, said, _skill_argument(arguments))
+            )
+        except Exception:
+            return _internal_error(name)
+
+    async def call_in_text(self, call: AbpCall, caller: ToolCaller) -> tuple[ToolResult, str]:
+        """Do what a block in a model's text asks for; the result, and the block to send back."""
+        if call.tool in TOOLS:
+            result = await self.call(call.tool, call.parameters, caller)
+            return result, result_block(call.tool, result.text if result.ok else f"Tool execution failed: {result.text}")
+        try:
+            declared = await asyncio.to_thread(find_declared, self._context, call.tool, call.action)
+            run = await run_declared(self._context, declared, call.parameters, caller, action=call.action)
+            return answer_run(declared.skill.label, run), run_block(call, run)
+        except SkillNotFound:
+            result = self._unknown(call.tool)
+        except SkillyardError as error:
+            result = refusal(self._context, error.with_texts(self._context.access.catalog.with_aliases), call.tool)
+        except Exception:
+            result = _internal_error(call.tool)
+        return result, result_block(call.tool, f"Tool execution failed: {result.text}")
+
+    async def _own(self, tool: Tool, arguments: Mapping[str, object] | str | None, caller: ToolCaller) -> ToolResult:
+        definition = await asyncio.to_thread(self._offer.define, tool.name)
+        checked = check_arguments(definition.parameters, decode_arguments(arguments))
+        return await tool.call(self._context, checked, caller)
+
+    async def _declared(self, name: str, arguments: Mapping[str, object] | str | None, caller: ToolCaller) -> ToolResult:
+        known = await asyncio.to_thread(self._context.declared)
+        if (declared := known.by_function.get(name)) is None:
+            return self._unknown(name)
+        run = await run_declared(self._context, declared, decode_arguments(arguments), caller)
+        return answer_run(declared.skill.label, run)
+
+    def _unknown(self, name: str) -> ToolResult:
+        shown = single_line(str(name))[:200]
+        known = (*self._offer.names(), *self._context.declared().by_function)
+        text = f"There is no tool {shown!r}. The tools are: {', '.join(known[:_NAMED]) or 'none'}"
+        return failure("unknown_tool", f"Unknown tool: {shown}", text)
+
+
+def _internal_error(name: str) -> ToolResult:
+    """What is told of an error that nobody expected; to be called where it is being handled."""
+    _log.exception("the tool %s failed", name)
+    return failure("internal_error", f"Tool failed: {name}", "The tool failed. Try something else.")
+
+
+def _skill_argument(arguments: Mapping[str, object] | str | None) -> str:
+    """The skill a failed call was about, as far as the arguments tell."""
+    try:
+        given = decode_arguments(arguments)
+    except InvalidInput:
+        return ""
+    return next((str(given[key]) for key in ("skill", "name", "skill_name", "id") if key in given), "")
 
 
 class SkillTools:

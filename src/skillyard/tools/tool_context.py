@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from skillyard.permissions import SkillConsent
     from skillyard.prompt import Index
     from skillyard.tools.arguments import Arguments
-    from skillyard.tools.definitions import ToolDefinition
+    from skillyard.tools.definitions import ToolDefinition, Wording
     from skillyard.tools.skill_access import SkillAccess
-    from skillyard.tools.wording import Wording
 
 
 _KEPT: Final = 1024

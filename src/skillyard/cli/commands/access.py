@@ -1,4 +1,4 @@
-"""`skillyard keys`, `organisations` and `audit`: who may use the server, and the audit log of what they changed."""
+"""`skillyard keys`, `organisations` and `audit`: who may use the server, what they changed; `approvals`: consent given."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import argparse
 from typing import TYPE_CHECKING
 
 from skillyard.cli.failures import OK, UsageProblem
-from skillyard.cli.openers import configured_database, open_database
+from skillyard.cli.openers import configured_database, open_approvals, open_database, record_audit_event
 from skillyard.cli.option_values import parse_lifetime, parse_moment, parse_positive
 from skillyard.cli.screen import counted
+from skillyard.errors import AmbiguousSkill, RecordNotFound
 
 if TYPE_CHECKING:
     from skillyard.access import ApiKey, AuditLog, AuditRecord, Keys
     from skillyard.cli.screen import Screen
-
+    from skillyard.permissions import ApprovalRecord, SqlApprovalStore
 
 _SCOPES = ("skills:read", "skills:write", "runs:execute", "admin")
 
@@ -59,7 +60,7 @@ def _create(arguments: argparse.Namespace, keys: Keys) -> None:
     if screen.as_json:
         screen.data({"key": key.to_dict(), "secret": secret})
         return
-    screen.note(f"made {key.id} for {key.organisation}: {', '.join(key.scopes)}; keep what follows, it is not shown again")
+    screen.note(f"created {key.id} for {key.organisation}: {', '.join(key.scopes)}; keep what follows, it is not shown again")
     screen.line(secret)
 
 
@@ -104,8 +105,8 @@ def organisations_command(arguments: argparse.Namespace) -> int:
         if screen.as_json:
             screen.data(made.to_dict())
         else:
-            screen.line(f"made {made.name}", style="ok")
-            screen.note(f"`skillyard keys create NAME --scope skills:read --organisation {made.name}` lets somebody in")
+            screen.line(f"created {made.name}", style="ok")
+            screen.note(f"`skillyard keys create NAME --scope skills:read --organisation {made.name}` creates a key for it")
         return OK
     data, _ = configured_database(arguments)
     found = [organisation.to_dict() | {"home": organisation.home(data)} for organisation in rooms.all()]
@@ -130,14 +131,14 @@ def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outcome", choices=("success", "failed", "refused"), help="only what ended so")
     parser.add_argument("--since", type=parse_moment, metavar="TIME", help="not before: 2026-01-31, or 7d for a week ago")
     parser.add_argument("--limit", type=parse_positive, default=50, metavar="N", help="at most so many (default: %(default)s)")
-    parser.add_argument("--organisation", metavar="NAME", help="the audit log of this one (default: the server's own)")
+    parser.add_argument("--organisation", metavar="NAME", help="the audit log of this organisation (default: the server's own)")
 
 
 def audit_command(arguments: argparse.Namespace) -> int:
     """Show the audit log, the newest first, or prune it."""
     from skillyard.access import AuditLog
 
-    _understood(arguments)
+    _refuse_ambiguous(arguments)
     database = open_database(arguments, arguments.organisation)
     trail = AuditLog(lambda: database)
     if arguments.do == "prune":
@@ -154,7 +155,7 @@ def audit_command(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _understood(arguments: argparse.Namespace) -> None:
+def _refuse_ambiguous(arguments: argparse.Namespace) -> None:
     """Refuse what could be meant otherwise: nothing is deleted by accident."""
     bounds = arguments.older_than is not None or arguments.keep is not None
     if arguments.do == "list" and bounds:
@@ -186,3 +187,76 @@ def _show(screen: Screen, events: tuple[AuditRecord, ...]) -> None:
         screen.table(rows, header=("AT", "ACTOR", "ACTION", "SUBJECT", "OUTCOME", "FROM"), stretch=3)
     else:
         screen.note("nothing was recorded that fits")
+
+
+def add_approvals_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `approvals` takes."""
+    parser.add_argument("action", nargs="?", choices=("list", "revoke"), default="list", help="list (the default) or revoke")
+    parser.add_argument("skill", nargs="?", metavar="SKILL", help="the id or name of the skill; list then shows only that one")
+    parser.add_argument("--all", action="store_true", help="for revoke: every skill of this workspace")
+    parser.add_argument("--everywhere", action="store_true", help="for list: those of all workspaces")
+
+
+def approvals_command(arguments: argparse.Namespace) -> int:
+    """List or revoke."""
+    if not _are_options_valid(arguments):
+        hint = (
+            "`skillyard approvals list [SKILL]`, `skillyard approvals revoke SKILL` or `… revoke --all`, without --everywhere"
+        )
+        raise UsageProblem("which approvals?", hint=hint)
+    store = open_approvals(arguments)
+    if arguments.action == "list":
+        approved = store.everywhere() if arguments.everywhere else store.approved()
+        _list_approvals(
+            arguments.screen,
+            tuple(item for item in approved if arguments.skill is None or _fits(item.skill_id, arguments.skill)),
+        )
+    else:
+        _revoke_approvals(arguments.screen, store, arguments.skill)
+    return OK
+
+
+def _are_options_valid(arguments: argparse.Namespace) -> bool:
+    """Whether the options belong to the action: nothing is revoked in another workspace, or all of it by accident."""
+    if arguments.action == "list":
+        return not arguments.all
+    return not arguments.everywhere and arguments.all != (arguments.skill is not None)
+
+
+def _fits(skill_id: str, wanted: str) -> bool:
+    return wanted in (skill_id, skill_id.rpartition(":")[2])
+
+
+def _list_approvals(screen: Screen, approved: tuple[ApprovalRecord, ...]) -> None:
+    if screen.as_json:
+        screen.data({"approvals": [item.to_dict() for item in approved]})
+    elif approved:
+        rows = [(item.skill_id, item.digest[:19], item.to_dict()["approved_at"], item.workspace) for item in approved]
+        screen.table(rows, header=("SKILL", "CONTENT", "APPROVED", "WORKSPACE"), stretch=3)
+    else:
+        screen.note("no approvals")
+
+
+def _revoke_approvals(screen: Screen, store: SqlApprovalStore, wanted: str | None) -> None:
+    from skillyard.permissions import SqlSessionApprovals
+
+    sessions = SqlSessionApprovals(store.database)
+    known = sorted({*(item.skill_id for item in store.approved()), *sessions.skills()})
+    chosen = known if wanted is None else [_one(known, wanted)]
+    revoked = [skill_id for skill_id in chosen if any([store.remove(skill_id), sessions.remove(skill_id)])]
+    record_audit_event(screen, store.database, "approvals.revoke", *revoked)
+    if screen.as_json:
+        screen.data({"revoked": revoked})
+    else:
+        screen.line("\n".join(f"revoked {skill_id}: you will be asked again" for skill_id in revoked) or "no approvals")
+
+
+def _one(known: list[str], wanted: str) -> str:
+    """The id that is `wanted`, or ends in it as a name."""
+    fitting = [wanted] if wanted in known else [skill_id for skill_id in known if _fits(skill_id, wanted)]
+    if not fitting:
+        message = f"nothing was agreed to for {wanted!r} in this workspace"
+        raise RecordNotFound(message, hint="`skillyard approvals` lists what was; --project names another workspace")
+    if len(fitting) > 1:
+        raise AmbiguousSkill(f"{wanted!r} can be several skills", candidates=fitting)
+    return fitting[0]

@@ -267,7 +267,7 @@ def _steps(trail: SkillUsageLog, conversation: str | None, skill: str | None, li
         )
         screen.table(rows, header=("WHEN (UTC)", "CHAT", "STEP", "SKILL", "TOKENS", "TOOK", "WHAT"), stretch=6)
     else:
-        screen.note("nothing happened yet")
+        screen.note("no skill was used yet")
     return OK
 
 
@@ -282,7 +282,7 @@ def _report(report: SkillUsageReport, catalog: Catalog, screen: Screen) -> int:
         screen.data({"skills": [use.to_dict() for use in report.skills]} | {name: list(ids) for name, ids in lists.items()})
         return OK
     if not report.skills:
-        screen.note("nothing happened yet")
+        screen.note("no skill was used yet")
         return OK
     rows = (
         (use.skill_id, str(use.offered), str(use.loaded), str(use.read), str(use.run), str(use.failed), f"{use.tokens:,}")

@@ -1,4 +1,4 @@
-"""`skillyard mirror`: carry what is installed to another registry, also where there is no network."""
+"""`skillyard mirror`: copy what is installed to another registry, online or offline."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from skillyard.cli.installation import (
     power_consent,
     replacement_acceptance,
 )
+from skillyard.cli.screen import counted
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -41,7 +42,7 @@ def add_mirror_arguments(parser: argparse.ArgumentParser) -> None:
     sync.add_argument("source", metavar="SOURCE", help=_PLACE)
     sync.add_argument("target", metavar="TARGET", help="a folder, or s3://bucket/prefix")
     for action in (export, sync):
-        action.add_argument("--verify", action="store_true", help="read what is there, and carry it again when it is damaged")
+        action.add_argument("--verify", action="store_true", help="read what is there, and copy it again when it is damaged")
     listing = actions.add_parser("list", help="what a mirror holds")
     listing.add_argument("source", metavar="SOURCE", help=_PLACE)
     for action in (export, bring, sync):
@@ -51,7 +52,7 @@ def add_mirror_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def mirror_command(arguments: argparse.Namespace) -> int:
-    """Carry, compare or list."""
+    """Copy, compare or list."""
     from skillyard.library import Catalog
 
     catalog = Catalog.discover(roots=(), cwd=arguments.project, cache=False)
@@ -85,7 +86,7 @@ def _copy(arguments: argparse.Namespace, source: MirrorSource, target: MirrorTar
     else:
         _draw(screen, outcome)
         if not arguments.check:
-            screen.line(f"{outcome.packages} packages carried, {outcome.size:,} bytes")
+            screen.line(f"{counted(outcome.packages, 'package')} copied, {outcome.size:,} bytes")
     return FAILURE if arguments.check and not outcome.same else OK
 
 
@@ -127,7 +128,7 @@ def _import(arguments: argparse.Namespace, catalog: Catalog) -> int:
         return OK
     draw_results(screen, outcome.results)
     if outcome.marked:
-        screen.line(f"{outcome.marked} versions were marked as in the mirror: `skillyard versions NAME` says which")
+        screen.line(f"{counted(outcome.marked, 'version')} marked as in the mirror: `skillyard versions NAME` says which")
     elif not outcome.results:
         screen.line("everything of the mirror is here", style="ok")
     return OK

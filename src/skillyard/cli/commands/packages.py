@@ -183,7 +183,7 @@ def key_command(arguments: argparse.Namespace) -> int:
         if screen.as_json:
             screen.data({"name": path.stem, "path": str(path), "public": key.public})
         else:
-            screen.line(f"made {path}", style="ok")
+            screen.line(f"created {path}", style="ok")
             screen.line(f"others know you as {key.public}")
             screen.note("keep a copy of the file in a safe place: without it nobody can publish the next version in your name")
         return OK

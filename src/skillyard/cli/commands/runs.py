@@ -217,5 +217,5 @@ def _took(record: RunRecord) -> str:
 
 def _why(record: RunRecord) -> str:
     if record.cache_hit:
-        return "kept result"
+        return "cached result"
     return f"{record.error_code}: {record.error_message}" if record.error_code else record.message or ""

@@ -42,7 +42,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--disclosure",
         choices=("auto", "metadata", "brief", "full"),
-        help="tell of each match as a model would be told: by how surely it fits (auto), or always so much",
+        help="show each match as a model sees it: by confidence (auto), or always at this level",
     )
     parser.add_argument("--wide", action="store_true", help="whole descriptions, also where they are long")
     parser.add_argument("--explain", action="store_true", help="show what each reason weighs in the request")
@@ -109,7 +109,7 @@ def _show(screen: Screen, matches: list[Match], arguments: argparse.Namespace, *
             marks=[[found.partition(":")[2] for found in match.matched] for match in matches],
         )
     if matches[0].confidence < _UNSURE:
-        screen.note("none of them fits surely; perhaps no skill is for this")
+        screen.note("low confidence; perhaps no skill is meant for this")
     if more:
         screen.note(f"there are more: --page {arguments.page + 1}")
 

@@ -16,8 +16,8 @@ from skillyard.cli.failures import OK, UsageProblem
 from skillyard.cli.installation import make_scanner
 from skillyard.cli.openers import LOCAL_OWNER, open_catalog
 from skillyard.cli.option_values import parse_positive
+from skillyard.cli.screen import counted
 from skillyard.errors import DatabaseUnavailable, InvalidConfiguration
-from skillyard.mcp import serve_stdio
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -126,10 +126,12 @@ def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
 
 def mcp_command(arguments: argparse.Namespace) -> int:
     """Serve until the client leaves."""
+    from skillyard.mcp import serve_stdio  # most of a second
+
     catalog = open_catalog(arguments)
     if sys.stdin.isatty():
         arguments.screen.note(
-            f"serving {len(catalog)} skills over standard input and output; an MCP client starts this, Ctrl-C ends it"
+            f"serving {counted(len(catalog), 'skill')} over standard input and output; for an MCP client; Ctrl-C stops it"
         )
     serve_stdio(
         catalog,
@@ -223,7 +225,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
             screen.data({"address": address})
         else:
             shared = f" with {processes} processes" if processes > 1 else ""
-            screen.line(f"serving {many} skills on {address}{shared}; Ctrl-C ends it")
+            screen.line(f"serving {counted(many, 'skill')} on {address}{shared}; Ctrl-C stops it")
         sys.stdout.flush()
 
     how = ListenOptions(workers=processes, drain_s=arguments.drain, grace_s=arguments.grace, log=arguments.log_format)

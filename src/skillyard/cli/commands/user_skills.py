@@ -99,7 +99,7 @@ def new_command(arguments: argparse.Namespace) -> int:
     if screen.as_json:
         screen.data({"skill": skill.to_dict(), "files": ["SKILL.md", *(file.name for file in skill.files())]})
     else:
-        screen.line(f"made {skill.path}", style="ok")
+        screen.line(f"created {skill.path}", style="ok")
         screen.note(f"next: write its steps, then `skillyard check {skill.directory}`{_try(skill, arguments.with_script)}")
     return OK
 

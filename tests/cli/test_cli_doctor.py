@@ -1,0 +1,38 @@
+"""`doctor` on a machine that is no Linux: it says what is missing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+
+
+def test_doctor_on_another_system_says_that_sandboxes_need_linux(
+    call: Call, examples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.delattr(os, "memfd_create")
+    answer = call("doctor", "--json", "--root", examples)
+    sandboxes = [check for check in answer.data["checks"] if check["name"].startswith("sandbox ")]
+    assert answer.code == 1
+    assert {check["name"] for check in sandboxes} == {"sandbox bubblewrap", "sandbox landlock"}
+    assert {(check["status"], check["detail"]) for check in sandboxes} == {
+        ("error", "sandboxes need Linux, and this is darwin")
+    }
+    assert all("on Linux" in check["fix"] for check in sandboxes)
+
+
+def test_a_run_on_another_system_is_refused_with_the_same_words(
+    call: Call, examples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.delattr(os, "memfd_create")
+    answer = call("run", "text-statistics", "--root", examples, "--input", '{"text": "one"}')
+    assert answer.code == 1
+    assert "sandboxes need Linux, and this is darwin" in answer.err
