@@ -14,7 +14,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -313,7 +312,7 @@ class ScheduleClock:
         self._pool = pool
         self._looks: dict[str, float] = {}
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Look at the clock as long as the block lasts; a look that has begun is finished before it ends."""
         leaving = asyncio.Event()
@@ -334,7 +333,7 @@ class ScheduleClock:
                 pass  # `readyz` says so
             except Exception:
                 _log.exception("looking at the schedules failed")
-            with suppress(TimeoutError):
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_S):
                     await leaving.wait()
 
