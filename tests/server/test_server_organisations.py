@@ -270,7 +270,7 @@ def test_a_home_that_many_ask_for_at_once_is_opened_once(keyed: Any) -> None:
     assert ours.users == 0
 
 
-def test_homes_that_are_long_unused_are_let_go_of_and_opened_again(keyed: Any, pack: Callable[..., bytes]) -> None:
+def test_services_that_are_long_unused_are_closed_and_opened_again(keyed: Any, pack: Callable[..., bytes]) -> None:
     keyed.app.state.pool._kept = 2
     clients = {name: keyed.client("skills:read", "skills:write", organisation=name) for name in ("a", "b", "c", "d")}
     for name, client in clients.items():

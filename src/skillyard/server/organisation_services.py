@@ -14,7 +14,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -311,7 +310,7 @@ class ScheduleClock:
         self._pool, self._timing = pool, pool.main.catalog.timing
         self._looks: dict[str, float] = {}
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Look at the clock as long as the block lasts; a look that has begun is finished before it ends."""
         leaving = asyncio.Event()
@@ -332,7 +331,7 @@ class ScheduleClock:
                 pass  # `readyz` says so
             except Exception:
                 _log.exception("looking at the schedules failed")
-            with suppress(TimeoutError):
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.schedules_tick_s):
                     await leaving.wait()
 

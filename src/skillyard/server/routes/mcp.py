@@ -50,7 +50,7 @@ class McpEndpoints:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Doors can be opened in this block; at its end everything behind them ends."""
+        """Endpoints can be opened in this block; at its end all of them end."""
         async with anyio.create_task_group() as group:
             self._group = group
             try:
@@ -81,7 +81,7 @@ class McpEndpoints:
     async def _keep(
         self, organisation: str, runs: bool, pool: OrganisationPool, *, task_status: TaskStatus[McpHttpApp]
     ) -> None:
-        """Keep an endpoint, and the home behind it, open as long as the server runs."""
+        """Keep an endpoint, and the services behind it, open as long as the server runs."""
         async with pool.of(organisation) as service:
             endpoint = await run_in_threadpool(_endpoint, service, runs=runs, sessions=self._sessions, limits=self._limits)
             async with endpoint.running():
