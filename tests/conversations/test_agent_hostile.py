@@ -135,7 +135,7 @@ async def test_a_huge_result_is_cut_and_its_fence_still_closes(open_chat: Any, p
         (400, "model_failed", "refused the request (400)", "see what it said"),
         (401, "model_key_refused", "refuses the key (401)", "_API_KEY"),
         (403, "model_key_refused", "refuses the key (403)", "_API_KEY"),
-        (404, "model_unknown", "knows no model", "look at the name of the model"),
+        (404, "model_unknown", "knows no model", "check the name of the model"),
         (429, "model_limited", "takes no more requests", "wait a little"),
     ],
 )
