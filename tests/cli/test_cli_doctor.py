@@ -21,7 +21,7 @@ def test_doctor_on_another_system_says_that_sandboxes_need_linux(
     answer = call("doctor", "--json", "--root", examples)
     sandboxes = [check for check in answer.data["checks"] if check["name"].startswith("sandbox ")]
     assert answer.code == 1
-    assert {check["name"] for check in sandboxes} == {"sandbox bubblewrap", "sandbox landlock"}
+    assert {check["name"] for check in sandboxes} == {"sandbox bwrap", "sandbox landlock"}
     assert {(check["status"], check["detail"]) for check in sandboxes} == {
         ("error", "sandboxes need Linux, and this is darwin")
     }

@@ -20,6 +20,8 @@ from skillyard import errors
 
 SOURCE = Path(skillyard.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
+LAZY = [path for path in SOURCE.rglob("__init__.py") if "lazy_exports(" in path.read_text("utf-8")]
+NO_EXPORTS = {"annotations", "TYPE_CHECKING", "lazy_exports"}
 ROOMS = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 HEAVY = {
     "alembic", "asyncio", "fastapi", "httpx2", "jsonschema_rs", "mcp", "platformdirs", "pydantic", "rich", "sqlalchemy",
@@ -58,9 +60,7 @@ def test_a_room_exports_all_its_public_names_once_and_sorted(room: str) -> None:
         assert getattr(module, name) is not None
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in MODULES if path.name == "__init__.py" and "lazy_exports(" in _source(path)], ids=_within
-)
+@pytest.mark.parametrize("path", LAZY, ids=_within)
 def test_the_names_a_package_imports_later_are_those_that_type_checkers_see(path: Path) -> None:
     tree = ast.parse(_source(path))
     package = ".".join(("skillyard", *path.parent.relative_to(SOURCE).parts))
@@ -81,9 +81,7 @@ def _public_names(module: ModuleType) -> set[str]:
     return {
         name
         for name, value in vars(module).items()
-        if not name.startswith("_")
-        and not inspect.ismodule(value)
-        and name not in {"annotations", "TYPE_CHECKING", "lazy_exports"}
+        if not name.startswith("_") and not inspect.ismodule(value) and name not in NO_EXPORTS
     }
 
 

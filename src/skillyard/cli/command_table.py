@@ -48,12 +48,10 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "check": CliCommand("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
         "migrate": CliCommand("convert", GROUPS[1], "old skills, commands, rules and AGENTS.md files into skills of today"),
         "convert": CliCommand("convert", GROUPS[1], "skills in the format of another system, and back without loss"),
-        "scan": CliCommand(
-            "scan", GROUPS[1], "scan skills for security risks: findings with file, line, reason and fix; advice only"
-        ),
+        "scan": CliCommand("scan", GROUPS[1], "scan for security risks: findings with file, line, reason and fix; advice only"),
         "pack": CliCommand("packages", GROUPS[1], "write a skill's folder as one archive, always the same bytes"),
         "verify": CliCommand(
-            "packages", GROUPS[1], "whether an archive keeps every rule and has the expected digest and signer"
+            "packages", GROUPS[1], "whether an archive keeps the rules and has the expected digest and signer"
         ),
         "key": CliCommand("packages", GROUPS[1], "the keys you sign with: make one, list them"),
         "sign": CliCommand("packages", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
@@ -67,9 +65,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "test": CliCommand("runs", GROUPS[2], "try a skill in the sandbox: its tests, its examples, its evals"),
         "runs": CliCommand("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
         "schedule": CliCommand("schedule", GROUPS[2], "skills that run at a time, or again and again"),
-        "agents": CliCommand(
-            "agents", GROUPS[2], "agents: prompt, model and skills under a name, and the exact prompt of each"
-        ),
+        "agents": CliCommand("agents", GROUPS[2], "agents: a prompt, model and skills under a name; the exact prompt of each"),
         "memories": CliCommand("agents", GROUPS[2], "what was remembered: list, search, forget"),
         "approvals": CliCommand("access", GROUPS[2], "approvals given for this workspace: list and revoke them"),
         "chat": CliCommand("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),

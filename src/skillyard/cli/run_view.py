@@ -118,7 +118,7 @@ def _cell_run(value: object) -> str:
 
 
 _BAR: Final = 32  # cells
-_SLOW_MS: Final = 1_000  # row 000-45
+_SLOW_MS: Final = 1_000  # a run longer than this is slow
 _LOG_LINES_RECORD: Final = 40
 _STEP_CELL: Final = 80
 

@@ -35,91 +35,13 @@ if TYPE_CHECKING:
 _RERANKED: Final = 30  # matches that a reranker is shown
 
 
-class SearchableCatalog(CatalogServices):
-    """A catalog that can be searched; what is made ready for that is kept until its skills are others."""
-
-    _searched: tuple[tuple[Skill, ...], SearchIndex] | None = None
-
-    def search(
-        self,
-        text: str,
-        limit: int = 10,
-        *,
-        min_confidence: float = 0.15,
-        source: str | None = None,
-        tag: str | None = None,
-        domain: str | None = None,
-        permission: Permission | None = None,
-        reranker: Reranker | None = None,
-    ) -> list[Match]:
-        """The usable skills that fit `text`, best first; each match has `skill`, `confidence` (0 to 1) and what `matched`.
-
-        With `source`, `tag` (or keyword), `domain` and `permission` only skills that have them count. A `reranker` looks at the
-        best thirty once more.
-
-        Raises:
-            InvalidInput: a limit below 1, or a confidence outside 0 to 1.
-        """
-        from skillyard.search import rerank, search_skills, skill_filter
-
-        only = skill_filter(source, tag, domain, permission=permission, permission_of=self.rules().decide)
-        many = limit if reranker is None else max(limit, _RERANKED)
-        found = search_skills(self._search_index(), text, limit=many, min_confidence=min_confidence, only=only)
-        return rerank(text, found, reranker)[:limit] if reranker else found
-
-    def find_relevant_skills(
-        self,
-        intent: str,
-        *,
-        limit: int = 3,
-        min_confidence: float = 0.15,
-        domain: str | None = None,
-        required_keywords: Collection[str] = (),
-    ) -> list[Match]:
-        """The skills whose declared triggers, keywords and description `intent` meets, the surest first (document 000).
-
-        Unlike `search` this reads nothing but front matter, and its scores are fixed sums: docs/search.md has them.
-
-        Raises:
-            InvalidInput: a limit below 1, or a confidence outside 0 to 1.
-        """
-        from skillyard.search import find_relevant_skills
-
-        return find_relevant_skills(
-            self.all(),
-            intent,
-            limit=limit,
-            min_confidence=min_confidence,
-            domain=domain,
-            required_keywords=required_keywords,
-        )
-
-    def match_event(self, event: str, *, limit: int = 10) -> list[Match]:
-        """The skills that declare the event type `event` among their triggers, the highest priority first.
-
-        Raises:
-            InvalidInput: an empty event, or a limit below 1.
-        """
-        from skillyard.search import match_event
-
-        return match_event(self.all(), event, limit=limit)
-
-    def _search_index(self) -> SearchIndex:
-        """The skills ready to be searched; made again only when they are others."""
-        from skillyard.search import SearchIndex
-
-        skills = self.all()  # the same tuple until something has changed
-        if self._searched is None or self._searched[0] is not skills:
-            before = self._searched[1] if self._searched else None
-            self._searched = (skills, SearchIndex(skills, cache=self.search_directory, before=before))
-        return self._searched[1]
-
-
-class Catalog(SearchableCatalog):
+class Catalog(CatalogServices):
     """Every skill an agent can see, with the short ways to tell a model about them, to search them and to run them.
 
     Rules of the configuration that deny a skill already hold: it has the status `denied` and is neither told, found nor run.
     """
+
+    _searched: tuple[tuple[Skill, ...], SearchIndex] | None = None  # kept until the skills are others
 
     @classmethod
     def discover(
@@ -159,6 +81,70 @@ class Catalog(SearchableCatalog):
         if not isinstance(permissions, Rules):
             permissions = Rules.for_catalog(self, permissions)
         return without_denied(self, permissions)
+
+    def search(
+        self,
+        text: str,
+        limit: int = 10,
+        *,
+        min_confidence: float = 0.15,
+        source: str | None = None,
+        tag: str | None = None,
+        domain: str | None = None,
+        permission: Permission | None = None,
+        reranker: Reranker | None = None,
+    ) -> list[Match]:
+        """The usable skills that fit `text`, best first; each match has `skill`, `confidence` (0 to 1) and what `matched`.
+
+        With `source`, `tag` (or keyword), `domain` and `permission` only skills that have them count. A `reranker` looks at the
+        best thirty once more.
+
+        Raises:
+            InvalidInput: a limit below 1, or a confidence outside 0 to 1.
+        """
+        from skillyard.search import rerank, search_skills, skill_filter
+
+        only = skill_filter(source, tag, domain, permission=permission, permission_of=self.rules().decide)
+        many = limit if reranker is None else max(limit, _RERANKED)
+        found = search_skills(self._search_index(), text, limit=many, min_confidence=min_confidence, only=only)
+        return rerank(text, found, reranker)[:limit] if reranker else found
+
+    def find_relevant_skills(
+        self,
+        intent: str,
+        *,
+        limit: int = 3,
+        min_confidence: float = 0.15,
+        domain: str | None = None,
+        required_keywords: Collection[str] = (),
+    ) -> list[Match]:
+        """The skills whose declared triggers, keywords and description `intent` meets, the surest first.
+
+        Unlike `search` this reads nothing but front matter, and its scores are fixed sums: docs/search.md has them.
+
+        Raises:
+            InvalidInput: a limit below 1, or a confidence outside 0 to 1.
+        """
+        from skillyard.search import find_relevant_skills
+
+        return find_relevant_skills(
+            self.all(),
+            intent,
+            limit=limit,
+            min_confidence=min_confidence,
+            domain=domain,
+            required_keywords=required_keywords,
+        )
+
+    def match_event(self, event: str, *, limit: int = 10) -> list[Match]:
+        """The skills that declare the event type `event` among their triggers, the highest priority first.
+
+        Raises:
+            InvalidInput: an empty event, or a limit below 1.
+        """
+        from skillyard.search import match_event
+
+        return match_event(self.all(), event, limit=limit)
 
     def prompt(
         self,
@@ -312,7 +298,7 @@ class Catalog(SearchableCatalog):
         return await run_preprocessors(self, request, run=run)
 
     def scan(self, skill: Skill | str) -> Report:
-        """Look for harm in a skill's files: findings with file, line, reason and fix. Advice only; nothing of the skill runs.
+        """Scan a skill's files for security risks: findings with file, line, reason and fix; nothing of the skill runs.
 
         What the configuration suppresses (`[[scan.suppress]]`) is in `findings` with `allowed`, and not in `open`.
 
@@ -325,3 +311,13 @@ class Catalog(SearchableCatalog):
 
         found = self.get(skill) if isinstance(skill, str) else skill
         return scan_skill(found.directory, suppressions=self.suppressions())
+
+    def _search_index(self) -> SearchIndex:
+        """The skills ready to be searched; made again only when they are others."""
+        from skillyard.search import SearchIndex
+
+        skills = self.all()  # the same tuple until something has changed
+        if self._searched is None or self._searched[0] is not skills:
+            before = self._searched[1] if self._searched else None
+            self._searched = (skills, SearchIndex(skills, cache=self.search_directory, before=before))
+        return self._searched[1]

@@ -183,7 +183,7 @@ class ToolDefinition:
 
     @property
     def auto_execute(self) -> bool:
-        """Whether a host may run this tool without asking a person (row 001-14)."""
+        """Whether a host may run this tool without asking a person."""
         return self.read_only
 
     def schema(self) -> dict[str, object]:

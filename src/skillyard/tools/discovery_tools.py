@@ -118,7 +118,7 @@ def _define(context: ToolContext) -> ToolDefinition:
         Parameter("skill_name", "string", words.read_skill_file_name, required=True),
         Parameter("file_path", "string", words.read_skill_file_path, required=True),
     )
-    # In Chinese the definition is that of document 003 to the letter, which leaves the schema open.
+    # The Chinese definition is fixed by contract, which leaves the schema open.
     closed = words is not WORDINGS["zh"]
     return ToolDefinition("read_skill_file", "Read skill file", words.read_skill_file, parameters, closed=closed)
 
@@ -169,7 +169,7 @@ def _answer(skill: Skill, content: FileContent) -> ToolResult:
 
 
 def _refuse(context: ToolContext, error: SkillyardError, wanted: str) -> ToolResult:
-    """Every failure as a text that starts with `Error:` or `错误:` (row 003-9)."""
+    """Every failure as a text that starts with `Error:` or `错误:`."""
     return refusal(context, error, wanted, prefix=context.wording.error)
 
 

@@ -91,7 +91,7 @@ def render_skill(skill: Skill, body: str, files: Sequence[str], *, tools: Allowe
 
 
 def fill_placeholders(text: str, directory: str) -> str:
-    """`text` with the placeholders for the skill's folder filled in (row 001-16)."""
+    """`text` with the placeholders for the skill's folder filled in."""
     for name in _FOLDER_NAMES:
         text = text.replace(name, directory)
     return text
@@ -197,7 +197,7 @@ def _described(skill: Skill, context: ToolContext) -> dict[str, object]:
 
 
 def _refuse_load(context: ToolContext, error: SkillyardError, wanted: str) -> ToolResult:
-    """A failure of `skills_load` in the shape of row 004-11: `{"success": false, "error": …}`."""
+    """A failure of `skills_load` in the shape that its clients know: `{"success": false, "error": …}`."""
     said = refusal(context, error, wanted)
     title = said.title or error.message
     message = f"Failed to read SKILL.md: {error.message}" if title.startswith("Failed to read") else title

@@ -125,7 +125,7 @@ def result_block(tool: str, text: str) -> str:
 
 
 def run_block(call: AbpCall, run: Run) -> str:
-    """The run of a declared tool as a block, in the form of the protocol (row 000-34): JSON, or in a fence why it failed."""
+    """The run of a declared tool as a block, in the form of the protocol: JSON, or in a fence why it failed."""
     from skillyard.execution import abp_result, result_text
 
     if run.error is not None:

@@ -98,7 +98,7 @@ RUN_SKILL = Tool("run_skill", _offered, _define, _run, _refuse)
 
 
 def find_declared(context: ToolContext, name: str, action: str = "") -> DeclaredTool:
-    """The tool that a model means by `name`: a declared one, else the skill of that name or display name (document 000, 2.2).
+    """The tool that a model means by `name`: a declared one, else the skill of that name or display name.
 
     A skill with several tools is asked for the one that `action` names.
 

@@ -236,7 +236,7 @@ class SkillTools:
         """The offered tools as the list of `tools` an API wants: `openai`, `anthropic` or `mcp`.
 
         With `abp_tools` the tools that skills declare for the ABP protocol are among them, as functions of their own. Ask again
-        each turn: the tools and the names in them follow the catalog (row 001-14).
+        each turn: the tools and the names in them follow the catalog.
         """
         if dialect not in ("openai", "anthropic", "mcp"):
             raise InvalidInput(f"no dialect {dialect!r}", hint="choose one of: openai, anthropic, mcp")
@@ -256,7 +256,7 @@ class SkillTools:
         """Do what a model asked for and give the answer; never raises.
 
         `arguments` is the object the model sent, or its JSON text. `session` names the conversation; `message_id` and `call_id`
-        go to the approver with a question, so that a dialog can stand beside the call it is about (row 001-18). `user` is whose
+        go to the approver with a question, so that a dialog can stand beside the call it is about. `user` is whose
         run it is, where these tools serve several: it stands in the place of the `userId` of `context`.
         """
         return await self._calling.call(name, arguments, self._caller(session, message_id, call_id, user))

@@ -217,7 +217,7 @@ def any_skill(context: ToolContext) -> bool:
 
 
 def schema_choices(skills: tuple[Skill, ...]) -> tuple[str, ...]:
-    """What a schema offers as choices: each name when it is unique, else the id (rule C-9); nothing when there are too many.
+    """What a schema offers as choices: each name when it is unique, else the id; nothing when there are too many.
 
     A name that is more than a plain one gives way to the id as well.
     """
@@ -228,7 +228,7 @@ def schema_choices(skills: tuple[Skill, ...]) -> tuple[str, ...]:
 
 
 def skill_summary(skill: Skill) -> dict[str, object]:
-    """What a list in JSON says of a skill (rows 004-10, 004-11): each text on one line and cut, tools as understood."""
+    """What a list in JSON says of a skill: each text on one line and cut, tools as understood."""
     return {
         "id": skill.reference,
         "name": shorten(single_line(skill.name), LABEL_LIMIT),
@@ -238,7 +238,7 @@ def skill_summary(skill: Skill) -> dict[str, object]:
 
 
 def refusal(context: ToolContext, error: SkillyardError, wanted: str, *, prefix: str = "") -> ToolResult:
-    """An error about the skill `wanted` as an answer with the title of row 001-16.
+    """An error about the skill `wanted` as an answer with a title.
 
     What may quote a skill, or names its files, stands in a fence.
     """

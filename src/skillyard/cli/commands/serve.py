@@ -131,7 +131,7 @@ def mcp_command(arguments: argparse.Namespace) -> int:
     catalog = open_catalog(arguments)
     if sys.stdin.isatty():
         arguments.screen.note(
-            f"serving {counted(len(catalog), 'skill')} over standard input and output; for an MCP client; Ctrl-C stops it"
+            f"serving {counted(len(catalog), 'skill')} over standard input and output; MCP clients start this, Ctrl-C stops it"
         )
     serve_stdio(
         catalog,
