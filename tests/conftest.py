@@ -42,6 +42,7 @@ def _beside(name: str) -> ModuleType:
 
 _beside("archives")
 _beside("next_release")
+_beside("lazily")
 _beside("pattern_growth")
 postgresql_server = _beside("postgresql")
 scripted_models = _beside("scripted_models")

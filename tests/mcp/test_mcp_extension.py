@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastmcp import Client as FastClient
-from fastmcp.client.transports import StdioTransport
-from fastmcp.skills import SkillFrontmatter, SkillsClientExtension
 from hypothesis import given
 from hypothesis import strategies as st
+from lazily import Lazily
 from mcp import Client, MCPError, StdioServerParameters, types
 from mcp.server.lowlevel import Server
 from pydantic import ConfigDict
 
 from skillyard.mcp.skill_resources import conforming_front_matter, json_front_matter
+
+fastmcp, transports, extension = Lazily("fastmcp"), Lazily("fastmcp.client.transports"), Lazily("fastmcp.skills")
 
 Make = Callable[..., Server[Any]]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"
@@ -44,8 +44,11 @@ async def ask(client: Client, method: str, **params: Any) -> dict[str, Any]:
     return dict(result.model_extra or {})
 
 
-def fast(command: StdioServerParameters) -> FastClient[Any]:
-    return FastClient(StdioTransport(command.command, command.args, env=command.env), extensions=[SkillsClientExtension()])
+def fast(command: StdioServerParameters) -> Any:
+    return fastmcp.Client(
+        transports.StdioTransport(command.command, command.args, env=command.env),
+        extensions=[extension.SkillsClientExtension()],
+    )
 
 
 async def test_fastmcps_client_lists_gets_and_reads_over_standard_input_and_output(
@@ -194,7 +197,7 @@ def test_a_field_that_breaks_the_specification_is_brought_to_it_and_named(
     shown, adjusted = conforming_front_matter(GOOD | changes, name="pdf", description="from the catalog")
     assert shown == GOOD | {field: becomes}
     assert adjusted == [field]
-    SkillFrontmatter.model_validate(shown)
+    extension.SkillFrontmatter.model_validate(shown)
 
 
 def test_front_matter_that_keeps_to_the_specification_is_shown_as_it_is() -> None:
@@ -213,4 +216,4 @@ fields = st.sampled_from(["name", "description", "license", "compatibility", "me
 @given(st.dictionaries(fields, json_values))
 def test_whatever_is_written_a_strict_client_accepts_what_is_shown(written: dict[str, object]) -> None:
     shown, _ = conforming_front_matter(written, name="pdf", description="d")
-    SkillFrontmatter.model_validate(shown)
+    extension.SkillFrontmatter.model_validate(shown)

@@ -7,9 +7,10 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import anthropic
 import pytest
-from anthropic.lib import files_from_dir
+from lazily import Lazily
+
+anthropic, library = Lazily("anthropic"), Lazily("anthropic.lib")
 
 Pack = Callable[..., bytes]
 Write = Callable[..., Path]
@@ -37,7 +38,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def test_a_skill_is_created_from_files_listed_and_retrieved(sdk: anthropic.Anthropic, write: Write) -> None:
-    made = sdk.beta.skills.create(files=files_from_dir(write(files={"references/a b.md": "text"})))
+    made = sdk.beta.skills.create(files=library.files_from_dir(write(files={"references/a b.md": "text"})))
     assert (made.id, made.type, made.source, made.display_name) == ("skill_tidy", "skill", "custom", "tidy")
     assert sdk.beta.skills.retrieve(made.id) == made
     assert list(sdk.beta.skills.list()) == [made]
@@ -45,9 +46,9 @@ def test_a_skill_is_created_from_files_listed_and_retrieved(sdk: anthropic.Anthr
 
 
 def test_versions_are_added_read_downloaded_and_deleted(sdk: anthropic.Anthropic, write: Write) -> None:
-    skill = sdk.beta.skills.create(files=files_from_dir(write()))
-    second = sdk.beta.skills.versions.create(skill.id, files=files_from_dir(write(body="Two.")))
-    assert sdk.beta.skills.versions.create(skill.id, files=files_from_dir(write(body="Two."))) == second
+    skill = sdk.beta.skills.create(files=library.files_from_dir(write()))
+    second = sdk.beta.skills.versions.create(skill.id, files=library.files_from_dir(write(body="Two.")))
+    assert sdk.beta.skills.versions.create(skill.id, files=library.files_from_dir(write(body="Two."))) == second
     assert [one.id for one in sdk.beta.skills.versions.list(skill.id)] == [second.id, skill.latest_version_id]
     assert sdk.beta.skills.versions.retrieve("latest", skill_id=skill.id) == second
     assert (second.name, second.skill_id, second.type) == ("tidy", skill.id, "skill_version")
@@ -62,7 +63,7 @@ def test_versions_are_added_read_downloaded_and_deleted(sdk: anthropic.Anthropic
 
 
 def test_the_versions_of_the_beta_are_times(sdk: anthropic.Anthropic, write: Write) -> None:
-    skill = sdk.beta.skills.create(files=files_from_dir(write()), betas=["skills-2025-10-02"])
+    skill = sdk.beta.skills.create(files=library.files_from_dir(write()), betas=["skills-2025-10-02"])
     old = skill.model_extra or {}
     time = str(old["latest_version"])
     assert old["display_title"] == "tidy"
@@ -76,7 +77,7 @@ def test_a_skill_whose_versions_were_all_deleted_is_deleted_and_can_be_made_agai
     sdk: anthropic.Anthropic, write: Write
 ) -> None:
     for _ in range(2):
-        skill = sdk.beta.skills.create(files=files_from_dir(write()))
+        skill = sdk.beta.skills.create(files=library.files_from_dir(write()))
         for version in sdk.beta.skills.versions.list(skill.id):
             sdk.beta.skills.versions.delete(version.id, skill_id=skill.id)
         assert sdk.beta.skills.delete(skill.id).type == "skill_deleted"
@@ -87,21 +88,21 @@ def test_a_skill_whose_versions_were_all_deleted_is_deleted_and_can_be_made_agai
 
 def test_lists_come_in_pages(sdk: anthropic.Anthropic, write: Write) -> None:
     for name in ("a", "b", "c"):
-        sdk.beta.skills.create(files=files_from_dir(write(name)))
+        sdk.beta.skills.create(files=library.files_from_dir(write(name)))
     page = sdk.beta.skills.list(limit=2)
     assert [skill.id for skill in page.data] == ["skill_a", "skill_b"]
     sdk.beta.skills.delete("skill_b")
     assert [skill.id for skill in page.get_next_page().data] == ["skill_c"]
     for number in range(3):
-        sdk.beta.skills.versions.create("skill_a", files=files_from_dir(write("a", f"{number}.")))
+        sdk.beta.skills.versions.create("skill_a", files=library.files_from_dir(write("a", f"{number}.")))
     assert len({one.id for one in sdk.beta.skills.versions.list("skill_a", limit=1)}) == 4
     with pytest.raises(anthropic.BadRequestError, match="is not a valid page"):
         sdk.beta.skills.list(page="€")
 
 
 def test_more_power_is_refused_and_agreed_to(sdk: anthropic.Anthropic, write: Write) -> None:
-    skill = sdk.beta.skills.create(files=files_from_dir(write()))
-    wider = files_from_dir(write(files={"scripts/run.py": "print(1)\n"}))
+    skill = sdk.beta.skills.create(files=library.files_from_dir(write()))
+    wider = library.files_from_dir(write(files={"scripts/run.py": "print(1)\n"}))
     with pytest.raises(anthropic.PermissionDeniedError, match=r"scripts/run\.py") as refused:
         sdk.beta.skills.versions.create(skill.id, files=wider)
     body = refused.value.body
@@ -139,11 +140,11 @@ def test_what_is_no_skill_is_refused_in_the_form_of_the_api_and_leaves_nothing(
 
 
 def test_a_second_skill_of_the_name_and_a_version_of_another_are_refused(sdk: anthropic.Anthropic, write: Write) -> None:
-    sdk.beta.skills.create(files=files_from_dir(write()))
+    sdk.beta.skills.create(files=library.files_from_dir(write()))
     with pytest.raises(anthropic.ConflictError, match="there is a skill 'tidy'"):
-        sdk.beta.skills.create(files=files_from_dir(write(body="Two.")))
+        sdk.beta.skills.create(files=library.files_from_dir(write(body="Two.")))
     with pytest.raises(anthropic.BadRequestError, match="calls the skill 'other'"):
-        sdk.beta.skills.versions.create("skill_tidy", files=files_from_dir(write("other")))
+        sdk.beta.skills.versions.create("skill_tidy", files=library.files_from_dir(write("other")))
     with pytest.raises(anthropic.NotFoundError):
         sdk.beta.skills.versions.retrieve("1", skill_id="skill_tidy")
     with pytest.raises(anthropic.NotFoundError):

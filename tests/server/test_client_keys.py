@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 import uvicorn
+from lazily import Lazily
+
+anthropic, openai = Lazily("anthropic"), Lazily("openai")
 
 Program = Callable[..., str]
 FILES = [("tidy/SKILL.md", b"---\nname: tidy\ndescription: Tidies up. Use when a test needs a skill.\n---\nDo it.\n")]

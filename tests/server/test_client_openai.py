@@ -6,8 +6,10 @@ import io
 import zipfile
 from collections.abc import Callable, Iterator
 
-import openai
 import pytest
+from lazily import Lazily
+
+openai = Lazily("openai")
 
 Pack = Callable[..., bytes]
 

@@ -22,15 +22,15 @@ import httpx2
 import pytest
 import uvicorn
 from fastapi import FastAPI
-from fastmcp import Client as FastClient
-from fastmcp.client.transports import StreamableHttpTransport
-from fastmcp.skills import SkillsClientExtension
+from lazily import Lazily
 from mcp import Client, MCPError, types
 
 from skillyard import Catalog
 from skillyard.access import Keys
 from skillyard.registry import Registry
 from skillyard.server import AccessPolicy, create_app
+
+fastmcp, transports, extension = Lazily("fastmcp"), Lazily("fastmcp.client.transports"), Lazily("fastmcp.skills")
 
 CLIENTS = Path(__file__).parents[1] / "clients"
 SUITE = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
@@ -148,8 +148,8 @@ async def test_skills_are_prompts_that_a_person_picks(mode: str, address: str) -
 
 
 async def test_fastmcps_client_lists_and_gets_skills_whose_digests_hold(address: str) -> None:
-    transport = StreamableHttpTransport(address)
-    async with FastClient(transport, extensions=[SkillsClientExtension()]) as client:
+    transport = transports.StreamableHttpTransport(address)
+    async with fastmcp.Client(transport, extensions=[extension.SkillsClientExtension()]) as client:
         skills = {skill.uri: skill for skill in await client.list_skills()}
         assert set(skills) == {"skill://pdf/SKILL.md", "skill://runner/SKILL.md", "skill://weather/SKILL.md"}
         pdf = await client.get_skill("skill://pdf/SKILL.md")
@@ -259,7 +259,7 @@ def test_what_is_no_message_is_refused_and_the_server_goes_on(address: str) -> N
 
 
 @pytest.fixture
-def callers(home: Path, shop: Path, pack: Any) -> Iterator[tuple[str, Callable[..., FastClient[Any]], Callable[..., str]]]:
+def callers(home: Path, shop: Path, pack: Any) -> Iterator[tuple[str, Callable[..., Any], Callable[..., str]]]:
     """Where MCP is served to holders of keys, a client for somebody with scopes, and their key; `other` has its own skills."""
     catalog = Catalog.discover(cwd=home / "project", home=home)
     app = create_app(catalog, Registry.of(catalog), access_policy=AccessPolicy(keys_required=True))
@@ -270,9 +270,9 @@ def callers(home: Path, shop: Path, pack: Any) -> Iterator[tuple[str, Callable[.
             _, made[name, organisation] = keys.create(name, scopes, organisation=organisation)
         return str(made[name, organisation])
 
-    def client(name: str, *scopes: str, organisation: str = "default") -> FastClient[Any]:
+    def client(name: str, *scopes: str, organisation: str = "default") -> Any:
         headers = {"Authorization": f"Bearer {key(name, *scopes, organisation=organisation)}"}
-        return FastClient(StreamableHttpTransport(f"{found}/mcp", headers=headers))
+        return fastmcp.Client(transports.StreamableHttpTransport(f"{found}/mcp", headers=headers))
 
     app.state.pool.organisations.create("other")
     with live(app) as found:
@@ -283,7 +283,7 @@ def callers(home: Path, shop: Path, pack: Any) -> Iterator[tuple[str, Callable[.
         yield f"{found}/mcp", client, key
 
 
-Callers = tuple[str, Callable[..., FastClient[Any]], Callable[..., str]]
+Callers = tuple[str, Callable[..., Any], Callable[..., str]]
 
 
 async def test_who_may_not_run_skills_is_not_offered_to(callers: Callers) -> None:

@@ -15,6 +15,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,58 +78,66 @@ def _named(*names: str) -> bytes:
 COLLIDING = [
     ("skill.md",), ("\u00c9", "E\u0301"), ("\u00df", "ss"), ("\u212a", "k"), ("a", "a/b"), ("a/b", "a"), ("A/x", "a/y"),
 ]  # fmt: skip
+UNSAFE = (*OUTSIDE, *WINDOWS, *HIDDEN)
 SKILL_TAR = tar_of((member("tidy/SKILL.md"), SKILL), compressed=False)
-ATTACKS: dict[str, dict[bytes, str]] = {
-    "F1 F12 F13": {raw_zip(name.encode("utf-8", "surrogateescape")): "unsafe_path" for name in (*OUTSIDE, *WINDOWS, *HIDDEN)}
-    | {tar_of((member(name), b"x")): "unsafe_path" for name in (*OUTSIDE, *WINDOWS, *HIDDEN)}
-    | {raw_zip(raw): "unsafe_path" for raw in ("é".encode("cp437"), b"\xff\xfe", b"a\xc0\xafb", b"\xed\xa0\x80")},
-    "F2": {
-        raw_zip(b"SKILL.md\0.txt"): "malformed_archive", raw_zip(b"SKILL.md", local=b"EVIL2.md"): "malformed_archive",
-        raw_zip(b"SKILL.md", flags=1): "malformed_archive", overlapping(): "malformed_archive",
-        raw_zip(b"a", hidden=b"hidden"): "malformed_archive",
-    },
-    "F3": {zip_of(GOOD, (_special("tidy/passwd", LINKED), b"/etc/passwd")): "link_not_allowed"},
-    "F4": {
-        tar_of((member("tidy/SKILL.md"), SKILL), (member("tidy/x", kind, link=target), b"")): "link_not_allowed"
-        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE)
-        for target in ("/etc/passwd", "../outside", "SKILL.md")
-    }
-    | {
-        tar_of(
-            (member("d", tarfile.DIRTYPE), b""), (member("d", tarfile.SYMTYPE, link=".."), b""), (member("d/x"), b"x")
-        ): "link_not_allowed"
-    },
-    "F5": {_long_chain(): "link_not_allowed"},
-    "F6": {_kind(kind): "special_not_allowed" for kind in (tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, b"S")}
-    | {
-        zip_of((_special("SKILL.md", PIPE), b"")): "special_not_allowed",
-        tar_of((member("fine", pax={"path": "../x"}), b"x")): "unsafe_path",
-        tar_of((member("fine", pax={"GNU.sparse.major": "1"}), b"x")): "special_not_allowed",
-    },
-    "F8": {zip_of(GOOD, ("tidy/zeros", bytes(8 * MIB))): "archive_too_large", _lying(): "archive_too_large"}
-    | {zip_of(GOOD, ("tidy/large", random.Random(1).randbytes(20 * MIB + 1))): "archive_too_large"},
-    "F9": {
-        tar_of((member("zeros"), bytes(8 * MIB))): "archive_too_large",
-        gzip.compress(b"") * 100 + gzip.compress(SKILL_TAR): "archive_too_large",
-        bz2.compress(SKILL_TAR): "malformed_archive", lzma.compress(SKILL_TAR): "malformed_archive",
-    },
-    "F10": {
-        _named(*map(str, range(2001))): "too_many_files", _liar_about_entries(): "malformed_archive",
-        tar_of(*((member(f"{number}/", tarfile.DIRTYPE), b"") for number in range(2001))): "too_many_files",
-        _named("d/" * 5000 + "x"): "path_too_long",
-    },
-    "F11 F14": {_named(*names): "path_collision" for names in COLLIDING}
-    | {tar_of((member("tidy/SKILL.md"), SKILL), *2 * ((member("tidy/a"), b""),)): "path_collision"},
-    "F15": {
-        zip_of(GOOD)[:-30]: "malformed_archive", b"%PDF-1.7\n" + zip_of(GOOD): "malformed_archive",
-        zip_of(GOOD) + b"more": "malformed_archive", tar_of((member("SKILL.md"), SKILL))[:-10]: "malformed_archive",
-        b"\x1f\x8b\x08" + bytes(40): "malformed_archive", b"hello": "malformed_archive", b"": "malformed_archive",
-    },
-    "F16": {
-        zip_of(("tidy/README.md", b"")): "no_skill_inside", zip_of(("tidy/SKILL.md/x", b"")): "no_skill_inside",
-        zip_of(("tidy/SKILL.md/", b""), ("tidy/a", b"")): "no_skill_inside",
-    },
-}  # fmt: skip
+
+
+@cache
+def attacks() -> dict[str, dict[bytes, str]]:
+    """The packages of each case of the catalogue, and the code that refuses them; made by the process that needs them."""
+    return {
+        "F1 F12 F13": {raw_zip(name.encode("utf-8", "surrogateescape")): "unsafe_path" for name in UNSAFE}
+        | {tar_of((member(name), b"x")): "unsafe_path" for name in UNSAFE}
+        | {raw_zip(raw): "unsafe_path" for raw in ("é".encode("cp437"), b"\xff\xfe", b"a\xc0\xafb", b"\xed\xa0\x80")},
+        "F2": {
+            raw_zip(b"SKILL.md\0.txt"): "malformed_archive", raw_zip(b"SKILL.md", local=b"EVIL2.md"): "malformed_archive",
+            raw_zip(b"SKILL.md", flags=1): "malformed_archive", overlapping(): "malformed_archive",
+            raw_zip(b"a", hidden=b"hidden"): "malformed_archive",
+        },
+        "F3": {zip_of(GOOD, (_special("tidy/passwd", LINKED), b"/etc/passwd")): "link_not_allowed"},
+        "F4": {
+            tar_of((member("tidy/SKILL.md"), SKILL), (member("tidy/x", kind, link=target), b"")): "link_not_allowed"
+            for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE)
+            for target in ("/etc/passwd", "../outside", "SKILL.md")
+        }
+        | {
+            tar_of(
+                (member("d", tarfile.DIRTYPE), b""), (member("d", tarfile.SYMTYPE, link=".."), b""), (member("d/x"), b"x")
+            ): "link_not_allowed"
+        },
+        "F5": {_long_chain(): "link_not_allowed"},
+        "F6": {_kind(kind): "special_not_allowed" for kind in (tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, b"S")}
+        | {
+            zip_of((_special("SKILL.md", PIPE), b"")): "special_not_allowed",
+            tar_of((member("fine", pax={"path": "../x"}), b"x")): "unsafe_path",
+            tar_of((member("fine", pax={"GNU.sparse.major": "1"}), b"x")): "special_not_allowed",
+        },
+        "F8": {zip_of(GOOD, ("tidy/zeros", bytes(8 * MIB))): "archive_too_large", _lying(): "archive_too_large"}
+        | {zip_of(GOOD, ("tidy/large", random.Random(1).randbytes(20 * MIB + 1))): "archive_too_large"},
+        "F9": {
+            tar_of((member("zeros"), bytes(8 * MIB))): "archive_too_large",
+            gzip.compress(b"") * 100 + gzip.compress(SKILL_TAR): "archive_too_large",
+            bz2.compress(SKILL_TAR): "malformed_archive", lzma.compress(SKILL_TAR): "malformed_archive",
+        },
+        "F10": {
+            _named(*map(str, range(2001))): "too_many_files", _liar_about_entries(): "malformed_archive",
+            tar_of(*((member(f"{number}/", tarfile.DIRTYPE), b"") for number in range(2001))): "too_many_files",
+            _named("d/" * 5000 + "x"): "path_too_long",
+        },
+        "F11 F14": {_named(*names): "path_collision" for names in COLLIDING}
+        | {tar_of((member("tidy/SKILL.md"), SKILL), *2 * ((member("tidy/a"), b""),)): "path_collision"},
+        "F15": {
+            zip_of(GOOD)[:-30]: "malformed_archive", b"%PDF-1.7\n" + zip_of(GOOD): "malformed_archive",
+            zip_of(GOOD) + b"more": "malformed_archive", tar_of((member("SKILL.md"), SKILL))[:-10]: "malformed_archive",
+            b"\x1f\x8b\x08" + bytes(40): "malformed_archive", b"hello": "malformed_archive", b"": "malformed_archive",
+        },
+        "F16": {
+            zip_of(("tidy/README.md", b"")): "no_skill_inside", zip_of(("tidy/SKILL.md/x", b"")): "no_skill_inside",
+            zip_of(("tidy/SKILL.md/", b""), ("tidy/a", b"")): "no_skill_inside",
+        },
+    }  # fmt: skip
+
+
 STATUS = {"archive_too_large": 413, "too_many_files": 413}
 """Every other of these codes is a 422."""
 
@@ -167,24 +176,26 @@ def untouched(client: TestClient, home: Path, pack: Pack, monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-@pytest.mark.parametrize("cases", ATTACKS)
 @pytest.mark.abuse("F1", "F2", "F3", "F4", "F5", "F6", "F8", "F9", "F10", "F11", "F12", "F13", "F14", "F15", "F16")
-def test_a_package_that_attacks_is_refused_at_every_endpoint_and_nothing_is_left(
-    client: TestClient, endpoint: str, cases: str
-) -> None:
+def test_a_package_that_attacks_is_refused_at_every_endpoint_and_nothing_is_left(client: TestClient, endpoint: str) -> None:
     path, field = ENDPOINTS[endpoint]
-    for data, code in ATTACKS[cases].items():
-        answer = client.post(path, files={field: ("tidy.zip", data)})
-        told = answer.json()
-        if field == "files" and sniff(data[:512]) is None:  # what is no archive is taken for a single file, which is no skill
-            code = "no_skill_inside"
-        found = told["error"].get("code", code)  # Anthropic's errors have none
-        assert (found, answer.status_code) == (code, STATUS.get(code, 422)), answer.text
-        assert told["error"]["message"]
+    sent, wrong = 0, []
+    for cases, packages in attacks().items():
+        for data, code in packages.items():
+            answer = client.post(path, files={field: ("tidy.zip", data)})
+            told = answer.json()
+            if field == "files" and sniff(data[:512]) is None:  # no archive is taken for a single file, which is no skill
+                code = "no_skill_inside"
+            found = told["error"].get("code", code)  # Anthropic's errors have none
+            if (found, answer.status_code) != (code, STATUS.get(code, 422)) or not told["error"]["message"]:
+                wrong.append((cases, code, answer.status_code, answer.text))
+            sent += 1
+    assert wrong == []
+    assert sent == sum(map(len, attacks().values())) > 100
 
 
 NAMES: dict[str, str] = {
-    **dict.fromkeys((*OUTSIDE, *WINDOWS, *HIDDEN), "unsafe path"),
+    **dict.fromkeys(UNSAFE, "unsafe path"),
     "d/" * 16 + "x": "path too long", "é" * 128: "path too long", "a" * 300: "path too long", "skill.md": "path collision",
 }  # fmt: skip
 
