@@ -92,7 +92,7 @@ async def test_another_attempt_goes_on_where_the_one_before_ended(records: Recor
         with log.capture():
             ear, _ = stream_listeners(())
             assert ear is not None
-            ear.hear(text.encode())
+            ear.feed(text.encode())
             note_reader(()).split_notes(
                 b'\x1e{"stepId": "1", "stepName": "one", "timestamp": %d}\n\x1e[]\n\x1enothing\n' % attempt
             )

@@ -6,7 +6,7 @@ import pytest
 
 from skillyard.errors import FileMissing, NotExecutable, PathRefused
 from skillyard.execution import Executor
-from skillyard.execution.entry_script import find_entry
+from skillyard.execution.kinds import find_entry
 
 
 def entry_of(skill, asked: str | None = None) -> str:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from skillyard.document import UnusableSchema, schema_weight, value_weight
 from skillyard.errors import WorkTimedOut
-from skillyard.execution import Executor, RunRequest, schema_validation
-from skillyard.execution.schema_validation import find_problems, schema_problems
+from skillyard.execution import Executor, RunRequest, skill_call
+from skillyard.execution.skill_call import find_problems, schema_problems
 
 
 def doubled(levels: int, end: object = None) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def executor() -> Executor:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check may take two seconds, which a busy machine has for the others of this file."""
-    monkeypatch.setattr(schema_validation, "_SECONDS", 2.0)
+    monkeypatch.setattr(skill_call, "_SECONDS", 2.0)
 
 
 @pytest.mark.abuse("G23")

@@ -84,7 +84,7 @@ def test_a_number_that_cannot_be_meant_is_refused(count: object) -> None:
 
 @pytest.mark.parametrize("count", [9, -1])
 def test_more_than_may_stand_ready_is_refused(count: int) -> None:
-    with pytest.raises(InvalidInput, match="stand ready"):
+    with pytest.raises(InvalidInput, match="sandboxes ready"):
         Executor(prewarm=count)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.network.tls_client_hello import LONGEST_CLIENT_HELLO, InvalidClientHello, read_client_hello, server_name
+from skillyard.network.proxy_relay import LONGEST_CLIENT_HELLO, InvalidClientHello, read_client_hello, server_name
 
 
 def real_hello(name: str | None) -> bytes:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import InvalidInput, NetworkFailed, NetworkRefused
-from skillyard.network import http_exchange
-from skillyard.sandbox import guarded_request
+from skillyard.network import guarded_request, http_exchange
 
 
 def plain_answer(body: bytes, *, status: str = "200 OK", headers: str = "") -> bytes:

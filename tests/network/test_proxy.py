@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillyard.network import Contact
 from skillyard.network.connections import system_lookup
 from skillyard.network.hosts import read_rules
 from skillyard.network.proxy import Proxy, ProxyLimits
 from skillyard.network.proxy_relay import MalformedProxyRequest, read_proxy_request
-from skillyard.sandbox import Contact
 
 DENIED = b"X-Skillyard-Proxy: denied-by-allowlist\r\n"
 

@@ -31,7 +31,7 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cgroup:
         for place in (folder, folder.parent):
             (place / "tasks").write_text("", encoding="ascii")
     monkeypatch.setattr(cgroups, "own_groups", lambda: {"memory": "/own", "pids": "/own"})
-    return Cgroup(1, tuple(map(str, folders)), at_home=True)
+    return Cgroup(1, tuple(map(str, folders)), in_own_group=True)
 
 
 def entered(group: Cgroup) -> list[str]:
@@ -45,7 +45,7 @@ def test_what_is_started_begins_in_the_group_and_its_parent_is_where_it_was(grou
         if group is not None:
             there = Path(f"/proc/{child.pid}/cgroup").read_text("utf-8")
             assert inside == (os.path.basename(group.folders[0]) in there)
-    assert inside == (group is not None and group.at_home)
+    assert inside == (group is not None and group.in_own_group)
     assert cgroups.own_groups() == before
 
 
@@ -88,4 +88,4 @@ def test_a_group_made_below_ones_own_is_at_home(tmp_path: Path) -> None:
         (tmp_path / controller / "mine").mkdir(parents=True)
     mounts = {name: str(tmp_path / name) for name in ("memory", "pids")}
     found = cgroups._version_one(mounts, {"memory": "/mine", "pids": "/mine"})
-    assert found == cgroups.CgroupParents(1, str(tmp_path / "memory/mine"), str(tmp_path / "pids/mine"), at_home=True)
+    assert found == cgroups.CgroupParents(1, str(tmp_path / "memory/mine"), str(tmp_path / "pids/mine"), in_own_group=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import RuntimeUnavailable
-from skillyard.sandbox import Policy, can_start, programs, runtimes
+from skillyard.sandbox import Policy, can_start, runtimes
 from skillyard.sandbox.runtimes import Runtime, find_tools, node_command, runtime_for, strips_types
 
 REQUEST = json.dumps({"input": {"x": 21}, "context": {"userId": "u1"}, "config": {"unit": "C"}}).encode()
@@ -222,7 +222,7 @@ def test_versions_that_strip_types_are_known() -> None:
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without any node."""
-    monkeypatch.setattr(programs, "_SYSTEM_FOLDERS", ())
+    monkeypatch.setattr(runtimes, "_SYSTEM_FOLDERS", ())
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(runtimes, "_from_package", lambda: iter(()))
 
@@ -267,9 +267,9 @@ def test_an_old_node_runs_typescript_with_esbuild_and_says_so_without(tools: Pat
 
 
 def test_only_folders_that_nobody_else_can_write_to_are_searched(tools: Path) -> None:
-    assert [Path(path).parent for path in programs.on_trusted_path("node")] == [tools]
+    assert [Path(path).parent for path in runtimes.on_trusted_path("node")] == [tools]
     tools.chmod(0o777)
-    assert list(programs.on_trusted_path("node")) == []
+    assert list(runtimes.on_trusted_path("node")) == []
 
 
 def test_a_program_in_a_private_home_gets_a_second_name_for_other_users(
@@ -281,15 +281,15 @@ def test_a_program_in_a_private_home_gets_a_second_name_for_other_users(
     shutil.copyfile("/bin/true", program)
     program.chmod(0o700)
     skill_tree.chmod(0o755)
-    monkeypatch.setattr(programs, "_SHARED", str(skill_tree / "var/cache/programs"))
+    monkeypatch.setattr(runtimes, "_SHARED", str(skill_tree / "var/cache/programs"))
     program.chmod(0o755)
-    name = programs.reachable(str(program), as_other=True)
+    name = runtimes.reachable(str(program), as_other=True)
     assert name is not None
     assert name != str(program)
     assert Path(name).read_bytes() == program.read_bytes()
     assert Path(name).stat().st_mode & stat.S_IXOTH
-    assert programs.reachable(str(program), as_other=True) == name
-    assert programs.reachable(str(program), as_other=False) == str(program)
+    assert runtimes.reachable(str(program), as_other=True) == name
+    assert runtimes.reachable(str(program), as_other=False) == str(program)
 
 
 def test_programs_outside_the_system_are_carried_into_the_sandbox() -> None:

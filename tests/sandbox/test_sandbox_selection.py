@@ -157,7 +157,7 @@ async def test_a_run_that_cannot_be_put_under_its_limits_is_never_let_go(
     monkeypatch: pytest.MonkeyPatch, skill_tree: Path
 ) -> None:
     class Stubborn:
-        name, version, at_home = "cgroup1", 1, False
+        name, version, in_own_group = "cgroup1", 1, False
 
         def add(self, pid: int) -> bool:
             return False

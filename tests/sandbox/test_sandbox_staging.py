@@ -12,7 +12,7 @@ import pytest
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused, PermissionDenied
 from skillyard.sandbox import Job, Policy, SandboxBackend, staging
 from skillyard.sandbox.identity import can_reach, pick_identity
-from skillyard.sandbox.orphan_cleanup import OrphanSweeper
+from skillyard.sandbox.processes import OrphanSweeper
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def tree(skill_tree: Path) -> Path:
 
 
 def copy(tree: Path, entry: str = "scripts/main.py", *, whole: bool = True, complete: bool = False) -> staging.StagedCopy:
-    return staging.stage(str(tree), entry, whole=whole, complete=complete, identity=pick_identity())
+    return staging.stage_skill(str(tree), entry, whole=whole, complete=complete, identity=pick_identity())
 
 
 def test_a_copy_has_the_same_bytes_and_harmless_modes(tree: Path) -> None:
@@ -175,7 +175,7 @@ def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(tmp_pa
 
 def test_a_process_that_lives_long_clears_up_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter((1000.0, 1030.0, 1061.0, 1062.0))
-    monkeypatch.setattr("skillyard.sandbox.orphan_cleanup.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("skillyard.sandbox.processes.time.monotonic", lambda: next(clock))
     sweeper = OrphanSweeper("made-")
     found: list[str] = []
     (tmp_path / "made-999999999-a").mkdir()

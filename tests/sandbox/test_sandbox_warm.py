@@ -296,7 +296,7 @@ def waiting(bench: Bench) -> list[int]:
     """The processes of the sandbox that stands ready, parents first."""
     from skillyard.sandbox.processes import descendants
 
-    watch = bench.pool._stock._shelf[0].watch
+    watch = bench.pool._stock._ready_sandboxes[0].watch
     return [watch._process.pid, *descendants(watch._process.pid)]
 
 
@@ -309,7 +309,7 @@ async def test_a_waiting_process_knows_nothing_of_any_job(bench: Bench) -> None:
     for pid in waiting(bench):
         for file in ("environ", "cmdline"):
             assert b"canary" not in Path(f"/proc/{pid}/{file}").read_bytes()
-    assert b"canary" not in repr(bench.pool._stock._shelf[0]).encode()
+    assert b"canary" not in repr(bench.pool._stock._ready_sandboxes[0]).encode()
 
 
 @pytest.mark.row("D-13")
@@ -381,14 +381,14 @@ async def test_sandboxes_that_stand_ready_are_bounded_in_all(bench: Bench) -> No
     (bench.tree / "other.py").write_text("print(1)\n", "utf-8")
     bench.entry = "other.py"
     await bench.run()
-    await until(lambda: sum(item.key.entry == "other.py" for item in bench.pool._stock._shelf) == 8)
+    await until(lambda: sum(item.key.entry == "other.py" for item in bench.pool._stock._ready_sandboxes) == 8)
     assert (bench.pool.standing, len(folders())) == (8, 8)
     await bench.pool.close()
 
 
 @pytest.mark.parametrize("count", [0, 9, -1, True])
 def test_a_pool_has_from_one_to_eight(count: int) -> None:
-    with pytest.raises(InvalidInput, match="stand ready"):
+    with pytest.raises(InvalidInput, match="sandboxes ready"):
         WarmPool(count, tree_digest)
 
 

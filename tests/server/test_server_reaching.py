@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from skillyard.network import GuardedResponse
 from skillyard.network.guarded_request import guarded_request
-from skillyard.network.messages import GuardedResponse
 
 ADDRESS = "/api/v1/skill-definitions/install/address"
 INSIDE = (
@@ -80,7 +80,7 @@ def test_a_redirect_that_leads_inside_is_not_followed(
             return GuardedResponse(302, {"location": location}, b"")
         return await guarded_request(method, url, **rest)
 
-    monkeypatch.setattr("skillyard.sandbox.guarded_request", outside)
+    monkeypatch.setattr("skillyard.network.guarded_request", outside)
     answer = client.post(ADDRESS, json={"address": "https://outside.example.com/a.zip"})
     assert (answer.status_code, answer.json()["code"]) == told
     assert client.get("/api/v1/skill-definitions").json()["data"] == []

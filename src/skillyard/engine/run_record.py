@@ -10,7 +10,8 @@ from typing import Any, Final, Literal, get_args
 from skillyard import errors
 from skillyard.errors import ExecutionProblem, SkillyardError
 from skillyard.execution import Format, MemoryWrite, Run, RunError, StepTrace
-from skillyard.sandbox import Contact, Limit, Status
+from skillyard.network import Contact
+from skillyard.sandbox import Limit, Status
 from skillyard.times import utc_text
 from skillyard.wire import WireForm, wire
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.execution.distributed import McpServer, worker_pool
-from skillyard.execution.entry_script import find_entry
 from skillyard.execution.executor import Executor
+from skillyard.execution.kinds import find_entry
 from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome
 from skillyard.execution.rerun_policy import ONCE, RetryPolicy, cache_seconds, result_cache_key, retry_policy
 from skillyard.execution.run import Format, MemoryWrite, Run, RunError, RunShape, StepTrace, TokenUsage, new_run_id

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidConfiguration, SkillyardError
-from skillyard.execution.abp.results import unwrapped
-from skillyard.execution.http_service import timeout_of
-from skillyard.execution.kinds import KindUnavailable, RemoteAnswer, failed_answer
-from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome
-from skillyard.execution.secret_grants import MissingGrant, SecretGrants
+from skillyard.execution.http_service import MissingGrant, SecretGrants, timeout_of
+from skillyard.execution.kinds import KindUnavailable, RemoteAnswer, failed_answer, outcome_of_answer
+from skillyard.execution.outcome import SkillOutcome, infer_format
 from skillyard.plain_json import read_json
 
 _KEYS: Final = ("command", "args", "env", "cwd", "url", "headers", "tools")
@@ -252,8 +250,7 @@ def _answer(result: CallToolResult, tool: str, limit: int, grants: SecretGrants)
         return failed_answer(
             "SANDBOX_EXECUTION_ERROR", f"{tool!r} failed: {text[:2000]}", outcome=SkillOutcome(value, infer_format(value))
         )
-    is_outcome = isinstance(value, Mapping) and ("output" in value or "result" in value)
-    return RemoteAnswer(read_outcome(unwrapped(value)) if is_outcome else SkillOutcome(value, infer_format(value)))
+    return RemoteAnswer(outcome_of_answer(value))
 
 
 def _output(result: CallToolResult) -> object:

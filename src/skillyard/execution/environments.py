@@ -8,16 +8,13 @@ another name and then moved into place, so that any number of processes may want
 from __future__ import annotations
 
 import os
-import socket
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
-from urllib.parse import urlsplit
 
 from skillyard.errors import DependenciesUnavailable, FileMissing, InvalidPolicy, NotExecutable
 from skillyard.execution.script_block import ScriptBlock, read_script_block
@@ -26,6 +23,7 @@ from skillyard.paths import read_inside
 from skillyard.sandbox import interpreter_for
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Sequence
 
     from skillyard.network.proxy import Proxy
@@ -61,6 +59,8 @@ class PackageIndex:
         Raises:
             InvalidPolicy: the address or a host cannot be used.
         """
+        from urllib.parse import urlsplit  # only for operators who name an index, or where something is installed
+
         environ = os.environ if environ is None else environ
         named = next((environ[name] for name in _VARIABLES if environ.get(name)), _USUAL)
         url = settings.get("package-index", named)
@@ -99,12 +99,14 @@ def uv_environment(index: PackageIndex, proxy: str, home: str, cache: str) -> di
 def index_proxy(index: PackageIndex) -> Iterator[tuple[str, Proxy]]:
     """A proxy on loopback that leads to the index and nowhere else: its address, and the proxy; it ends with the block."""
     import asyncio  # only where something is installed
+    import socket
+    import threading
 
     from skillyard.network.proxy import Proxy, ProxyLimits
 
     listener = socket.create_server(("127.0.0.1", 0))
     limits = ProxyLimits(connections=64, idle_s=60.0, received_bytes=_MOST_BYTES)
-    proxy = Proxy(read_rules(index.hosts), judged=False, limits=limits)
+    proxy = Proxy(read_rules(index.hosts), check_addresses=False, limits=limits)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="skillyard-index", daemon=True)
     thread.start()
@@ -149,8 +151,6 @@ def index_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """
     own = {name: settings[name] for name in ("package-hosts", "package-index") if name in settings}
     if own:
-        # only for operators with an index of their own
-
         PackageIndex.configured(own)
     return own
 

@@ -20,21 +20,21 @@ from skillyard.execution.distributed import (
     read_servers,
     server_problem,
 )
-from skillyard.execution.entry_script import conventional_entry, find_entry
 from skillyard.execution.environments import environment_for, index_settings
 from skillyard.execution.http_service import NO_ENDPOINT, ServiceCall, call_service, has_endpoint
 from skillyard.execution.kinds import (
     KindUnavailable,
+    conventional_entry,
     fallback_kinds,
     fallback_warning,
+    find_entry,
     has_data,
     read_static,
     unavailable_message,
 )
 from skillyard.execution.outcome import read_outcome
 from skillyard.execution.run import Run, RunError
-from skillyard.execution.run_report import finished, output_value, run_from_answer
-from skillyard.execution.schema_validation import with_defaults
+from skillyard.execution.run_report import output_value, run_from_answer, run_from_outcome
 from skillyard.execution.skill_call import (
     RunRequest,
     SkillCall,
@@ -42,6 +42,7 @@ from skillyard.execution.skill_call import (
     request_document,
     require_approved,
     verify_copy,
+    with_defaults,
     without_credentials,
 )
 from skillyard.sandbox import (
@@ -133,7 +134,7 @@ class Executor:
     `pools` are the worker pools that this process works for: a skill that names one of them runs its own script.
 
     Raises:
-        InvalidInput: so many sandboxes cannot stand ready.
+        InvalidInput: that many sandboxes cannot be kept ready.
     """
 
     def __init__(
@@ -204,7 +205,7 @@ class Executor:
         return self._ceiling.timeout_ms
 
     async def close(self) -> None:
-        """End the sandboxes that stand ready; later runs start their own."""
+        """End the sandboxes that are kept ready; later runs start their own."""
         if self._pool is not None:
             await self._pool.close()
 
@@ -286,7 +287,7 @@ class Executor:
                 raise KindUnavailable(kind, "it has no config.dataPath", error=_static_problem(call))
             output = read_static(call.skill.directory, config)
             await require_approved(call)
-            return await finished(call, read_outcome(output), None)
+            return await run_from_outcome(call, read_outcome(output), None)
         serves = kind == "distributed" and declared_worker_pool(config) in self._pools
         if kind in REMOTE_KINDS and not serves:
             return await self._elsewhere.ask(kind, call)
@@ -310,7 +311,7 @@ class Executor:
             declared = replace(declared, filesystem="read-only")
         call = SkillCall(RunRequest(skill, digest=digest), metadata)
         call, result = await self._sandboxed(call, script, declared, request_document(call), called=False)
-        return await finished(call, read_outcome(None), result)
+        return await run_from_outcome(call, read_outcome(None), result)
 
     async def _run_script(self, call: SkillCall, entry: str) -> Run:
         try:
@@ -319,7 +320,7 @@ class Executor:
             return call.refused("VALIDATION_FAILED", error.message)
         declared = Policy.from_security(call.metadata.security)
         call, result = await self._sandboxed(call, entry, declared, stdin)
-        return await finished(call, read_outcome(unwrapped(output_value(result))), result)
+        return await run_from_outcome(call, read_outcome(unwrapped(output_value(result))), result)
 
     async def _sandboxed(
         self, call: SkillCall, entry: str, declared: Policy, stdin: bytes, *, called: bool = True
@@ -355,8 +356,8 @@ def _pool(count: int) -> WarmPool:
 
 def declares_filesystem(security: object) -> bool:
     """Whether a skill says itself what it may do with files."""
-    found = security.get("filesystem") if isinstance(security, Mapping) else getattr(security, "filesystem", None)
-    return found is not None
+    declared = security.get("filesystem") if isinstance(security, Mapping) else getattr(security, "filesystem", None)
+    return declared is not None
 
 
 def _static_problem(call: SkillCall) -> SkillyardError:

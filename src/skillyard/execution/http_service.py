@@ -9,23 +9,75 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from skillyard.errors import InvalidInput, NetworkFailed, NetworkRefused, NotExecutable
-from skillyard.execution.abp.results import unwrapped
-from skillyard.execution.kinds import KindUnavailable, RemoteAnswer, failed_answer
-from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome
-from skillyard.execution.secret_grants import MissingGrant, SecretGrants
+from skillyard.execution.kinds import KindUnavailable, RemoteAnswer, failed_answer, outcome_of_answer
+from skillyard.execution.outcome import SkillOutcome
+from skillyard.network import guarded_request
 from skillyard.network.hosts import ANY_HOST, MalformedHost, permits, read_rules
 from skillyard.network.messages import read_destination
 from skillyard.plain_json import read_json
-from skillyard.sandbox import guarded_request
+from skillyard.sandbox.environment import redact
 
 if TYPE_CHECKING:
-    from skillyard.sandbox import GuardedResponse, Policy
+    from skillyard.network import GuardedResponse
+    from skillyard.sandbox import Policy
+
+
+_NAME: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,127})\}")
+
+
+class MissingGrant(Exception):
+    """A name that no operator granted; its text is a sentence."""
+
+
+class SecretGrants:
+    """What an operator grants, and the values that were handed out."""
+
+    def __init__(self, ceiling: Policy) -> None:
+        self._granted = {name: value for name, value in ceiling.environment.items() if name in ceiling.secrets and value}
+        self._used: dict[str, str] = {}
+
+    def fill(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """`texts` with every `${NAME}` in their values replaced.
+
+        Raises:
+            MissingGrant: a name is not granted, or has no value here.
+        """
+        return {key: _NAME.sub(self._value, text) for key, text in texts.items()}
+
+    def asks(self, texts: Iterable[str]) -> bool:
+        """Whether any of `texts` names a secret."""
+        return any(_NAME.search(text) for text in texts)
+
+    def redacted(self, value: object) -> object:
+        """`value` without the values that were handed out, wherever in it they stand; keys included."""
+        if not self._used:
+            return value
+        if isinstance(value, str):
+            return self.redacted_bytes(value.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+        if isinstance(value, Mapping):
+            return {self.redacted(key): self.redacted(item) for key, item in value.items()}
+        return [self.redacted(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    def redacted_text(self, text: str) -> str:
+        """A text without the values that were handed out."""
+        return str(self.redacted(text))
+
+    def redacted_bytes(self, data: bytes) -> bytes:
+        """Bytes without the values that were handed out, also where they are encoded in one of the usual ways."""
+        return redact(data, sorted(self._used.values(), key=len, reverse=True))
+
+    def _value(self, match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in self._granted:
+            raise MissingGrant(f"the secret {name} is not granted here")
+        self._used[name] = self._granted[name]
+        return self._granted[name]
 
 
 NO_ENDPOINT: Final = "it has no config.endpoint"
@@ -190,8 +242,8 @@ def _answer(response: GuardedResponse, grants: SecretGrants) -> RemoteAnswer:
         return failed_answer(
             "SANDBOX_EXECUTION_ERROR", f"the service answered {response.status}, a redirect, which is not followed"
         )
-    said = outcome.output if isinstance(outcome.output, str) else json.dumps(outcome.output, ensure_ascii=False)
-    more = f": {said[:_SHOWN]}" if outcome.output is not None else ""
+    text = outcome.output if isinstance(outcome.output, str) else json.dumps(outcome.output, ensure_ascii=False)
+    more = f": {text[:_SHOWN]}" if outcome.output is not None else ""
     return failed_answer("SANDBOX_EXECUTION_ERROR", f"the service answered {response.status}{more}", outcome=outcome)
 
 
@@ -206,10 +258,9 @@ def _read(body: bytes) -> object:
 
 
 def _outcome(value: object, body: bytes, content_type: str) -> SkillOutcome:
-    """The output in an answer: an outcome with `output` counts as one, any other JSON is the output itself (defect D-19)."""
+    """What an answer says: read as JSON, else as text in its character set, else as binary data."""
     if not isinstance(value, bytes):
-        is_outcome = isinstance(value, Mapping) and ("output" in value or "result" in value)
-        return read_outcome(unwrapped(value)) if is_outcome else SkillOutcome(value, infer_format(value))
+        return outcome_of_answer(value)
     charset = _CHARSET.search(content_type)
     try:
         return SkillOutcome(body.decode(charset[1] if charset else "utf-8"), "text")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skillyard.search import Match
 
 
-Runner = Callable[["Skill", Mapping[str, object]], Awaitable[Run]]
+RunSkill = Callable[["Skill", Mapping[str, object]], Awaitable[Run]]
 _LEAST_CONFIDENCE: Final = 0.15
 _MOST_PREPROCESSORS: Final = 10
 
@@ -52,7 +52,7 @@ class IntentRun:
     skipped: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def to_dict(self) -> dict[str, object]:
-        """The run as plain data, with `metadata` that tells why this skill was picked."""
+        """The run as plain data, with `metadata` that says why this skill was picked."""
         metadata = {
             "confidence": self.confidence,
             "matchedSkill": self.skill.name,
@@ -62,7 +62,7 @@ class IntentRun:
         return {**self.run.to_dict(), "metadata": metadata}
 
 
-async def run_preprocessors(skills: Iterable[Skill], request: str, *, run: Runner) -> list[Preprocessed]:
+async def run_preprocessors(skills: Iterable[Skill], request: str, *, run: RunSkill) -> list[Preprocessed]:
     """Run every skill of kind `preprocessor` that fits `request`, the best first, one after the other, at most ten.
 
     Each gets the request as the parameter `request`, or as the only text that its `input_schema` requires. One that fails or
@@ -82,11 +82,11 @@ async def run_preprocessors(skills: Iterable[Skill], request: str, *, run: Runne
 
 
 async def run_first_match(
-    index: SearchIndex, intent: str, parameters: Mapping[str, object], *, limit: int, min_confidence: float, run: Runner
+    index: SearchIndex, intent: str, parameters: Mapping[str, object], *, limit: int, min_confidence: float, run: RunSkill
 ) -> IntentRun:
-    """Run the skill that fits `intent` best; the next one is only tried when a better one could not be started (defect D-17).
+    """Run the skill that fits `intent` best; the next one is only tried when a better one could not be started.
 
-    Only skills that have something of the intent and reach `min_confidence`, 0.15 or more, are tried (defect D-15).
+    Only skills that have something of the intent and reach `min_confidence`, 0.15 or more, are tried.
 
     Raises:
         InvalidInput: a limit below 1, or a confidence outside 0.15 to 1.
@@ -100,9 +100,7 @@ async def run_first_match(
         )
     matches = search_skills(index, intent, limit=limit, min_confidence=min_confidence)
     if not matches:
-        raise SkillNotFound(
-            "no skill fits that intent", hint="say it in other words, or run a skill by its name", candidates=[]
-        )
+        raise SkillNotFound("no skill fits that intent", hint="rephrase it, or run a skill by its name", candidates=[])
     skipped: dict[str, str] = {}
     for match in matches:
         outcome = await _tried(match, parameters, run)
@@ -112,7 +110,7 @@ async def run_first_match(
     raise _none_started(matches, skipped)
 
 
-async def _tried(match: Match, parameters: Mapping[str, object], run: Runner) -> Run | str:
+async def _tried(match: Match, parameters: Mapping[str, object], run: RunSkill) -> Run | str:
     """The run, or why nothing was started."""
     try:
         outcome = await run(match.skill, parameters)

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import NotExecutable, SkillyardError
-from skillyard.execution.outcome import SkillOutcome
+from skillyard.document import CODE_LANGUAGES
+from skillyard.errors import FileMissing, NotExecutable, SkillyardError
+from skillyard.execution.abp.results import unwrapped
+from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome
 from skillyard.execution.run import RunError
-from skillyard.paths import read_inside
+from skillyard.paths import read_inside, safe_relative
 from skillyard.plain_json import read_json
 from skillyard.sandbox import Status
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.document import Document
+
 
 _FALLBACKS: Final[Mapping[str, tuple[str, ...]]] = {
     "service": ("direct", "internal"),
@@ -52,6 +60,13 @@ class RemoteAnswer:
 def failed_answer(code: str, message: str, *, status: Status = "error", outcome: SkillOutcome | None = None) -> RemoteAnswer:
     """An answer that is a failure."""
     return RemoteAnswer(outcome or SkillOutcome(None, "void"), status, RunError(code, message))
+
+
+def outcome_of_answer(value: object) -> SkillOutcome:
+    """What an answer says: an object with `output` or `result` counts as an outcome, any other JSON is the output itself."""
+    if isinstance(value, Mapping) and ("output" in value or "result" in value):
+        return read_outcome(unwrapped(value))
+    return SkillOutcome(value, infer_format(value))
 
 
 def fallback_kinds(kind: str) -> tuple[str, ...]:
@@ -94,7 +109,7 @@ def _path(config: Mapping[str, object]) -> object:
 def read_static(directory: str, config: Mapping[str, object]) -> object:
     """The content of `config.dataPath` (also `dataFile`), read as JSON unless `config.format` is `text`.
 
-    The path is inside the skill's folder and nowhere else (defect D-21).
+    The path is inside the skill's folder and nowhere else.
 
     Raises:
         NotExecutable: no path is declared, or the file is not what the format says.
@@ -113,3 +128,80 @@ def read_static(directory: str, config: Mapping[str, object]) -> object:
         return text if config.get("format", "json") == "text" else read_json(text)
     except ValueError as error:
         raise NotExecutable(f"{path!r} cannot be read: {error}", hint="use UTF-8 JSON, or set config.format to text") from None
+
+
+_NAMES: Final = ("execute", "main", "index", "run")
+ENDINGS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".mts")
+
+
+def find_entry(skill: Skill, document: Document, asked: str | None = None) -> str:
+    """The script to run, as a path relative to the skill.
+
+    In this order: the one asked for, `resources.entry`, `scripts/{execute,main,index,run}` with an ending that can run, the
+    only script in `scripts/`.
+
+    Raises:
+        NotExecutable: there is none, or more than one and no rule to choose.
+        PathRefused: the path asked for or declared leaves the skill.
+        FileMissing: the script asked for or declared is not there.
+    """
+    if asked is not None:
+        return _existing(skill, _meant(skill, asked), "there is no script {path!r} in the skill")
+    if document.metadata.resources.entry:
+        return _existing(skill, document.metadata.resources.entry, "the declared entry {path!r} is not in the skill")
+    if found := conventional_entry(skill.directory):
+        return found
+    raise _nothing_to_run(skill, document)
+
+
+def conventional_entry(directory: str) -> str | None:
+    """The script that runs when none is declared, `None` when there is none or several could be meant."""
+    scripts = Path(directory, "scripts")
+    for name in _NAMES:
+        for ending in ENDINGS:
+            if (scripts / f"{name}{ending}").is_file():
+                return f"scripts/{name}{ending}"
+    alone = _scripts(directory)
+    return alone[0] if len(alone) == 1 else None
+
+
+def _scripts(directory: str) -> list[str]:
+    try:
+        names = sorted(item.name for item in Path(directory, "scripts").iterdir() if item.is_file())
+    except OSError:
+        return []
+    return [f"scripts/{name}" for name in names if PurePosixPath(name).suffix.lower() in ENDINGS and name != "__init__.py"]
+
+
+def _meant(skill: Skill, asked: str) -> str:
+    """The script meant by a path: itself when it is there, else the only one of that name, with or without its ending."""
+    if Path(skill.directory, safe_relative(asked)).is_file():
+        return asked
+    name = PurePosixPath(asked).name
+    found = [path for path in _scripts(skill.directory) if name in (PurePosixPath(path).name, PurePosixPath(path).stem)]
+    return found[0] if len(found) == 1 else asked
+
+
+def _existing(skill: Skill, path: str, message: str) -> str:
+    relative = safe_relative(path)
+    if not Path(skill.directory, relative).is_file():
+        raise FileMissing(message.format(path=relative), hint=_known(skill), candidates=_scripts(skill.directory))
+    return relative
+
+
+def _known(skill: Skill) -> str:
+    scripts = _scripts(skill.directory)
+    return f"its scripts: {', '.join(scripts[:10])}" if scripts else "the skill has no scripts"
+
+
+def _nothing_to_run(skill: Skill, document: Document) -> NotExecutable:
+    scripts = _scripts(skill.directory)
+    if scripts:
+        hint = f"declare resources.entry, or name one of: {', '.join(scripts[:10])}"
+        return NotExecutable("the skill has several scripts and declares no entry", hint=hint, candidates=scripts)
+    if any(block.language in CODE_LANGUAGES for block in document.code_blocks):
+        hint = (
+            "`skillyard migrate --skill-dir FOLDER` moves code that is meant to run to scripts/; else follow its instructions"
+        )
+        return NotExecutable("the skill's code is inside SKILL.md, which is never run", hint=hint)
+    return NotExecutable("the skill has no script to run", hint="follow its instructions instead, or add scripts/execute.py")

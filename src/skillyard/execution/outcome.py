@@ -85,7 +85,7 @@ def _error_text(error: object) -> str | None:
 
 
 def infer_format(value: object) -> Format:
-    """The format of a plain value (row 000-39): text, primitive, object, or void when there is none."""
+    """The format of a plain value: text, primitive, object, or void when there is none."""
     if value is None:
         return "void"
     if isinstance(value, str):

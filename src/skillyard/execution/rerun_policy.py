@@ -7,7 +7,7 @@
       idempotentSteps: [download, count]
 
 Without a declaration nothing is tried again and no result is cached; of a kind that only reads (`static`, and a `service` that
-is asked by GET or HEAD) a run may begin anew when the machine that carried it is gone.
+is asked by GET or HEAD) a run may begin anew when the process that did it is gone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import SkillyardError
-from skillyard.execution.schema_validation import with_defaults
+from skillyard.execution.skill_call import with_defaults
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -36,7 +36,7 @@ _STAYS: Final = ("VALIDATION_FAILED", "COMPILATION_ERROR", "DEPENDENCY_RESOLUTIO
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """At most `attempts` all in all; with `failures` also when the skill has failed, not only when who carried it is gone.
+    """At most `attempts` all in all; with `failures` also when the skill has failed, not only when its process is gone.
 
     The second attempt waits `backoff_s` seconds, each later one twice as long as the one before. Steps named in `steps` that
     have ended well are not done again (None: none, an empty set: every step).
@@ -73,15 +73,15 @@ ONCE: Final = RetryPolicy()
 
 
 def retry_policy(skill: Skill) -> RetryPolicy:
-    """What the skill says; what cannot be meant counts as not said."""
+    """What the skill declares; what is not valid counts as not declared."""
     try:
         config = skill.document().metadata.config
     except (SkillyardError, OSError):
         return ONCE
     steps = _steps(config.get("idempotentSteps", config.get("idempotent_steps")))
-    said = config.get("retry")
-    if isinstance(said, Mapping) and (attempts := _number(said.get("attempts"), 1, _MOST)):
-        backoff = _number(said.get("backoff", 1), 0, _LONGEST_S)
+    declared = config.get("retry")
+    if isinstance(declared, Mapping) and (attempts := _number(declared.get("attempts"), 1, _MOST)):
+        backoff = _number(declared.get("backoff", 1), 0, _LONGEST_S)
         return RetryPolicy(int(attempts), 1.0 if backoff is None else backoff, failures=True, steps=steps)
     return RetryPolicy(3, steps=steps) if _only_reads(skill.kind, config) else ONCE
 

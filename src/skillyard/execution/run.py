@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NotRequired, TypedDict
 
-from skillyard.sandbox import Contact, Limit, Status
+from skillyard.network import Contact
+from skillyard.sandbox import Limit, Status
+from skillyard.wire import WireForm
 
 MOST_STEPS: Final = 500
 LONGEST_MS: Final = 10**12
@@ -98,7 +100,7 @@ MOST_WRITES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryWrite:
+class MemoryWrite(WireForm, camel_case=True):
     """One suggestion; `importance` as the skill gave it, `normalized_importance` from 0 to 1."""
 
     owner_type: str
@@ -108,18 +110,6 @@ class MemoryWrite:
     normalized_importance: float
     content: str
     metadata: Mapping[str, object] = field(default_factory=dict, hash=False)
-
-    def to_dict(self) -> dict[str, object]:
-        """The suggestion as plain data, with the field names of the document."""
-        return {
-            "ownerType": self.owner_type,
-            "ownerId": self.owner_id,
-            "type": self.type,
-            "importance": self.importance,
-            "normalizedImportance": self.normalized_importance,
-            "content": self.content,
-            "metadata": dict(self.metadata),
-        }
 
 
 class _Refused(ValueError):
@@ -131,7 +121,7 @@ def read_memory_writes(
 ) -> tuple[tuple[MemoryWrite, ...], tuple[str, ...]]:
     """The good suggestions in `memoryWrites`, and a warning with the reason for each that was dropped.
 
-    The scale of `importance` follows the skill's protocol (row C-7), never the number itself: `vcp` from 1 to 5, `abp` from 0
+    The scale of `importance` follows the skill's protocol, never the number itself: `vcp` from 1 to 5, `abp` from 0
     to 1. An owner that the context knows differently is refused; an `abp` suggestion without owner is the context user's.
     """
     if value is None:
@@ -210,19 +200,15 @@ def _normalized(importance: float, protocol: str) -> float:
 
 Format = Literal["object", "text", "binary", "void", "primitive"]
 TokenUsage = float | Mapping[str, object]
-"""What a skill says it spent on models: one number of tokens (row 000-37), or numbers by kind."""
+"""What a skill says it spent on models: one number of tokens, or numbers by kind."""
 
 
 @dataclass(frozen=True, slots=True)
-class RunError:
-    """Why a run did not succeed: a stable code (row 000-40) and a sentence."""
+class RunError(WireForm):
+    """Why a run did not succeed: a stable code and a sentence."""
 
     code: str
     message: str
-
-    def to_dict(self) -> dict[str, str]:
-        """The error as plain data."""
-        return {"code": self.code, "message": self.message}
 
 
 class RunShape(TypedDict):
@@ -246,9 +232,9 @@ class Run:
     """What became of one execution.
 
     `output` is plain JSON data; strings in it and in the logs come from the skill and are not yet made safe to show.
-    `isolation` names the sandbox backend, `none` when nothing was started. `contacts` tells which hosts it asked for, `files`
+    `isolation` names the sandbox backend, `none` when nothing was started. `contacts` has the hosts it asked for, `files`
     what it wrote into the folder it was given to work in. With
-    `cache_hit` it is a result that was kept, with the steps, limits and sandbox it came of.
+    `cache_hit` it is a cached result, with the steps, limits and sandbox it came of.
     """
 
     run_id: str
@@ -288,9 +274,9 @@ class Run:
             "error": self.error.to_dict() if self.error else None,
             "steps": [step.to_dict() for step in self.steps],
             "memory_writes": [write.to_dict() for write in self.memory_writes],
-            "limits": [dict(limit.to_dict()) for limit in self.limits],
+            "limits": [limit.to_dict() for limit in self.limits],
             "isolation": self.isolation,
-            "contacts": [dict(contact.to_dict()) for contact in self.contacts],
+            "contacts": [contact.to_dict() for contact in self.contacts],
         }
         if self.files:
             shape["files"] = list(self.files)

@@ -11,8 +11,7 @@ from skillyard.errors import WorkProblem
 from skillyard.execution.kinds import RemoteAnswer
 from skillyard.execution.outcome import SkillOutcome
 from skillyard.execution.run import Run, RunError, read_memory_writes, read_steps
-from skillyard.execution.schema_validation import schema_problems
-from skillyard.execution.skill_call import SkillCall
+from skillyard.execution.skill_call import SkillCall, schema_problems
 from skillyard.plain_json import read_json
 from skillyard.sandbox import SandboxResult, Status
 
@@ -67,7 +66,7 @@ def execution_response(run: Run) -> ExecutionResponse:
 
     `metadata` has `executionTime` (milliseconds), `memoryUsage` (null: it is limited and not measured), `tokenUsage`,
     `cacheHit`, `executionType` and `timestamp` (milliseconds, when it began). A text is the `message` of the result and not its
-    `data`, unless the skill has a message of its own (row 000-39).
+    `data`, unless the skill has a message of its own.
     """
     shape: ExecutionResponse = {"success": run.ok}
     if run.error is None:
@@ -100,7 +99,7 @@ async def run_from_answer(call: SkillCall, answer: RemoteAnswer) -> Run:
     """The run of a skill whose work was done elsewhere."""
     call = replace(call, warnings=(*call.warnings, *answer.warnings))
     if answer.error is None:
-        return await finished(call, answer.outcome, None)
+        return await run_from_outcome(call, answer.outcome, None)
     return replace(
         call.refused(answer.error.code, answer.error.message, status=answer.status),
         output=answer.outcome.output,
@@ -121,8 +120,8 @@ def output_value(result: SandboxResult) -> object:
         return text
 
 
-async def finished(call: SkillCall, outcome: SkillOutcome, result: SandboxResult | None) -> Run:
-    """The run: the process's failure first, then the skill's own word about itself."""
+async def run_from_outcome(call: SkillCall, outcome: SkillOutcome, result: SandboxResult | None) -> Run:
+    """The run: the process's failure first, then what the skill says about itself."""
     error = error_of_result(result) if result else None
     status: Status = result.status if result else "ok"
     if error is None and outcome.failed:

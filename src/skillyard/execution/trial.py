@@ -12,11 +12,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard.errors import FileMissing, SkillyardError
-from skillyard.execution.entry_script import ENDINGS
 from skillyard.execution.executor import Executor
+from skillyard.execution.kinds import ENDINGS
 from skillyard.execution.run import Run
 from skillyard.execution.skill_call import RunRequest
 from skillyard.paths import open_inside, read_inside
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -204,7 +205,7 @@ _NEVER_CALLED: Final = "it defines tests that nothing calls; end it with unittes
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(WireForm):
     """One thing that was tried: `name` is a path in the skill or an example's name; `message` says why it failed."""
 
     name: str
@@ -213,17 +214,6 @@ class Trial:
     message: str = ""
     log: str = ""
     duration_ms: int = 0
-
-    def to_dict(self) -> dict[str, object]:
-        """The trial as plain data."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "passed": self.passed,
-            "message": self.message,
-            "log": self.log,
-            "duration_ms": self.duration_ms,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,27 @@
 """Hosts, URLs and guarded connections: allow-list rules, address rules, guarded HTTP requests, and the allow-list proxy.
 
-It knows nothing of sandboxes or skills; several rooms use it.
+It knows nothing of sandboxes or skills; several rooms use it. What loads asyncio and `h11` (`connections`, `http_exchange`,
+`proxy`, `proxy_relay`) is imported from its module, where it is used.
 """
+
+from __future__ import annotations
+
+from skillyard.network.guarded_request import guarded_request
+from skillyard.network.hosts import ANY_HOST, HostRule, MalformedHost, canonical_host, covers, host_problem, permits, read_rules
+from skillyard.network.messages import Contact, Destination, GuardedResponse, read_destination
+
+__all__ = [
+    "ANY_HOST",
+    "Contact",
+    "Destination",
+    "GuardedResponse",
+    "HostRule",
+    "MalformedHost",
+    "canonical_host",
+    "covers",
+    "guarded_request",
+    "host_problem",
+    "permits",
+    "read_destination",
+    "read_rules",
+]

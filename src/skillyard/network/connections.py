@@ -172,7 +172,7 @@ async def connect(host: str, port: int, addresses: Sequence[Address], *, context
                     )
                 except OSError as error:
                     if unproven := getattr(error, "verify_message", ""):
-                        message = f"{host} cannot prove that it is {host}: {unproven}"
+                        message = f"the certificate of {host} is not valid for {host}: {unproven}"
                         raise NetworkFailed(message, hint="its certificate must be valid for that name") from None
                     reason, hint = _why(error)
     raise NetworkFailed(f"{host} does not answer on port {port}: {reason}", hint=hint)

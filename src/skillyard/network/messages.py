@@ -1,15 +1,16 @@
-"""Requests and responses as plain data: the parsed destination of a URL, the request that is sent, the response that came."""
+"""What the network room gives and takes as plain data: destinations, requests, responses, and the contacts of a run."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote
 
 from skillyard.errors import InvalidInput
 from skillyard.network.hosts import MalformedHost, Scheme, canonical_host
+from skillyard.wire import WireForm
 
 _URL: Final = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9A-Fa-f:.]*\]|[^\s/?#@:\[\]\\]+)(?::(?P<port>[0-9]{1,5}))?"
@@ -76,3 +77,25 @@ class OutgoingRequest:
     headers: tuple[tuple[str, str], ...]
     body: bytes
     max_bytes: int
+
+
+Verdict = Literal["allowed", "denied", "refused", "failed"]
+"""`denied`: not on the list, or an address that is closed. `refused`: no proper request. `failed`: no proper answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contact(WireForm):
+    """Requests of one run to one host and port that ended in the same way.
+
+    `reason` says in a few words why it was not allowed, or how it was cut. `address` is what was dialled, empty when nothing
+    was. Bytes sent and received are the run's.
+    """
+
+    host: str
+    port: int
+    verdict: Verdict
+    reason: str = ""
+    address: str = ""
+    requests: int = 1
+    sent_bytes: int = 0
+    received_bytes: int = 0

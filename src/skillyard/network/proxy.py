@@ -28,9 +28,10 @@ from skillyard.network.connections import (
     connect,
     system_lookup,
 )
-from skillyard.network.contacts import Contact, ContactLog, Verdict
 from skillyard.network.hosts import HostRule, MalformedHost, canonical_host, permits
+from skillyard.network.messages import Contact, Verdict
 from skillyard.network.proxy_relay import (
+    InvalidClientHello,
     MalformedProxyRequest,
     ProxyRequest,
     TrafficBudget,
@@ -38,11 +39,12 @@ from skillyard.network.proxy_relay import (
     TrafficMeter,
     pass_request,
     proxy_reply,
+    read_client_hello,
     read_proxy_request,
     tunnel,
 )
-from skillyard.network.tls_client_hello import InvalidClientHello, read_client_hello
 
+_MOST_CONTACTS: Final = 200
 _DENIED: Final = "denied-by-allowlist"
 
 
@@ -58,7 +60,7 @@ class ProxyLimits:
 
 
 @dataclass(slots=True)
-class _Visit:
+class _ProxyConnection:
     """What is known of one connection; written down when it ends."""
 
     meter: TrafficMeter
@@ -73,26 +75,46 @@ class _Visit:
 
 
 class _Denied(Exception):
-    """The run asked for what it may not have; `mark` is told to programs, the message to people."""
+    """The run asked for what it may not have; `mark` is for programs, the message for people."""
 
     def __init__(self, mark: str, reason: str) -> None:
         super().__init__(reason)
         self.mark = mark
 
 
+class ContactLog:
+    """Adds contacts up; a run that asks for endless names is recorded in bounded space."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, int, Verdict, str, str], list[int]] = {}
+
+    def add(self, contact: Contact) -> None:
+        """Count one more contact; beyond 200 different ones under the host `…`."""
+        key = (contact.host[:253], contact.port, contact.verdict, contact.reason, contact.address)
+        if key not in self._sums and len(self._sums) >= _MOST_CONTACTS:
+            key = ("…", 0, contact.verdict, "more hosts than are recorded", "")
+        sums = self._sums.setdefault(key, [0, 0, 0])
+        for index, number in enumerate((contact.requests, contact.sent_bytes, contact.received_bytes)):
+            sums[index] += number
+
+    def contacts(self) -> tuple[Contact, ...]:
+        """Everything that was recorded, in the order of the first time."""
+        return tuple(Contact(*key, *sums) for key, sums in self._sums.items())
+
+
 @dataclass(slots=True)
 class Proxy:
-    """Serves a run's listener; `contacts` tells afterwards what was asked.
+    """Serves a run's listener; `contacts` has what was asked.
 
-    `private` opens loopback and private networks for the hosts of the list. Without `judged` every address of theirs is
-    dialled: for hosts that the operator chose, and no skill.
+    `private` opens loopback and private networks for the hosts of the list. Without `check_addresses` every address of
+    theirs is dialled: for hosts that the operator chose, and no skill.
     """
 
     rules: tuple[HostRule, ...]
     private: bool = False
     limits: ProxyLimits = field(default_factory=ProxyLimits)
     lookup: AddressLookup = system_lookup
-    judged: bool = True
+    check_addresses: bool = True
     _ledger: ContactLog = field(default_factory=ContactLog)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _listener: socket.socket | None = None
@@ -138,78 +160,78 @@ class Proxy:
                 continue
             self._start(self._serve(connection)).add_done_callback(partial(_leave, slots, connection))
 
-    async def _serve(self, connection: socket.socket) -> None:
+    async def _serve(self, accepted: socket.socket) -> None:
         assert self._budget is not None  # noqa: S101 # set by open()
-        run = await asyncio.open_connection(sock=connection, limit=HEAD_LIMIT)
+        run = await asyncio.open_connection(sock=accepted, limit=HEAD_LIMIT)
         clock = asyncio.timeout(self.limits.idle_s)
-        visit = _Visit(TrafficMeter(self._budget, partial(_wind, clock, self.limits.idle_s)))
+        connection = _ProxyConnection(TrafficMeter(self._budget, partial(_wind, clock, self.limits.idle_s)))
         try:
             async with clock:
-                await self._answer(run, visit)
+                await self._answer(run, connection)
         except TimeoutError:
-            visit.reason = visit.reason or "nothing was said for too long"
+            connection.reason = connection.reason or "nothing was said for too long"
         except asyncio.CancelledError:  # the run is over
             run[1].transport.abort()
             raise
         finally:
-            if visit.host or visit.reason:
-                self._ledger.add(visit.contact())
-            await _hang_up(run)
+            if connection.host or connection.reason:
+                self._ledger.add(connection.contact())
+            await _close_stream(run)
 
-    async def _answer(self, run: StreamPair, visit: _Visit) -> None:
-        """Serve one connection; whatever goes wrong is written down and told to the run where it can still hear it."""
+    async def _answer(self, run: StreamPair, connection: _ProxyConnection) -> None:
+        """Serve one connection; whatever goes wrong is recorded, and sent to the run while it still listens."""
         try:
-            ask = await read_proxy_request(run[0])
-            if ask is not None:
-                visit.host, visit.port = ask.destination.host, ask.destination.port
-                await self._carry(ask, run, visit)
+            request = await read_proxy_request(run[0])
+            if request is not None:
+                connection.host, connection.port = request.destination.host, request.destination.port
+                await self._forward(request, run, connection)
         except MalformedProxyRequest as error:
-            await _tell(run, visit, "refused", 400, "bad-request", str(error))
+            await _send_refusal(run, connection, "refused", 400, "bad-request", str(error))
         except _Denied as error:
-            await _tell(run, visit, "denied", 403, error.mark, str(error))
+            await _send_refusal(run, connection, "denied", 403, error.mark, str(error))
         except NetworkFailed as error:
-            await _tell(run, visit, "failed", 502, "unreachable", error.message)
+            await _send_refusal(run, connection, "failed", 502, "unreachable", error.message)
         except InvalidClientHello as error:
-            visit.verdict, visit.reason = "denied", str(error)
+            connection.verdict, connection.reason = "denied", str(error)
         except TrafficBudgetExceeded:
-            visit.reason = "the run has sent or received as much as it may"
+            connection.reason = "the run has sent or received as much as it may"
             run[1].transport.abort()
         except (OSError, EOFError, h11.ProtocolError):
-            visit.reason = "the connection broke off"
+            connection.reason = "the connection broke off"
             run[1].transport.abort()  # half an answer must not look like a whole one
 
-    async def _carry(self, ask: ProxyRequest, run: StreamPair, visit: _Visit) -> None:
-        host = await self._connect(ask, visit)
+    async def _forward(self, request: ProxyRequest, run: StreamPair, connection: _ProxyConnection) -> None:
+        host = await self._connect(request, connection)
         try:
-            if ask.tunnel:
-                await self._greet(ask, run, host, visit)
-                await tunnel(run, host, visit.meter)
+            if request.tunnel:
+                await self._greet(request, run, host, connection)
+                await tunnel(run, host, connection.meter)
             else:
-                await pass_request(ask, run, host, visit.meter)
+                await pass_request(request, run, host, connection.meter)
         except BaseException:
             host[1].transport.abort()
             raise
         finally:
-            await _hang_up(host)
+            await _close_stream(host)
 
-    async def _connect(self, ask: ProxyRequest, visit: _Visit) -> StreamPair:
+    async def _connect(self, request: ProxyRequest, connection: _ProxyConnection) -> StreamPair:
         """Judge, look up, judge the addresses, dial: the same canonical host in each."""
-        to = ask.destination
+        to = request.destination
         if not permits(self.rules, to.scheme, to.host, to.port):
             raise _Denied(_DENIED, f"{to.scheme}://{to.authority} is not on the allow-list of this run")
         try:
             addresses = (
                 await allowed_addresses(to.host, private=self.private, lookup=self.lookup)
-                if self.judged
+                if self.check_addresses
                 else await all_addresses(to.host, lookup=self.lookup)
             )
         except NetworkRefused as error:
             raise _Denied("denied-by-address", error.message) from None
         streams = await connect(to.host, to.port, addresses)
-        visit.verdict, visit.address = "allowed", str(streams[1].get_extra_info("peername")[0])
+        connection.verdict, connection.address = "allowed", str(streams[1].get_extra_info("peername")[0])
         return streams
 
-    async def _greet(self, ask: ProxyRequest, run: StreamPair, host: StreamPair, visit: _Visit) -> None:
+    async def _greet(self, request: ProxyRequest, run: StreamPair, host: StreamPair, connection: _ProxyConnection) -> None:
         """Let the run begin, and pass its greeting on when it is TLS for the host that was judged.
 
         Raises:
@@ -219,12 +241,12 @@ class Proxy:
         await run[1].drain()
         try:
             async with asyncio.timeout(self.limits.greeting_s):
-                raw, name = await read_client_hello(run[0], ask.rest)
+                raw, name = await read_client_hello(run[0], request.rest)
         except TimeoutError:
             raise InvalidClientHello("no TLS greeting came in time") from None
-        if not _is_for(ask.destination.host, name):
+        if not _is_for(request.destination.host, name):
             raise InvalidClientHello("the TLS greeting is for another host")
-        visit.meter.count_out(len(raw))
+        connection.meter.count_out(len(raw))
         host[1].write(raw)
         await host[1].drain()
 
@@ -239,8 +261,10 @@ def _is_for(host: str, name: str | None) -> bool:
         return False
 
 
-async def _tell(run: StreamPair, visit: _Visit, verdict: Verdict, status: int, mark: str, reason: str) -> None:
-    visit.verdict, visit.reason = verdict, reason
+async def _send_refusal(
+    run: StreamPair, connection: _ProxyConnection, verdict: Verdict, status: int, mark: str, reason: str
+) -> None:
+    connection.verdict, connection.reason = verdict, reason
     with contextlib.suppress(OSError, TimeoutError):
         run[1].write(proxy_reply(status, mark, reason))
         await run[1].drain()
@@ -261,7 +285,7 @@ def _leave(slots: asyncio.Semaphore, connection: socket.socket, _: asyncio.Task[
     slots.release()
 
 
-async def _hang_up(streams: StreamPair) -> None:
+async def _close_stream(streams: StreamPair) -> None:
     """Say goodbye where everything was written, else break off."""
     _, writer = streams
     try:

@@ -168,7 +168,7 @@ def _servers(metadata: Metadata) -> tuple[str, ...]:
 
 
 def _sentences(after: Powers, before: Powers) -> Iterator[str]:
-    from skillyard.network.hosts import covers
+    from skillyard.network import covers
 
     for name, words in _LISTS.items():
         had = getattr(before, name)

@@ -84,8 +84,8 @@ def repository_redirect(url: str, *, allow_private: bool) -> str:
         InvalidSource: it moved to what is no repository.
         NetworkRefused, NetworkFailed: it may not be asked, or did not answer properly.
     """
+    from skillyard.network import guarded_request
     from skillyard.network.messages import read_destination
-    from skillyard.sandbox import guarded_request
 
     asked = url.rstrip("/") + _REFS
     destination = read_destination(asked)
@@ -142,8 +142,8 @@ def download(url: str, *, limit: int, allow_private: bool = False, headers: Mapp
 
 
 async def _download(url: str, limit: int, allow_private: bool, headers: Mapping[str, str]) -> bytes:
+    from skillyard.network import guarded_request
     from skillyard.network.messages import read_destination
-    from skillyard.sandbox import guarded_request
 
     first = read_destination(url)
     for _ in range(_REDIRECTS + 1):

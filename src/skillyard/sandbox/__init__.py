@@ -1,26 +1,19 @@
 """The sandbox: what one run may do, and what holds it to that. It knows nothing of skills.
 
 `choose_backend(policy)` gives the strongest backend that can enforce a policy here; `await backend.run(job)` runs one script of
-one folder and leaves nothing behind. `WarmPool(k, digest)` runs jobs in sandboxes that stand ready.
-`await guarded_request(…)` asks a host of an allow-list from this process itself.
+one folder and leaves nothing behind. `WarmPool(k, digest)` runs jobs in sandboxes that were started beforehand.
 """
 
 from __future__ import annotations
 
-from skillyard.network.contacts import Contact
-from skillyard.network.guarded_request import guarded_request
-from skillyard.network.messages import GuardedResponse
 from skillyard.sandbox.backend_selection import backends, choose_backend, probe_all
 from skillyard.sandbox.job import Job, Limit, Probe, SandboxBackend, SandboxResult, Status, UnmetRequirement
 from skillyard.sandbox.policy import Policy, effective_policy, lowered_ceiling, narrowing_warnings, prewarm_count
-from skillyard.sandbox.programs import on_trusted_path
 from skillyard.sandbox.run_output import OutputListener, listen_to_output
-from skillyard.sandbox.runtimes import can_start, interpreter_for
+from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_path
 from skillyard.sandbox.warm_pool import WarmPool
 
 __all__ = [
-    "Contact",
-    "GuardedResponse",
     "Job",
     "Limit",
     "OutputListener",
@@ -35,7 +28,6 @@ __all__ = [
     "can_start",
     "choose_backend",
     "effective_policy",
-    "guarded_request",
     "interpreter_for",
     "listen_to_output",
     "lowered_ceiling",

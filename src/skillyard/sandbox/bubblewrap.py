@@ -9,7 +9,6 @@ line.
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -25,7 +24,7 @@ from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import PreparedRun, own_script
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, SandboxCommand
 from skillyard.sandbox.run_lifecycle import run_job
-from skillyard.sandbox.runtimes import runtime_for
+from skillyard.sandbox.runtimes import runtime_for, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 
 _PROGRAMS: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
@@ -72,7 +71,7 @@ class BubblewrapBackend:
         """Whether bubblewrap is here, new enough, and holds against attacks."""
         from skillyard.sandbox.backend_probe import probe_by_attack  # loads asyncio and threads, which only a probe needs
 
-        version = _version(self.program)
+        version = version_of(self.program)
         facts = {"program": self.program, "version": ".".join(map(str, version)) if version else "not installed"}
         if version < _OLDEST:
             reason = f"bubblewrap at {self.program} is {facts['version']}"
@@ -121,8 +120,8 @@ class BubblewrapBackend:
             waits=run.waits,
         )
         opening: list[str] = []
-        if descriptors.door != -1:
-            opening, inner = _opened(run, descriptors.door, inner)
+        if descriptors.proxy_listener != -1:
+            opening, inner = _opened(run, descriptors.proxy_listener, inner)
         options = "\0".join([*_options(run, descriptors.files, opening), ""])
         argv = [self.program, "--args", str(descriptors.control), "--", *inner]
         return _as_user(SandboxCommand(argv, options.encode("utf-8", "surrogateescape")), run.identity)
@@ -144,14 +143,14 @@ def _by_proxy(run: PreparedRun) -> str:
     return ", proxy" if run.policy.reaches_network else ""
 
 
-def _opened(run: PreparedRun, door: int, inner: list[str]) -> tuple[list[str], list[str]]:
+def _opened(run: PreparedRun, proxy_listener: int, inner: list[str]) -> tuple[list[str], list[str]]:
     """The mounts for the program that opens the proxy's listener, and its command line, which ends with the skill's own."""
     python = runtime_for("opener.py", as_other=run.identity is not None)
     opener = run.stage.add_file(*own_script("proxy_opener", compiled=python.same_python))
     place = _RUNNER + Path(opener).name
     paths = [path for path in (*python.folders, *_CERTIFICATES) if path not in run.runtime.folders and Path(path).exists()]
     mounts = [part for path in paths for part in ("--ro-bind", path, path)]
-    command = [python.program, "-I", "-S", "-B", place, str(door), str(PROXY_PORT), *inner]
+    command = [python.program, "-I", "-S", "-B", place, str(proxy_listener), str(PROXY_PORT), *inner]
     return [*mounts, "--ro-bind", opener, place], command
 
 
@@ -247,14 +246,3 @@ def _system_mounts() -> tuple[str, ...]:
         if Path(path).exists():
             parts += ["--ro-bind", path, path]
     return tuple(parts)
-
-
-@lru_cache(maxsize=4)
-def _version(program: str) -> tuple[int, ...]:
-    """The program's version, `()` when it does not start."""
-    try:
-        answer = subprocess.run([program, "--version"], capture_output=True, env={}, timeout=5, check=False)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return ()
-    match = re.search(rb"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", answer.stdout)
-    return tuple(int(part) for part in match.groups()) if match else ()

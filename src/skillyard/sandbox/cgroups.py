@@ -18,8 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from skillyard.sandbox.orphan_cleanup import OrphanSweeper
-from skillyard.sandbox.processes import descendants
+from skillyard.sandbox.processes import OrphanSweeper, descendants
 
 _PREFIX: Final = "skillyard-"
 SWEEPER: Final = OrphanSweeper(_PREFIX)
@@ -30,22 +29,22 @@ _COUNTER = itertools.count()
 class CgroupParents:
     """The folders below which groups can be made: one for both (version 2) or one for each (version 1).
 
-    `at_home` says that they are the very groups of this process, so that a thread which leaves them can return.
+    `in_own_group` says that they are the very groups of this process, so that a thread which leaves them can return.
     """
 
     version: int
     memory: str
     pids: str
-    at_home: bool = False
+    in_own_group: bool = False
 
 
 @dataclass(slots=True)
 class Cgroup:
-    """The group of one run; `remove()` it when all processes are gone. `at_home` as in `CgroupParents`."""
+    """The group of one run; `remove()` it when all processes are gone. `in_own_group` as in `CgroupParents`."""
 
     version: int
     folders: tuple[str, ...] = field(default=())
-    at_home: bool = False
+    in_own_group: bool = False
 
     @property
     def name(self) -> str:
@@ -125,7 +124,7 @@ def make_cgroup(*, memory_bytes: int, pids: int) -> Cgroup | None:
 def _make(parents: CgroupParents, *, memory_bytes: int, pids: int) -> Cgroup | None:
     name = f"{_PREFIX}{os.getpid()}-{next(_COUNTER)}-{os.urandom(3).hex()}"
     folders = tuple(dict.fromkeys((f"{parents.memory}/{name}", f"{parents.pids}/{name}")))
-    group = Cgroup(parents.version, folders, parents.at_home)
+    group = Cgroup(parents.version, folders, parents.in_own_group)
     try:
         for folder in group.folders:
             os.mkdir(folder)
@@ -186,7 +185,7 @@ def _version_one(mounts: dict[str, str], own: dict[str, str]) -> CgroupParents |
         folder if seen else mounts[controller]
         for folder, seen, controller in zip(own_folders, visible, ("memory", "pids"), strict=True)
     )
-    return CgroupParents(1, memory, pids, at_home=all(visible))
+    return CgroupParents(1, memory, pids, in_own_group=all(visible))
 
 
 def _mounts() -> dict[str, str]:
@@ -284,7 +283,7 @@ def started_in_cgroup(cgroup: Cgroup | None) -> Iterator[bool]:
     Raises:
         OSError: the thread cannot return to where it was.
     """
-    if cgroup is None or not cgroup.at_home or not _is_home(cgroup):
+    if cgroup is None or not cgroup.in_own_group or not _is_home(cgroup):
         yield False
         return
     homes = [os.path.dirname(folder) for folder in cgroup.folders]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypedDict
+from typing import Literal, Protocol
 
-from skillyard.network.contacts import Contact
+from skillyard.network import Contact
 from skillyard.sandbox.policy import Policy
+from skillyard.wire import WireForm
 
 Status = Literal[
     "ok", "error", "timeout", "memory", "pids", "output_limit", "result_invalid", "killed", "denied", "unavailable"
@@ -40,17 +41,8 @@ class Job:
     workspace: str = ""
 
 
-class LimitShape(TypedDict):
-    """A limit as plain data."""
-
-    name: str
-    value: object
-    enforced: bool
-    by: str
-
-
 @dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(WireForm):
     """One limit of a run: its value, whether it was enforced, and by what (`cgroup`, `rlimit`, `tmpfs`, …)."""
 
     name: str
@@ -58,18 +50,14 @@ class Limit:
     enforced: bool
     by: str
 
-    def to_dict(self) -> LimitShape:
-        """The limit as plain data."""
-        return {"name": self.name, "value": self.value, "enforced": self.enforced, "by": self.by}
-
 
 @dataclass(frozen=True, slots=True)
 class SandboxResult:
     """What one run came to.
 
     `result` is the JSON document from the result pipe (`None` when nothing was written) and `value` the same, read. `detail`
-    says in one sentence why the status is not `ok`. `exit_code` is `None` when the run was killed. `contacts` tells
-    which hosts the run asked its proxy for, `files` what it wrote into the job's workspace. Values of secrets are already
+    says in one sentence why the status is not `ok`. `exit_code` is `None` when the run was killed. `contacts` has
+    the hosts that the run asked its proxy for, `files` what it wrote into the job's workspace. Values of secrets are already
     removed from everything.
     """
 
@@ -91,19 +79,15 @@ class SandboxResult:
 
 
 @dataclass(frozen=True, slots=True)
-class UnmetRequirement:
+class UnmetRequirement(WireForm):
     """One thing a policy asks for that a backend cannot enforce here."""
 
     requirement: str
     reason: str
 
-    def to_dict(self) -> dict[str, str]:
-        """The requirement as plain data."""
-        return {"requirement": self.requirement, "reason": self.reason}
-
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(WireForm):
     """Whether a backend keeps its promises on this machine, found by attacking it."""
 
     backend: str
@@ -111,16 +95,6 @@ class Probe:
     reason: str = ""
     remedies: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict, hash=False)
-
-    def to_dict(self) -> dict[str, object]:
-        """The probe as plain data."""
-        return {
-            "backend": self.backend,
-            "ok": self.ok,
-            "reason": self.reason,
-            "remedies": list(self.remedies),
-            "facts": dict(self.facts),
-        }
 
 
 class SandboxBackend(Protocol):

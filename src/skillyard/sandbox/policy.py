@@ -95,10 +95,10 @@ class Policy:
 
     @classmethod
     def from_security(cls, values: object) -> Policy:
-        """The policy a skill asks for in its `security:` block (row 000-20).
+        """The policy a skill asks for in its `security:` block.
 
         `values` is a mapping, or any object with the block's fields as attributes; what is absent or `None` is undeclared.
-        `filesystem: read` means `read-only` (row C-17), variables that are not text are dropped, an allow-list without hosts
+        `filesystem: read` means `read-only`, variables that are not text are dropped, an allow-list without hosts
         is no network.
 
         Raises:

@@ -20,7 +20,7 @@ from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.process_launch import Descriptors, SandboxCommand
 from skillyard.sandbox.runtimes import Runtime, runtime_for
 from skillyard.sandbox.seccomp import FilterOptions
-from skillyard.sandbox.staging import StagedCopy, stage
+from skillyard.sandbox.staging import StagedCopy, stage_skill
 
 _LIBRARIES: Final[Mapping[str, str]] = {"python": "library", "node": "node_modules"}  # where each looks for what is imported
 
@@ -119,11 +119,11 @@ def _copy(job: Job, entry: str, identity: Identity | None) -> StagedCopy:
     """The copy of the skill; what is to be verified is copied whole, whatever the run may see of it."""
     whole = job.policy.filesystem != "none"
     if job.verify is None:
-        return stage(job.tree, entry, whole=whole, complete=False, identity=identity)
-    made = stage(job.tree, entry, whole=True, complete=True, identity=identity)
+        return stage_skill(job.tree, entry, whole=whole, complete=False, identity=identity)
+    made = stage_skill(job.tree, entry, whole=True, complete=True, identity=identity)
     try:
         job.verify(made.tree)
-        return made if whole else stage(made.tree, entry, whole=False, complete=True, identity=identity)
+        return made if whole else stage_skill(made.tree, entry, whole=False, complete=True, identity=identity)
     except BaseException:
         whole = False
         raise

@@ -28,7 +28,7 @@ _WATCHED: Final = ("stdin", *_OUTWARD)
 class Descriptors:
     """The numbers under which the started program finds its pipes and the files that exist in memory.
 
-    The skill's own program may start when one byte arrives at the gate. Through the `door` (-1: there is none) the listener of
+    The skill's own program may start when one byte arrives at the gate. Through `proxy_listener` (-1: none) the listener of
     the run's proxy is handed out.
     """
 
@@ -36,7 +36,7 @@ class Descriptors:
     result: int
     gate: int
     files: tuple[int, ...]
-    door: int = -1
+    proxy_listener: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,9 @@ class Pipes:
     def descriptors(self) -> Descriptors:
         """The numbers the program will find."""
         theirs = self.theirs
-        return Descriptors(theirs["control"], theirs["result"], theirs["gate"], tuple(self.files), theirs.get("door", -1))
+        return Descriptors(
+            theirs["control"], theirs["result"], theirs["gate"], tuple(self.files), theirs.get("proxy_listener", -1)
+        )
 
     def take(self, name: str) -> int:
         """Our end of a pipe; from now on the caller closes it."""
@@ -83,8 +85,8 @@ class Pipes:
         self.ours.clear()
 
 
-def open_pipes(files: Sequence[bytes], *, door: bool = False) -> Pipes:
-    """Six pipes, a door when asked for, and the given files in memory; nothing stays open when one cannot be made."""
+def open_pipes(files: Sequence[bytes], *, proxy_listener: bool = False) -> Pipes:
+    """Six pipes, a proxy_listener when asked for, and the given files in memory; nothing stays open when one cannot be made."""
     pipes = Pipes()
     try:
         for name in (*_INWARD, *_OUTWARD):
@@ -93,10 +95,10 @@ def open_pipes(files: Sequence[bytes], *, door: bool = False) -> Pipes:
             pipes.theirs[name] = _high(pipes.theirs[name])
             if name in _WATCHED:
                 os.set_blocking(pipes.ours[name], False)
-        if door:
+        if proxy_listener:
             inside, outside = socket.socketpair()
             outside.setblocking(False)
-            pipes.ours["door"], pipes.theirs["door"] = outside.detach(), _high(inside.detach())
+            pipes.ours["proxy_listener"], pipes.theirs["proxy_listener"] = outside.detach(), _high(inside.detach())
         for data in files:
             pipes.files.append(_high(os.memfd_create("skillyard", os.MFD_CLOEXEC)))
             os.write(pipes.files[-1], data)
@@ -133,7 +135,9 @@ def spawn(command: SandboxCommand, pipes: Pipes) -> subprocess.Popen[bytes]:
         env={},
         cwd="/",
         close_fds=True,
-        pass_fds=[fd for fd in (descriptors.control, descriptors.result, descriptors.gate, descriptors.door) if fd >= 0]
+        pass_fds=[
+            fd for fd in (descriptors.control, descriptors.result, descriptors.gate, descriptors.proxy_listener) if fd >= 0
+        ]
         + list(descriptors.files),
         start_new_session=True,
         user=who.uid if who else None,
@@ -152,16 +156,16 @@ class ListenerServer(Protocol):
     """What serves the listener while the run lasts."""
 
     def open(self, listener: socket.socket) -> None:
-        """Begin to serve; the listener belongs to the door from now on."""
+        """Begin to serve; the listener belongs to the proxy_listener from now on."""
 
     async def close(self) -> None:
         """End the listener and everything that came through it."""
 
 
-def receive_listener(door: int) -> socket.socket | None:
+def receive_listener(proxy_listener: int) -> socket.socket | None:
     """The listener that waits at our end of the pair; `None` when the other end closed, or sent anything else."""
     width = array.array("i").itemsize
-    pair = socket.socket(fileno=door)
+    pair = socket.socket(fileno=proxy_listener)
     try:
         _, parts, flags, _ = pair.recvmsg(1, socket.CMSG_SPACE(_ROOM * width), socket.MSG_CMSG_CLOEXEC)
     except OSError:

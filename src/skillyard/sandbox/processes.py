@@ -1,4 +1,4 @@
-"""What `/proc` says about the processes of a run: who belongs to it, and how much memory and disk they hold together.
+"""What `/proc` says about the processes of a run: who belongs to it, what memory and disk they hold, what dead ones left.
 
 Memory that the kernel holds for a run and that is part of no process is estimated: page tables, queues of sockets and pipes.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import re
 import stat
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -36,7 +38,7 @@ def _children(pid: int) -> list[int]:
 
 
 def memory_in_use(pids: list[int], *, enough: int) -> int:
-    """The bytes of memory these processes hold together.
+    """The bytes of memory these processes hold together; and what dead processes left behind.
 
     Pages shared between them are counted once, which is slow to find out; so it is only done when the quick sum, which counts
     them for each process, is over `enough`.
@@ -194,3 +196,30 @@ def _sockets_of(network: str) -> tuple[int, int]:
                 sent, _, received = line.split()[4].partition(b":")
                 waiting += int(sent, 16) + int(received, 16)
     return max(local, 0), waiting
+
+
+_SWEEP_INTERVAL_S: Final = 60.0
+
+
+class OrphanSweeper:
+    """Finds what is named `PREFIX<process>-…`, by a regular expression for the prefix, and whose process no longer lives."""
+
+    def __init__(self, prefix: str) -> None:
+        self._name = re.compile(rf"{prefix}(\d+)-.+")
+        self._next: dict[str, float] = {}
+
+    def sweep(self, folder: str, remove: Callable[[str], object]) -> None:
+        """Give `remove` the path of all that dead processes left in `folder`; nothing within a minute of the last time."""
+        now = time.monotonic()
+        if now < self._next.get(folder, now):
+            return
+        self._next[folder] = now + _SWEEP_INTERVAL_S
+        with contextlib.suppress(OSError):
+            for name in os.listdir(folder):
+                match = self._name.fullmatch(name)
+                if match and not os.path.exists(f"/proc/{match[1]}"):
+                    remove(f"{folder}/{name}")
+
+    def forget(self) -> None:
+        """Look again at the next call, however soon that is."""
+        self._next.clear()

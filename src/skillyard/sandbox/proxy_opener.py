@@ -1,8 +1,9 @@
 """Started inside the sandbox before a skill that may reach hosts: opens the listener of its proxy, hands it out, and is gone.
 
-`opener.py DOOR PORT PROGRAM ARGUMENT...`. The listener is made in the run's own network namespace; its descriptor goes through
-the door to the supervisor, which serves it. Then this program becomes the skill's interpreter: neither the listener nor the
-door exists in it any more. The file stands alone and imports next to nothing, because it is on the way of every such run.
+`proxy_opener.py CONNECTION PORT PROGRAM ARGUMENT...`. The listener is made in the run's own network namespace; its descriptor
+goes through the connection to the supervisor, which serves it. Then this program becomes the skill's interpreter: neither the
+listener nor the connection exists in it any more. The file stands alone and imports next to nothing, because it is on the way
+of every such run.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ else:
 _WAITING = 64
 
 
-def _hand_out(door: int, port: int) -> None:
+def _hand_out(connection: int, port: int) -> None:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind(("127.0.0.1", port))
     listener.listen(_WAITING)
-    pair = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, door)
+    pair = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, connection)
     descriptor = listener.fileno().to_bytes(4, sys.byteorder)
     pair.sendmsg([b"1"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptor)])
     pair.close()

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
-from skillyard.network.contacts import Contact
+from skillyard.network import Contact
 from skillyard.plain_json import MAXIMUM_DEPTH, is_too_deep
 from skillyard.sandbox.environment import redact
 from skillyard.sandbox.job import Limit, SandboxResult, Status
@@ -96,7 +96,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "memory": "the run needed more than {policy.memory_mb} MiB of memory",
     "pids": "the run started more than {policy.pids} processes or threads",
     "output_limit": "the run wrote more than it may and was ended",
-    "unavailable": "the run could not be put under its limits and was not let go",
+    "unavailable": "the run's limits could not be set, so it was not started",
     "result_invalid": "the run wrote more than {policy.result_bytes} bytes to its result pipe",
 }
 
@@ -109,7 +109,7 @@ class _Verdict:
 
 
 def build_result(
-    ending: ProcessRecord,
+    record: ProcessRecord,
     policy: Policy,
     *,
     limits: tuple[Limit, ...],
@@ -120,17 +120,17 @@ def build_result(
 ) -> SandboxResult:
     """The result of a run that has ended."""
     secrets = policy.secret_values
-    stdout, stderr, result = (redact(received.take(), secrets) for received in (ending.stdout, ending.stderr, ending.result))
-    number = _signal_number(ending.returncode)
-    verdict = _verdict(ending, policy, number, stderr, result)
+    stdout, stderr, result = (redact(received.take(), secrets) for received in (record.stdout, record.stderr, record.result))
+    number = _signal_number(record.returncode)
+    verdict = _verdict(record, policy, number, stderr, result)
     return SandboxResult(
         status=verdict.status,
-        exit_code=None if number or ending.reason else ending.returncode,
+        exit_code=None if number or record.reason else record.returncode,
         result=result or None,
         value=verdict.value,
         stdout=stdout,
         stderr=stderr,
-        duration_ms=ending.duration_ms,
+        duration_ms=record.duration_ms,
         limits=limits,
         isolation=isolation,
         interpreter=interpreter,
@@ -158,36 +158,36 @@ def _signal_number(returncode: int) -> int | None:
     return number if returncode < 0 or number in _FATAL else None
 
 
-def _verdict(ending: ProcessRecord, policy: Policy, number: int | None, stderr: bytes, result: bytes) -> _Verdict:
+def _verdict(record: ProcessRecord, policy: Policy, number: int | None, stderr: bytes, result: bytes) -> _Verdict:
     value, problem = _read(result, policy)
-    if status := _limit_reached(ending, policy, stderr):
+    if status := _limit_reached(record, policy, stderr):
         return _Verdict(status, _SENTENCES[status].format(policy=policy), value)
-    if not ending.begun:  # nothing of the skill has run, so these words are the sandbox's own
-        words = tail(stderr, limit=300) or f"it ended with code {ending.returncode}"
+    if not record.begun:  # nothing of the skill has run, so these words are the sandbox's own
+        words = tail(stderr, limit=300) or f"it ended with code {record.returncode}"
         return _Verdict("unavailable", f"the sandbox did not start: {words}")
     if number is not None:
         name = signal.Signals(number).name if number in signal.valid_signals() else str(number)
         return _Verdict("killed", f"the run was ended by {name}", value)
-    if ending.returncode != 0:
-        return _Verdict("error", f"the script ended with exit code {ending.returncode}", value)
+    if record.returncode != 0:
+        return _Verdict("error", f"the script ended with exit code {record.returncode}", value)
     if problem:
         return _Verdict("result_invalid", problem)
     return _Verdict("ok", "", value)
 
 
-def _limit_reached(ending: ProcessRecord, policy: Policy, stderr: bytes) -> Status | None:
-    if ending.reason:
-        return ending.reason
-    if ending.returncode == 0:
+def _limit_reached(record: ProcessRecord, policy: Policy, stderr: bytes) -> Status | None:
+    if record.reason:
+        return record.reason
+    if record.returncode == 0:
         return None
-    if ending.out_of_memory or (_may_be_out_of_memory(ending, policy) and _says_out_of_memory(stderr)):
+    if record.out_of_memory or (_may_be_out_of_memory(record, policy) and _says_out_of_memory(stderr)):
         return "memory"
-    return "pids" if ending.out_of_processes else None
+    return "pids" if record.out_of_processes else None
 
 
-def _may_be_out_of_memory(ending: ProcessRecord, policy: Policy) -> bool:
+def _may_be_out_of_memory(record: ProcessRecord, policy: Policy) -> bool:
     """Whether a script that says so is believed: node gives up by itself close to the limit, and process limits kill nobody."""
-    return ending.memory_peak is None or ending.memory_peak >= policy.memory_bytes // 2
+    return record.memory_peak is None or record.memory_peak >= policy.memory_bytes // 2
 
 
 def _says_out_of_memory(stderr: bytes) -> bool:

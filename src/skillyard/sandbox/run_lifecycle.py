@@ -21,7 +21,7 @@ from skillyard.sandbox.supervisor import supervise
 from skillyard.sandbox.workspace import copy_changes_back
 
 if TYPE_CHECKING:
-    from skillyard.network.contacts import Contact
+    from skillyard.network import Contact
     from skillyard.network.proxy import Proxy
 
 
@@ -64,23 +64,23 @@ async def _collected(run: PreparedRun, result: SandboxResult) -> SandboxResult:
 async def _run(engine: IsolationMechanism, run: PreparedRun) -> SandboxResult:
     proxy = _proxy(run.policy)
     try:
-        ending = await _supervise(engine, run, proxy)
+        record = await _supervise(engine, run, proxy)
     except OSError as error:
         raise SandboxUnavailable(f"the sandbox could not be started: {error}", hint="run `skillyard doctor`") from None
-    return run_result(engine, run, ending, proxy.contacts if proxy else ())
+    return run_result(engine, run, record, proxy.contacts if proxy else ())
 
 
 def run_result(
-    engine: IsolationMechanism, run: PreparedRun, ending: ProcessRecord, contacts: tuple[Contact, ...] = ()
+    engine: IsolationMechanism, run: PreparedRun, record: ProcessRecord, contacts: tuple[Contact, ...] = ()
 ) -> SandboxResult:
     """The result of a run that has ended."""
     return build_result(
-        ending,
+        record,
         run.policy,
         limits=engine.limits(run),
         isolation=engine.name,
         interpreter=run.runtime.program,
-        warnings=_warnings(run, ending),
+        warnings=_warnings(run, record),
         contacts=contacts,
     )
 
@@ -116,13 +116,13 @@ async def _supervise(engine: IsolationMechanism, run: PreparedRun, proxy: Proxy 
         files=sealed_files(engine, run),
         cgroup=run.cgroup,
         over_quota=quota_check(engine, run),
-        door=proxy,
+        proxy_listener=proxy,
     )
 
 
-def _warnings(run: PreparedRun, ending: ProcessRecord) -> tuple[str, ...]:
+def _warnings(run: PreparedRun, record: ProcessRecord) -> tuple[str, ...]:
     skipped = [f"{name} is not a regular file and was left out" for name in run.stage.skipped[:20]]
-    held = [] if ending.drained else ["something still held the run's output open after its end"]
+    held = [] if record.drained else ["something still held the run's output open after its end"]
     return (*skipped, *held)
 
 

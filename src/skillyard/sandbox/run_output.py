@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from skillyard.sandbox.environment import redact
 from skillyard.sandbox.job import Status
@@ -22,10 +22,10 @@ _MOST: Final = 4 * 1024 * 1024  # bytes of all of them: what comes then is no no
 
 
 class NoteReader:
-    """Takes the notes out of what comes through one pipe, and tells them without `secrets`."""
+    """Takes the notes out of what comes through one pipe, and passes them on without `secrets`."""
 
-    def __init__(self, told: Callable[[str], object] | None, secrets: tuple[str, ...]) -> None:
-        self._told = told
+    def __init__(self, listener: Callable[[str], object] | None, secrets: tuple[str, ...]) -> None:
+        self._listener = listener
         self._secrets = secrets
         self._held = b""
         self._taken = 0
@@ -42,23 +42,23 @@ class NoteReader:
                 return b""  # the rest of it is on its way
             if not end or end > _LONGEST_NOTE:
                 break
-            self._tell(self._held[1 : end - 1])
+            self._pass_on(self._held[1 : end - 1])
             self._taken += end
             self._held = self._held[end:]
         rest, self._held = self._held, b""
         self._over = bool(rest)
         return rest
 
-    def _tell(self, note: bytes) -> None:
-        if self._told is not None:
-            self._told(redact(note, self._secrets).decode("utf-8", "replace"))
+    def _pass_on(self, note: bytes) -> None:
+        if self._listener is not None:
+            self._listener(redact(note, self._secrets).decode("utf-8", "replace"))
 
 
 OutputListener = Callable[[Literal["stdout", "stderr"], str], object]
-"""Is told the name of a stream and some whole lines of it, on the event loop of the run; it must not block."""
+"""Gets the name of a stream and some whole lines of it, on the event loop of the run; it must not block."""
 
 NoteListener = Callable[[str], object]
-"""Is told each note of the run, JSON as text, in the same way."""
+"""Gets each note of the run, JSON as text, in the same way."""
 
 _LISTENERS: Final[ContextVar[tuple[OutputListener, ...]]] = ContextVar("skillyard_listeners", default=())
 _NOTED: Final[ContextVar[tuple[NoteListener, ...]]] = ContextVar("skillyard_noted", default=())
@@ -67,7 +67,7 @@ _LONGEST: Final = 8192  # bytes of a line that is not waited for to its end
 
 @contextmanager
 def listen_to_output(listener: OutputListener, *, noted: NoteListener | None = None) -> Iterator[None]:
-    """Let `listener` hear every run that begins inside the block, and `noted` the notes of each; so do those before."""
+    """Let `listener` follow every run that begins inside the block, and `noted` the notes of each; so do those before."""
     token, other = _LISTENERS.set((*_LISTENERS.get(), listener)), _NOTED.set((*_NOTED.get(), *([noted] if noted else [])))
     try:
         yield
@@ -77,7 +77,7 @@ def listen_to_output(listener: OutputListener, *, noted: NoteListener | None = N
 
 
 class StreamListener:
-    """Hears one stream of one run."""
+    """Listens to one stream of one run."""
 
     def __init__(
         self, stream: Literal["stdout", "stderr"], listeners: tuple[OutputListener, ...], secrets: tuple[str, ...]
@@ -88,30 +88,30 @@ class StreamListener:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = b""
 
-    def hear(self, piece: bytes) -> None:
-        """One more piece; what it ends is told."""
+    def feed(self, piece: bytes) -> None:
+        """One more piece; lines that it ends are passed on."""
         self._held += piece
         end = self._held.rfind(b"\n") + 1
         if not end and len(self._held) > _LONGEST:
             end = len(self._held)
         if end:
-            self._tell(self._held[:end])
+            self._pass_on(self._held[:end])
             self._held = self._held[end:]
 
     def end(self) -> None:
-        """Tell what is left of a last line."""
+        """Pass on what is left of a last line."""
         if self._held:
-            self._tell(self._held)
+            self._pass_on(self._held)
             self._held = b""
 
-    def _tell(self, data: bytes) -> None:
+    def _pass_on(self, data: bytes) -> None:
         if text := self._decoder.decode(redact(data, self._secrets)):
             for listener in self._listeners:
                 listener(self._stream, text)
 
 
 def stream_listeners(secrets: tuple[str, ...]) -> tuple[StreamListener | None, StreamListener | None]:
-    """What hears the standard output and the standard error of a run that begins now; None when nobody listens."""
+    """What listens to the standard output and the standard error of a run that begins now; None when nobody listens."""
     listeners = _LISTENERS.get()
     if not listeners:
         return None, None
@@ -119,7 +119,7 @@ def stream_listeners(secrets: tuple[str, ...]) -> tuple[StreamListener | None, S
 
 
 def note_reader(secrets: tuple[str, ...]) -> NoteReader:
-    """What takes the notes of a run that begins now, and tells them where somebody listens."""
+    """What takes the notes of a run that begins now, and passes them on where somebody listens."""
     noted = _NOTED.get()
 
     def tell(note: str) -> None:
@@ -129,35 +129,31 @@ def note_reader(secrets: tuple[str, ...]) -> NoteReader:
     return NoteReader(tell if noted else None, secrets)
 
 
-if TYPE_CHECKING:
-    pass
-
-
 class PipeBuffer:
     """What came through one pipe, in the pieces it came in: joined once, so that a flood is never held three times.
 
-    An `ear` hears each piece as it comes; `notes` are taken out before.
+    A `listener` gets each piece as it comes; the `note_reader` takes notes out before.
     """
 
-    __slots__ = ("_pieces", "ear", "notes", "size")
+    __slots__ = ("_pieces", "listener", "note_reader", "size")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
-        self.ear: StreamListener | None = None
-        self.notes: NoteReader | None = None
+        self.listener: StreamListener | None = None
+        self.note_reader: NoteReader | None = None
         self.size = 0
 
     def add(self, piece: bytes) -> None:
         """Keep one more piece."""
         self._pieces.append(piece)
         self.size += len(piece)
-        if self.ear is not None:
-            self.ear.hear(piece)
+        if self.listener is not None:
+            self.listener.feed(piece)
 
     def take(self) -> bytes:
-        """All of it; the pieces are let go."""
-        if self.ear is not None:
-            self.ear.end()
+        """All of it; the pieces are released."""
+        if self.listener is not None:
+            self.listener.end()
         whole = b"".join(self._pieces)
         self._pieces.clear()
         return whole

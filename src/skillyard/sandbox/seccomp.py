@@ -9,12 +9,105 @@ from __future__ import annotations
 
 import errno
 import platform
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from skillyard.sandbox import bpf
+ALLOW: Final = 0x7FFF0000
+"""The verdict: let the call through."""
+KILL: Final = 0x80000000
+"""The verdict: kill the whole process."""
+
+_LOAD_WORD: Final = 0x20
+_AND: Final = 0x54
+_JUMP: Final = 0x05
+_JUMP_EQUAL: Final = 0x15
+_JUMP_BITS: Final = 0x45
+_RETURN: Final = 0x06
+_FARTHEST: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A place in a program that jumps can name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction; `target` is where it jumps when its test holds."""
+
+    code: int
+    value: int = 0
+    target: str | None = None
+
+
+def load(offset: int) -> Instruction:
+    """Put the 32-bit word at `offset` of the call's data into the accumulator."""
+    return Instruction(_LOAD_WORD, offset)
+
+
+def mask(bits: int) -> Instruction:
+    """Keep only `bits` of the accumulator."""
+    return Instruction(_AND, bits)
+
+
+def jump(target: str) -> Instruction:
+    """Go to `target`."""
+    return Instruction(_JUMP, 0, target)
+
+
+def jump_if_equal(value: int, target: str) -> Instruction:
+    """Go to `target` when the accumulator is `value`."""
+    return Instruction(_JUMP_EQUAL, value, target)
+
+
+def jump_if_any_bit(bits: int, target: str) -> Instruction:
+    """Go to `target` when the accumulator has any of `bits`."""
+    return Instruction(_JUMP_BITS, bits, target)
+
+
+def stop(verdict: int) -> Instruction:
+    """End with a verdict."""
+    return Instruction(_RETURN, verdict)
+
+
+def error(number: int) -> int:
+    """The verdict: the call fails with this `errno`."""
+    return 0x00050000 | number
+
+
+def assemble(program: Sequence[Instruction | Label]) -> bytes:
+    """The program as the kernel wants it.
+
+    Raises:
+        ValueError: a jump goes backwards or farther than 255 instructions, or names a label that is not there.
+    """
+    places: dict[str, int] = {}
+    instructions: list[Instruction] = []
+    for item in program:
+        if isinstance(item, Label):
+            places[item.name] = len(instructions)
+        else:
+            instructions.append(item)
+    return b"".join(_encode(item, index, places) for index, item in enumerate(instructions))
+
+
+def _encode(item: Instruction, index: int, places: dict[str, int]) -> bytes:
+    if item.target is None:
+        return struct.pack("=HBBI", item.code, 0, 0, item.value)
+    if item.target not in places:
+        raise ValueError(f"no label {item.target}")
+    distance = places[item.target] - index - 1
+    if item.code == _JUMP and distance >= 0:
+        return struct.pack("=HBBI", item.code, 0, 0, distance)
+    if not 0 <= distance <= _FARTHEST:
+        raise ValueError(f"{item.target} is {distance} instructions away")
+    return struct.pack("=HBBI", item.code, distance, 0, item.value)
+
 
 _X86_64_CALLS: Final = {
     "acct": 163, "add_key": 248, "adjtimex": 159, "bind": 49, "bpf": 321, "chmod": 90, "chown": 92, "chroot": 161,
@@ -182,11 +275,11 @@ class FilterOptions:
 @lru_cache(maxsize=16)
 def build_filter(machine: Machine, options: FilterOptions) -> bytes:
     """The filter for a run, as the bytes that seccomp takes."""
-    return bpf.assemble([
+    return assemble([
         *_same_machine(machine),
         *_refused_calls(machine, options),
         *_looked_into(machine, options),
-        bpf.stop(bpf.ALLOW),
+        stop(ALLOW),
         *(_BUFFERS if options.streams else ()),
         *(_SOCKET if options.streams else ()),
         *_SOCKETPAIR,
@@ -195,35 +288,35 @@ def build_filter(machine: Machine, options: FilterOptions) -> bytes:
         *_MMAP,
         *_ON_ITSELF,
         *_process_options(options),
-        bpf.Label("allowed"),
-        bpf.stop(bpf.ALLOW),
-        bpf.Label("denied"),
-        bpf.stop(bpf.error(errno.EPERM)),
-        bpf.Label("no memory"),
-        bpf.stop(bpf.error(errno.ENOMEM)),
-        bpf.Label("no network"),
-        bpf.stop(bpf.error(errno.EAFNOSUPPORT)),
+        Label("allowed"),
+        stop(ALLOW),
+        Label("denied"),
+        stop(error(errno.EPERM)),
+        Label("no memory"),
+        stop(error(errno.ENOMEM)),
+        Label("no network"),
+        stop(error(errno.EAFNOSUPPORT)),
     ])  # fmt: skip
 
 
-def _same_machine(machine: Machine) -> list[bpf.Instruction | bpf.Label]:
+def _same_machine(machine: Machine) -> list[Instruction | Label]:
     """Kill whoever uses another table of calls; then the number of the call is in the accumulator."""
-    foreign = (bpf.jump_if_any_bit(machine.foreign_bit, "foreign"),) if machine.foreign_bit else ()
+    foreign = (jump_if_any_bit(machine.foreign_bit, "foreign"),) if machine.foreign_bit else ()
     return [
-        bpf.load(_ARCHITECTURE),
-        bpf.jump_if_equal(machine.audit_arch, "native"),
-        bpf.stop(bpf.KILL),
-        bpf.Label("native"),
-        bpf.load(_NUMBER),
+        load(_ARCHITECTURE),
+        jump_if_equal(machine.audit_arch, "native"),
+        stop(KILL),
+        Label("native"),
+        load(_NUMBER),
         *foreign,
-        bpf.jump("same table"),
-        bpf.Label("foreign"),
-        bpf.stop(bpf.KILL),
-        bpf.Label("same table"),
+        jump("same table"),
+        Label("foreign"),
+        stop(KILL),
+        Label("same table"),
     ]
 
 
-def _refused_calls(machine: Machine, options: FilterOptions) -> list[bpf.Instruction | bpf.Label]:
+def _refused_calls(machine: Machine, options: FilterOptions) -> list[Instruction | Label]:
     """Refuse what is refused whatever its arguments are; their verdicts stand here, because a jump reaches 255 instructions."""
     denied = _DENIED + (_METADATA if options.metadata else ()) + (_SIGNALS if options.signals else ())
     denied += _NEIGHBOURS if options.neighbours else ()
@@ -233,16 +326,16 @@ def _refused_calls(machine: Machine, options: FilterOptions) -> list[bpf.Instruc
     return [
         *_jumps(machine, denied, "denied call"),
         *_jumps(machine, missing, "missing call"),
-        bpf.jump("other call"),
-        bpf.Label("denied call"),
-        bpf.stop(bpf.error(errno.EPERM)),
-        bpf.Label("missing call"),
-        bpf.stop(bpf.error(errno.ENOSYS)),
-        bpf.Label("other call"),
+        jump("other call"),
+        Label("denied call"),
+        stop(error(errno.EPERM)),
+        Label("missing call"),
+        stop(error(errno.ENOSYS)),
+        Label("other call"),
     ]
 
 
-def _looked_into(machine: Machine, options: FilterOptions) -> list[bpf.Instruction]:
+def _looked_into(machine: Machine, options: FilterOptions) -> list[Instruction]:
     """Where the arguments of a call decide."""
     return [
         *(_jumps(machine, _LARGER_BUFFERS, "buffers" if options.streams else "denied") if options.uncounted_memory else ()),
@@ -258,8 +351,8 @@ def _looked_into(machine: Machine, options: FilterOptions) -> list[bpf.Instructi
     ]
 
 
-def _jumps(machine: Machine, names: Iterable[str], target: str) -> list[bpf.Instruction]:
-    return [bpf.jump_if_equal(machine.calls[name], target) for name in names if name in machine.calls]
+def _jumps(machine: Machine, names: Iterable[str], target: str) -> list[Instruction]:
+    return [jump_if_equal(machine.calls[name], target) for name in names if name in machine.calls]
 
 
 def _argument(index: int) -> int:
@@ -268,90 +361,90 @@ def _argument(index: int) -> int:
 
 
 # Streams to the proxy; other protocols that call themselves streams (SCTP, MPTCP, SMC) go.
-_SOCKET: Final[tuple[bpf.Instruction | bpf.Label, ...]] = (
-    bpf.Label("socket"),
-    bpf.load(_argument(0)),
-    bpf.jump_if_equal(_AF_INET, "internet"),
-    bpf.jump_if_equal(_AF_INET6, "internet"),
-    bpf.jump("no network"),
-    bpf.Label("internet"),
-    bpf.load(_argument(1)),
-    bpf.mask(0xF),
-    bpf.jump_if_equal(_SOCK_STREAM, "stream"),
-    bpf.jump("no network"),
-    bpf.Label("stream"),
-    bpf.load(_argument(2)),
-    bpf.jump_if_equal(0, "allowed"),
-    bpf.jump_if_equal(_TCP, "allowed"),
-    bpf.jump("no network"),
+_SOCKET: Final[tuple[Instruction | Label, ...]] = (
+    Label("socket"),
+    load(_argument(0)),
+    jump_if_equal(_AF_INET, "internet"),
+    jump_if_equal(_AF_INET6, "internet"),
+    jump("no network"),
+    Label("internet"),
+    load(_argument(1)),
+    mask(0xF),
+    jump_if_equal(_SOCK_STREAM, "stream"),
+    jump("no network"),
+    Label("stream"),
+    load(_argument(2)),
+    jump_if_equal(0, "allowed"),
+    jump_if_equal(_TCP, "allowed"),
+    jump("no network"),
 )
 # What programs set on a stream as a matter of course; whatever could make its buffers larger is not among it.
-_BUFFERS: Final[tuple[bpf.Instruction | bpf.Label, ...]] = (
-    bpf.Label("buffers"),
-    bpf.load(_argument(1)),
-    bpf.jump_if_equal(_SOL_SOCKET, "socket option"),
-    bpf.jump_if_equal(_TCP, "stream option"),
-    bpf.jump_if_equal(_IPV6, "address option"),
-    bpf.jump("denied"),
-    bpf.Label("socket option"),
-    bpf.load(_argument(2)),
+_BUFFERS: Final[tuple[Instruction | Label, ...]] = (
+    Label("buffers"),
+    load(_argument(1)),
+    jump_if_equal(_SOL_SOCKET, "socket option"),
+    jump_if_equal(_TCP, "stream option"),
+    jump_if_equal(_IPV6, "address option"),
+    jump("denied"),
+    Label("socket option"),
+    load(_argument(2)),
     # SO_REUSEADDR, SO_KEEPALIVE, SO_LINGER, SO_REUSEPORT, SO_RCVTIMEO, SO_SNDTIMEO
-    *(bpf.jump_if_equal(option, "allowed") for option in (2, 9, 13, 15, 20, 21)),
-    bpf.jump("denied"),
-    bpf.Label("stream option"),
-    bpf.load(_argument(2)),
+    *(jump_if_equal(option, "allowed") for option in (2, 9, 13, 15, 20, 21)),
+    jump("denied"),
+    Label("stream option"),
+    load(_argument(2)),
     # TCP_NODELAY, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT
-    *(bpf.jump_if_equal(option, "allowed") for option in (1, 4, 5, 6, 18)),
-    bpf.jump("denied"),
-    bpf.Label("address option"),
-    bpf.load(_argument(2)),
-    bpf.jump_if_equal(26, "allowed"),  # IPV6_V6ONLY
-    bpf.jump("denied"),
+    *(jump_if_equal(option, "allowed") for option in (1, 4, 5, 6, 18)),
+    jump("denied"),
+    Label("address option"),
+    load(_argument(2)),
+    jump_if_equal(26, "allowed"),  # IPV6_V6ONLY
+    jump("denied"),
 )
 # A connected pair is how programs talk to their own children; a datagram pair could be re-connected elsewhere.
 _SOCKETPAIR: Final = (
-    bpf.Label("socketpair"),
-    bpf.load(_argument(0)),
-    bpf.jump_if_equal(_AF_UNIX, "unix pair"),
-    bpf.jump("no network"),
-    bpf.Label("unix pair"),
-    bpf.load(_argument(1)),
-    bpf.mask(0xF),
-    bpf.jump_if_equal(_SOCK_STREAM, "allowed"),
-    bpf.jump_if_equal(_SOCK_SEQPACKET, "allowed"),
-    bpf.jump("no network"),
+    Label("socketpair"),
+    load(_argument(0)),
+    jump_if_equal(_AF_UNIX, "unix pair"),
+    jump("no network"),
+    Label("unix pair"),
+    load(_argument(1)),
+    mask(0xF),
+    jump_if_equal(_SOCK_STREAM, "allowed"),
+    jump_if_equal(_SOCK_SEQPACKET, "allowed"),
+    jump("no network"),
 )
 _CLONE: Final = (
-    bpf.Label("clone"),
-    bpf.load(_argument(0)),
-    bpf.jump_if_any_bit(_NEW_NAMESPACES, "denied"),
-    bpf.jump("allowed"),
+    Label("clone"),
+    load(_argument(0)),
+    jump_if_any_bit(_NEW_NAMESPACES, "denied"),
+    jump("allowed"),
 )
 # Shared memory without a file lives on, charged to nobody, while one page of it is mapped.
 _MMAP: Final = (
-    bpf.Label("mmap"),
-    bpf.load(_argument(3)),
-    bpf.mask(_MAP_SHARED | _MAP_ANONYMOUS),
-    bpf.jump_if_equal(_MAP_SHARED | _MAP_ANONYMOUS, "no memory"),
-    bpf.jump("allowed"),
+    Label("mmap"),
+    load(_argument(3)),
+    mask(_MAP_SHARED | _MAP_ANONYMOUS),
+    jump_if_equal(_MAP_SHARED | _MAP_ANONYMOUS, "no memory"),
+    jump("allowed"),
 )
 _ON_ITSELF: Final = (
-    bpf.Label("priority"),  # which kind of target (0: a process), then which one
-    bpf.load(_argument(0)),
-    bpf.jump_if_equal(0, "one process"),
-    bpf.jump("denied"),
-    bpf.Label("one process"),
-    bpf.load(_argument(1)),
-    bpf.jump_if_equal(0, "allowed"),
-    bpf.jump("denied"),
-    bpf.Label("on a process"),
-    bpf.load(_argument(0)),
-    bpf.jump_if_equal(0, "allowed"),
-    bpf.jump("denied"),
+    Label("priority"),  # which kind of target (0: a process), then which one
+    load(_argument(0)),
+    jump_if_equal(0, "one process"),
+    jump("denied"),
+    Label("one process"),
+    load(_argument(1)),
+    jump_if_equal(0, "allowed"),
+    jump("denied"),
+    Label("on a process"),
+    load(_argument(0)),
+    jump_if_equal(0, "allowed"),
+    jump("denied"),
 )
 
 
-def _requests(options: FilterOptions) -> list[bpf.Instruction | bpf.Label]:
+def _requests(options: FilterOptions) -> list[Instruction | Label]:
     """What may be asked of a descriptor. The kernel reads 32 bits of a command, and so does the filter."""
     commands = [_F_SETLEASE, _F_NOTIFY]
     requests = [_TIOCSTI, _TIOCLINUX]
@@ -365,16 +458,16 @@ def _requests(options: FilterOptions) -> list[bpf.Instruction | bpf.Label]:
     return [*_none_of("fcntl", 1, commands), *_none_of("ioctl", 1, requests)]
 
 
-def _process_options(options: FilterOptions) -> list[bpf.Instruction | bpf.Label]:
+def _process_options(options: FilterOptions) -> list[Instruction | Label]:
     """What a process may not say of itself: that nobody may look at it, and how large a table of futexes it wants."""
     return _none_of("prctl", 0, [_PR_SET_DUMPABLE, *([_PR_FUTEX_HASH] if options.uncounted_memory else [])])
 
 
-def _none_of(label: str, argument: int, values: Iterable[int]) -> list[bpf.Instruction | bpf.Label]:
+def _none_of(label: str, argument: int, values: Iterable[int]) -> list[Instruction | Label]:
     """Deny a call whose argument is one of `values`."""
     return [
-        bpf.Label(label),
-        bpf.load(_argument(argument)),
-        *(bpf.jump_if_equal(value, "denied") for value in values),
-        bpf.jump("allowed"),
+        Label(label),
+        load(_argument(argument)),
+        *(jump_if_equal(value, "denied") for value in values),
+        jump("allowed"),
     ]

@@ -21,7 +21,7 @@ from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.paths import open_inside, safe_relative
 from skillyard.reserved_files import is_reserved
 from skillyard.sandbox.identity import Identity, can_reach
-from skillyard.sandbox.orphan_cleanup import OrphanSweeper
+from skillyard.sandbox.processes import OrphanSweeper
 from skillyard.sandbox.workspace import WorkspaceSnapshot, copy_files_in
 
 MAXIMUM_ENTRIES: Final = 2_000
@@ -144,7 +144,7 @@ def _second_name(source: str, target: str) -> None:
         Path(target).chmod(0o444)
 
 
-def stage(tree: str, entry: str, *, whole: bool, complete: bool, identity: Identity | None) -> StagedCopy:
+def stage_skill(tree: str, entry: str, *, whole: bool, complete: bool, identity: Identity | None) -> StagedCopy:
     """Copy the skill at `tree` into a fresh temporary folder; only `entry` when not `whole`.
 
     `.git` and caches of compiled code are left out, unless the copy must be `complete` because it is going to be compared.

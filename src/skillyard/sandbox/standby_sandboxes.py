@@ -81,21 +81,21 @@ class _Standby:
 
 
 class StandbySandboxes:
-    """The sandboxes that stand ready on the loop that is running now, `count` for each kind of job."""
+    """The sandboxes that are kept ready on the loop that is running now, `count` for each kind of job."""
 
     def __init__(self, count: int, digest: Callable[[str], str]) -> None:
         self._count = count
         self._digest = digest
         self._loop = asyncio.get_running_loop()
-        self._shelf: list[_Standby] = []
+        self._ready_sandboxes: list[_Standby] = []
         self._keepers: dict[asyncio.Task[None], _Key] = {}  # the oldest first
         self._removing: set[asyncio.Future[None]] = set()
         self._closed = False
 
     @property
     def standing(self) -> int:
-        """How many stand ready."""
-        return sum(standby.watch.alive for standby in self._shelf)
+        """How many are ready."""
+        return sum(standby.watch.alive for standby in self._ready_sandboxes)
 
     @property
     def on_running_loop(self) -> bool:
@@ -122,13 +122,13 @@ class StandbySandboxes:
 
     def _take(self, key: _Key) -> _Standby | None:
         """A living sandbox for this kind of job; those for other content of the same skill end."""
-        for standby in tuple(self._shelf):
+        for standby in tuple(self._ready_sandboxes):
             if standby.key.tree == key.tree and standby.key.digest != key.digest and standby.keeper:
                 standby.keeper.cancel()
-        found = next((standby for standby in self._shelf if standby.key == key and standby.watch.alive), None)
+        found = next((standby for standby in self._ready_sandboxes if standby.key == key and standby.watch.alive), None)
         if found and found.keeper:
             found.taken = True
-            self._shelf.remove(found)
+            self._ready_sandboxes.remove(found)
             found.keeper.cancel()
         return found
 
@@ -142,10 +142,10 @@ class StandbySandboxes:
             await standby.watch.finished.wait()
         finally:
             await standby.end(self._removing)
-        ending = standby.watch.ending
-        if not ending.begun and ending.reason is None:
+        record = standby.watch.record
+        if not record.begun and record.reason is None:
             return None  # it died with its job still before the gate
-        return run_result(standby.key.backend, standby.run, ending)
+        return run_result(standby.key.backend, standby.run, record)
 
     def _refill(self, key: _Key, job: Job) -> None:
         """Start what is missing for this kind of job, in the place of the oldest of another kind where all places are taken."""
@@ -178,14 +178,14 @@ class StandbySandboxes:
         except (OSError, SkillyardError):
             return  # a cold run says what is wrong
         standby.keeper = asyncio.current_task()
-        self._shelf.append(standby)
+        self._ready_sandboxes.append(standby)
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_IDLE_SECONDS):
                     await standby.watch.finished.wait()
         finally:
             if not standby.taken:
-                self._shelf.remove(standby)
+                self._ready_sandboxes.remove(standby)
                 await standby.end(self._removing)
 
     async def _made(self, key: _Key, job: Job) -> _Standby:

@@ -48,21 +48,21 @@ async def supervise(
     files: Sequence[bytes],
     cgroup: Cgroup | None,
     over_quota: Callable[[list[int]], bool] | None = None,
-    door: ListenerServer | None = None,
+    proxy_listener: ListenerServer | None = None,
 ) -> ProcessRecord:
     """Start the command, feed it, wait for its end or end it, and clean up; never longer than the timeout and a moment.
 
     `files` are given to the program as open files in memory. `over_quota` is asked now and then, with the numbers of all
-    processes below the program, whether the run has written too much. `door` gets the listener that the run's first program
-    hands out, before the skill starts.
+    processes below the program, whether the run has written too much. `proxy_listener` gets the listener that the run's first
+    program hands out, before the skill starts.
     """
-    watch = SupervisedProcess(policy, cgroup, over_quota, door)
+    watch = SupervisedProcess(policy, cgroup, over_quota, proxy_listener)
     try:
         watch.start(make_command, stdin, files)
         await watch.finished.wait()
     finally:
         await watch.close()
-    return watch.ending
+    return watch.record
 
 
 class SupervisedProcess:
@@ -73,18 +73,22 @@ class SupervisedProcess:
         policy: Policy,
         cgroup: Cgroup | None,
         over_quota: Callable[[list[int]], bool] | None,
-        door: ListenerServer | None,
+        proxy_listener: ListenerServer | None,
         *,
         waits: bool = False,
     ) -> None:
-        self.ending = ProcessRecord()
+        self.record = ProcessRecord()
         self.finished = asyncio.Event()
         self._policy = policy
         self._cgroup = cgroup
         self._over_quota = over_quota
-        self._door = door
+        self._proxy_listener = proxy_listener
         self._gate = -1
-        self._awaited = {"tree", *(["door"] if door else []), *(["job"] if waits else [])}  # what the gate waits for
+        self._awaited = {
+            "tree",
+            *(["proxy_listener"] if proxy_listener else []),
+            *(["job"] if waits else []),
+        }  # what the gate waits for
         self._opened = False
         self._stdin = -1
         self._loop = asyncio.get_running_loop()
@@ -100,7 +104,7 @@ class SupervisedProcess:
 
     def start(self, make_command: Callable[[Descriptors], SandboxCommand], stdin: bytes, files: Sequence[bytes]) -> None:
         """Start the process and attach everything to the loop."""
-        pipes = open_pipes(files, door=self._door is not None)
+        pipes = open_pipes(files, proxy_listener=self._proxy_listener is not None)
         try:
             command = make_command(pipes.descriptors)
             self._own_reaper = command.own_reaper
@@ -120,7 +124,7 @@ class SupervisedProcess:
     @property
     def alive(self) -> bool:
         """Whether the process still runs and nothing has ended it."""
-        if self._pidfd == -1 or self.ending.reason is not None:
+        if self._pidfd == -1 or self.record.reason is not None:
             return False
         asked = select.poll()
         asked.register(self._pidfd, select.POLLIN)
@@ -136,8 +140,8 @@ class SupervisedProcess:
 
     def _hand_over(self, stdin: bytes) -> None:
         """Give the input, and let the clock and the watchdog start; whoever listens now hears this run."""
-        self.ending.stdout.ear, self.ending.stderr.ear = stream_listeners(self._policy.secret_values)
-        self.ending.result.notes = note_reader(self._policy.secret_values)
+        self.record.stdout.listener, self.record.stderr.listener = stream_listeners(self._policy.secret_values)
+        self.record.result.note_reader = note_reader(self._policy.secret_values)
         self._write(self._stdin, stdin)
         self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
         if self._cgroup is None or self._over_quota is not None:
@@ -147,19 +151,19 @@ class SupervisedProcess:
         assert self._process is not None  # noqa: S101 # started just above
         self._pidfd = os.pidfd_open(self._process.pid)
         self._loop.add_reader(self._pidfd, self._exited)
-        ending, policy = self.ending, self._policy
-        self._read(pipes.take("stdout"), ending.stdout, policy.output_bytes, "output_limit")
-        self._read(pipes.take("stderr"), ending.stderr, policy.output_bytes, "output_limit")
-        self._read(pipes.take("result"), ending.result, policy.result_bytes, "result_invalid")
+        record, policy = self.record, self._policy
+        self._read(pipes.take("stdout"), record.stdout, policy.output_bytes, "output_limit")
+        self._read(pipes.take("stderr"), record.stderr, policy.output_bytes, "output_limit")
+        self._read(pipes.take("result"), record.result, policy.result_bytes, "result_invalid")
         self._stdin = pipes.take("stdin")
         self._writers[self._stdin] = memoryview(b"")
         if self._cgroup and (event := self._cgroup.watch_memory()) is not None:
             self._memory_event = event
             self._loop.add_reader(event, self.stop, "memory")
-        if self._door is not None:
-            fd = pipes.take("door")
+        if self._proxy_listener is not None:
+            fd = pipes.take("proxy_listener")
             self._readers.add(fd)
-            self._loop.add_reader(fd, self._handed_out, fd, self._door)
+            self._loop.add_reader(fd, self._handed_out, fd, self._proxy_listener)
 
     def _admit(self, gate: int, *, inside: bool) -> None:
         """Open the gate as soon as the whole tree is in its cgroup.
@@ -180,13 +184,13 @@ class SupervisedProcess:
         else:
             self.stop("unavailable")
 
-    def _handed_out(self, fd: int, door: ListenerServer) -> None:
+    def _handed_out(self, fd: int, proxy_listener: ListenerServer) -> None:
         """The run's first program hands out its listener, or has ended without."""
         listener = receive_listener(fd)
         self._drop_reader(fd)
         if listener is not None:
-            door.open(listener)
-            self._ready("door")
+            proxy_listener.open(listener)
+            self._ready("proxy_listener")
 
     def _ready(self, what: str) -> bool:
         """Open the gate when nothing else is awaited; `False` when nobody waits behind it any more."""
@@ -211,8 +215,8 @@ class SupervisedProcess:
         if not data:
             self._drop_reader(fd)
             return
-        if received.notes is not None:
-            data = received.notes.split_notes(data)
+        if received.note_reader is not None:
+            data = received.note_reader.split_notes(data)
         room = cap - received.size
         received.add(data[: max(room, 0)])
         if len(data) > room:
@@ -252,13 +256,13 @@ class SupervisedProcess:
         os.close(self._pidfd)
         self._pidfd = -1
         assert self._process is not None  # noqa: S101 # a pidfd exists only for a started process
-        self.ending.returncode = self._process.wait()
-        self.ending.duration_ms = round((time.monotonic() - self._started) * 1000)
+        self.record.returncode = self._process.wait()
+        self.record.duration_ms = round((time.monotonic() - self._started) * 1000)
         self._later(_DRAIN_SECONDS, self._give_up)
         self._settle()
 
     def _give_up(self) -> None:
-        self.ending.drained = not self._readers
+        self.record.drained = not self._readers
         for fd in tuple(self._readers):
             self._drop_reader(fd)
 
@@ -286,7 +290,7 @@ class SupervisedProcess:
 
     def stop(self, reason: Status) -> None:
         """End the whole tree for `reason`; the first reason stays."""
-        self.ending.reason = self.ending.reason or reason
+        self.record.reason = self.record.reason or reason
         if self._process is None or self._pidfd == -1:
             return
         if self._own_reaper and self._cgroup is None:
@@ -341,17 +345,17 @@ class SupervisedProcess:
         the other end, so a script can neither fill the gate again nor stay before it.
         """
         if self._gate != -1:
-            self.ending.begun = self._opened and not _unread(self._gate)
+            self.record.begun = self._opened and not _unread(self._gate)
             os.close(self._gate)
             self._gate = -1
-        if self._door is not None:
-            await self._door.close()
+        if self._proxy_listener is not None:
+            await self._proxy_listener.close()
 
     def _close_cgroup(self, cgroup: Cgroup) -> None:
         """Read what the group counted; nobody needs to wait until the kernel has let go of the last process in it."""
-        self.ending.out_of_memory = cgroup.out_of_memory()
-        self.ending.out_of_processes = cgroup.out_of_processes()
-        self.ending.memory_peak = cgroup.memory_peak()
+        self.record.out_of_memory = cgroup.out_of_memory()
+        self.record.out_of_processes = cgroup.out_of_processes()
+        self.record.memory_peak = cgroup.memory_peak()
         self._loop.run_in_executor(None, remove_empty, cgroup)
 
 

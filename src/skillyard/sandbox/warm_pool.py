@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from skillyard.sandbox.standby_sandboxes import StandbySandboxes
 
 
-"""The most sandboxes that stand ready in one process, of all pools together."""
-
-
 class WarmPool:
     """Keeps `count` sandboxes ready for each kind of job that has run; `digest` names the exact content of a folder.
 
@@ -35,7 +32,7 @@ class WarmPool:
 
     def __init__(self, count: int, digest: Callable[[str], str]) -> None:
         if isinstance(count, bool) or not 1 <= count <= MAXIMUM_STANDING:
-            raise InvalidInput(f"{count!r} sandboxes cannot stand ready", hint=f"from 1 to {MAXIMUM_STANDING}")
+            raise InvalidInput(f"cannot keep {count!r} sandboxes ready", hint=f"from 1 to {MAXIMUM_STANDING}")
         self._count = count
         self._digest = digest
         self._stock: StandbySandboxes | None = None
@@ -43,11 +40,11 @@ class WarmPool:
 
     @property
     def standing(self) -> int:
-        """How many sandboxes stand ready now."""
+        """How many sandboxes are ready now."""
         return self._stock.standing if self._stock else 0
 
     async def run(self, backend: SandboxBackend, job: Job) -> SandboxResult:
-        """Run one job, in a sandbox that stands ready for it or else in a new one.
+        """Run one job, in a sandbox that is ready for it or else in a new one.
 
         Raises:
             The same as `backend.run`.

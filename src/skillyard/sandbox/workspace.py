@@ -73,7 +73,7 @@ def refusal_of_content(file: int, secrets: Sequence[str]) -> str:
 def held_back_message(relative: str, reason: str, secrets: Iterable[str]) -> str:
     """The sentence for the outcome, with a name that can be shown."""
     name = redact(os.fsencode(relative), secrets).decode("utf-8", "backslashreplace")
-    return f"{HELD_BACK}: {single_line(name)} was left behind: {reason}"
+    return f"{HELD_BACK}: {single_line(name)} was not copied back: {reason}"
 
 
 MAXIMUM_FILES: Final = 1_000
@@ -144,14 +144,14 @@ def copy_changes_back(
     total = 0
     for relative, names, folders, descriptor in _walk(made):
         if relative.count("/") > MAXIMUM_DEPTH:
-            warnings.append(f"{relative} is too deep and was left behind")
+            warnings.append(f"{relative} is too deep and was not copied")
             folders.clear()
             continue
         for name in names:
             shown = f"{relative}{name}"
             source = _open(name, descriptor)
             if source is None:
-                warnings.append(f"{shown} is not a regular file and was left behind")
+                warnings.append(f"{shown} is not a regular file and was not copied")
                 continue
             state = os.fstat(source)
             if before.marks.get(shown) == _mark(state):
@@ -167,7 +167,7 @@ def copy_changes_back(
             total += state.st_size
             if len(files) >= MAXIMUM_FILES or state.st_size > MAXIMUM_FILE_BYTES or total > MAXIMUM_BYTES:
                 os.close(source)
-                warnings.append(f"{shown} is too large, or one too many, and was left behind")
+                warnings.append(f"{shown} is too large, or one too many, and was not copied")
             elif _copy_back(source, folder, shown):
                 files.append(shown)
             else:

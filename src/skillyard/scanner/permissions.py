@@ -141,7 +141,7 @@ def _reaches(facts: ObservedBehavior, source: SourceText) -> bool:
 
 
 def _covered(patterns: Sequence[str], host: str) -> bool:
-    from skillyard.network.hosts import covers
+    from skillyard.network import covers
 
     try:
         return covers(tuple(patterns), host)

@@ -145,7 +145,7 @@ async def run_declared(
 
 async def _check_parameters(declared: DeclaredTool, given: Mapping[str, object], parameters: Mapping[str, object]) -> None:
     from skillyard.document.schema_bounds import UnusableSchema
-    from skillyard.execution.schema_validation import schema_problems
+    from skillyard.execution.skill_call import schema_problems
 
     schema = declared.tool.schema()
     if declared.tool.synthetic:

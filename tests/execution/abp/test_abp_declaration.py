@@ -14,7 +14,7 @@ from skillyard.execution import (
     infer_abp_kind,
     validate_abp_format,
 )
-from skillyard.execution.schema_validation import find_problems
+from skillyard.execution.skill_call import find_problems
 
 
 def metadata(front_matter: str) -> Metadata:

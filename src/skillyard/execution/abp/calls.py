@@ -7,7 +7,7 @@
     [[END_ABP_TOOL]]
 
 Text outside the blocks is the model's answer. JSON with one of three small faults (a closing quote, closing brackets or commas
-missing) is repaired; a block that cannot be read for certain is a problem that the model is told about, never a call.
+missing) is repaired; a block that cannot be read for certain is a problem that is reported to the model, never a call.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
+
+from skillyard.wire import WireForm
 
 # A text that never ends goes to the end, so that no quote is looked at twice.
 _TOKEN: Final = re.compile(r'"(?>[^"\\]+|\\.)*+(?:"|\\?\Z)|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
@@ -153,7 +155,7 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class AbpCall:
+class AbpCall(WireForm):
     """One call: its id (`abp_call_<milliseconds>_<number>`), the tool's name, the action, the parameters.
 
     `repaired` says that the JSON was not valid as it was written.
@@ -165,28 +167,14 @@ class AbpCall:
     parameters: Mapping[str, object] = field(hash=False)
     repaired: bool = False
 
-    def to_dict(self) -> dict[str, object]:
-        """The call as plain data."""
-        return {
-            "id": self.id,
-            "tool": self.tool,
-            "action": self.action,
-            "parameters": dict(self.parameters),
-            "repaired": self.repaired,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class AbpProblem:
+class AbpProblem(WireForm):
     """A block that is no call: a stable code, the tool it names (empty when it names none), and a sentence for the model."""
 
     code: ProblemCode
     tool: str
     message: str
-
-    def to_dict(self) -> dict[str, str]:
-        """The problem as plain data."""
-        return {"code": self.code, "tool": self.tool, "message": self.message}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 
-from skillyard.execution.schema_validation import with_defaults
+from skillyard.execution.skill_call import with_defaults
 
 if TYPE_CHECKING:
     from skillyard.document import Metadata
@@ -138,7 +138,7 @@ class AbpTool:
 
 
 def abp_tool_definitions(skill: AbpSkill | Metadata) -> tuple[AbpTool, ...]:
-    """The tools of a skill, with the defaults of row 000-30.
+    """The tools of a skill, with the defaults of the protocol.
 
     A skill that declares none has one, named after it, whose kind is inferred when the skill has no `abp` block at all.
     """
@@ -157,16 +157,16 @@ def _metadata(skill: AbpSkill | Metadata) -> Metadata:
 
 
 def infer_abp_kind(metadata: Metadata) -> AbpKind:
-    """The kind of a skill that does not say (row 000-31).
+    """The kind of a skill that does not say.
 
     By its type, or for types that run something by the words of its name, description and keywords.
     """
     by_type: dict[str, AbpKind] = {"static": "query", "preprocessor": "transform", "internal": "action"}
     if metadata.kind in by_type:
         return by_type[metadata.kind]
-    said = " ".join((metadata.name, metadata.display_name or "", metadata.description, *metadata.keywords)).lower()
-    said = said.replace("-", " ").replace("_", " ")
-    return next((kind for kind, words in _WORDS if any(_says(said, word) for word in words)), "action")
+    text = " ".join((metadata.name, metadata.display_name or "", metadata.description, *metadata.keywords)).lower()
+    text = text.replace("-", " ").replace("_", " ")
+    return next((kind for kind, words in _WORDS if any(_says(text, word) for word in words)), "action")
 
 
 def _says(text: str, word: str) -> bool:
@@ -286,7 +286,7 @@ def validate_abp_format(metadata: Metadata | Mapping[str, object]) -> AbpValidat
     """Every reason why the `abp` block cannot be used: missing, unknown kind, tools without name or description.
 
     `metadata` is the typed front matter, or the front matter as written. The typed one has already lost an unknown kind and
-    tools without a name (row 000-19; reading reports them), so who wants to hear of those gives what was written.
+    tools without a name (reading reports them), so who wants them reported gives what was written.
     """
     block, description = _parts(metadata)
     if not isinstance(block, Mapping) or not block:

@@ -49,7 +49,7 @@ _steps: list[dict[str, Any]] = []
 _writes: list[dict[str, Any]] = []
 # The program that runs the script keeps these two; without it, as in a test of one's own, they are empty.
 context: Mapping[str, Any] = getattr(sys.modules.get("__main__"), "SKILL_CONTEXT", {})
-"""Who asks: `userId`, `sessionId` and what else the caller told; filled before `execute` is called."""
+"""Who asks: `userId`, `sessionId` and what else the caller says; filled before `execute` is called."""
 _settings: Mapping[str, Any] = getattr(sys.modules.get("__main__"), "SKILL_SETTINGS", {})
 _note: Callable[[dict[str, Any]], None] | None = getattr(sys.modules.get("__main__"), "skill_note", None)
 
