@@ -16,11 +16,11 @@ def test_looks_in_between_change_nothing_about_what_came_and_went(states: list[d
         noticed.add(now.keys() - before.keys(), changed, before.keys() - now.keys())
         before = now
         if at == asked:
-            noticed.tell()
+            noticed.take()
             told_at = now
-    told = noticed.tell()
+    told = noticed.take()
     assert told["added"] == sorted(before.keys() - told_at.keys())
     assert told["removed"] == sorted(told_at.keys() - before.keys())
     assert set(told["changed"]) <= before.keys() & told_at.keys()
     assert {name for name in before.keys() & told_at.keys() if before[name] != told_at[name]} <= set(told["changed"])
-    assert noticed.tell() == {"added": [], "changed": [], "removed": []}
+    assert noticed.take() == {"added": [], "changed": [], "removed": []}

@@ -61,7 +61,7 @@ async def test_a_run_that_is_cancelled_while_its_question_is_written_leaves_none
     database: Database, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever comes first: the question is not kept yet, and the run is about to end."""
-    questions, tell, ending = ApprovalQuestions(lambda: database), module._tell, list[threading.Thread]()
+    questions, tell, ending = ApprovalQuestions(lambda: database), module._announce, list[threading.Thread]()
 
     def between(*arguments: Any) -> None:
         tell(*arguments)
@@ -69,7 +69,7 @@ async def test_a_run_that_is_cancelled_while_its_question_is_written_leaves_none
         ending[0].start()
         ending[0].join(0.3)  # it waits for the question, or has ended
 
-    monkeypatch.setattr(module, "_tell", between)
+    monkeypatch.setattr(module, "_announce", between)
     async with asyncio.timeout(60):
         answer = await questions.asker("ada", "run_a").ask(REQUEST)
     await asyncio.to_thread(ending[0].join)
