@@ -32,7 +32,7 @@ def record_audit_event(screen: Screen, database: Callable[[], Database], action:
         for subject in subjects:
             trail.record(action, subject)
     except (DatabaseUnavailable, ValueRefused) as error:
-        screen.note(f"warning: it is done, but not in the audit log: {error.message}")
+        screen.note(f"warning: the change was made but not recorded in the audit log: {error.message}")
 
 
 LOCAL_OWNER: Final = "default/local user"
@@ -117,7 +117,7 @@ def import_conversations() -> ModuleType:
         import skillyard.conversations as room  # two seconds, with all that it needs
     except ImportError:
         hint = "pip install 'pydantic-ai-slim[anthropic,google,openai]>=1'"
-        raise InvalidInput("support for models is not installed", hint=hint) from None
+        raise InvalidInput("the packages for talking to models are not installed", hint=hint) from None
     return room
 
 

@@ -130,7 +130,7 @@ def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outcome", choices=("success", "failed", "refused"), help="only what ended so")
     parser.add_argument("--since", type=parse_moment, metavar="TIME", help="not before: 2026-01-31, or 7d for a week ago")
     parser.add_argument("--limit", type=parse_positive, default=50, metavar="N", help="at most so many (default: %(default)s)")
-    parser.add_argument("--organisation", metavar="NAME", help="the audit log of this one (default: the server's own)")
+    parser.add_argument("--organisation", metavar="NAME", help="the audit log of this organisation (default: the server's own)")
 
 
 def audit_command(arguments: argparse.Namespace) -> int:
