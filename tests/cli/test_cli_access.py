@@ -100,7 +100,7 @@ def test_a_change_stands_although_its_record_cannot_be_written(call: Call, home:
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", "sqlite:////proc/nowhere/records.db")
     answer = call("disable", "tidy")
     assert (answer.code, "is now disabled" in answer.out) == (0, True)
-    assert "not in the audit log" in answer.err
+    assert "not recorded in the audit log" in answer.err
 
 
 def test_the_trail_is_pruned_by_age_and_by_number_and_says_so(call: Call, home: Path) -> None:

@@ -161,7 +161,7 @@ def test_where_what_speaks_to_models_is_missing_that_is_said(command: str, proce
     done = process(command, env=os.environ | {"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "error: support for models is not installed",
+        "error: the packages for talking to models are not installed",
         "hint: pip install 'pydantic-ai-slim[anthropic,google,openai]>=1'",
     ]
 

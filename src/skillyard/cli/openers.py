@@ -117,7 +117,7 @@ def import_conversations() -> ModuleType:
         import skillyard.conversations as room  # two seconds, with all that it needs
     except ImportError:
         hint = "pip install 'pydantic-ai-slim[anthropic,google,openai]>=1'"
-        raise InvalidInput("support for models is not installed", hint=hint) from None
+        raise InvalidInput("the packages for talking to models are not installed", hint=hint) from None
     return room
 
 

@@ -96,7 +96,7 @@ def _unusable(name: str, message: str) -> InvalidInput:
 
 def _not_installed() -> InvalidInput:
     hint = "pip install 'pydantic-ai-slim[anthropic,google,openai]>=1'"
-    return InvalidInput("support for models is not installed", hint=hint)
+    return InvalidInput("the packages for talking to models are not installed", hint=hint)
 
 
 KEY_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
