@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard.agent_definitions.model import AgentDraft, catalog_for_agent, skill_aliases
-from skillyard.prompt import Index, Style, append_index, count_tokens, entry_costs, write_index
+from skillyard.prompt import Index, IndexOptions, Style, append_index, count_tokens, entry_costs, write_index
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
@@ -76,10 +76,12 @@ def write_agent_prompt(
     settings = agent.settings
     index = write_index(
         seen,
-        style=style or ("compact" if settings.get("tools", True) else "direct"),
-        budget=settings.get("index_tokens", _BUDGET),
+        IndexOptions(
+            style=style or ("compact" if settings.get("tools", True) else "direct"),
+            budget=settings.get("index_tokens", _BUDGET),
+            pinned=settings.get("pinned") or (),
+        ),
         request=request,
-        pinned=settings.get("pinned") or (),
     )
     text = append_index(agent.system_prompt, index)
     return AgentPrompt(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skillyard.errors import InvalidInput
 from skillyard.permissions import AllowedTools, Approvals, Rules, SqlApprovalStore, without_denied
-from skillyard.prompt import write_index
+from skillyard.prompt import IndexOptions, write_index
 from skillyard.tools.dispatch import TOOLS, ToolDispatcher, ToolOffer
 from skillyard.tools.results import TextAnswer, ToolResult, problem_block, text_tools_prompt
 from skillyard.tools.skill_access import SkillAccess
@@ -153,14 +153,16 @@ class SkillTools:
         same = before is offered or previous is None
         index = write_index(
             without_denied(self.access.catalog, self.access.rules),
-            style=style,
-            budget=budget,
+            IndexOptions(
+                style=style,
+                budget=budget,
+                pinned=pinned,
+                description_chars=description_chars,
+                previous=previous,
+                installed=() if same else {skill.id for skill in offered} - {skill.id for skill in before},
+            ),
             request=request,
-            pinned=pinned,
-            description_chars=description_chars,
             search_index=self._context.index() if request else None,
-            previous=previous,
-            installed=() if same else {skill.id for skill in offered} - {skill.id for skill in before},
         )
         if kept:
             kept.shown = (offered, replace(index, omitted=()))  # thousands of omissions are not worth keeping
