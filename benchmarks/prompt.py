@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from skillyard.catalog import Skill, SkillCatalog
-from skillyard.prompt import Index, write_index
+from skillyard.prompt import Index, IndexOptions, write_index
 from skillyard.search import SearchIndex
 
 
@@ -61,7 +61,7 @@ def line(skills: Sequence[Skill], queries: dict[str, str], right: dict[str, set[
     previous: Index | None = None
     for task, query in queries.items():
         started = time.perf_counter()
-        index = write_index(catalog, budget=budget, request=query, search_index=search_index, previous=previous)
+        index = write_index(catalog, IndexOptions(budget=budget, previous=previous), request=query, search_index=search_index)
         taken.append((time.perf_counter() - started) * 1000)
         levels = [shown.allowance for shown in index.lines if slugs[shown.id] in right[task]]
         described += any(level != 0 for level in levels)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import InvalidInput
-from skillyard.prompt import build_index, count_tokens
+from skillyard.prompt import IndexOptions, build_index, count_tokens
 from skillyard.prompt.budget import water_level
 from skillyard.prompt.entry import cut, cut_list, quarters
 
@@ -30,7 +30,7 @@ def test_a_token_is_four_characters_and_a_wide_character_is_one():
 
 @pytest.mark.row("C-29")
 def test_a_description_is_cut_at_two_hundred_characters_at_a_word_and_reported(skill):
-    index = build_index([skill("a", "word " * 80), skill("b", "short")], style="tool")
+    index = build_index([skill("a", "word " * 80), skill("b", "short")], IndexOptions(style="tool"))
     line = next(line for line in index.text.splitlines() if line.startswith("- **a**"))
     description = line.removeprefix("- **a**: ")
     assert len(description) <= 200
@@ -39,14 +39,14 @@ def test_a_description_is_cut_at_two_hundred_characters_at_a_word_and_reported(s
 
 
 def test_without_limits_everything_is_said(skill):
-    index = build_index([skill("a", "word " * 100)], budget=None, description_chars=None, style="tool")
+    index = build_index([skill("a", "word " * 100)], IndexOptions(budget=None, description_chars=None, style="tool"))
     assert "word " * 99 + "word" in index.text
     assert index.shortened == ()
 
 
 def test_when_room_is_short_everyone_keeps_an_equal_share(skill):
     skills = [*many(skill, 20), skill("tiny", "Adds numbers.")]
-    index = build_index(skills, style="tool", budget=500)
+    index = build_index(skills, IndexOptions(style="tool", budget=500))
     lengths = {len(line) for line in index.text.splitlines() if line.startswith("- **skill-")}
     assert index.tokens <= 500
     assert max(lengths) - min(lengths) <= 12
@@ -57,7 +57,7 @@ def test_when_room_is_short_everyone_keeps_an_equal_share(skill):
 
 
 def test_when_room_is_very_short_the_first_keep_some_words_and_all_keep_their_names(skill):
-    index = build_index(many(skill, 60), style="tool", budget=330)
+    index = build_index(many(skill, 60), IndexOptions(style="tool", budget=330))
     lines = [line for line in index.text.splitlines() if line.startswith("- **")]
     assert len(lines) == 60
     described = [": " in line for line in lines]
@@ -69,7 +69,7 @@ def test_when_room_is_very_short_the_first_keep_some_words_and_all_keep_their_na
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.abuse("G15")
 def test_what_has_no_room_is_left_out_from_the_end_and_the_model_is_told(skill, style):
-    index = build_index(many(skill, 300), style=style, budget=400)
+    index = build_index(many(skill, 300), IndexOptions(style=style, budget=400))
     left_out = [omission.id for omission in index.omitted]
     assert left_out == [f"user:skill-{number:03}" for number in range(300 - len(left_out), 300)]
     assert index.more == len(left_out) > 0
@@ -81,12 +81,12 @@ def test_what_has_no_room_is_left_out_from_the_end_and_the_model_is_told(skill, 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_the_line_about_others_is_only_there_when_something_was_left_out(skill, style):
-    assert "search_skills" not in build_index(many(skill, 3), style=style).text
+    assert "search_skills" not in build_index(many(skill, 3), IndexOptions(style=style)).text
 
 
 def test_named_skills_come_first_then_pinned_ones(skill):
     skills = many(skill, 300)
-    index = build_index(skills, style="tool", budget=300, named=["SKILL-290"], pinned=["user:skill-280"])
+    index = build_index(skills, IndexOptions(style="tool", budget=300, named=["SKILL-290"], pinned=["user:skill-280"]))
     lines = [line for line in index.text.splitlines() if line.startswith("- **")]
     assert lines[0] == f"- **skill-290**: {LONG.strip()}"
     assert lines[1] == f"- **skill-280**: {LONG.strip()}"
@@ -96,19 +96,19 @@ def test_named_skills_come_first_then_pinned_ones(skill):
 
 def test_naming_a_skill_changes_nothing_while_everything_fits(skill):
     skills = many(skill, 5)
-    assert build_index(skills, named=["skill-004"], pinned=["skill-003"]).text == build_index(skills).text
+    assert build_index(skills, IndexOptions(named=["skill-004"], pinned=["skill-003"])).text == build_index(skills).text
 
 
 def test_many_named_skills_share_fairly_among_themselves(skill):
     skills = many(skill, 50)
-    index = build_index(skills, style="tool", budget=700, named=[each.name for each in skills])
+    index = build_index(skills, IndexOptions(style="tool", budget=700, named=[each.name for each in skills]))
     assert len(index.shortened) == 50
     assert index.tokens <= 700
 
 
 def test_a_ranking_keeps_whole_descriptions_for_the_first_and_names_for_more(skill):
     skills = many(skill, 1000)
-    index = build_index(skills, budget=2000, ranked=True)
+    index = build_index(skills, IndexOptions(budget=2000, ranked=True))
     assert index.kept == tuple(f"user:skill-{number:03}" for number in range(len(index.kept)))
     described = [line for line in index.lines if line.allowance != 0]
     assert len(index.kept) >= 20
@@ -118,9 +118,9 @@ def test_a_ranking_keeps_whole_descriptions_for_the_first_and_names_for_more(ski
         0
     ] * (len(index.lines) - len(described))
     assert index.tokens <= 2000
-    few = build_index(skills[:12], budget=2000, ranked=True)
-    assert few.text == build_index(skills[:12], budget=2000).text
-    some = build_index(skills[:80], budget=1000, ranked=True)
+    few = build_index(skills[:12], IndexOptions(budget=2000, ranked=True))
+    assert few.text == build_index(skills[:12], IndexOptions(budget=2000)).text
+    some = build_index(skills[:80], IndexOptions(budget=1000, ranked=True))
     assert not some.omitted
     assert len(some.kept) >= 10
 
@@ -128,8 +128,8 @@ def test_a_ranking_keeps_whole_descriptions_for_the_first_and_names_for_more(ski
 def test_adding_a_skill_at_the_end_moves_no_other(skill):
     skills = many(skill, 6)
     for style in STYLES:
-        before = build_index(skills, style=style).text
-        after = build_index([*skills, skill("zz-last")], style=style).text
+        before = build_index(skills, IndexOptions(style=style)).text
+        after = build_index([*skills, skill("zz-last")], IndexOptions(style=style)).text
         positions = [after.index(each.name) for each in skills]
         assert positions == sorted(positions)
         if style in ("awareness", "direct", "tool", "compact"):
@@ -139,9 +139,9 @@ def test_adding_a_skill_at_the_end_moves_no_other(skill):
 @pytest.mark.row("D-28")
 def test_two_indexes_know_nothing_of_each_other(skill):
     mine, yours = [skill("mine")], [skill("yours")]
-    first = build_index(mine, named=["mine"])
-    build_index(yours, style="section", roots=["/yours"])
-    assert build_index(mine, named=["mine"]) == first
+    first = build_index(mine, IndexOptions(named=["mine"]))
+    build_index(yours, IndexOptions(style="section", roots=["/yours"]))
+    assert build_index(mine, IndexOptions(named=["mine"])) == first
     assert "yours" not in first.text
 
 
@@ -153,7 +153,7 @@ def test_an_index_is_there_at_once():
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_budget_below_the_preamble_gives_no_text_and_says_why(skill, style):
-    index = build_index(many(skill, 3), style=style, budget=4)
+    index = build_index(many(skill, 3), IndexOptions(style=style, budget=4))
     assert (index.text, index.tokens) == ("", 0)
     assert len(index.omitted) == 3
     assert "the budget is 4" in index.omitted[0].reason
@@ -172,7 +172,7 @@ def test_skills_a_model_may_not_call_are_reported_but_never_told(skill):
     assert "bad" not in index.text
     assert index.more == 0
     assert {omission.id: omission.reason for omission in index.omitted} == {
-        "user:quiet": "its author keeps it away from models",
+        "user:quiet": "its author does not offer it to models",
         "user:secret": "denied: the rule 'secret' denies it",
         "user:bad": "broken",
     }
@@ -180,19 +180,19 @@ def test_skills_a_model_may_not_call_are_reported_but_never_told(skill):
 
 @pytest.mark.row("D-36", "C-9")
 def test_skills_of_one_name_are_told_apart_by_id(skill):
-    index = build_index([skill("pdf"), skill("pdf", source="project"), skill("csv")], style="tool")
+    index = build_index([skill("pdf"), skill("pdf", source="project"), skill("csv")], IndexOptions(style="tool"))
     assert "- **user:pdf**: " in index.text
     assert "- **project:pdf**: " in index.text
     assert "- **csv**: " in index.text
 
 
 def test_compact_costs_at_most_ninety_tokens_and_fifty_a_skill(skill):
-    nothing = build_index([skill("a", "")], description_chars=0)
+    nothing = build_index([skill("a", "")], IndexOptions(description_chars=0))
     assert count_tokens(nothing.text.removesuffix("- a\n")) <= 90
     names = ["a", "n" * 64, "名" * 25, "x" * 500]
     for name in names:
         for description in (LONG * 9, "处理文件" * 200, "a & b " * 100):
-            text = build_index([skill(name, description)], budget=None, description_chars=None).text
+            text = build_index([skill(name, description)], IndexOptions(budget=None, description_chars=None)).text
             assert count_tokens(text.splitlines()[-1] + "\n") <= 50
 
 
@@ -218,7 +218,7 @@ def test_a_report_is_plain_data(skill):
 @pytest.mark.parametrize("wrong", [{"style": "yaml"}, {"budget": -1}, {"description_chars": -5}])
 def test_a_wrong_option_is_refused_with_a_hint(skill, wrong):
     with pytest.raises(InvalidInput) as caught:
-        build_index([skill("a")], **wrong)
+        build_index([skill("a")], IndexOptions(**wrong))
     assert caught.value.hint
 
 
@@ -238,7 +238,7 @@ def test_the_budget_is_never_exceeded_and_every_skill_is_accounted_for(skill, ro
         skill(name, text, given_id=f"user:{n}", body=text, file_names=(text[:20] or "f", "d/e"))
         for n, (name, text) in enumerate(rows)
     ]
-    index = build_index(skills, style=style, budget=budget, named=[f"user:{n}" for n in named], ranked=ranked)
+    index = build_index(skills, IndexOptions(style=style, budget=budget, named=[f"user:{n}" for n in named], ranked=ranked))
     accounted = [*index.kept, *index.shortened, *(omission.id for omission in index.omitted)]
     assert index.tokens == count_tokens(index.text) <= budget
     assert sorted(accounted) == sorted(each.id for each in skills)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from skillyard.catalog import SkillCatalog
-from skillyard.prompt import append_index, build_index, write_index
+from skillyard.prompt import IndexOptions, append_index, build_index, write_index
 
 AWARENESS = """\
 ## Available Skills
@@ -102,26 +102,26 @@ def two(skill):
 
 @pytest.mark.row("001-11", "C-13")
 def test_awareness_is_exactly_the_example_of_its_document(two):
-    assert build_index(two, style="awareness").text == AWARENESS
+    assert build_index(two, IndexOptions(style="awareness")).text == AWARENESS
 
 
 @pytest.mark.row("001-13", "C-13")
 def test_tool_is_exactly_its_document(two):
-    assert build_index(two, style="tool").text == TOOL
+    assert build_index(two, IndexOptions(style="tool")).text == TOOL
 
 
 @pytest.mark.row("001-12", "C-13")
 def test_direct_is_exactly_its_document(two):
-    text = build_index(two, style="direct").text
+    text = build_index(two, IndexOptions(style="direct")).text
     assert re.sub(r'</?skill_text nonce="[0-9a-f]{16}">\n', "", text) == DIRECT  # the document has no fences
     assert text.count("<skill_text") == text.count("</skill_text") == 2
-    assert build_index(two, style="direct").text == text  # so that prompt caches hold
+    assert build_index(two, IndexOptions(style="direct")).text == text  # so that prompt caches hold
 
 
 @pytest.mark.row("001-12")
 def test_direct_cuts_instructions_at_a_thousand_characters(skill):
     exactly, over = skill("a", body="x" * 1000), skill("b", body="y" * 1001)
-    text = build_index([exactly, over], style="direct").text
+    text = build_index([exactly, over], IndexOptions(style="direct")).text
     assert "x" * 1000 + "\n</skill_text" in text
     assert "y" * 1000 + "...\n</skill_text" in text
     assert "y" * 1001 not in text
@@ -132,7 +132,7 @@ def test_instructions_that_cannot_be_read_do_not_spoil_the_index(skill):
         def document(self):
             raise FileNotFoundError
 
-    text = build_index([Gone("a", "Does a."), skill("b")], style="direct").text
+    text = build_index([Gone("a", "Does a."), skill("b")], IndexOptions(style="direct")).text
     assert "**Description:** Does a." in text
     assert "1. Do it." in text
 
@@ -154,7 +154,7 @@ def test_xml_index_is_exactly_the_example_of_its_document(skill, inventory):
             classes=inventory(script_files=("scripts/recalc.py",)),
         ),
     ]
-    index = build_index(skills, style="xml-index")
+    index = build_index(skills, IndexOptions(style="xml-index"))
     assert index.text == XML_INDEX
     assert index.kept == ("user:pdf", "user:xlsx")
 
@@ -166,7 +166,7 @@ def test_section_is_exactly_its_document(skill):
         skill("PDF Miner", "Extract text & metadata from PDFs", given_id="project:pdf-miner"),
         skill("xlsx", "Spreadsheets"),
     ]
-    assert build_index(skills, style="section", roots=roots, project_root="/srv").text == SECTION
+    assert build_index(skills, IndexOptions(style="section", roots=roots, project_root="/srv")).text == SECTION
 
 
 @pytest.mark.row("004-5", "D-36")
@@ -174,13 +174,13 @@ def test_section_names_only_roots_that_were_scanned(tmp_path):
     (tmp_path / "here/notes").mkdir(parents=True)
     (tmp_path / "here/notes/SKILL.md").write_text("---\nname: notes\ndescription: Takes notes.\n---\n")
     catalog = SkillCatalog.discover(roots=[tmp_path / "here", tmp_path / "elsewhere"], cwd=tmp_path, cache=False)
-    assert "- Skill roots: here (relative" in write_index(catalog, style="section").text
+    assert "- Skill roots: here (relative" in write_index(catalog, IndexOptions(style="section")).text
 
 
 @pytest.mark.row("004-12")
 def test_section_lists_forty_skills_and_counts_the_others(skill):
     skills = [skill(f"skill-{number:02}", "Does it.") for number in range(45)]
-    index = build_index(skills, style="section", roots=[".claude/skills"], budget=None)
+    index = build_index(skills, IndexOptions(style="section", roots=[".claude/skills"], budget=None))
     lines = index.text.split("\n")
     assert lines[4] == "- Found: 45"
     assert lines[44] == "  - skill-39 — Does it."
@@ -193,26 +193,26 @@ def test_section_lists_forty_skills_and_counts_the_others(skill):
 @pytest.mark.row("004-12")
 def test_a_named_skill_is_among_the_forty(skill):
     skills = [skill(f"skill-{number:02}") for number in range(45)]
-    index = build_index(skills, style="section", named=["skill-44"], budget=None)
+    index = build_index(skills, IndexOptions(style="section", named=["skill-44"], budget=None))
     assert "  - skill-44 — " in index.text
     assert "user:skill-39" in {omission.id for omission in index.omitted}
 
 
 @pytest.mark.row("004-12")
 def test_section_can_say_that_nothing_was_found():
-    text = build_index([], style="section", roots=[".claude/skills"], show_empty=True).text
+    text = build_index([], IndexOptions(style="section", roots=[".claude/skills"], show_empty=True)).text
     assert text.endswith("- Found: (none)")
-    assert build_index([], style="section", show_empty=True, budget=3).text == ""
+    assert build_index([], IndexOptions(style="section", show_empty=True, budget=3)).text == ""
 
 
 @pytest.mark.row("004-12")
 def test_section_without_a_description_shows_the_name_alone(skill):
-    assert build_index([skill("bare", "")], style="section").text.endswith("\n  - bare")
+    assert build_index([skill("bare", "")], IndexOptions(style="section")).text.endswith("\n  - bare")
 
 
 @pytest.mark.row("004-13", "C-21")
 def test_the_index_goes_after_the_prompt_and_can_be_switched_off(two):
-    index = build_index(two, style="tool")
+    index = build_index(two, IndexOptions(style="tool"))
     assert append_index("You are helpful.\n", index) == f"You are helpful.\n\n---\n\n{TOOL}"
     assert append_index("You are helpful.\n", index, enabled=False) == "You are helpful.\n"
     assert append_index("You are helpful.", build_index([])) == "You are helpful."
@@ -222,5 +222,5 @@ def test_the_index_goes_after_the_prompt_and_can_be_switched_off(two):
 @pytest.mark.row("001-11")
 @pytest.mark.parametrize("style", ["awareness", "direct", "tool", "xml-index", "section", "compact"])
 def test_no_skills_give_no_text(style):
-    index = build_index([], style=style)
+    index = build_index([], IndexOptions(style=style))
     assert (index.text, index.tokens, index.kept, index.omitted) == ("", 0, (), ())

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from skillyard.errors import InvalidInput
-from skillyard.prompt import Index, Style, append_index, count_tokens, entry_costs, write_index
+from skillyard.prompt import Index, IndexOptions, Style, append_index, count_tokens, entry_costs, write_index
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
@@ -212,10 +212,12 @@ def write_agent_prompt(
     settings = agent.settings
     index = write_index(
         seen,
-        style=style or ("compact" if settings.get("tools", True) else "direct"),
-        budget=settings.get("index_tokens", _BUDGET),
+        IndexOptions(
+            style=style or ("compact" if settings.get("tools", True) else "direct"),
+            budget=settings.get("index_tokens", _BUDGET),
+            pinned=settings.get("pinned") or (),
+        ),
         request=request,
-        pinned=settings.get("pinned") or (),
     )
     text = append_index(agent.system_prompt, index)
     return AgentPrompt(

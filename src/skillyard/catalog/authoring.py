@@ -1,4 +1,4 @@
-"""Make a skill folder, and delete one, without touching anything else (rows 001-25, 001-26)."""
+"""Make a skill folder, and delete one, without touching anything else."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _check(name: str, description: str) -> None:
 
 
 def delete_folder(skill: Skill) -> None:
-    """Delete the folder a user's skill was found in (D-24: the stored one, never one made up from the id).
+    """Delete the folder a user's skill was found in (the stored one, never one made up from the id).
 
     Raises:
         DeleteRefused: not a user skill, reached through a link, or not a folder of its own below its root.

@@ -75,7 +75,7 @@ def _root(root: Root) -> str:
 _SHORTEST_PART: Final = 2
 _Test = Callable[["Skill", str], bool]
 
-# The order of C-8; the slug, which is half of the id, counts as a name too.
+# The exact comes before the near; the slug, which is half of the id, counts as a name too.
 _STAGES: Final[tuple[_Test, ...]] = (
     lambda skill, wanted: wanted in (skill.id, skill.reference),
     lambda skill, wanted: folder_name(skill) == wanted or skill.directory == wanted,
@@ -167,7 +167,7 @@ class SkillCatalog:
         progress: Progress | None = None,
         installed: bool = False,
     ) -> Self:
-        """Find the skills for work in the folder `cwd` (row 001-23).
+        """Find the skills for work in the folder `cwd`.
 
         `roots` means exactly those folders, first one first, or that one folder, and with `installed` what is installed beside
         them; left out, the project's, the user's and all other known places are searched. `profile` decides what
@@ -243,7 +243,7 @@ class SkillCatalog:
         return listing_json(self._state.rows, self.roots)
 
     def get(self, name_or_id: str) -> Skill:
-        """The skill that an id, folder, name, display name or unique part of a name means, whatever its status (C-8).
+        """The skill that an id, folder, name, display name or unique part of a name means, whatever its status.
 
         Raises:
             SkillNotFound: nothing fits; `details["candidates"]` lists ids of near names.
@@ -309,7 +309,7 @@ class SkillCatalog:
         return type(self)(plan, scan_catalog(plan, None), self._overlays)
 
     def enable(self, name_or_id: str) -> Skill:
-        """Switch a skill on (row 001-24): of a project or a configured folder there, else for all projects of this user."""
+        """Switch a skill on: of a project or a configured folder there, else for all projects of this user."""
         return self._switch(name_or_id, enabled=True)
 
     def disable(self, name_or_id: str) -> Skill:
@@ -329,7 +329,7 @@ class SkillCatalog:
         source: Literal["user", "project"] = "user",
         root: str | os.PathLike[str] | None = None,
     ) -> Skill:
-        """Make a new skill folder with a SKILL.md in the user's or the project's skills, or below `root` (row 001-25).
+        """Make a new skill folder with a SKILL.md in the user's or the project's skills, or below `root`.
 
         Raises:
             InvalidInput: the name or description breaks the rule.
@@ -343,7 +343,7 @@ class SkillCatalog:
         return next((skill for skill in self.all() if skill.directory == directory), None) or self._alone(place, directory)
 
     def delete(self, name_or_id: str) -> None:
-        """Delete a user's skill with its folder (rows 001-26, C-22).
+        """Delete a user's skill with its folder.
 
         Raises:
             DeleteRefused: it is not a user skill, or its folder is reached through a link.
@@ -354,7 +354,7 @@ class SkillCatalog:
         self.refresh()
 
     def directory_to_open(self, name_or_id: str | None = None) -> str:
-        """The folder of a skill, for a file manager; of an unknown one, the user's skills folder (row 001-27).
+        """The folder of a skill, for a file manager; of an unknown one, the user's skills folder.
 
         In the catalog of an organisation it is only shown: the skill's `location`.
         """

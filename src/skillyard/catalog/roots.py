@@ -27,7 +27,7 @@ _Identifier = tuple[int, int, str]
 
 
 def newest(names: list[str]) -> str:
-    """The newest of at least one version name, by semantic version; names that are none come last (D-26)."""
+    """The newest of at least one version name, by semantic version; names that are none come last."""
     return max(names, key=version_key)
 
 
@@ -135,7 +135,7 @@ def project_root(cwd: str) -> str | None:
 
 
 def project_folders(cwd: str, home: str) -> list[str]:
-    """`cwd` and its parents up to the git root if there is one, else up to the home folder or `/` (row 001-4)."""
+    """`cwd` and its parents up to the git root if there is one, else up to the home folder or `/`."""
     git_root = project_root(cwd)
     last = (home, real_path(home)) if git_root is None else (git_root,)
     folders = []
@@ -194,7 +194,7 @@ def _boundary(project: Sequence[str], own: Sequence[str], configuration: Configu
 
 
 def _configured(configuration: Configuration, home: str, own: Sequence[str]) -> tuple[list[RootFolder], list[RootFolder]]:
-    """The configured folders inside the project, and those outside of it: refused unless that is allowed (rows 004-6…004-8)."""
+    """The configured folders inside the project, and those outside of it: refused unless that is allowed."""
     inside: list[RootFolder] = []
     outside: list[RootFolder] = []
     for base, written, trusted in configuration.roots():
@@ -214,13 +214,13 @@ def _expand(path: str, home: str) -> str:
 
 
 def _with_skills_folder(path: str) -> str:
-    """`<path>/skills` when there is one and the folder is not called that itself (row 004-7)."""
+    """`<path>/skills` when there is one and the folder is not called that itself."""
     below = f"{path}/skills"
     return below if os.path.basename(path) != "skills" and os.path.isdir(below) else path
 
 
 def _plugins(cache: str) -> Iterator[RootFolder]:
-    """The `skills` folder of the newest version of every plugin of every marketplace (row 001-6, D-26)."""
+    """The `skills` folder of the newest version of every plugin of every marketplace."""
     for marketplace in _folders(cache):
         for plugin in _folders(f"{cache}/{marketplace}"):
             path = f"{cache}/{marketplace}/{plugin}"

@@ -1,27 +1,26 @@
 """Scan the root folders: walk each, take what the cache remembers, read the rest.
 
 The cache has one file per root and profile, replaced in one step, readable by its owner only. A file counts as unchanged when
-its mode, size, mtime and inode are; one written less than a tenth of a second before it was read is read again. The content is
-`marshal` data behind a checksum, which is the trust Python puts in its own `.pyc` files; a cache file that belongs to somebody
-else, that others may write, that another version wrote, or that does not match its checksum is ignored and written anew.
+its mode, size, mtime and inode are; one written less than a tenth of a second before it was read is read again. A cache file
+that cannot be trusted (see `private_cache`), or that another version wrote, is ignored and written anew.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import marshal
 import os
 import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard._version import __version__
 from skillyard.catalog.records import Root
 from skillyard.catalog.walk import LEGACY_FILE, find_skill_files, walk
+from skillyard.private_cache import read_private_cache, write_private_cache
 
 if TYPE_CHECKING:
     from skillyard.catalog.records import FileStamp, SkillFacts
@@ -33,7 +32,6 @@ _MAGIC: Final = b"SKYD"
 _FORMAT: Final = 1
 _UNSETTLED_NS: Final = 100_000_000
 _LARGEST: Final = 512 * 1024 * 1024
-_READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Snapshot(NamedTuple):
@@ -45,30 +43,17 @@ class Snapshot(NamedTuple):
 
 def load_snapshot(folder: str, root: str, profile: str) -> Snapshot | None:
     """What is remembered of `root`; None when nothing is, or nothing that can be trusted."""
-    try:
-        data = _read(_file(folder, root, profile))
-    except OSError:
-        return None
-    if data is None or data[:4] != _MAGIC or zlib.crc32(memoryview(data)[8:]).to_bytes(4, "big") != data[4:8]:
-        return None
-    try:
-        written_by, path, found, facts = marshal.loads(memoryview(data)[8:])  # noqa: S302 - see the docstring
-    except (EOFError, ValueError, TypeError):
-        return None
-    return Snapshot(found, facts) if (written_by, path) == (_code_stamps(), root) else None
+    match read_private_cache(_file(folder, root, profile), _MAGIC, largest=_LARGEST):
+        case (written_by, path, found, facts) if (written_by, path) == (_code_stamps(), root):
+            return Snapshot(found, facts)
+    return None
 
 
 def save_snapshot(folder: str, root: str, profile: str, snapshot: Snapshot, *, read_at_ns: int) -> None:
     """Remember `snapshot`, read at `read_at_ns` (wall clock); a cache that cannot be written is done without."""
-    from skillyard.files import replace_file  # an unchanged tree writes nothing
-
     latest = read_at_ns - _UNSETTLED_NS
     found = [one if one[4] < latest else (*one[:4], -1, one[5]) for one in snapshot.found]
-    content: tuple[Any, ...] = (_code_stamps(), root, found, snapshot.facts)
-    body = marshal.dumps(content)
-    with contextlib.suppress(OSError):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        replace_file(_file(folder, root, profile), _MAGIC + zlib.crc32(body).to_bytes(4, "big") + body, durable=False)
+    write_private_cache(_file(folder, root, profile), _MAGIC, (_code_stamps(), root, found, snapshot.facts))
 
 
 def _file(folder: str, root: str, profile: str) -> str:
@@ -87,17 +72,6 @@ def _code_stamps() -> tuple[object, ...]:
                     status = entry.stat()
                     stamps.append((entry.name, status.st_size, status.st_mtime_ns))
     return __version__, tuple(sorted(stamps))
-
-
-def _read(path: str) -> bytes | None:
-    descriptor = os.open(path, _READ_FLAGS)
-    try:
-        status = os.fstat(descriptor)
-        if status.st_uid != os.geteuid() or status.st_mode & 0o022 or status.st_size > _LARGEST:
-            return None
-        return os.read(descriptor, status.st_size)
-    finally:
-        os.close(descriptor)
 
 
 Progress = Callable[[int, int], object]

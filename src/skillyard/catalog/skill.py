@@ -222,7 +222,7 @@ class Skill:
         """What was found in its SKILL.md."""
         from skillyard.document import Diagnostic  # an unchanged list never needs the document room
 
-        return tuple(Diagnostic(*values) for values in self._row[5][5][9])  # type: ignore[arg-type] # packed by facts.py
+        return tuple(Diagnostic(*values) for values in self._row[5][5][9])  # type: ignore[arg-type] # packed by summaries.py
 
     def document(self, *, copy: str | None = None) -> Document:
         """Read and parse the SKILL.md now; the body is never kept. With `copy`, the one in that copy of the skill's folder.
@@ -235,13 +235,13 @@ class Skill:
         return read_document(self, copy)
 
     def files(self) -> tuple[SkillFile, ...]:
-        """Every file of the skill but its SKILL.md, sorted by path (row 001-10)."""
+        """Every file of the skill but its SKILL.md, sorted by path."""
         from skillyard.catalog.skill_files import list_files
 
         return list_files(self.directory, skip=self._row[4][1])
 
     def inventory(self) -> Inventory:
-        """The files counted and sorted into scripts, references and templates (row 003-5)."""
+        """The files counted and sorted into scripts, references and templates."""
         from skillyard.catalog.skill_files import take_inventory
 
         return take_inventory(self.directory, skill_file=self._row[4][1])
@@ -253,7 +253,7 @@ class Skill:
         return tree_digest(self.directory)
 
     def read_file(self, path: str, *, limit: int = 1024 * 1024) -> FileContent:
-        """The file at `path` relative to the skill's folder, at most `limit` bytes (row 003-10).
+        """The file at `path` relative to the skill's folder, at most `limit` bytes.
 
         Raises:
             PathRefused: the path leaves the folder or has a denied name.

@@ -84,7 +84,7 @@ class SkillFile:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The files of a skill, counted and classed (row 003-5); paths are relative, sorted, in POSIX form."""
+    """The files of a skill, counted and classed; paths are relative, sorted, in POSIX form."""
 
     has_skill_md: bool
     has_scripts: bool
@@ -96,7 +96,7 @@ class Inventory:
     total_size_bytes: int
 
     def to_dict(self) -> dict[str, object]:
-        """The inventory as document 003 writes it, in camel case."""
+        """The inventory as plain data, in camel case."""
         return {
             "hasSkillMd": self.has_skill_md,
             "hasScripts": self.has_scripts,
@@ -110,7 +110,7 @@ class Inventory:
 
 
 def is_denied(relative: str) -> bool:
-    """Whether a component is never shown: `.env*`, `id_rsa`, `id_ed25519`, `.ssh`, `.git` (row 003-10)."""
+    """Whether a component is never shown: `.env*`, `id_rsa`, `id_ed25519`, `.ssh`, `.git`."""
     parts = relative.lower().split("/")
     return any(part in _DENIED or part.startswith(".env") for part in parts)
 
@@ -129,7 +129,7 @@ def list_files(directory: str, *, skip: str | None = None) -> tuple[SkillFile, .
 
 
 def take_inventory(directory: str, *, skill_file: str = "SKILL.md") -> Inventory:
-    """Count and class every file that `list_files` lists, and the SKILL.md; the size is the sum of the files' sizes (D-8)."""
+    """Count and class every file that `list_files` lists, and the SKILL.md; the size is the sum of the files' sizes."""
     classes: dict[str, list[str]] = {"script": [], "reference": [], "template": [], "other": []}
     count = size = 0
     has_skill_md = False
@@ -144,7 +144,7 @@ def take_inventory(directory: str, *, skill_file: str = "SKILL.md") -> Inventory
 
 
 def file_type(name: str) -> FileType:
-    """The class of row 001-10, by extension first."""
+    """What kind of file it is, by extension first."""
     low = name.lower()
     if low.endswith(".md"):
         return "markdown"
@@ -281,7 +281,7 @@ class FileContent:
 
 
 def read_file(skill: HasFolder, path: str, *, limit: int) -> FileContent:
-    """The file at `path`; a spelling that differs in case only is accepted when one file fits, and said in the note (D-11).
+    """The file at `path`; a spelling that differs in case only is accepted when one file fits, and said in the note.
 
     Raises:
         PathRefused: the path leaves the folder, also through a link, has a denied name, or is no regular file.
@@ -298,7 +298,7 @@ def read_file(skill: HasFolder, path: str, *, limit: int) -> FileContent:
 
 
 def read_document(skill: ReadableSkill, directory: str | None = None) -> Document:
-    """The parsed SKILL.md, with the metadata of METADATA.yml when it has no front matter itself (row 000-6).
+    """The parsed SKILL.md, with the metadata of METADATA.yml when it has no front matter itself.
 
     `directory` is a copy of the skill's folder to read instead.
     """

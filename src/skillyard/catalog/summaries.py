@@ -145,7 +145,7 @@ def _broken(rule: str, file: str, folder: str, message: str, fix: str) -> Summar
 
 
 def _with_legacy_metadata(summary: Summary, directory: str, file: str, folder: str, profile: Profile) -> Summary:
-    """The summary of METADATA.yml when SKILL.md has no front matter and there is one (row 000-6: no merging)."""
+    """The summary of METADATA.yml when SKILL.md has no front matter and there is one (they are not merged)."""
     if not any(found.rule == "front-matter-missing" for found in summary.diagnostics):
         return summary
     legacy = legacy_header(directory)

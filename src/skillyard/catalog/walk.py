@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SKILL_FILE: Final = "SKILL.md"
 LEGACY_FILE: Final = "METADATA.yml"
-"""Where old packages keep what belongs in the front matter (row 000-6)."""
+"""Where old packages keep what belongs in the front matter."""
 MAX_DEPTH: Final = 6
 """How many folders deep below a well-known root a skill is found (client guide: 4 to 6)."""
 MAX_DEPTH_NAMED: Final = 16
@@ -40,7 +40,7 @@ _LINK: Final = 0o120000
 
 
 class Boundary(NamedTuple):
-    """Where links may lead: real paths of folders; a skill linked from elsewhere is refused (rows 004-8, D-27)."""
+    """Where links may lead: real paths of folders; a skill linked from elsewhere is refused."""
 
     folders: tuple[str, ...]
 
@@ -206,7 +206,7 @@ class _Walker:
         for relative, depth in self.links:  # grows while it runs
             path = f"{self.root}/{relative}"
             if not os.path.isdir(path):
-                continue  # a broken link or a link to a file (row 001-3)
+                continue  # a broken link or a link to a file
             target = real_path(path)
             if self.boundary and not self.boundary.holds(target):
                 if os.path.lexists(f"{target}/{SKILL_FILE}"):

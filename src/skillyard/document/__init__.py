@@ -13,10 +13,13 @@ from skillyard.document.records import (
     DOCUMENT_LIMIT,
     HEADER_LIMIT,
     NAME_LIMIT,
+    PROFILES,
     Diagnostic,
     DiagnosticShape,
     Facets,
     NeedMore,
+    Profile,
+    Rule,
     Severity,
     Summary,
 )
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from skillyard.document.fix import FixedDocument, fix_document
     from skillyard.document.front_matter import CODE_LANGUAGES, CodeBlock, FrontMatter, Section, read_front_matter
     from skillyard.document.metadata import Abp, Kind, Metadata, Resources, Security, ToolDeclaration, Triggers
-    from skillyard.document.records import PROFILES, Profile, Rule
     from skillyard.document.rules import RULES, diagnose
     from skillyard.document.schema_bounds import UnusableSchema, schema_weight, value_weight
     from skillyard.document.writer import new_document, set_front_matter
@@ -86,12 +88,10 @@ __getattr__, __dir__ = lazy_exports(
         "document": ("Document", "declared_data", "parse_document"),
         "field_checks": ("is_name",),
         "fix": ("FixedDocument", "fix_document"),
-        "front_matter": ("FrontMatter", "read_front_matter"),
+        "front_matter": ("CODE_LANGUAGES", "CodeBlock", "FrontMatter", "Section", "read_front_matter"),
         "metadata": ("Abp", "Kind", "Metadata", "Resources", "Security", "ToolDeclaration", "Triggers"),
-        "rule": ("PROFILES", "Profile", "Rule"),
         "rules": ("RULES", "diagnose"),
         "schema_bounds": ("UnusableSchema", "schema_weight", "value_weight"),
-        "sections": ("CODE_LANGUAGES", "CodeBlock", "Section"),
         "writer": ("new_document", "set_front_matter"),
     },
 )

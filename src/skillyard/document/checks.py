@@ -15,7 +15,7 @@ from skillyard.document.rules import Findings
 from skillyard.errors import WorkProblem
 
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(-[a-zA-Z0-9.]+)?")
-"""The form of a version: three numbers and an optional suffix (row 002-5)."""
+"""The form of a version: three numbers and an optional suffix."""
 _SKILL_ID: Final = re.compile(r"[a-zA-Z0-9._:/-]+")
 _ADDRESS: Final = re.compile(r"https?://[^\s/?#]\S*", re.IGNORECASE)
 _LENGTHS: Final = {
@@ -49,7 +49,7 @@ _METADATA_WORDS: Final = 50
 
 
 def check_manifest(metadata: Metadata, fields: FieldReader, findings: Findings) -> None:
-    """Check a front matter as the manifest of a published package: its fields and limits (rows 002-4 and 002-5)."""
+    """Check a front matter as the manifest of a published package: its fields and limits."""
     for name in ("skill_id", "version"):
         if not getattr(metadata, name):
             findings.add("manifest-field-missing", line=fields.line(name), message=f"`{name}` is missing")
@@ -104,7 +104,7 @@ def _check_tools(metadata: Metadata, fields: FieldReader, findings: Findings) ->
 
 
 def check_complete(metadata: Metadata, fields: FieldReader, findings: Findings) -> None:
-    """Check a front matter against the complete format: every field of the rich format (rows 000-7 to 000-26)."""
+    """Check a front matter against the complete format: every field of the rich format."""
     for name in _REQUIRED:
         if name not in metadata.declared:
             fix = f"add `{name}:`" + ("; `permissions` is its older form" if name == "security" else "")
@@ -182,7 +182,7 @@ _SECTIONS: Final = (
     ("示例 / Examples", ("示例", "例子", "example")),
     ("安全 / Safety", ("安全", "合规", "safety", "security", "compliance")),
 )
-"""The sections of row 000-26: how a finding names each, and the words of which its heading has one."""
+"""The required sections: how a finding names each, and the words of which its heading has one."""
 
 
 def check_document(
@@ -221,7 +221,7 @@ def _check_more(document: Document, fields: FieldReader, findings: Findings, fil
 
 
 def _check_body(document: Document, findings: Findings) -> None:
-    """Check the length of the instructions, and that code to be run is not hidden in them (rows 000-28 and C-4)."""
+    """Check the length of the instructions, and that code to be run is not hidden in them."""
     words = len(document.body.split())
     if words > _WORD_LIMIT:
         message = f"the instructions have {words:,} words, more than {_WORD_LIMIT:,}"
@@ -234,7 +234,7 @@ def _check_body(document: Document, findings: Findings) -> None:
 
 
 def _check_sections(document: Document, findings: Findings) -> None:
-    """Check that each required section is there, by a word in a `##` or `###` heading (row 000-26)."""
+    """Check that each required section is there, by a word in a `##` or `###` heading."""
     titles = [section.title.lower() for section in document.sections]
     for shown, words in _SECTIONS:
         if not any(word in title for title in titles for word in words):

@@ -42,7 +42,7 @@ class Document:
 
     @property
     def skill_id(self) -> str:
-        """A storage-safe id: the declared `skill_id`, else the name as a slug, else the folder's (row 003-3)."""
+        """A storage-safe id: the declared `skill_id`, else the name as a slug, else the folder's."""
         return slug(self.metadata.skill_id or self.metadata.name, self.directory_name)
 
     @property

@@ -211,7 +211,7 @@ def _report_style(data: bytes, fences: Fences, findings: Findings, header_line: 
 
 
 CODE_LANGUAGES: Final = frozenset({"ts", "typescript", "js", "javascript", "py", "python", "sh", "bash", "shell"})
-"""The languages of a code block that somebody may have meant to be run (row C-4)."""
+"""The languages of a code block that somebody may have meant to be run."""
 
 # Neither pattern goes on to the end of the line: what follows is cut with string methods, which cannot be made slow.
 _HEADING: Final = re.compile(r" {0,3}(#{2,3})[ \t]")

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 Kind = Literal["direct", "service", "distributed", "static", "preprocessor", "internal"]
-"""How a skill is executed (row 000-11)."""
+"""How a skill is executed."""
 Network = Literal["none", "allowlist"]
 Filesystem = Literal["none", "read-only", "read-write"]
 
 
 @dataclass(frozen=True, slots=True)
 class Triggers:
-    """When a skill offers itself (rows 000-13 and C-26)."""
+    """When a skill offers itself."""
 
     intents: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class Triggers:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a skill asks to be allowed (row 000-20); None where it does not say, the strictest value where it says nonsense."""
+    """What a skill asks to be allowed; None where it does not say, the strictest value where it says nonsense."""
 
     timeout_ms: int | None = None
     memory_mb: int | None = None
@@ -37,14 +37,14 @@ class Security:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
-        """Only what was declared, with the field names of row 000-20."""
+        """Only what was declared, with the field names of `security`."""
         values = ((item.name, getattr(self, item.name)) for item in fields(self))
         return {name: value for name, value in values if value not in (None, (), {})}
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The files a skill names (row 000-21): POSIX paths relative to its folder, such as `scripts/main.py`."""
+    """The files a skill names: POSIX paths relative to its folder, such as `scripts/main.py`."""
 
     entry: str | None = None
     helpers: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Abp:
-    """The tools a skill declares for the ABP protocol (row 000-19), as written."""
+    """The tools a skill declares for the ABP protocol, as written."""
 
     kind: str | None = None
     """One of action, query, transform, validate, stream, schedule."""
@@ -64,7 +64,7 @@ class Abp:
 
 @dataclass(frozen=True, slots=True)
 class ToolDeclaration:
-    """One entry of `tools` (row 002-5)."""
+    """One entry of `tools`."""
 
     name: str
     type: str | None = None
@@ -89,7 +89,7 @@ class Metadata:
     """As written: every scalar is text, nested values are kept."""
     allowed_tools: tuple[str, ...] = ()
 
-    # The rich format (rows 000-7 to 000-24)
+    # The rich format
     display_name: str | None = None
     version: str | None = None
     kind: Kind = "direct"
@@ -116,7 +116,7 @@ class Metadata:
     created_at: str | None = None
     updated_at: str | None = None
 
-    # The package manifest (rows 002-3 and 002-4)
+    # The package manifest
     skill_id: str | None = None
     trigger_keywords: tuple[str, ...] = ()
     author: str | None = None
@@ -141,7 +141,7 @@ class Metadata:
 
     @property
     def search_words(self) -> tuple[str, ...]:
-        """Keywords, trigger keywords and tags without repeats (C-26)."""
+        """Keywords, trigger keywords and tags without repeats."""
         return tuple(dict.fromkeys((*self.keywords, *self.trigger_keywords, *self.tags)))
 
     @property
@@ -156,7 +156,7 @@ class Metadata:
 
     @property
     def runs_a_script(self) -> bool:
-        """Whether a `type` was written that runs a script of the skill's own (C-2)."""
+        """Whether a `type` was written that runs a script of the skill's own."""
         return self.kind_declared and self.kind in ("direct", "preprocessor", "internal")
 
     @property

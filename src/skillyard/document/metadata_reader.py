@@ -29,7 +29,7 @@ _MEMORY_MB: Final = 1024 * 1024
 
 
 def read_triggers(reader: FieldReader) -> Triggers:
-    """`triggers` as a block (row 000-13) or as a list of phrases, and the older `triggerPatterns`."""
+    """`triggers` as a block or as a list of phrases, and the older `triggerPatterns`."""
     patterns = _patterns(reader.node("trigger_patterns"))
     node = reader.node("triggers")
     if isinstance(node, Sequence):
@@ -60,7 +60,7 @@ def _patterns(node: Node | None) -> tuple[str, ...]:
 
 
 def read_security(reader: FieldReader) -> Security:
-    """`security` (row 000-20); without it, what the older `permissions` says (row 000-23)."""
+    """`security`; without it, what the older `permissions` says."""
     block = reader.block("security")
     if block is None:
         return _legacy(reader)
@@ -124,7 +124,7 @@ def _legacy(reader: FieldReader) -> Security:
 
 
 def read_resources(reader: FieldReader) -> Resources:
-    """`resources` (row 000-21), every path relative to the skill; `entry` may also stand outside (row 002-4)."""
+    """`resources`, every path relative to the skill; `entry` may also stand outside."""
     outer = _paths(reader, "entry", (reader.text("entry") or "",))
     block = reader.block("resources")
     if block is None:
@@ -153,7 +153,7 @@ def _paths(fields: FieldReader, name: str, paths: tuple[str, ...]) -> tuple[str,
 
 
 def read_abp(reader: FieldReader) -> Abp | None:
-    """`abp` (row 000-19); None when neither a kind nor a tool in it can be used."""
+    """`abp`; None when neither a kind nor a tool in it can be used."""
     block = reader.block("abp")
     if block is None:
         return None
@@ -175,7 +175,7 @@ def _tool_name(node: Node) -> str:
 
 
 def read_tools(reader: FieldReader) -> tuple[ToolDeclaration, ...]:
-    """`tools` (row 002-5): mappings with a name, or names alone."""
+    """`tools`: mappings with a name, or names alone."""
     node = reader.node("tools")
     if not isinstance(node, Sequence):
         return tuple(ToolDeclaration(name) for name in reader.words("tools"))

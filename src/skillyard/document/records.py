@@ -60,7 +60,7 @@ class Diagnostic:
 
 
 Profile = Literal["minimal", "standard", "spec", "manifest", "full"]
-"""How strict to be (C-3): `minimal` wants nothing, `standard` a name and a description, `spec` the Agent Skills specification
+"""How strict to be: `minimal` wants nothing, `standard` a name and a description, `spec` the Agent Skills specification
 to the letter, `manifest` the fields and limits of a published package, `full` every field and section of the rich format."""
 
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
@@ -118,7 +118,7 @@ class Summary(NamedTuple):
     display_name: str | None = None
     version: str | None = None
     kind: str = "direct"
-    """The `type` field: direct, service, distributed, static, preprocessor or internal (row 000-11)."""
+    """The `type` field: direct, service, distributed, static, preprocessor or internal."""
     allowed_tools: tuple[str, ...] = ()
     """One list whatever the notation: `("Read", "Bash(git:*)")`."""
     keywords: tuple[str, ...] = ()

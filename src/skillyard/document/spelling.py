@@ -12,7 +12,7 @@ SPEC_FIELDS: Final = frozenset({"name", "description", "license", "compatibility
 """The only fields the Agent Skills specification knows, in its spelling."""
 
 KINDS: Final = ("direct", "service", "distributed", "static", "preprocessor", "internal")
-"""The values of `type` (row 000-11)."""
+"""The values of `type`."""
 
 # fmt: off
 _FIELDS: Final = (
@@ -37,7 +37,7 @@ def _spellings() -> dict[str, str]:
 
 
 SPELLINGS: Final = MappingProxyType(_spellings())
-"""Every accepted spelling of every known field, with its one name (row C-20)."""
+"""Every accepted spelling of every known field, with its one name."""
 
 _TOOL_NAME: Final = re.compile(r"[A-Za-z_*][A-Za-z0-9_.:/*?-]{0,127}")
 _LONGEST_ARGUMENT: Final = 200

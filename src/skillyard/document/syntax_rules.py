@@ -62,7 +62,7 @@ _FILE: Final = (
     Rule(
         "legacy-metadata",
         "the metadata comes from METADATA.yml, which only old packages have",
-        "SKILL.md has no front matter, so the older file is read in its place; no other client does that (row 000-6).",
+        "SKILL.md has no front matter, so the older file is read in its place; no other client does that.",
         "move the content of METADATA.yml to the front matter of SKILL.md",
         levels("warning", "warning", "warning", "warning", "warning"),
     ),

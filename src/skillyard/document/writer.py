@@ -104,7 +104,7 @@ _BOM: Final = "\ufeff"
 
 
 def new_document(name: str, description: str, body: str = "", *, extra: Mapping[str, object] | None = None) -> str:
-    """The text of a new SKILL.md; every value is written so that it reads back as the same text (row D-23).
+    """The text of a new SKILL.md; every value is written so that it reads back as the same text.
 
     `extra` are further fields in the order to write them: text, numbers, booleans, None, lists and mappings. Nothing is judged
     here: `check_document` does that.

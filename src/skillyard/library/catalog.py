@@ -167,18 +167,15 @@ class Catalog(CatalogServices):
         Raises:
             InvalidInput: unknown style, or a negative limit.
         """
-        from skillyard.prompt import write_index
+        from skillyard.prompt import IndexOptions, write_index
 
         return write_index(
             self,
-            style=style,
-            budget=budget,
-            description_chars=description_chars,
+            IndexOptions(
+                style=style, budget=budget, description_chars=description_chars, named=named, pinned=pinned, previous=previous
+            ),
             request=request,
-            named=named,
-            pinned=pinned,
             search_index=self._search_index() if request else None,
-            previous=previous,
         )
 
     async def run(

@@ -29,14 +29,14 @@ Decision = Literal["once", "session", "workspace", "reject"]
 _DECISIONS: Final[dict[str, Decision]] = {
     "once": "once",
     "session": "session",
-    "always": "session",  # what older clients send (row 001-18)
+    "always": "session",  # what older clients send
     "workspace": "workspace",
     "reject": "reject",
 }
 
 
 class ApprovalRequestShape(TypedDict):
-    """A request as plain data, as a client's dialog receives it (row 001-18)."""
+    """A request as plain data, as a client's dialog receives it."""
 
     type: Literal["skill"]
     pattern: list[str]

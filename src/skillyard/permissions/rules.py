@@ -213,9 +213,9 @@ class PermissionRuling:
 class Rules:
     """An ordered set of permission rules.
 
-    With `match="first"` the first matching pattern decides (document 001), with `"last"` the last one; what no pattern matches
+    With `match="first"` the first matching pattern decides, with `"last"` the last one; what no pattern matches
     is allowed. `origins` says where skills come from; without it no rule that allows by source or signer holds. A rule that
-    could never decide, because one that takes precedence covers it with another decision, is refused (C-10).
+    could never decide, because one that takes precedence covers it with another decision, is refused.
 
     Raises:
         InvalidInput: an unknown decision, an empty pattern, an unknown `match`, or a source or signer that is none.

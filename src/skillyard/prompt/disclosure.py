@@ -1,4 +1,4 @@
-"""Three-stage disclosure: how much of a skill is told, by how surely it fits (section 2.2 of document 000).
+"""Three-stage disclosure: how much of a skill is told, by how surely it fits.
 
 ========== =============================================== ================================
 stage      what is told                                    confidence

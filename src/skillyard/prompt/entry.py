@@ -118,7 +118,7 @@ class ShownSkill:
         return tuple(dict.fromkeys(["SKILL.md", *beside, *folders]))
 
     def classed_files(self) -> tuple[str, ...]:
-        """`SKILL.md`, references, scripts and templates; several in one folder as `scripts/(8个脚本)` (row 003-8)."""
+        """`SKILL.md`, references, scripts and templates; several in one folder as `scripts/(8个脚本)`."""
         try:
             found = self.skill.inventory()
         except (OSError, SkillyardError):

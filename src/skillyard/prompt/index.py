@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput
@@ -19,32 +19,18 @@ if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
 
 
-DEFAULT_BUDGET: Final = 2000  # tokens: fifty skills or 8000 characters (C-29)
-DEFAULT_DESCRIPTION: Final = 200  # characters of a description (C-29)
+DEFAULT_BUDGET: Final = 2000  # tokens: fifty skills or 8000 characters
+DEFAULT_DESCRIPTION: Final = 200  # characters of a description
 WANTED: Final = 12  # of a ranking, so many skills have to be there with a description, whatever was shown before
 
 
-def build_index(
-    skills: Iterable[Skill],
-    *,
-    style: Style = "compact",
-    budget: int | None = DEFAULT_BUDGET,
-    description_chars: int | None = DEFAULT_DESCRIPTION,
-    named: Collection[str] = (),
-    pinned: Collection[str] = (),
-    ranked: bool = False,
-    roots: Sequence[str] = (),
-    project_root: str | None = None,
-    show_empty: bool = False,
-    previous: Index | None = None,
-    installed: Collection[str] | None = None,
-) -> Index:
-    """Write the index of `skills`, in the order given, within `budget` tokens (None: no limit).
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """How an index is written: within `budget` tokens (None: no limit), of descriptions of at most `description_chars`.
 
-    Only skills with status `ok` that models may call are listed; the others are reported in `omitted`. No skills: empty text.
     When not all fits, `named` skills (by name or id: those the user spoke of) are served first, then `pinned` ones, then the
     rest in order. `ranked` says that the order is a ranking for a known request: then the first keep whole descriptions and
-    the last only names. `description_chars` limits every description beforehand.
+    the last only names.
 
     With `previous`, the index that the same conversation was shown before, its lines stay where they are; what is wanted now
     and was not described is appended, and what has to go for it goes by least use, from the end. `installed` are the ids that
@@ -56,23 +42,51 @@ def build_index(
     Raises:
         InvalidInput: unknown style, or a negative limit.
     """
-    form = _form(style, budget, description_chars)
+
+    style: Style = "compact"
+    budget: int | None = DEFAULT_BUDGET
+    description_chars: int | None = DEFAULT_DESCRIPTION
+    named: Collection[str] = ()
+    pinned: Collection[str] = ()
+    ranked: bool = False
+    roots: Sequence[str] = ()
+    project_root: str | None = None
+    show_empty: bool = False
+    previous: Index | None = None
+    installed: Collection[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.style not in FORMS:
+            raise InvalidInput(f"there is no index style {self.style!r}", hint=f"use one of {', '.join(FORMS)}")
+        for name in ("budget", "description_chars"):
+            if (limit := getattr(self, name)) is not None and limit < 0:
+                raise InvalidInput(f"{name} is {limit}", hint=f"give {name} as zero or more, or None for no limit")
+
+
+DEFAULT_OPTIONS: Final = IndexOptions()
+
+
+def build_index(skills: Iterable[Skill], options: IndexOptions = DEFAULT_OPTIONS) -> Index:
+    """Write the index of `skills`, in the order given.
+
+    Only skills with status `ok` that models may call are listed; the others are reported in `omitted`. No skills: empty text.
+    """
+    form = FORMS[options.style]
     everyone = list(skills)
     offered = [skill for skill in everyone if skill.offered]
     hidden = [_hidden(skill) for skill in everyone if not skill.offered]
-    shown_roots = (
-        single_line(relative_to(root, project_root) if project_root else root) for root in roots if style == "section"
-    )
-    overview = Overview(len(offered), tuple(shown_roots))
+    above = options.project_root
+    roots = [single_line(relative_to(root, above) if above else root) for root in options.roots]
+    overview = Overview(len(offered), tuple(roots) if options.style == "section" else ())
     if not offered:
-        text = form.header(overview) if show_empty and style == "section" else ""
-        return _fitting(text, budget, hidden)
+        text = form.header(overview) if options.show_empty and options.style == "section" else ""
+        return _fitting(text, options.budget, hidden)
     entries = [
-        form.entry(ShownSkill(skill, label, description_chars)) for skill, label in zip(offered, labels(offered), strict=True)
+        form.entry(ShownSkill(skill, label, options.description_chars))
+        for skill, label in zip(offered, labels(offered), strict=True)
     ]
-    tiers = _tiers(offered, entries, named, pinned)
-    builder = _Builder(form, overview, style, budget, _IndexRequest(tiers, ranked, previous, installed))
-    return builder.build(entries, hidden)
+    tiers = _tiers(offered, entries, options.named, options.pinned)
+    return _Builder(form, overview, options, _IndexContent(tiers, options)).build(entries, hidden)
 
 
 def _common_prefix(one: str, two: str) -> int:
@@ -83,68 +97,68 @@ def _common_prefix(one: str, two: str) -> int:
 
 
 def append_index(prompt: str, index: Index, *, enabled: bool = True) -> str:
-    """`prompt` with the index after it, set off by a `---` line (row 004-13); `prompt` alone when disabled or empty (C-21)."""
+    """`prompt` with the index after it, set off by a `---` line; `prompt` alone when disabled or empty."""
     if not enabled or not index.text:
         return prompt
     return f"{prompt.rstrip()}\n\n---\n\n{index.text}" if prompt.strip() else index.text
 
 
 @dataclass(frozen=True, slots=True)
-class _IndexRequest:
+class _IndexContent:
     """What an index is to show: skills by importance, and what was shown before."""
 
     tiers: Sequence[Sequence[IndexEntry]]
-    ranked: bool
-    previous: Index | None
-    installed: Collection[str] | None
+    options: IndexOptions
 
     @property
     def turn(self) -> int:
-        return self.previous.turn + 1 if self.previous else 1
+        return self.options.previous.turn + 1 if self.options.previous else 1
 
     def wanted(self, fresh: BudgetPlan) -> tuple[str, ...]:
         """The ids that have to be there: named, pinned, the best of a ranking, else what was installed since."""
         allowances = {entry.id: allowance for entry, allowance in fresh.shown}
         first = [entry.id for tier in self.tiers[:-1] for entry in tier if entry.id in allowances]
-        if self.ranked:
+        if self.options.ranked:
             best = [entry.id for entry in self.tiers[-1][:WANTED] if allowances.get(entry.id, BARE) != BARE]
         else:
             new = self._new()
             best = [entry.id for entry in self.tiers[-1] if entry.id in new and entry.id in allowances] if new else []
         return (*first, *best)
 
-    def continuation(self, wanted: tuple[str, ...], style: Style, budget: int | None) -> Continuation | None:
+    def continuation(self, wanted: tuple[str, ...]) -> Continuation | None:
         """What to go on from, if there is anything."""
-        if self.previous is None or self.previous.style != style or not self.previous.lines:
+        previous = self.options.previous
+        if previous is None or previous.style != self.options.style or not previous.lines:
             return None
-        return Continuation(self.previous.lines, self.turn, wanted, bool(self._new()) or self.previous.budget != budget)
+        changed = bool(self._new()) or previous.budget != self.options.budget
+        return Continuation(previous.lines, self.turn, wanted, changed)
 
     def _new(self) -> Collection[str]:
-        if self.previous is None:
+        previous = self.options.previous
+        if previous is None:
             return ()
-        if self.installed is not None:
-            return self.installed
-        known = {*self.previous.kept, *self.previous.shortened, *(omission.id for omission in self.previous.omitted)}
-        return {entry.id for tier in self.tiers for entry in tier} - known
+        if self.options.installed is not None:
+            return self.options.installed
+        before = {*previous.kept, *previous.shortened, *(omission.id for omission in previous.omitted)}
+        return {entry.id for tier in self.tiers for entry in tier} - before
 
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
-    """One index being written: the form, what its header speaks of, the budget in tokens, and what it is to show."""
+    """One index being written: the form, what its header speaks of, how it is written, and what it is to show."""
 
     form: StyleForm
     overview: Overview
-    style: Style
-    budget: int | None
-    wish: _IndexRequest
+    options: IndexOptions
+    content: _IndexContent
 
     def build(self, entries: Sequence[IndexEntry], hidden: Sequence[Omission]) -> Index:
         header, footer = self.form.header(self.overview), self.form.footer
-        room = None if self.budget is None else self.budget * QUARTERS - quarters(header) - quarters(footer)
+        room = None if self.options.budget is None else self.options.budget * QUARTERS - quarters(header) - quarters(footer)
         if self._all_fit(entries, room):
             ordered = [(entry, WHOLE) for entry in entries]
             return self._write(entries, self._lines(BudgetPlan(tuple(ordered), (), 0), entries, room), hidden)
-        tiers, ranked = self.wish.tiers, self.wish.ranked
+        tiers, ranked = self.content.tiers, self.options.ranked
         capped, over = _first(tiers, self.form.most)
         fresh = plan_budget(capped, room, ranked=ranked) if room is not None else _everything(capped)
         if room is not None and (fresh.left_out or over or room < 0):
@@ -166,11 +180,11 @@ class _Builder:
 
     def _lines(self, fresh: BudgetPlan, entries: Sequence[IndexEntry], room: int | None) -> tuple[IndexLine, ...]:
         """The lines of `fresh`, or those of the previous index with as little changed as can be."""
-        wanted = self.wish.wanted(fresh)
-        last = self.wish.continuation(wanted, self.style, self.budget)
+        wanted = self.content.wanted(fresh)
+        last = self.content.continuation(wanted)
         by_id = {entry.id: entry for entry in entries} if last else {}
         after = continue_index(last, fresh, by_id, room, self.form.most) if last else None
-        return start_index(fresh, wanted, self.wish.turn) if after is None else after
+        return start_index(fresh, wanted, self.content.turn) if after is None else after
 
     def _write(self, entries: Sequence[IndexEntry], lines: Sequence[IndexLine], hidden: Sequence[Omission]) -> Index:
         by_id = {entry.id: entry for entry in entries}
@@ -182,7 +196,7 @@ class _Builder:
         text = "".join(parts)
         whole = [by_id[line.id].is_whole(line.allowance) for line in lines]
         why = self._why_not(len(lines))
-        before = self.wish.previous or Index("", 0)
+        before = self.options.previous or Index("", 0)
         shown_before = {line.id for line in before.lines}
         return Index(
             text=text,
@@ -194,31 +208,22 @@ class _Builder:
             added=tuple(line.id for line in lines if line.id not in shown_before) if before.lines else (),
             dropped=tuple(line.id for line in before.lines if line.id not in shown),
             unchanged=_common_prefix(before.text, text),
-            style=self.style,
-            budget=self.budget,
-            turn=self.wish.turn,
+            style=self.options.style,
+            budget=self.options.budget,
+            turn=self.content.turn,
             lines=tuple(lines),
         )
 
     def _why_not(self, shown: int) -> str:
         """Why the others are not there: all for the same reason, the one that was met first."""
         if self.form.most is not None and shown >= self.form.most:
-            return f"style {self.style} lists at most {self.form.most} skills"
-        return f"no room within {self.budget} tokens"
+            return f"style {self.options.style} lists at most {self.form.most} skills"
+        return f"no room within {self.options.budget} tokens"
 
     def _nothing(self, entries: Sequence[IndexEntry], hidden: Sequence[Omission]) -> Index:
         needed = count_tokens(self.form.header(self.overview) + self.form.footer + self.form.more(len(entries)))
-        reason = f"the words around the list alone need {needed} tokens, the budget is {self.budget}"
+        reason = f"the words around the list alone need {needed} tokens, the budget is {self.options.budget}"
         return Index("", 0, omitted=(*(Omission(entry.id, reason) for entry in entries), *hidden), more=len(entries))
-
-
-def _form(style: Style, budget: int | None, description_chars: int | None) -> StyleForm:
-    if style not in FORMS:
-        raise InvalidInput(f"there is no index style {style!r}", hint=f"use one of {', '.join(FORMS)}")
-    for name, limit in {"budget": budget, "description_chars": description_chars}.items():
-        if limit is not None and limit < 0:
-            raise InvalidInput(f"{name} is {limit}", hint=f"give {name} as zero or more, or None for no limit")
-    return FORMS[style]
 
 
 def _fitting(text: str, budget: int | None, hidden: Sequence[Omission]) -> Index:
@@ -231,7 +236,7 @@ def _fitting(text: str, budget: int | None, hidden: Sequence[Omission]) -> Index
 def _hidden(skill: Skill) -> Omission:
     if skill.status != "ok":
         return Omission(skill.id, f"{skill.status}: {skill.reason}" if skill.reason else skill.status)
-    return Omission(skill.id, "its author keeps it away from models")
+    return Omission(skill.id, "its author does not offer it to models")
 
 
 def _tiers(
@@ -285,44 +290,26 @@ _RANKED: Final = 200  # more than a prompt has room for: what comes after these 
 
 def write_index(
     catalog: SkillCatalog,
+    options: IndexOptions = DEFAULT_OPTIONS,
     *,
-    style: Style = "compact",
-    budget: int | None = DEFAULT_BUDGET,
-    description_chars: int | None = DEFAULT_DESCRIPTION,
     request: str | None = None,
-    named: Collection[str] = (),
-    pinned: Collection[str] = (),
     search_index: SearchIndex | None = None,
-    previous: Index | None = None,
-    installed: Collection[str] | None = None,
 ) -> Index:
-    """The index of the skills of `catalog`, at most `budget` tokens (None: no limit).
+    """The index of the skills of `catalog`.
 
     Without a `request` the order is the catalog's, so that prompt caches hold. With the text of a request the skills it names
-    come first, then those that fit it best. `named` skills, then `pinned` ones, are served before the others. `search_index`
-    holds the catalog's usable skills; left out, it is made when it is needed. With the `previous` index of a conversation what
-    it showed stays where it is (see `build_index`).
-
-    Raises:
-        InvalidInput: unknown style, or a negative limit.
+    come first, then those that fit it best. `search_index` holds the catalog's usable skills; left out, it is made when it is
+    needed.
     """
     skills: Sequence[Skill] = catalog.all()
+    named = options.named
     if request:
         index = search_index or SearchIndex(skills)
         skills = _best_first(skills, index, request)
         named = (*named, *named_skills(index, request))
+    roots = [root.location for root in catalog.roots if root.scanned]
     return build_index(
-        skills,
-        style=style,
-        budget=budget,
-        description_chars=description_chars,
-        named=named,
-        pinned=pinned,
-        ranked=bool(request),
-        roots=[root.location for root in catalog.roots if root.scanned],
-        project_root=catalog.project_root,
-        previous=previous,
-        installed=installed,
+        skills, replace(options, named=named, ranked=bool(request), roots=roots, project_root=catalog.project_root)
     )
 
 

@@ -16,8 +16,8 @@ from skillyard.text import escape_xml
 
 Style = Literal["awareness", "direct", "tool", "xml-index", "section", "compact"]
 
-INSTRUCTION_LIMIT: Final = 1000  # characters of instructions in the `direct` style (row 001-12)
-SECTION_LIMIT: Final = 40  # skills in the `section` style (row 004-12)
+INSTRUCTION_LIMIT: Final = 1000  # characters of instructions in the `direct` style
+SECTION_LIMIT: Final = 40  # skills in the `section` style
 COMPACT_LIMIT: Final = 50 * QUARTERS  # quarter tokens of one entry in the `compact` style
 
 

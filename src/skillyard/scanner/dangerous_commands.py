@@ -131,7 +131,7 @@ RESOURCE_RULES: Final = (
          "The machine may kill other programs to find it.", "work in pieces", "medium", "info"),
     ScanRule("destroys-files", "resource abuse", "a home folder, a whole disk or the root of the machine is erased or overwritten",
          "What is lost there is not the skill's.", "name exactly the files of the skill's own that go", "high", "medium"),
-    ScanRule("cryptocurrency-mining", "resource abuse", "a miner of cryptocurrency is started or spoken of",
+    ScanRule("cryptocurrency-mining", "resource abuse", "a miner of cryptocurrency is started or mentioned",
          "It sells the user's electricity to somebody else.", "leave it out", "high", "low"),
 )  # fmt: skip
 

@@ -7,19 +7,17 @@ On disk they are two files, both replaced in one step; whatever is not as it sho
 
 from __future__ import annotations
 
-import contextlib
 import marshal
-import os
 import sys
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
 from skillyard._version import __version__
+from skillyard.private_cache import read_private_cache, write_private_cache
 from skillyard.search.pages import FIELDS
 
 if TYPE_CHECKING:
@@ -222,7 +220,6 @@ _MAGIC: Final = b"SKYS"
 _LARGEST: Final = 2 * 1024**3
 _SMALL: Final = 256  # skills in small segments before they become part of the large one
 _SEGMENTS: Final = 8
-_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TYPES: Final = {
     "words": np.uint32, "starts": np.int64, "skills": np.int32, "plain": np.uint8, "told": np.uint8, "names": np.uint32,
     "name_starts": np.int64, "pairs": np.uint32, "pair_starts": np.int64, "lengths": np.int32,
@@ -278,22 +275,17 @@ def load_segments(file: str) -> list[Segment]:
         return []
     base, content = large
     beside = _read(f"{file}.more")
-    segments = [_unpacked(one) for one in content[1]]
-    if beside and beside[1][0] == base:
-        segments += [_unpacked(one) for one in beside[1][1]]
-    return segments
+    if beside and beside[0] == base:
+        content = [*content, *beside[1]]
+    return [_unpacked(one) for one in content]
 
 
 def save_segments(file: str, segments: Sequence[Segment], *, large: bool) -> None:
     """Keep the segments at `file`; without `large` only the small ones, when the large one there is still the same."""
-    from skillyard.files import replace_file
-
-    with contextlib.suppress(OSError):
-        Path(file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mark = _mark(segments[0])
-        if large:
-            replace_file(file, _packed(mark, b"", segments[:1]), durable=False)
-        replace_file(f"{file}.more", _packed(b"", mark, segments[1:]), durable=False)
+    mark = _mark(segments[0])
+    if large:
+        write_private_cache(file, _MAGIC, (_code(), mark, _packed(segments[:1])))
+    write_private_cache(f"{file}.more", _MAGIC, (_code(), mark, _packed(segments[1:])))
 
 
 def _mark(segment: Segment) -> bytes:
@@ -302,12 +294,10 @@ def _mark(segment: Segment) -> bytes:
     return keys.to_bytes(4, "big") + len(segment.postings.skills).to_bytes(8, "big")
 
 
-def _packed(own: bytes, base: bytes, segments: Sequence[Segment]) -> bytes:
-    plain = [
+def _packed(segments: Sequence[Segment]) -> list[tuple[Any, ...]]:
+    return [
         (segment.keys, [getattr(segment.postings, field.name).tobytes() for field in fields(Postings)]) for segment in segments
     ]
-    body = marshal.dumps((_code(), own or base, plain))
-    return _MAGIC + zlib.crc32(body).to_bytes(4, "big") + body
 
 
 def _unpacked(plain: Any) -> Segment:
@@ -320,30 +310,12 @@ def _postings(arrays: Sequence[bytes]) -> Postings:
     return Postings(**{name: np.frombuffer(data, _TYPES[name]) for name, data in zip(names, arrays, strict=True)})
 
 
-def _read(path: str) -> tuple[bytes, tuple[bytes, Any]] | None:
+def _read(path: str) -> tuple[bytes, Any] | None:
     """The mark and the content of one file."""
-    try:
-        descriptor = os.open(path, _FLAGS)
-    except OSError:
-        return None
-    try:
-        status = os.fstat(descriptor)
-        if status.st_uid != os.geteuid() or status.st_mode & 0o022 or status.st_size > _LARGEST:
-            return None
-        with os.fdopen(os.dup(descriptor), "rb") as stream:
-            data = stream.read()
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    view = memoryview(data)
-    if data[:4] != _MAGIC or zlib.crc32(view[8:]).to_bytes(4, "big") != data[4:8]:
-        return None
-    try:
-        code, mark, content = marshal.loads(view[8:])  # noqa: S302 - the trust of catalog/scan.py: our own file, not others'
-    except (EOFError, ValueError, TypeError):
-        return None
-    return (mark, (mark, content)) if code == _code() else None
+    match read_private_cache(path, _MAGIC, largest=_LARGEST):
+        case (code, bytes(mark), content) if code == _code():
+            return mark, content
+    return None
 
 
 def _code() -> str:

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Final
 from skillyard.errors import SkillyardError
 from skillyard.paths import relative_to
 from skillyard.permissions import AllowedTools, unusable_skill
-from skillyard.prompt import build_index
+from skillyard.prompt import IndexOptions, build_index
 from skillyard.prompt.fence import fence
 from skillyard.text import is_label, shorten, single_line
 from skillyard.tools.arguments import Parameter
@@ -129,7 +129,7 @@ def _define_skill(context: ToolContext) -> ToolDefinition:
     words = context.wording
     wanted = Parameter("skill", "string", words.skill_skill, required=True, choices=schema_choices(skills), aliases=("name",))
     force = Parameter("force", "boolean", words.skill_force)
-    listed = build_index(skills, style="tool", budget=_DESCRIPTION_BUDGET).text.strip()
+    listed = build_index(skills, IndexOptions(style="tool", budget=_DESCRIPTION_BUDGET)).text.strip()
     return ToolDefinition(
         "skill", "Skill", f"{words.skill}\n\n{listed}", (wanted, force) if context.repeat == "note" else (wanted,)
     )

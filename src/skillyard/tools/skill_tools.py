@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import InvalidInput, SkillNotFound, SkillyardError
 from skillyard.permissions import AllowedTools, Approvals, Rules, SqlApprovalStore, without_denied
-from skillyard.prompt import write_index
+from skillyard.prompt import IndexOptions, write_index
 from skillyard.text import single_line
 from skillyard.tools.arguments import check_arguments, decode_arguments
 from skillyard.tools.definitions import WORDINGS, Language
@@ -284,14 +284,16 @@ class SkillTools:
         same = before is offered or previous is None
         index = write_index(
             without_denied(self.access.catalog, self.access.rules),
-            style=style,
-            budget=budget,
+            IndexOptions(
+                style=style,
+                budget=budget,
+                pinned=pinned,
+                description_chars=description_chars,
+                previous=previous,
+                installed=() if same else {skill.id for skill in offered} - {skill.id for skill in before},
+            ),
             request=request,
-            pinned=pinned,
-            description_chars=description_chars,
             search_index=self._context.index() if request else None,
-            previous=previous,
-            installed=() if same else {skill.id for skill in offered} - {skill.id for skill in before},
         )
         if kept:
             kept.shown = (offered, replace(index, omitted=()))  # thousands of omissions are not worth keeping

@@ -1,0 +1,53 @@
+"""Cache files of one user: plain values behind a checksum, in a file that only their owner can have written.
+
+The content is `marshal` data, which is the trust Python puts in its own `.pyc` files. A file that belongs to somebody else,
+that others may write, that is a link, or that does not match its checksum counts as absent and is written anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import zlib
+from typing import Any, Final
+
+_READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_HEADER: Final = 8  # four bytes that say what it is, four of the checksum
+
+
+def read_private_cache(path: str, kind: bytes, *, largest: int) -> Any:
+    """The content of a file of this `kind`, four bytes; None when there is none, or none that can be trusted."""
+    try:
+        data = _read(path, largest)
+    except OSError:
+        return None
+    view = memoryview(data)
+    if data[:4] != kind or zlib.crc32(view[_HEADER:]).to_bytes(4, "big") != data[4:_HEADER]:
+        return None
+    try:
+        return marshal.loads(view[_HEADER:])  # noqa: S302 - see the docstring
+    except (EOFError, ValueError, TypeError):
+        return None
+
+
+def write_private_cache(path: str, kind: bytes, content: Any) -> None:
+    """Write the content in one step, its folder too; what cannot be written is done without."""
+    from skillyard.files import replace_file  # what has not changed is not written
+
+    body = marshal.dumps(content)
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        replace_file(path, kind + zlib.crc32(body).to_bytes(4, "big") + body, durable=False)
+
+
+def _read(path: str, largest: int) -> bytes:
+    descriptor = os.open(path, _READ_FLAGS)
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022 or status.st_size > largest:
+            return b""
+        with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
+            return file.readall()
+    finally:
+        os.close(descriptor)
