@@ -1,0 +1,49 @@
+"""The shape of the modules: how many, how long, for whom, and no class name twice."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+import grimp
+
+import skillyard
+
+SOURCE = Path(skillyard.__file__).parent
+MODULES = {
+    ".".join(("skillyard", *path.relative_to(SOURCE).with_suffix("").parts)): path.read_text("utf-8")
+    for path in sorted(SOURCE.rglob("*.py"))
+}
+SHORT: Final = 120  # lines; a shorter module that one other imports is a part of that one
+SEAMS: Final[dict[str, str]] = {
+}  # a short module that exactly one other imports, and why it stands alone
+
+
+def test_there_are_few_modules_and_none_is_long() -> None:
+    assert 300 < len(MODULES) <= 400
+    assert {name: count for name, text in MODULES.items() if (count := len(text.splitlines())) > 600} == {}
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    modules = defaultdict(list)
+    for module, text in MODULES.items():
+        for statement in ast.parse(text).body:
+            if isinstance(statement, ast.ClassDef):
+                modules[statement.name].append(module)
+    assert len(modules) > 500
+    assert {name: where for name, where in modules.items() if len(where) > 1} == {}
+
+
+def test_a_short_module_is_imported_by_more_than_one_other() -> None:
+    graph = grimp.build_graph("skillyard", cache_dir=None)
+    lonely = {}
+    for module, text in MODULES.items():
+        if module.endswith(("__init__", "__main__")) or len(text.splitlines()) > SHORT:
+            continue
+        importers = graph.find_modules_that_directly_import(module)
+        if len(importers) == 1:
+            lonely[module] = importers
+    assert {module: importers for module, importers in lonely.items() if module not in SEAMS} == {}
+    assert {module for module in SEAMS if module not in lonely} == set()  # a seam that is none any more
