@@ -26,13 +26,3 @@ def test_doctor_on_another_system_says_that_sandboxes_need_linux(
         ("error", "sandboxes need Linux, and this is darwin")
     }
     assert all("on Linux" in check["fix"] for check in sandboxes)
-
-
-def test_a_run_on_another_system_is_refused_with_the_same_words(
-    call: Call, examples: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.delattr(os, "memfd_create")
-    answer = call("run", "text-statistics", "--root", examples, "--input", '{"text": "one"}')
-    assert answer.code == 1
-    assert "sandboxes need Linux, and this is darwin" in answer.err
