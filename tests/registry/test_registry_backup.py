@@ -22,7 +22,8 @@ from skillyard.database import METADATA, Database
 from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput, MalformedArchive, SkillyardError
 from skillyard.packages import Source, tree_digest
 from skillyard.registry import Registry
-from skillyard.registry.backup import BackupHome, check_backup, restore_backup, write_backup
+from skillyard.registry.backup import restore_backup, write_backup
+from skillyard.registry.backup_archive import BackupHome, check_backup
 
 KINDS = ("sqlite", "postgresql")
 TRANSIENT = {"workers", "worker_pools", "queued_runs"}

@@ -28,18 +28,9 @@ from skillyard.errors import (
 )
 from skillyard.packages import SigningKey, Source, sign_tree, tree_digest
 from skillyard.registry import Registry, SourceFetcher
-from skillyard.registry.mirror import (
-    INDEX_FILE,
-    MirrorIndex,
-    RegistryMirror,
-    StoredMirror,
-    compare_mirrors,
-    copy_mirror,
-    import_mirror,
-    open_mirror,
-    open_mirror_target,
-    plan_import,
-)
+from skillyard.registry.mirror import RegistryMirror, compare_mirrors, copy_mirror, import_mirror, plan_import
+from skillyard.registry.mirror_index import INDEX_FILE, MirrorIndex
+from skillyard.registry.mirror_locations import StoredMirror, open_mirror, open_mirror_target
 
 
 @pytest.fixture(params=["folder", "bucket"])

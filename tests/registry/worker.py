@@ -16,7 +16,8 @@ from typing import Any
 
 from skillyard.database import Database
 from skillyard.registry import ProgressEvent, Registry, records, version_store
-from skillyard.registry.backup import BackupHome, restore_backup, write_backup
+from skillyard.registry.backup import restore_backup, write_backup
+from skillyard.registry.backup_archive import BackupHome
 
 WATCHED = {
     "VersionStore": ("place", "activate", "deactivate", "remove"),

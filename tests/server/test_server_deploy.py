@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 from skillyard.cli.commands import serve
-from skillyard.cli.parsers import add_common_options, command_parser
+from skillyard.cli.program import add_common_options, command_parser
 from skillyard.packages import PackageLimits
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from skillyard.cli.commands import db, serve, workers
-from skillyard.cli.parsers import add_common_options, command_parser
+from skillyard.cli.program import add_common_options, command_parser
 from skillyard.packages import PackageLimits
 from skillyard.server.middleware.observability import Metrics
 

@@ -40,8 +40,6 @@ from skillyard.registry.version_store import VersionStore, delete_tree
 from skillyard.reserved_files import is_reserved
 from skillyard.wire import WireForm
 
-__all__ = ["BackupHome", "BackupManifest", "BackupReport", "RestoreReport", "check_backup", "restore_backup", "write_backup"]
-
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

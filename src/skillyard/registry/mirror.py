@@ -18,15 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from skillyard.errors import DigestMismatch, PackageMissing, PackageProblem
 from skillyard.packages import LocalStore, Source, pack, tree_digest
 from skillyard.packages.digest import digest_hex
-from skillyard.registry.mirror_index import INDEX_FILE, MirroredSkill, MirroredVersion, MirrorIndex
+from skillyard.registry.mirror_index import MirroredSkill, MirroredVersion, MirrorIndex
 from skillyard.registry.mirror_locations import (
-    MirrorFetcher,
     MirrorSource,
     MirrorTarget,
-    StoredMirror,
-    WebMirror,
-    open_mirror,
-    open_mirror_target,
 )
 from skillyard.wire import WireForm
 
@@ -34,28 +29,6 @@ if TYPE_CHECKING:
     from skillyard.registry.model import InstalledSkill, InstallOptions, OperationResult, SkillVersion
     from skillyard.registry.registry import Registry
 
-
-__all__ = [
-    "INDEX_FILE",
-    "MirrorCopyReport",
-    "MirrorFetcher",
-    "MirrorImportPlan",
-    "MirrorImportReport",
-    "MirrorIndex",
-    "MirrorSource",
-    "MirrorTarget",
-    "MirroredSkill",
-    "MirroredVersion",
-    "RegistryMirror",
-    "StoredMirror",
-    "WebMirror",
-    "compare_mirrors",
-    "copy_mirror",
-    "import_mirror",
-    "open_mirror",
-    "open_mirror_target",
-    "plan_import",
-]
 
 CopyProgress = Callable[[int, int], object]
 """Told how many packages are there, and how many there will be."""

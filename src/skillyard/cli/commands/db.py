@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.database import Database, DatabaseCheck, DatabaseStatus, RepairReport
     from skillyard.packages import PackageCopyReport
-    from skillyard.registry.backup import BackupHome
+    from skillyard.registry.backup_archive import BackupHome
 
 
 def check_or_repair(arguments: argparse.Namespace) -> int:
@@ -252,7 +252,7 @@ def backup_home(name: str, data: str, database_url: str | None) -> BackupHome | 
     """The home that a backup calls so, with room for its records; None when it can be none of ours."""
     from skillyard.access import Organisation
     from skillyard.document import is_name  # lower-case letters, digits and single dashes
-    from skillyard.registry.backup import BackupHome
+    from skillyard.registry.backup_archive import BackupHome
 
     main = BackupHome(_MAIN, Path(data), database_url)
     if name == _MAIN:
@@ -302,7 +302,8 @@ def add_restore_arguments(parser: argparse.ArgumentParser) -> None:
 
 def restore_command(arguments: argparse.Namespace) -> int:
     """Prove it, bring it back, and tell what there is now."""
-    from skillyard.registry.backup import check_backup, restore_backup
+    from skillyard.registry.backup import restore_backup
+    from skillyard.registry.backup_archive import check_backup
 
     screen: Screen = arguments.screen
     file = Path(arguments.file)

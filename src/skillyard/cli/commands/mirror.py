@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
     from skillyard.registry import Registry
-    from skillyard.registry.mirror import MirrorCopyReport, MirrorSource, MirrorTarget
+    from skillyard.registry.mirror import MirrorCopyReport
+    from skillyard.registry.mirror_locations import MirrorSource, MirrorTarget
 
 
 _PLACE = "a folder, s3://bucket/prefix, or the https address of either"
@@ -60,14 +61,15 @@ def mirror_command(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace, catalog: Catalog) -> int:
-    from skillyard.registry.mirror import RegistryMirror, open_mirror_target
+    from skillyard.registry.mirror import RegistryMirror
+    from skillyard.registry.mirror_locations import open_mirror_target
 
     place = RegistryMirror(_registry(catalog), catalog.data_directory)
     return _copy(arguments, place, open_mirror_target(_address(arguments.target)))
 
 
 def _sync(arguments: argparse.Namespace, catalog: Catalog) -> int:
-    from skillyard.registry.mirror import open_mirror_target
+    from skillyard.registry.mirror_locations import open_mirror_target
 
     return _copy(arguments, _open(arguments.source, catalog), open_mirror_target(_address(arguments.target)))
 
@@ -152,7 +154,7 @@ def _registry(catalog: Catalog) -> Registry:
 
 
 def _open(source: str, catalog: Catalog) -> MirrorSource:
-    from skillyard.registry.mirror import open_mirror
+    from skillyard.registry.mirror_locations import open_mirror
 
     return open_mirror(_address(source), allow_private=catalog.configuration.private_hosts)
 
