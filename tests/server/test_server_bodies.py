@@ -52,8 +52,9 @@ def test_what_may_be_large_still_comes_in(client: TestClient, pack: Callable[...
     assert sent.status_code == 201, sent.text
     begun = client.post("/api/v1/chat/conversations", json={"model": "openai-chat:gpt-5"}).json()["data"]["id"]
     assert client.put(f"/api/v1/chat/conversations/{begun}/files/a.bin", content=bytes(6 << 20)).status_code == 201
-    told = client.post("/api/v1/memories", json={"content": "x" * 3_000_000})
-    assert told.status_code == 201, "at most what the route itself takes"
+    refused = client.post("/api/v1/memories", json={"content": "x" * 3_000_000})
+    assert refused.status_code == 400, "by the route, which takes 65,536 characters, not for the size of the request"
+    assert "65536" in refused.text
 
 
 WIDE = b'{"skill": "x", "parameters": {"a": [%s]}}'

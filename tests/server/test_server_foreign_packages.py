@@ -162,7 +162,7 @@ def test_what_the_server_itself_gets_wrong_is_told_in_that_language_too(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("of the house")
 
-    monkeypatch.setattr("skillyard.server.clients.published_skills.offered_skills", fail)
+    monkeypatch.setattr("skillyard.server.clients.anthropic_skills.offered_skills", fail)
     safe = TestClient(client.app, base_url=str(client.base_url), raise_server_exceptions=False)
     answer = safe.get("/anthropic/v1/skills")
     assert (answer.status_code, answer.json()["error"]["type"]) == (500, "api_error")
