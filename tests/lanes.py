@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 WAITING = 4  # processes beside those that compute
 # The rooms that take longest stand outermost.
-_WAITS = ("soak", "web", "registry", "engine", "database", "access", "memory", "sandbox", "clients", "offload", "network")
+_WAITS = ("soak", "registry", "engine", "database", "access", "memory", "sandbox", "offload", "network")
 _COMPUTES = (
     "library",
     "search",
@@ -25,6 +25,8 @@ _COMPUTES = (
     "mcp",
     "conversations",
     "house",
+    "clients",
+    "web",
 )
 
 
