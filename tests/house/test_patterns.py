@@ -31,7 +31,7 @@ _PROGRAMS = {  # they run inside a sandbox, where strangers hold up only themsel
 }  # fmt: skip
 # Where functions make patterns of parts, and how many: `samples` has some of each, modules keep what the scanner makes.
 _MADE = {
-    "catalog/catalog.py": 1, "cli/screen.py": 1, "execution/abp/declaration.py": 2, "permissions/patterns.py": 2,
+    "catalog/catalog.py": 1, "cli/screen.py": 1, "execution/abp/declaration.py": 2, "permissions/rules.py": 2,
     "sandbox/orphan_cleanup.py": 1, "scanner/network.py": 2, "scanner/matching.py": 3,
 }  # fmt: skip
 _OLD = (  # patterns that froze the process that serves, and others of their kind
@@ -150,7 +150,7 @@ def subjects() -> list[Subject]:
 def samples() -> Iterator[tuple[str, re.Pattern[str], str]]:
     """What functions make of parts."""
     for text in ("*", "a*b*c*d", "*a?b*", "?*?*", "a*" * 20 + "b", "**a**"):
-        yield "permissions/patterns.py", glob(text), "fullmatch"
+        yield "permissions/rules.py", glob(text), "fullmatch"
     for name in ("a", "a" * 60, "$" * 20):
         for prefix in (r"\$\{?", r"(?<![\w$.'\"])"):
             yield "scanner/network.py", network._uses({name, "b"}, prefix), "search"

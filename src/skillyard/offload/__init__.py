@@ -7,8 +7,18 @@ sandbox: it runs only functions of Skillyard, never code of a skill.
 
 from __future__ import annotations
 
-from skillyard.offload.helper import report_progress
-from skillyard.offload.pool import HelperPool, WorkLimits, WorkOutcome, observe_helpers, run_in_helper, run_in_helper_async
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skillyard.offload.helper import report_progress
+    from skillyard.offload.pool import (
+        HelperPool,
+        WorkLimits,
+        WorkOutcome,
+        observe_helpers,
+        run_in_helper,
+        run_in_helper_async,
+    )
 
 __all__ = [
     "HelperPool",
@@ -19,3 +29,15 @@ __all__ = [
     "run_in_helper",
     "run_in_helper_async",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import the pool when it is named: `forked_map` next to it is part of every first list, which needs no pool."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module = "helper" if name == "report_progress" else "pool"
+    value: object = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value  # the next use finds it without coming here
+    return value
