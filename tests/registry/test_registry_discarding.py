@@ -52,7 +52,7 @@ def test_a_discarded_version_is_gone_from_the_disk_and_stays_written_down(any_re
 
 def test_what_serves_or_was_changed_by_hand_is_not_discarded(registry: Registry, write: Write) -> None:
     first, second = _two(registry, write)
-    with pytest.raises(VersionUnusable, match="serves"):
+    with pytest.raises(VersionUnusable, match="is the current version"):
         registry.versions.discard("tidy", second)
     file = registry.root / "tidy" / first / "SKILL.md"
     file.chmod(0o644)

@@ -122,7 +122,7 @@ def test_an_update_asks_the_index_again_and_takes_only_its_skill(
 @pytest.mark.parametrize(
     ("index", "error", "why"),
     [
-        (b"<html>", InvalidSource, "no index"),
+        (b"<html>", InvalidSource, "not an index"),
         ({"skills": []}, InvalidSource, "version that is not known"),
         (
             {"$schema": SCHEMA, "skills": [{"name": "../x", "type": "archive", "url": "/x", "digest": "sha256:0"}]},
@@ -136,7 +136,7 @@ def test_an_update_asks_the_index_again_and_takes_only_its_skill(
         ),
         ({"$schema": SCHEMA, "skills": [{"name": "x", "type": "archive", "url": "/x"}]}, InvalidSource, "way"),
         ({"$schema": SCHEMA, "skills": []}, NoSkillInside, "no skill"),
-        (b"[" * 10_000, InvalidSource, "no index"),
+        (b"[" * 10_000, InvalidSource, "not an index"),
     ],
 )
 def test_an_index_that_is_none_installs_nothing(

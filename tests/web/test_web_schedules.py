@@ -91,7 +91,7 @@ def test_a_schedule_leads_to_its_runs_and_a_run_back_to_its_schedule(site: Site,
     expect(row.get_by_text("Succeeded")).to_be_visible()
 
 
-@pytest.mark.parametrize(("said", "why"), [("0 0 30 2 *", "ever comes due"), ("whenever", "no cron expression")])
+@pytest.mark.parametrize(("said", "why"), [("0 0 30 2 *", "ever comes due"), ("whenever", "not a valid cron expression")])
 def test_a_time_that_never_comes_is_told_while_it_is_written(site: Site, visit: Open, said: str, why: str) -> None:
     page = visit(site, "/schedules?add=config:data-processor")
     page.watch.forgive("status of 400")  # type: ignore[attr-defined]
