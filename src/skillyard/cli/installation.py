@@ -41,7 +41,7 @@ _KEPT: Final = 100
 def make_scanner(catalog: Catalog) -> Scanner:
     """The scanner for a registry: what is more than a note and not suppressed, the gravest first, at most a hundred.
 
-    Only what the user's own file suppresses is left out: a project may come from whoever wrote the skill. Advice stops no
+    Only what the user's own file suppresses is left out: a project may come from the author of the skill. Advice stops no
     install: where the scanner itself fails, that is the finding.
     """
 
@@ -62,8 +62,8 @@ def _failed(error: Exception) -> Finding:
     from skillyard.scanner import RULES, Finding
 
     rule = RULES["not-all-read"]
-    told = shorten(single_line(f"nothing was looked for: {error}"), 200)
-    return Finding(rule.id, rule.severity, told, rule.why, "SKILL.md", 1, 1, "", "fix what it names, then `skillyard scan`")
+    summary = shorten(single_line(f"nothing was looked for: {error}"), 200)
+    return Finding(rule.id, rule.severity, summary, rule.why, "SKILL.md", 1, 1, "", "fix what it names, then `skillyard scan`")
 
 
 def draw_findings(screen: Screen, result: OperationResult) -> None:
@@ -71,8 +71,10 @@ def draw_findings(screen: Screen, result: OperationResult) -> None:
     if not result.findings or result.status not in ("installed", "updated"):
         return
     counts = Counter(str(finding["severity"]) for finding in result.findings)
-    told = ", ".join(f"{count} {severity}" for severity, count in counts.items())
-    screen.line(f"the scanner found {told}; `skillyard scan {result.skill_id}` shows all", indent=2, style=next(iter(counts)))
+    summary = ", ".join(f"{count} {severity}" for severity, count in counts.items())
+    screen.line(
+        f"the scanner found {summary}; `skillyard scan {result.skill_id}` shows all", indent=2, style=next(iter(counts))
+    )
     for finding in result.findings[:_WORST]:
         screen.line(_line(finding), indent=4)
 
@@ -114,7 +116,7 @@ def missing_lock_error(lock: ProjectLock) -> UsageProblem:
 
 
 class Acceptance(TypedDict):
-    """Who answers when another source or signer would take the place of what serves, as the registry takes it."""
+    """The approver of a change of source or signer of the current version, in the form the registry takes."""
 
     accept_signer: bool
     accept_source: bool
@@ -132,7 +134,7 @@ def add_accept_options(parser: argparse.ArgumentParser) -> None:
 
 
 def replacement_acceptance(arguments: argparse.Namespace) -> Acceptance:
-    """What the options accept; the person at the terminal is asked about the rest, `--yes` is no answer to it."""
+    """What the options accept; the person at the terminal confirms the rest, which `--yes` does not."""
     screen: Screen = arguments.screen
 
     def ask(changes: Sequence[SourceReplacement]) -> bool:

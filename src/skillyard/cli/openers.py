@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 def record_audit_event(screen: Screen, database: Callable[[], Database], action: str, *subjects: str) -> None:
-    """Write down what was done to each of `subjects`; that it could not be written is said, and undoes nothing."""
+    """Record what was done to each of `subjects`; a failure to record is reported and undoes nothing."""
     from skillyard.access import AuditLog  # half a second with the database
 
-    trail = AuditLog(database)
+    audit_log = AuditLog(database)
     try:
         for subject in subjects:
-            trail.record(action, subject)
+            audit_log.record(action, subject)
     except (DatabaseUnavailable, ValueRefused) as error:
         screen.note(f"warning: the change was made but not recorded in the audit log: {error.message}")
 
@@ -48,7 +48,7 @@ def open_catalog(arguments: argparse.Namespace, *, installed: bool = False) -> C
 
 
 def discover_catalog(arguments: argparse.Namespace, *, roots: Sequence[str] | None, installed: bool = False) -> Catalog:
-    """Scan the roots, or the usual places when there are none; trouble with a root is told on standard error."""
+    """Scan the roots, or the default ones when there are none; problems with a root are reported on standard error."""
     screen: Screen = arguments.screen
     project = arguments.project
     if project is not None:

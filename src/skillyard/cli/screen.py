@@ -217,8 +217,8 @@ class Screen:
         """The cell with the words in bold, where they stand by themselves or are not Latin."""
         if not (words and self.color and self.is_terminal):
             return self._by_status(cell)
-        found = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" if word.isascii() else re.escape(word) for word in words)
-        return re.sub(found, lambda word: self._colored(word[0], "bold"), cell, flags=re.IGNORECASE)
+        pattern = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" if word.isascii() else re.escape(word) for word in words)
+        return re.sub(pattern, lambda match: self._colored(match[0], "bold"), cell, flags=re.IGNORECASE)
 
     def _by_status(self, cell: str) -> str:
         return self._colored(cell, STYLES.get(cell.rstrip(), ""))
@@ -239,7 +239,7 @@ class Screen:
     def note(self, text: str) -> None:
         """Write one line on standard error, unless notes are unwanted."""
         if not self.quiet:
-            sys.stdout.flush()  # where both streams go to one place, the answer stands before the notes on it
+            sys.stdout.flush()  # where both streams share a destination, the answer precedes its notes
             _write(sys.stderr, single_line(text) + "\n")
 
     def hint(self, text: str) -> None:
@@ -281,7 +281,7 @@ def _write(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
-_PATIENCE: Final = 0.5  # seconds without a word
+_PATIENCE: Final = 0.5  # seconds without output
 _EVERY: Final = 0.1  # seconds between two drawings
 _CLEAR: Final = "\r\x1b[2K"
 

@@ -57,7 +57,7 @@ def agents_command(arguments: argparse.Namespace) -> int:
         case "prompt":
             _prompt(arguments, book)
         case "delete":
-            _told(screen, book.delete(arguments.name), "deleted")
+            _report_change(screen, book.delete(arguments.name), "deleted")
         case "show":
             _show(screen, book.get(arguments.name))
         case _:
@@ -72,7 +72,7 @@ def _write(arguments: argparse.Namespace, book: AgentStore) -> None:
     catalog = open_catalog(arguments)
     if arguments.action == "create":
         values = _given(arguments, catalog) | {"name": arguments.name}
-        _told(arguments.screen, book.create(AgentDraft(**values)), "created")
+        _report_change(arguments.screen, book.create(AgentDraft(**values)), "created")
         return
     before = book.get(arguments.name)
     kept: dict[str, Any] = {
@@ -80,7 +80,7 @@ def _write(arguments: argparse.Namespace, book: AgentStore) -> None:
     }
     given = _given(arguments, catalog)
     settings = {**before.settings, **given.get("settings", {})}
-    _told(arguments.screen, book.update(before.id, AgentDraft(**(kept | given | {"settings": settings}))), "updated")
+    _report_change(arguments.screen, book.update(before.id, AgentDraft(**(kept | given | {"settings": settings}))), "updated")
 
 
 def _given(arguments: argparse.Namespace, catalog: Catalog) -> dict[str, Any]:
@@ -131,11 +131,11 @@ def _prompt(arguments: argparse.Namespace, book: AgentStore) -> None:
         screen.note(f"  {share.name}: {share.shown}{why}, {share.tokens:,} tokens; its SKILL.md has {share.skill_md_tokens:,}")
 
 
-def _list(screen: Screen, found: tuple[Agent, ...]) -> None:
+def _list(screen: Screen, definitions: tuple[Agent, ...]) -> None:
     if screen.as_json:
-        screen.data({"agents": [agent.to_dict() for agent in found]})
-    elif found:
-        rows = [(agent.name, agent.model or "", _skills(agent), agent.description) for agent in found]
+        screen.data({"agents": [agent.to_dict() for agent in definitions]})
+    elif definitions:
+        rows = [(agent.name, agent.model or "", _skills(agent), agent.description) for agent in definitions]
         screen.table(rows, header=("AGENT", "MODEL", "SKILLS", "DESCRIPTION"), stretch=3)
     else:
         screen.note("no agents; `skillyard agents create NAME --skill SKILL` makes one")
@@ -146,8 +146,8 @@ def _show(screen: Screen, agent: Agent) -> None:
         screen.data(agent.to_dict())
         return
     screen.line(agent.name)
-    told = {"id": agent.id, "description": agent.description, "model": agent.model, "skills": _skills(agent)}
-    for label, value in told.items():
+    fields = {"id": agent.id, "description": agent.description, "model": agent.model, "skills": _skills(agent)}
+    for label, value in fields.items():
         if value:
             screen.line(f"{label}: {value}", indent=2)
     if agent.system_prompt:
@@ -160,7 +160,7 @@ def _skills(agent: Agent) -> str:
     return ", ".join(named) or "all"
 
 
-def _told(screen: Screen, agent: Agent, verb: str) -> None:
+def _report_change(screen: Screen, agent: Agent, verb: str) -> None:
     if screen.as_json:
         screen.data(agent.to_dict())
     else:
@@ -209,8 +209,8 @@ async def _run_action(arguments: argparse.Namespace, service: SqlMemoryService) 
         )
         _show_memories(screen, [item.to_dict() for item in recalled], list(_match_rows(recalled)))
     else:
-        found = await service.list(user_id=arguments.user, limit=arguments.limit)
-        _show_memories(screen, [memory.to_dict() for memory in found], [_memory_row(memory) for memory in found])
+        memories = await service.list(user_id=arguments.user, limit=arguments.limit)
+        _show_memories(screen, [memory.to_dict() for memory in memories], [_memory_row(memory) for memory in memories])
     return OK
 
 

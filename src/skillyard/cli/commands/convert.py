@@ -30,7 +30,7 @@ def add_convert_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def convert_command(arguments: argparse.Namespace) -> int:
-    """Convert and tell what was written, and what the format has no place for."""
+    """Convert and report what was written, and what the format cannot express."""
     from skillyard.interop import convert
 
     screen: Screen = arguments.screen

@@ -47,7 +47,7 @@ def add_install_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def install_command(arguments: argparse.Namespace) -> int:
-    """Install and tell what came of it."""
+    """Install and report the results."""
     screen: Screen = arguments.screen
     consent = power_consent(screen, yes=arguments.yes)
     registry = open_registry(arguments)
@@ -79,7 +79,7 @@ def install_command(arguments: argparse.Namespace) -> int:
             **replacement_acceptance(arguments),
         )
     if saved is not None:
-        saved.record(report.results, accept_signer=True)  # whoever answered has accepted what the lock did not name
+        saved.record(report.results, accept_signer=True)  # the person who answered has accepted what the lock did not name
     draw_results(screen, report.results)
     return OK
 
@@ -120,7 +120,7 @@ def update_command(arguments: argparse.Namespace) -> int:
     if lock.exists():
         locked = {entry.skill_id for entry in lock.entries()}
         again = tuple(result for result in results if result.skill_id in locked)
-        lock.record(again, accept_signer=True)  # who was asked has accepted what the lock did not name
+        lock.record(again, accept_signer=True)  # the person who answered has accepted what the lock did not name
     if screen.as_json:
         problems = [{"skill_id": name, **error.to_dict()} for name, error in failed]
         screen.data({"results": [result.to_dict() for result in results], "failed": problems})
@@ -184,7 +184,7 @@ def add_rollback_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rollback_command(arguments: argparse.Namespace) -> int:
-    """Move the link and tell where it leads."""
+    """Switch the current version and report it."""
     screen: Screen = arguments.screen
     result = open_registry(arguments).rollback(
         arguments.name, arguments.version, force=arguments.force, **replacement_acceptance(arguments)
@@ -331,8 +331,8 @@ def mark_command(arguments: argparse.Namespace) -> int:
     if screen.as_json:
         screen.data({"version": version.to_dict()})
         return OK
-    word = "yanked" if arguments.command == "yank" else "deprecated"
-    screen.line(f"{version.skill_id} {version.version} is {'no longer ' if arguments.undo else ''}{word}", style="ok")
+    state = "yanked" if arguments.command == "yank" else "deprecated"
+    screen.line(f"{version.skill_id} {version.version} is {'no longer ' if arguments.undo else ''}{state}", style="ok")
     if version.current and not arguments.undo:
         screen.note(f"it is the current version and goes on serving; `skillyard rollback {version.skill_id}` goes back")
     return OK

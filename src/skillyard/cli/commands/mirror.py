@@ -64,8 +64,8 @@ def _export(arguments: argparse.Namespace, catalog: Catalog) -> int:
     from skillyard.registry.mirror import RegistryMirror
     from skillyard.registry.mirror_locations import open_mirror_target
 
-    place = RegistryMirror(_registry(catalog), catalog.data_directory)
-    return _copy(arguments, place, open_mirror_target(_address(arguments.target)))
+    source = RegistryMirror(_registry(catalog), catalog.data_directory)
+    return _copy(arguments, source, open_mirror_target(_address(arguments.target)))
 
 
 def _sync(arguments: argparse.Namespace, catalog: Catalog) -> int:
@@ -94,9 +94,9 @@ def _copy(arguments: argparse.Namespace, source: MirrorSource, target: MirrorTar
 
 def _draw(screen: Screen, outcome: MirrorCopyReport) -> None:
     words = {"added": outcome.added, "changed": outcome.changed, "removed": outcome.removed, "damaged": outcome.missing}
-    for word, names in words.items():
+    for label, names in words.items():
         for name in names:
-            screen.line(f"{word} {name}", style="error" if word == "damaged" else "")
+            screen.line(f"{label} {name}", style="error" if label == "damaged" else "")
     if outcome.same:
         screen.line("the mirror holds everything already", style="ok")
 
@@ -105,9 +105,9 @@ def _import(arguments: argparse.Namespace, catalog: Catalog) -> int:
     from skillyard.registry.mirror import import_mirror, plan_import
 
     screen: Screen = arguments.screen
-    registry, place, names = _registry(catalog), _open(arguments.source, catalog), tuple(arguments.skill)
+    registry, source, names = _registry(catalog), _open(arguments.source, catalog), tuple(arguments.skill)
     if arguments.check:
-        plan = plan_import(registry, place, names=names, history=arguments.history)
+        plan = plan_import(registry, source, names=names, history=arguments.history)
         if screen.as_json:
             screen.data(plan.to_dict())
         else:
@@ -115,14 +115,14 @@ def _import(arguments: argparse.Namespace, catalog: Catalog) -> int:
                 screen.line(f"would install {skill_id}")
             for skill_id, version in plan.history:
                 screen.line(f"would keep {skill_id} {version.version}")
-            for known, _ in plan.marks:
-                screen.line(f"would mark {known.skill_id} {known.version}")
+            for version, _ in plan.marks:
+                screen.line(f"would mark {version.skill_id} {version.version}")
             if plan.same:
                 screen.line("everything of the mirror is here", style="ok")
         return OK if plan.same else FAILURE
     with InstallProgress(screen) as progress:
         outcome = import_mirror(
-            registry, place, _address(arguments.source), names=names, history=arguments.history, force=arguments.force,
+            registry, source, _address(arguments.source), names=names, history=arguments.history, force=arguments.force,
             consent=power_consent(screen, yes=arguments.yes), progress=progress, **replacement_acceptance(arguments),
         )  # fmt: skip
     if screen.as_json:

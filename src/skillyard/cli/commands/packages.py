@@ -55,7 +55,7 @@ def add_pack_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def pack_command(arguments: argparse.Namespace) -> int:
-    """Write the archive and tell its digests."""
+    """Write the archive and report its digests."""
     from skillyard.packages import pack
 
     screen: Screen = arguments.screen
@@ -103,27 +103,27 @@ def verify_command(arguments: argparse.Namespace) -> int:
             f"{arguments.signer!r} is no key of a signer",
             hint="one is ed25519: and 44 characters of base64, as `skillyard key` and `skillyard verify` tell it",
         )
-    found = _folder_verify(path) if path.is_dir() else _archive(path)
-    wanted = arguments.digest and f"sha256:{arguments.digest.lower().removeprefix('sha256:')}"
-    right = not wanted or wanted in (found["digest"], found["archive_sha256"])
-    good = right and (not arguments.signer or set(found["signers"]) == {arguments.signer})
+    verified = _folder_verify(path) if path.is_dir() else _archive(path)
+    expected = arguments.digest and f"sha256:{arguments.digest.lower().removeprefix('sha256:')}"
+    right = not expected or expected in (verified["digest"], verified["archive_sha256"])
+    good = right and (not arguments.signer or set(verified["signers"]) == {arguments.signer})
     if screen.as_json:
-        screen.data({"ok": good, **found})
+        screen.data({"ok": good, **verified})
         return OK if good else FAILURE
-    names = ", ".join(found["skills"])
+    names = ", ".join(verified["skills"])
     screen.line(
-        f"{path}: {counted(len(found['skills']), 'skill')}: {names}" if right else f"{path} is not {wanted}",
+        f"{path}: {counted(len(verified['skills']), 'skill')}: {names}" if right else f"{path} is not {expected}",
         style=_style(right),
     )
     if right and not good:
         screen.line(f"it is not signed by {arguments.signer}", style="error")
-    for name, signer in zip(found["skills"], found["signers"], strict=True):
+    for name, signer in zip(verified["skills"], verified["signers"], strict=True):
         screen.line(f"{name} is signed by {signer}" if signer else f"{name} is not signed")
-    screen.line(f"digest of the skill: {found['digest']}")
-    if found["archive_sha256"]:
-        screen.line(f"digest of the file:  {found['archive_sha256']}")
-    if found["flagged"]:
-        screen.note(f"hidden files, which some programs read by themselves: {', '.join(found['flagged'])}")
+    screen.line(f"digest of the skill: {verified['digest']}")
+    if verified["archive_sha256"]:
+        screen.line(f"digest of the file:  {verified['archive_sha256']}")
+    if verified["flagged"]:
+        screen.note(f"hidden files, which some programs read by themselves: {', '.join(verified['flagged'])}")
     return OK if good else FAILURE
 
 

@@ -190,21 +190,21 @@ def runs_command(arguments: argparse.Namespace) -> int:
             draw_run_record(screen, record)
         return OK
     only = RunFilter(skill=arguments.skill, states=arguments.status or (), schedule=arguments.schedule)
-    found = journal.list(only, limit=arguments.limit)
+    records = journal.list(only, limit=arguments.limit)
     if screen.as_json:
-        screen.data({"runs": [record.summary() for record in found]})
-    elif found:
-        _draw_runs(screen, found)
+        screen.data({"runs": [record.summary() for record in records]})
+    elif records:
+        _draw_runs(screen, records)
     else:
         screen.note("no runs" if not (arguments.skill or arguments.status or arguments.schedule) else "no such runs")
     return OK
 
 
-def _draw_runs(screen: Screen, found: tuple[RunRecord, ...]) -> None:
+def _draw_runs(screen: Screen, records: tuple[RunRecord, ...]) -> None:
     screen.table(
         (
             (record.id, record.skill_name, record.state, _took(record), f"{record.created_at:%Y-%m-%d %H:%M:%S}", _why(record))
-            for record in found
+            for record in records
         ),
         header=("RUN", "SKILL", "STATUS", "TOOK", "WHEN (UTC)", "REMARK"),
         stretch=5,

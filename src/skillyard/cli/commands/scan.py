@@ -55,10 +55,10 @@ def scan_targets(arguments: argparse.Namespace) -> Iterator[Report]:
 def _in_tree(tree: Path, shown: str, settings: Catalog) -> Iterator[Report]:
     from skillyard.packages import find_skills
 
-    found = find_skills(tree)
-    if not found:
+    skills = find_skills(tree)
+    if not skills:
         raise SkillNotFound(f"there is no SKILL.md at or below {shown}", hint=_KNOWN)
-    for skill in found:
+    for skill in skills:
         where = shown if skill.path == "." else f"{shown.rstrip('/')}/{skill.path}"
         yield _scanned(skill.directory, where, settings)
 
@@ -115,7 +115,7 @@ def add_scan_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def scan_command(arguments: argparse.Namespace) -> int:
-    """Scan and tell; 1 when a finding that nobody suppressed weighs as much as `--at-least` says."""
+    """Scan and report; 1 when a finding that nobody suppressed weighs as much as `--at-least` says."""
     from skillyard.scanner import at_least_severity
 
     screen: Screen = arguments.screen
@@ -149,8 +149,8 @@ def _summary(reports: Sequence[Report]) -> dict[str, int]:
 
 def _draw(screen: Screen, report: Report, level: Severity) -> None:
     """Findings from `level` on in full, those below in one line, notes not at all; a skill without any is not named."""
-    told = [finding for finding in report.findings if finding.severity != "info" or level == "info"]
-    for finding in told:
+    shown = [finding for finding in report.findings if finding.severity != "info" or level == "info"]
+    for finding in shown:
         if finding.allowed is not None:
             screen.line(f"{_where(report, finding)} suppressed {finding.rule}: {finding.allowed}", style="dim")
             continue
@@ -164,7 +164,7 @@ def _draw(screen: Screen, report: Report, level: Severity) -> None:
         if finding.expired is not None:
             screen.line(f"no longer {finding.expired}", indent=4)
     _note_skipped(screen, report)
-    if told:
+    if shown:
         screen.line()
 
 

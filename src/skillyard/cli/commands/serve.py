@@ -58,7 +58,7 @@ def _examine(data: str, configured: str | None, screen: Screen) -> None:
             return
         check = database.check(quick=True)
     except DatabaseUnavailable:
-        return  # who asks for a record is told
+        return  # a request for a record reports it
     finally:
         database.close()
     if not check.whole:
@@ -67,34 +67,34 @@ def _examine(data: str, configured: str | None, screen: Screen) -> None:
 
 
 def _watch(data: str, configured: str, screen: Screen, over: threading.Event) -> None:
-    """Tell what keeps the database away, each reason once, until it answers."""
+    """Report why the database does not answer, each reason once, until it does."""
     from skillyard.database import database_url, redacted_url
 
     name = redacted_url(database_url(data, configured))
-    told: list[str] = []
+    reported: list[str] = []
 
-    def tell(reason: str, hint: str) -> None:
-        if reason not in told and not over.is_set():
-            told.append(reason)
+    def report(reason: str, hint: str) -> None:
+        if reason not in reported and not over.is_set():
+            reported.append(reason)
             screen.note(f"waiting for the database (database_unavailable): {reason}; until it answers, /readyz says so too")
             screen.hint(hint)
 
     mute = f"the database {name} does not answer"
-    soon = threading.Timer(_SOON_S, tell, (mute, "look whether it runs and can be reached from here"))
+    soon = threading.Timer(_SOON_S, report, (mute, "look whether it runs and can be reached from here"))
     soon.daemon = True
     soon.start()
     while not over.is_set():
-        problem = _trouble(data, configured)
+        problem = _database_problem(data, configured)
         soon.cancel()
         if problem is None:
-            if told:
+            if reported:
                 screen.note(f"the database {name} answers")
             return
-        tell(problem.message, problem.hint or "make it reachable")
+        report(problem.message, problem.hint or "make it reachable")
         over.wait(_AGAIN_S)
 
 
-def _trouble(data: str, configured: str) -> DatabaseUnavailable | None:
+def _database_problem(data: str, configured: str) -> DatabaseUnavailable | None:
     """Why the database cannot be used; None when it can."""
     from skillyard.database import Database
 

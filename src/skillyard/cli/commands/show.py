@@ -93,10 +93,10 @@ def _parameters(portrait: SkillDetail) -> Iterator[tuple[str, str, str, str]]:
     if not isinstance(properties, Mapping):
         return
     for name, shape in properties.items():
-        known = shape if isinstance(shape, Mapping) else {}
+        field = shape if isinstance(shape, Mapping) else {}
         needed = isinstance(required, list | tuple) and name in required
-        default = f"default {_text(known['default'])}" if "default" in known else ""
-        yield name, _text(known.get("type", "any")), "required" if needed else default, _text(known.get("description", ""))
+        default = f"default {_text(field['default'])}" if "default" in field else ""
+        yield name, _text(field.get("type", "any")), "required" if needed else default, _text(field.get("description", ""))
 
 
 def add_show_arguments(parser: argparse.ArgumentParser) -> None:

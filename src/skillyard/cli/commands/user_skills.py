@@ -76,10 +76,10 @@ def add_new_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--description", required=True, metavar="TEXT", help="what it does and when to use it: all that a model sees at first"
     )
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument("--user", action="store_true", help="for you, in every project (this is the default)")
-    place.add_argument("--in-project", action="store_true", help="for everyone who works on this project")
-    place.add_argument("--in", dest="folder", metavar="DIR", help="in this folder of skills")
+    destination = parser.add_mutually_exclusive_group()
+    destination.add_argument("--user", action="store_true", help="for you, in every project (this is the default)")
+    destination.add_argument("--in-project", action="store_true", help="for everyone who works on this project")
+    destination.add_argument("--in", dest="folder", metavar="DIR", help="in this folder of skills")
     parser.add_argument("--with-script", action="store_true", help="with a script that runs, and the schema of its input")
 
 

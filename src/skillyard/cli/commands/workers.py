@@ -61,17 +61,17 @@ def _crew(catalog: Catalog, first: Worker) -> WorkerGroup:
     slots, organisations = Slots(first.concurrency), Organisations(lambda: catalog.records().database)
 
     def worker_of(name: str) -> Worker:
-        found = organisations.catalog(name, catalog)
-        return found.worker(*first.pools, concurrency=first.concurrency, slots=slots)
+        organisation_catalog = organisations.catalog(name, catalog)
+        return organisation_catalog.worker(*first.pools, concurrency=first.concurrency, slots=slots)
 
     return WorkerGroup(lambda: [organisation.name for organisation in organisations.all()], worker_of, timing=catalog.timing)
 
 
-async def _serve(worker: Worker, serves: Worker | WorkerGroup, grace_s: float, screen: Screen) -> None:
+async def _serve(worker: Worker, runner: Worker | WorkerGroup, grace_s: float, screen: Screen) -> None:
     import asyncio
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    serving = asyncio.create_task(serves.serve(stop, grace_s=grace_s))
+    serving = asyncio.create_task(runner.serve(stop, grace_s=grace_s))
 
     def leave() -> None:
         if stop.is_set():
