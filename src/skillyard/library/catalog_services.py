@@ -38,7 +38,7 @@ class CatalogServices(room.SkillCatalog):
         return Rules.for_catalog(self)
 
     def gate(self, approver: Approver | None = None) -> PermissionGate:
-        """What stands before each use of a skill: the configured rules, and the one who is asked where they say `ask`."""
+        """The check before each use of a skill: the configured rules, and the approver where they say `ask`."""
         from skillyard.permissions import PermissionGate
 
         return PermissionGate(self.rules(), self.approvals().asking(approver))
@@ -107,7 +107,7 @@ class CatalogServices(room.SkillCatalog):
         return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, install=install, prewarm=prewarm)
 
     def engine(self, *, record: bool = True) -> PoolEngine:
-        """What carries runs and records them, shared by all runs of this catalog; with `record=False` it keeps nothing.
+        """The engine that executes and records runs, shared by all runs of this catalog; with `record=False` it keeps nothing.
 
         A skill that names a worker pool goes to that pool, every other one works in this process, or in the pool of all runs
         where `[engine]` of the configuration says `procrastinate`.
@@ -138,15 +138,15 @@ class CatalogServices(room.SkillCatalog):
 
     def for_organisation(self, data: str, database_url: str) -> Self:
         """As `skillyard.catalog.SkillCatalog`; its runs take turns with those of this catalog."""
-        found = super().for_organisation(data, database_url)
-        found._slots, found.timing = self._turns(), self.timing
-        return found
+        catalog = super().for_organisation(data, database_url)
+        catalog._slots, catalog.timing = self._turns(), self.timing
+        return catalog
 
     def worker(self, *pools: str, concurrency: int = 1, slots: Slots | None = None) -> Worker:
         """What works for worker pools with the skills of this catalog: `await catalog.worker("gpu").serve(stop)`.
 
-        Without a name it serves the pool of all runs. With `slots` several workers of one process take turns. It runs exactly
-        the content that was asked for, and nothing that a rule denies here.
+        Without a name it works for the pool of all runs. With `slots` several workers of one process take turns. It runs only
+        the requested content, and nothing that a rule denies here.
 
         Raises:
             InvalidInput: no pool, a name that is none, or a concurrency below 1.

@@ -42,7 +42,7 @@ _CANCELLED: Final = "notifications/cancelled"
 
 
 class StdoutWatch:
-    """Standard output as it was when this was made, watched for its reader; the SDK puts something else in its place."""
+    """Standard output as it was when this was made, watched for its reader; the SDK replaces it."""
 
     def __init__(self) -> None:
         self._own: int | None = None
@@ -55,11 +55,11 @@ class StdoutWatch:
         if self._own is None:
             return False
         watching = select.poll()
-        watching.register(self._own, 0)  # what is wrong is told unasked
+        watching.register(self._own, 0)  # errors are always reported
         return any(happened & select.POLLERR for _, happened in watching.poll(0))
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close this copy of it."""
         if self._own is not None:
             os.close(self._own)
             self._own = None
@@ -83,12 +83,12 @@ class _PendingRequests:
             self._settle(message.id)
 
     def _settle(self, request: object) -> None:
-        if isinstance(request, str | int) and (known := coerce_request_id(request)) in self._open:
-            self._open -= Counter([known])
+        if isinstance(request, str | int) and (request_id := coerce_request_id(request)) in self._open:
+            self._open -= Counter([request_id])
             self._changed.set()
 
     async def settled(self, outlet: StdoutWatch) -> None:
-        """Return when nothing is owed, or nobody reads."""
+        """Return when every request is answered, or nobody reads."""
         while self._open and not outlet.gone:
             self._changed = anyio.Event()
             with anyio.move_on_after(_LOOK_S):
@@ -100,7 +100,7 @@ async def drain_requests(
     reading: ObjectReceiveStream[Read], writing: ObjectSendStream[SessionMessage], outlet: StdoutWatch
 ) -> AsyncIterator[tuple[ObjectReceiveStream[Read], ObjectSendStream[SessionMessage]]]:
     """The two streams of a client as a server should see them: the first ends when all that came through it was answered."""
-    owed = _PendingRequests()
+    pending = _PendingRequests()
     inner_in, server_reads = anyio.create_memory_object_stream["Read"](0)
     server_writes, inner_out = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -109,16 +109,16 @@ async def drain_requests(
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the server has left by itself
                 async for message in reading:
                     if isinstance(message, SessionMessage):
-                        owed.read(message.message)
+                        pending.read(message.message)
                     await inner_in.send(message)
-                await owed.settled(outlet)
+                await pending.settled(outlet)
 
     async def take() -> None:
         async with writing, inner_out:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client has left
                 async for message in inner_out:
                     await writing.send(message)
-                    owed.written(message.message)
+                    pending.written(message.message)
 
     async with anyio.create_task_group() as relaying:
         relaying.start_soon(bring)

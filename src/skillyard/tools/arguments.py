@@ -42,7 +42,7 @@ class Parameter:
         if self.type == "strings":
             shape = {"type": "array", "items": {"type": "string"}, "description": self.description}
         if self.type == "object":
-            shape["additionalProperties"] = True  # said aloud: some adapters take silence for false
+            shape["additionalProperties"] = True  # explicit: some adapters read an absent key as false
         if self.choices:
             shape["enum"] = list(self.choices)
         if self.minimum is not None:
@@ -131,11 +131,11 @@ def check_arguments(parameters: Sequence[Parameter], arguments: Mapping[str, obj
 
 
 def _by_name(parameters: Sequence[Parameter], arguments: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
-    known = {name: parameter.name for parameter in parameters for name in (parameter.name, *parameter.aliases)}
+    names = {name: parameter.name for parameter in parameters for name in (parameter.name, *parameter.aliases)}
     values: dict[str, object] = {}
     problems: list[str] = []
     for given, value in arguments.items():
-        name = known.get(str(given))
+        name = names.get(str(given))
         if name is None:
             problems.append(f"Unknown argument {str(given)[:80]!r}")
         elif values.get(name) not in (None, value):

@@ -115,8 +115,8 @@ def _import(arguments: argparse.Namespace, catalog: Catalog) -> int:
                 screen.line(f"would install {skill_id}")
             for skill_id, version in plan.history:
                 screen.line(f"would keep {skill_id} {version.version}")
-            for version, _ in plan.marks:
-                screen.line(f"would mark {version.skill_id} {version.version}")
+            for marked, _ in plan.marks:
+                screen.line(f"would mark {marked.skill_id} {marked.version}")
             if plan.same:
                 screen.line("everything of the mirror is here", style="ok")
         return OK if plan.same else FAILURE
