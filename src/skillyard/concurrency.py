@@ -1,4 +1,4 @@
-"""Work that comes to its end although who waits for it is cancelled."""
+"""Work that is completed although its caller is cancelled."""
 
 from __future__ import annotations
 

@@ -97,11 +97,11 @@ class SkillUnusable(SkillyardError, code="skill_unusable", status=409):
 
 
 class InvalidSkill(SkillyardError, code="invalid_skill", status=422):
-    """A SKILL.md does not meet the profile asked for; `details["diagnostics"]` says why."""
+    """A SKILL.md does not meet the requested profile; `details["diagnostics"]` says why."""
 
 
 class SkillExists(SkillyardError, code="skill_exists", status=409):
-    """A skill of that name is already in that place."""
+    """A skill of that name is already in that folder."""
 
 
 class DeleteRefused(SkillyardError, code="delete_refused", status=403):
@@ -113,7 +113,7 @@ class PermissionDenied(SkillyardError, code="permission_denied", status=403):
 
 
 class ApprovalRejected(PermissionDenied, code="approval_rejected"):
-    """Someone was asked and said no, or nobody could be asked."""
+    """The approver refused, or there was none to ask."""
 
 
 class NotYours(PermissionDenied, code="not_yours"):
@@ -121,11 +121,11 @@ class NotYours(PermissionDenied, code="not_yours"):
 
 
 class SignInRequired(SkillyardError, code="sign_in_required", status=401):
-    """The server does not know who asks: there is no key, or it is unknown, expired or revoked."""
+    """The server does not know the caller: there is no key, or it is unknown, expired or revoked."""
 
 
 class TooManyRequests(SkillyardError, code="too_many_requests", status=429):
-    """Somebody asks faster than the server lets them; `details["retry_after"]` is how many seconds to wait."""
+    """A caller sends requests faster than allowed; `details["retry_after"]` is how many seconds to wait."""
 
 
 class FileProblem(SkillyardError, code="file_problem", status=400):
@@ -189,7 +189,7 @@ class TooManyFiles(ArchiveRefused, code="too_many_files", status=413):
 
 
 class NoSkillInside(PackageProblem, code="no_skill_inside"):
-    """There is no skill there, or not the one that was asked for; `details["candidates"]` lists those there are."""
+    """There is no skill there, or not the requested one; `details["candidates"]` lists those there are."""
 
 
 class InvalidSource(PackageProblem, code="invalid_source", status=400):
@@ -201,7 +201,7 @@ class DigestMismatch(PackageProblem, code="digest_mismatch"):
 
 
 class SignatureInvalid(PackageProblem, code="signature_invalid"):
-    """A skill carries a signature that does not hold for its content."""
+    """A skill has a signature that does not hold for its content."""
 
 
 class PackageMissing(PackageProblem, code="package_not_found", status=404):
@@ -213,7 +213,7 @@ class StoreFailed(PackageProblem, code="store_failed", status=503):
 
 
 class InstallProblem(SkillyardError, code="install_problem", status=409):
-    """What is installed does not allow what was asked for."""
+    """What is installed does not allow the request."""
 
 
 class ConsentRequired(InstallProblem, code="consent_required", status=403):
@@ -228,7 +228,7 @@ class SignerChanged(InstallProblem, code="signer_changed"):
 
 
 class SourceChanged(InstallProblem, code="source_changed"):
-    """The new version comes from another source than the one that serves; `details` as of `SignerChanged`."""
+    """The new version comes from another source than the current one; `details` as of `SignerChanged`."""
 
 
 class LocalEdits(InstallProblem, code="local_edits"):
@@ -260,7 +260,7 @@ class ModelUnknown(ModelFailed, code="model_unknown"):
 
 
 class ModelLimited(ModelFailed, code="model_limited"):
-    """What may be asked or spent with a key is used up, for the moment or for good."""
+    """What may be requested or spent with a key is used up, for the moment or for good."""
 
 
 class ModelUnreachable(ModelFailed, code="model_unreachable"):
@@ -295,11 +295,11 @@ class RecordExists(SkillyardError, code="record_exists", status=409):
 
 
 class NotOffered(SkillyardError, code="not_offered", status=404):
-    """A client asks for what services of its kind do elsewhere, and this server does not."""
+    """A client requests what services of its kind do elsewhere, and this server does not."""
 
 
 class ServerStopping(SkillyardError, code="server_stopping", status=503):
-    """The server was asked to stop and takes nothing new."""
+    """The server is stopping and takes nothing new."""
 
 
 class WorkProblem(SkillyardError, code="work_failed"):
@@ -343,8 +343,8 @@ class RuntimeUnavailable(ExecutionProblem, code="runtime_unavailable", status=50
 
 
 class DependenciesUnavailable(ExecutionProblem, code="dependencies_unavailable", status=503):
-    """Packages the entry asks for are not installed; `details["dependencies"]` lists them."""
+    """Packages the entry requires are not installed; `details["dependencies"]` lists them."""
 
 
 class SandboxUnavailable(ExecutionProblem, code="sandbox_unavailable", status=503):
-    """No sandbox here can enforce the policy; `details` carries `unmet` and `remedies`."""
+    """No sandbox here can enforce the policy; `details` has `unmet` and `remedies`."""

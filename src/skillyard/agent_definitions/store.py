@@ -108,8 +108,8 @@ def _write_skills(connection: Connection, agent_id: str, skills: Iterable[AgentS
 
 
 def _get(connection: Connection, name: str) -> Agent:
-    found = connection.execute(select(agents).where((agents.c.id == name) | (agents.c.name == name))).all()
-    row = next((one for one in found if one.id == name), found[0] if found else None)
+    rows = connection.execute(select(agents).where((agents.c.id == name) | (agents.c.name == name))).all()
+    row = next((one for one in rows if one.id == name), rows[0] if rows else None)
     if row is None:
         raise RecordNotFound(f"there is no agent {name[:100]!r}", hint="`skillyard agents` lists them")
     chosen = select(agent_skills).where(agent_skills.c.agent_id == row.id).order_by(agent_skills.c.position)

@@ -130,10 +130,10 @@ _LONGEST_QUERY: Final = 20_000
 
 
 def indexed_words(text: str) -> str:
-    """The words a memory is found by, separated by spaces."""
-    found = _words(text)
-    single = [character for word in found if not word.isascii() and len(word) == 2 for character in word]
-    return " ".join(dict.fromkeys([*found, *single]))
+    """The words a memory is indexed by, separated by spaces."""
+    terms = _words(text)
+    single = [character for word in terms if not word.isascii() and len(word) == 2 for character in word]
+    return " ".join(dict.fromkeys([*terms, *single]))
 
 
 def query_words(text: str) -> tuple[str, ...]:
@@ -146,11 +146,11 @@ def relevance(query: tuple[str, ...], indexed: str) -> float:
 
     The second is for long questions: "what tea shall I buy for tomorrow's guests" concerns a memory that only says "tea".
     """
-    known = set(indexed.split(" "))
-    hits = sum(word in known for word in query)
+    stored = set(indexed.split(" "))
+    hits = sum(word in stored for word in query)
     if not hits:
         return 0.0
-    content = sum(len(word) != 1 or word.isascii() for word in known) or len(known)
+    content = sum(len(word) != 1 or word.isascii() for word in stored) or len(stored)
     return max(hits / len(query), _OTHER_WAY * min(1.0, hits / content))
 
 

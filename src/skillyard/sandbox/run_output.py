@@ -122,11 +122,11 @@ def note_reader(secrets: tuple[str, ...]) -> NoteReader:
     """What takes the notes of a run that begins now, and passes them on where somebody listens."""
     noted = _NOTED.get()
 
-    def tell(note: str) -> None:
+    def report(note: str) -> None:
         for listener in noted:
             listener(note)
 
-    return NoteReader(tell if noted else None, secrets)
+    return NoteReader(report if noted else None, secrets)
 
 
 class PipeBuffer:

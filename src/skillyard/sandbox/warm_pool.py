@@ -1,7 +1,7 @@
 """The warm pool: runs jobs in sandboxes that were started beforehand, each for exactly one job.
 
 A job that has run once has a few sandboxes made ready for the next of its kind. Whatever a ready sandbox does not fit runs as
-it would without the pool, and comes to the same result.
+it would without the pool, and gives the same result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class WarmPool:
 
     Ready are only Python scripts under bubblewrap that reach no network, see their skill's folder and are given no secrets,
     arguments or files; all else runs cold. A ready sandbox fits a job of the same content, entry, policy, interpreter and
-    packages, serves it alone and is thrown away; after a minute without a job it ends. A pool belongs to the event loop that
+    packages, executes only that and ends; after a minute without a job it ends. A pool belongs to the event loop that
     first uses it.
 
     Raises:
