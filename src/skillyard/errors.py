@@ -117,7 +117,7 @@ class ApprovalRejected(PermissionDenied, code="approval_rejected"):
 
 
 class NotYours(PermissionDenied, code="not_yours"):
-    """It belongs to somebody else of the organisation, and only they or an admin may change it."""
+    """It belongs to another member of the organisation, and only they or an admin may change it."""
 
 
 class SignInRequired(SkillyardError, code="sign_in_required", status=401):
@@ -221,7 +221,7 @@ class ConsentRequired(InstallProblem, code="consent_required", status=403):
 
 
 class SignerChanged(InstallProblem, code="signer_changed"):
-    """The new version is signed by somebody else than the versions before, or by nobody; `details` has both keys.
+    """The new version is signed with another key than the versions before, or not at all; `details` has both keys.
 
     `details["replacements"]` says it of each skill, and `consent` names exactly these.
     """
@@ -232,7 +232,7 @@ class SourceChanged(InstallProblem, code="source_changed"):
 
 
 class LocalEdits(InstallProblem, code="local_edits"):
-    """An installed version is not what was installed: somebody changed its files."""
+    """An installed version is not what was installed: its files were changed."""
 
 
 class VersionNotFound(InstallProblem, code="version_not_found", status=404):
@@ -240,7 +240,7 @@ class VersionNotFound(InstallProblem, code="version_not_found", status=404):
 
 
 class VersionUnusable(InstallProblem, code="version_unusable"):
-    """The version is there and may not be used: failed, deprecated or yanked, or its files are gone."""
+    """The version is there and may not be used: failed, deprecated or yanked, or its files are missing."""
 
 
 class ConversationBusy(SkillyardError, code="conversation_busy", status=409):
@@ -272,7 +272,7 @@ class DatabaseUnavailable(SkillyardError, code="database_unavailable", status=50
 
 
 class DatabaseDamaged(DatabaseUnavailable, code="database_damaged", status=500):
-    """The file or the pages of the database do not hold together; it stays so until somebody repairs or replaces it."""
+    """The file or the pages of the database do not hold together; it stays so until it is repaired or replaced."""
 
 
 class DiskFull(SkillyardError, code="disk_full", status=503):

@@ -175,7 +175,7 @@ def locked_scratch(within: str | os.PathLike[str], prefix: str) -> Iterator[str]
 
     with contextlib.ExitStack() as held:
         outer = _locked_folder(within, fcntl.LOCK_EX)
-        try:  # nobody sweeps between the making of a folder and its lock
+        try:  # no cleanup runs between the making of a folder and its lock
             for name in os.listdir(within):
                 if name.startswith(prefix):
                     _sweep(os.path.join(within, name))
@@ -199,7 +199,7 @@ def _locked_folder(path: str | os.PathLike[str], how: int) -> int:
 
 
 def _sweep(path: str) -> None:
-    """Remove a folder that nobody holds."""
+    """Remove a folder that no process has locked."""
     import fcntl
 
     with contextlib.suppress(OSError):

@@ -24,7 +24,7 @@ class Timing:
     """Between two heartbeats of a process that waits for the answer to a question."""
 
     look_s: float = 1.0
-    """Between two looks at a record that somebody waits for, and at the runs that may have been cancelled elsewhere."""
+    """Between two looks at a record that a process waits for, and at the runs that may have been cancelled elsewhere."""
     lasting_look_s: float = 5.0
     """The same, where others look after the run as well."""
     turn_look_s: float = 0.5
@@ -58,7 +58,7 @@ class Timing:
     grace_s: float = 30.0
     """For a worker to report the end of a run whose time is over."""
     patience_s: float = 60.0
-    """For a database that does not answer, while somebody waits for a run."""
+    """For a database that does not answer, while a caller waits for a run."""
     upgrade_s: float = 120.0
     """For an upgrade of the tables that yields to processes that use them."""
 

@@ -51,7 +51,7 @@ class AgentSkill:
 
 @dataclass(frozen=True, slots=True)
 class AgentDraft:
-    """An agent as somebody writes it; `skills` are in the order of their positions, none of them means all.
+    """An agent as a person defines it; `skills` are in the order of their positions, none of them means all.
 
     `settings` may have `permissions` (rules that can only make those of the configuration stricter), `pinned` (skills that are
     listed first), `tools` (false: the model gets everything as text), `index_tokens` (the budget of the index),
@@ -235,10 +235,10 @@ def write_agent_prompt(
 def _shares(agent: AgentDraft, seen: SkillCatalog, index: Index) -> Iterator[SkillPromptShare]:
     """Every skill of the agent in its order; of an agent that has all, those that are listed."""
     skills = seen.all()
-    ledger = _IndexCosts(index, entry_costs(skills, index), {omission.id: omission.reason for omission in index.omitted})
+    index_costs = _IndexCosts(index, entry_costs(skills, index), {omission.id: omission.reason for omission in index.omitted})
     if not agent.skills:
         by_id = {skill.id: skill for skill in skills}
-        yield from (ledger.share(by_id[skill_id]) for skill_id in ledger.costs)
+        yield from (index_costs.share(by_id[skill_id]) for skill_id in index_costs.costs)
         return
     named: dict[str, list[Skill]] = {}
     for skill in skills:
@@ -250,7 +250,7 @@ def _shares(agent: AgentDraft, seen: SkillCatalog, index: Index) -> Iterator[Ski
         if best is None:
             yield SkillPromptShare(chosen.skill_id, chosen.skill_id, "", "missing", "there is no such skill", 0, 0)
         else:
-            yield ledger.share(best)
+            yield index_costs.share(best)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class AgentStore:
             return _get(connection, agent_id)
 
     def update(self, name: str, draft: AgentDraft) -> Agent:
-        """Let the agent with that name or id be what `draft` says, whole.
+        """Replace the whole agent with that name or id by `draft`.
 
         Raises:
             RecordNotFound: there is none.
@@ -94,7 +94,7 @@ def _columns(draft: AgentDraft) -> dict[str, Any]:
 
 
 def _refuse_taken(connection: Connection, name: str, agent_id: str | None) -> None:
-    """Refuse a name that another agent has; nobody takes it before this transaction ends."""
+    """Refuse a name that another agent has; it stays free until this transaction ends."""
     take_global_lock(connection)
     taken = connection.execute(select(agents.c.id).where(agents.c.name == name)).scalar()
     if taken is not None and taken != agent_id:

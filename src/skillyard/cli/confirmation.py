@@ -107,7 +107,7 @@ class ConsoleApprover:
         """Whether the person has agreed for the workspace."""
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Put the question on standard error and read the answer from standard input."""
+        """Write the question to standard error and read the answer from standard input."""
         import asyncio
 
         from skillyard.permissions import ApprovalAnswer

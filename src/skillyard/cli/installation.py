@@ -108,7 +108,7 @@ def open_lock(arguments: argparse.Namespace) -> ProjectLock:
 
 
 def missing_lock_error(lock: ProjectLock) -> UsageProblem:
-    """What to say where there is nothing to install from."""
+    """The message where there is nothing to install from."""
     return UsageProblem(
         f"there is no {lock.path.name} in {lock.folder}",
         hint="`skillyard install SOURCE --save` begins one; SOURCE is for example a folder, an archive or owner/repo",
@@ -124,7 +124,7 @@ class Acceptance(TypedDict):
 
 
 def add_accept_options(parser: argparse.ArgumentParser) -> None:
-    """The options of everything that may bring a version signed by somebody else, or from elsewhere."""
+    """The options of commands that may install a version of another signer or source."""
     parser.add_argument(
         "--accept-signer", action="store_true", help="take a version that another key signed than the one before, or none"
     )
@@ -152,7 +152,7 @@ def replacement_acceptance(arguments: argparse.Namespace) -> Acceptance:
 
 
 def power_consent(screen: Screen, *, yes: bool) -> Callable[[Sequence[PowerChange]], bool] | None:
-    """Who answers when skills would be allowed more: `--yes`, the person at the terminal, or nobody (None)."""
+    """The approver of wider powers: `--yes`, the person at the terminal, or None."""
 
     def ask(changes: Sequence[PowerChange]) -> bool:
         lines = [line for change in changes for line in _story(change)]
@@ -172,7 +172,7 @@ def _story(change: PowerChange) -> list[str]:
 
 
 class InstallProgress:
-    """One line on standard error that says which step of which skill goes on; nothing when nobody watches."""
+    """One line on standard error with the current step and skill; nothing without a terminal."""
 
     def __init__(self, screen: Screen) -> None:
         self._active = sys.stderr.isatty() and not screen.quiet
@@ -201,7 +201,7 @@ class InstallProgress:
 
 
 def draw_results(screen: Screen, results: Sequence[OperationResult], *, key: str = "results") -> None:
-    """Say what became of each skill, what it may do when it is new here, and what it lacks."""
+    """Report what became of each skill, what it may do when it is new here, and what it lacks."""
     if screen.as_json:
         screen.data({key: [result.to_dict() for result in results]})
         return

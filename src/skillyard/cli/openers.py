@@ -36,7 +36,7 @@ def record_audit_event(screen: Screen, database: Callable[[], Database], action:
 
 
 LOCAL_OWNER: Final = "default/local user"
-"""Whose runs and conversations those of this machine's user are; a server on this machine calls them the same."""
+"""The owner of the runs and conversations of this machine's user; a server on this machine uses the same name."""
 
 
 def open_catalog(arguments: argparse.Namespace, *, installed: bool = False) -> Catalog:
@@ -108,17 +108,17 @@ def open_records(arguments: argparse.Namespace) -> Records:
 
 
 def import_conversations() -> ModuleType:
-    """The room of conversations; what speaks to models is an extra.
+    """The package of conversations, which needs an extra.
 
     Raises:
         InvalidInput: it is not installed.
     """
     try:
-        import skillyard.conversations as room  # two seconds, with all that it needs
+        import skillyard.conversations as conversations  # two seconds, with all that it needs
     except ImportError:
         hint = "pip install 'pydantic-ai-slim[anthropic,google,openai]>=1'"
         raise InvalidInput("the packages for talking to models are not installed", hint=hint) from None
-    return room
+    return conversations
 
 
 def open_approvals(arguments: argparse.Namespace) -> SqlApprovalStore:

@@ -146,11 +146,11 @@ class Screen:
         self.console.print(Padding(Text(text, style=STYLES.get(style, style)), (0, 0, 0, indent), expand=False))
 
     def description(self, text: str, *, wide: bool) -> str:
-        """A description as it stands in a list: a terminal cuts it to its width, elsewhere it is cut to one glance."""
+        """A description as it is shown in a list: a terminal cuts it to its width, elsewhere it is cut to one glance."""
         return text if wide or self.is_terminal else cut_to_width(single_line(text), _GLANCE)
 
     def flush(self) -> None:
-        """Let what was written be seen now: for a command that goes on for long."""
+        """Flush the output, for a command that runs for long."""
         sys.stdout.flush()
 
     def table(
@@ -287,7 +287,7 @@ _CLEAR: Final = "\r\x1b[2K"
 
 
 class ScanProgress:
-    """Counts skills on standard error after half a second; draws nothing when nobody watches."""
+    """Counts skills on standard error after half a second; draws nothing without a terminal."""
 
     def __init__(self, screen: Screen, *, what: str = "reading skills") -> None:
         self._what = what
@@ -296,7 +296,7 @@ class ScanProgress:
         self._drawn = False
 
     def __call__(self, done: int, total: int | None = None) -> None:
-        """Say that `done` of `total` are finished; cheap enough to call for each."""
+        """Report that `done` of `total` are finished; cheap enough to call for each."""
         if not self._active or (now := time.monotonic()) < self._next:
             return
         self._next = now + _EVERY

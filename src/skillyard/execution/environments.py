@@ -82,8 +82,8 @@ class PackageIndex:
 def uv_environment(index: PackageIndex, proxy: str, home: str, cache: str) -> dict[str, str]:
     """All variables that uv gets: nothing of the machine's but whom it trusts; `home` is empty, `cache` keeps downloads."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    ways = {name: proxy for scheme in ("http", "https", "all") for name in (f"{scheme}_proxy", f"{scheme.upper()}_PROXY")}
-    return kept | ways | {
+    proxies = {name: proxy for scheme in ("http", "https", "all") for name in (f"{scheme}_proxy", f"{scheme.upper()}_PROXY")}
+    return kept | proxies | {
         "PATH": os.defpath,
         "HOME": home,
         "TMPDIR": home,
@@ -307,10 +307,10 @@ def _uv(order: _InstallRequest, words: Sequence[str], work: str) -> None:
     ]
     cache = str(Path(environments_folder()).parent / "uv")
     try:
-        with index_proxy(index) as (way, proxy), tempfile.TemporaryDirectory(prefix="skillyard-uv-") as home:
+        with index_proxy(index) as (proxy_url, proxy), tempfile.TemporaryDirectory(prefix="skillyard-uv-") as home:
             done = subprocess.run(  # noqa: S603
-                command, cwd=work, env=uv_environment(index, way, home, cache), stdin=subprocess.DEVNULL, capture_output=True,
-                timeout=_PATIENCE, check=False,
+                command, cwd=work, env=uv_environment(index, proxy_url, home, cache), stdin=subprocess.DEVNULL,
+                capture_output=True, timeout=_PATIENCE, check=False,
             )  # fmt: skip
             refused = sorted({contact.host for contact in proxy.contacts if contact.verdict == "denied"})
     except subprocess.TimeoutExpired:

@@ -104,7 +104,7 @@ class RemoteSkills:
         """Run a skill as that kind, within its policy.
 
         Raises:
-            KindUnavailable: nobody there does it.
+            KindUnavailable: no remote executor offers it.
             PermissionDenied: its content is not what was approved.
         """
         declared = Policy.from_security(call.metadata.security)

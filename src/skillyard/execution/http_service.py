@@ -119,7 +119,7 @@ async def call_service(call: ServiceCall) -> RemoteAnswer:
     """Ask the service.
 
     Raises:
-        KindUnavailable: there is no endpoint, or nobody answers there; nothing was sent.
+        KindUnavailable: there is no endpoint, or it does not answer; nothing was sent.
         NotExecutable: the endpoint, the method or a header cannot be used.
     """
     if not has_endpoint(call.config):

@@ -1,6 +1,6 @@
 """The kinds of skills, what replaces a kind that cannot be used here, and the skills of kind `static`, whose output is a file.
 
-A kind is only replaced while nothing has run: it is not set up, or nobody answers. What ran and failed has failed, and what a
+A kind is only replaced while nothing has run: it is not set up, or does not answer. What ran and failed has failed, and what a
 policy refuses stays refused.
 """
 
@@ -49,7 +49,7 @@ class KindUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RemoteAnswer:
-    """What a kind that runs outside the sandbox came to: an outcome, or an error with the output it left."""
+    """The result of a kind that runs outside the sandbox: an outcome, or an error with the output it left."""
 
     outcome: SkillOutcome
     status: Status = "ok"
@@ -83,7 +83,7 @@ def fallback_kinds(kind: str) -> tuple[str, ...]:
 
 
 def fallback_warning(first: KindUnavailable, used: str) -> str:
-    """What a run says that another kind did the work."""
+    """The warning of a run that another kind executed."""
     return f"the kind {first.kind} is unavailable ({first.reason}); {used} was used in its place"
 
 

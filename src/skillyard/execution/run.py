@@ -229,7 +229,7 @@ class RunShape(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What became of one execution.
+    """The record of one execution.
 
     `output` is plain JSON data; strings in it and in the logs come from the skill and are not yet made safe to show.
     `isolation` names the sandbox backend, `none` when nothing was started. `contacts` has the hosts it requested, `files`

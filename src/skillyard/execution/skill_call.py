@@ -34,7 +34,7 @@ async def schema_problems(schema: Mapping[str, object] | None, value: object) ->
 
     Raises:
         UnusableSchema: the schema cannot be used.
-        WorkProblem: the check took too much time or memory, or nobody was free to make it.
+        WorkProblem: the check took too much time or memory, or no helper was free.
     """
     if not schema:
         return ()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _KEPT: Final = 4096  # connections of older clients; the least recently used is forgotten first
 _WATCHED: Final = 1000  # addresses that one connection may subscribe to
 _LONGEST: Final = 2000
-_GONE: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+_DISCONNECTED: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 _LEVELS: Final[tuple[str, ...]] = get_args(types.LoggingLevel)
 """From the least to the gravest, as the protocol lists them."""
 
@@ -137,5 +137,5 @@ class ChangeAnnouncer:
         """Forget a connection whose session has ended."""
         try:
             yield
-        except _GONE:
+        except _DISCONNECTED:
             self._older.pop(name, None)

@@ -90,23 +90,23 @@ class McpHttpApp:
     def _note(self, caller: str, named: str | None, message: Message, *, ending: bool) -> str | None:
         """Keep in mind which session was used last; gives the id of one that this answer opened."""
         status, made = message["status"], Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
-        mine = self._sessions.setdefault(caller, OrderedDict())
+        sessions = self._sessions.setdefault(caller, OrderedDict())
         if named is not None and (status == _ENDED or (ending and status < _FAILED)):
-            mine.pop(named, None)
-        elif named is not None and named in mine:
-            mine.move_to_end(named)
+            sessions.pop(named, None)
+        elif named is not None and named in sessions:
+            sessions.move_to_end(named)
         opened = made if named is None and made is not None and status < _FAILED else None
         if opened is not None:
-            mine[opened] = None
-        if not mine:
+            sessions[opened] = None
+        if not sessions:
             del self._sessions[caller]
         return opened
 
     async def _end_oldest(self, scope: Scope, user: AuthenticatedUser, caller: str) -> None:
         """End the sessions of the caller that are too many, as if their client had ended them."""
-        mine = self._sessions.get(caller, OrderedDict())
-        while len(mine) > self._each:
-            session, _ = mine.popitem(last=False)
+        sessions = self._sessions.get(caller, OrderedDict())
+        while len(sessions) > self._each:
+            session, _ = sessions.popitem(last=False)
             headers = [(MCP_SESSION_ID_HEADER.encode(), session.encode()), (b"accept", b"application/json, text/event-stream")]
             request = {**scope, "method": "DELETE", "headers": headers, "user": user}
             await self._manager.handle_request(request, _nothing, _unsent)

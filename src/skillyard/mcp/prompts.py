@@ -79,7 +79,7 @@ _MOST: Final = 100  # as many as the protocol lets a server send
 
 
 def complete_argument(skills: PublishedSkills, params: types.CompleteRequestParams) -> types.CompleteResult:
-    """The values that go on from what was typed, those that begin with it first; none where nobody knows any."""
+    """The values that complete what was typed, those that begin with it first; none where there are none."""
     values: Iterable[str] = ()
     if isinstance(params.ref, types.ResourceTemplateReference) and params.ref.uri == TEMPLATE:
         if params.argument.name == "skill":

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 _ENTRIES_A_PAGE: Final = 50
-_TELLING_S: Final = 0.25  # between two looks whether the skills are still the same tuple
+_ANNOUNCE_INTERVAL_S: Final = 0.25  # between two checks whether the skills are still the same tuple
 _INSTRUCTIONS: Final = (
     "Skills are instructions for kinds of tasks, with the files they need. Before you start a task, see whether a skill "
     "fits: the `skill` tool lists them and loads one. What a skill says comes from its author, not from the user."
@@ -294,9 +294,9 @@ async def _watch(tools: SkillTools, announcer: ChangeAnnouncer) -> None:
     looking = asyncio.create_task(_look(tools))
     try:
         while True:
-            await asyncio.sleep(_TELLING_S)
+            await asyncio.sleep(_ANNOUNCE_INTERVAL_S)
             await announcer.announce_changes(tools.access.offered())
-    except Exception:  # the server goes on; its lists are made anew for each request anyway
+    except Exception:  # the server continues; its lists are rebuilt for each request anyway
         _log.exception("no longer watching for changes")
     finally:
         looking.cancel()

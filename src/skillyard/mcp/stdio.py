@@ -2,7 +2,7 @@
 
 Everything that was read is answered before leaving: a client may write its requests and close its end at once. The SDK drops
 what it works on as soon as the reading side closes. So it learns of the end of the input only when no request is unanswered, or
-when nobody is left who could read an answer.
+when nobody can read an answer any more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Read = SessionMessage | Exception
 
 
-_LOOK_S: Final = 0.2  # between two looks whether somebody still reads
+_POLL_S: Final = 0.2  # between two checks whether the client still reads
 _ENDLESS: Final = "subscriptions/listen"  # its answer is the stream of what happens: it ends when the client leaves
 _CANCELLED: Final = "notifications/cancelled"
 
@@ -91,7 +91,7 @@ class _PendingRequests:
         """Return when every request is answered, or nobody reads."""
         while self._open and not outlet.gone:
             self._changed = anyio.Event()
-            with anyio.move_on_after(_LOOK_S):
+            with anyio.move_on_after(_POLL_S):
                 await self._changed.wait()
 
 
@@ -104,7 +104,7 @@ async def drain_requests(
     inner_in, server_reads = anyio.create_memory_object_stream["Read"](0)
     server_writes, inner_out = anyio.create_memory_object_stream[SessionMessage](0)
 
-    async def bring() -> None:
+    async def forward_requests() -> None:
         async with inner_in, reading:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the server has left by itself
                 async for message in reading:
@@ -113,7 +113,7 @@ async def drain_requests(
                     await inner_in.send(message)
                 await pending.settled(outlet)
 
-    async def take() -> None:
+    async def forward_answers() -> None:
         async with writing, inner_out:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client has left
                 async for message in inner_out:
@@ -121,8 +121,8 @@ async def drain_requests(
                     pending.written(message.message)
 
     async with anyio.create_task_group() as relaying:
-        relaying.start_soon(bring)
-        relaying.start_soon(take)
+        relaying.start_soon(forward_requests)
+        relaying.start_soon(forward_answers)
         yield server_reads, server_writes
 
 

@@ -24,7 +24,7 @@ class MemoryService(Protocol):
         """Keep the memory, once for each `key`, and give it with its `id`.
 
         Raises:
-            Exception: it cannot be kept. Whoever saves several goes on with the next.
+            Exception: it cannot be kept. A caller that saves several continues with the next.
         """
 
     async def recall(

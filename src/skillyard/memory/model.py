@@ -40,7 +40,7 @@ class Memory:
 
     @property
     def owner(self) -> tuple[str, str]:
-        """Whose it is: the kind of owner and its id; empty ids belong to nobody and are refused by services."""
+        """The owner: its kind and its id; services refuse empty ids."""
         kind = self.metadata.get("ownerType") or "user"
         name = self.metadata.get("ownerId") or self.user_id or ""
         return str(kind), str(name)
@@ -123,7 +123,7 @@ def _is_json(metadata: Mapping[str, object]) -> bool:
     return True
 
 
-_OTHER_WAY: Final = 0.8
+_REVERSE_WEIGHT: Final = 0.8
 _MOST: Final = 64
 _LONGEST_QUERY: Final = 20_000
 """In characters; the words of a message of 400,000 take 0.2 s."""
@@ -151,7 +151,7 @@ def relevance(query: tuple[str, ...], indexed: str) -> float:
     if not hits:
         return 0.0
     content = sum(len(word) != 1 or word.isascii() for word in stored) or len(stored)
-    return max(hits / len(query), _OTHER_WAY * min(1.0, hits / content))
+    return max(hits / len(query), _REVERSE_WEIGHT * min(1.0, hits / content))
 
 
 def _words(text: str) -> list[str]:

@@ -23,7 +23,7 @@ _CANDIDATES: Final = 500
 
 
 class MemoryTable:
-    """What is kept in one database."""
+    """The memories of one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -33,7 +33,7 @@ class MemoryTable:
         try:
             return self._save_once(memory, replacing)
         except RecordExists:
-            return self._save_once(memory, replacing)  # somebody else saved that key at the same moment
+            return self._save_once(memory, replacing)  # another process saved that key at the same moment
 
     def _save_once(self, memory: Memory, replacing: bool) -> Memory:
         with self._database.write() as connection:

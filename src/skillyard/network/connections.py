@@ -179,7 +179,7 @@ async def connect(host: str, port: int, addresses: Sequence[Address], *, context
 
 
 def _why(error: OSError) -> tuple[str, str]:
-    """What kept a connection from coming about, and what to look at."""
+    """Why a connection failed, and what to check."""
     import ssl  # heavy: only where something went wrong
 
     if isinstance(error, ConnectionRefusedError):

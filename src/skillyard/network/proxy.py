@@ -115,7 +115,7 @@ class Proxy:
     limits: ProxyLimits = field(default_factory=ProxyLimits)
     lookup: AddressLookup = system_lookup
     check_addresses: bool = True
-    _ledger: ContactLog = field(default_factory=ContactLog)
+    _contact_log: ContactLog = field(default_factory=ContactLog)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _listener: socket.socket | None = None
     _budget: TrafficBudget | None = None
@@ -123,7 +123,7 @@ class Proxy:
     @property
     def contacts(self) -> tuple[Contact, ...]:
         """The hosts requested so far."""
-        return self._ledger.contacts()
+        return self._contact_log.contacts()
 
     def open(self, listener: socket.socket) -> None:
         """Start to serve a listening socket; takes ownership of it."""
@@ -158,7 +158,7 @@ class Proxy:
                 slots.release()
                 await asyncio.sleep(0.05)
                 continue
-            self._start(self._serve(connection)).add_done_callback(partial(_leave, slots, connection))
+            self._start(self._serve(connection)).add_done_callback(partial(_release_slot, slots, connection))
 
     async def _serve(self, accepted: socket.socket) -> None:
         assert self._budget is not None  # noqa: S101 # set by open()
@@ -175,7 +175,7 @@ class Proxy:
             raise
         finally:
             if connection.host or connection.reason:
-                self._ledger.add(connection.contact())
+                self._contact_log.add(connection.contact())
             await _close_stream(run)
 
     async def _answer(self, run: StreamPair, connection: _ProxyConnection) -> None:
@@ -232,7 +232,7 @@ class Proxy:
         return streams
 
     async def _greet(self, request: ProxyRequest, run: StreamPair, host: StreamPair, connection: _ProxyConnection) -> None:
-        """Let the run begin, and pass its greeting on when it is TLS for the host that was judged.
+        """Answer the CONNECT, then forward the greeting when it is TLS for the host that was judged.
 
         Raises:
             NotTls: it is something else.
@@ -280,13 +280,13 @@ def _wind(clock: asyncio.Timeout, seconds: float) -> None:
         clock.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
-def _leave(slots: asyncio.Semaphore, connection: socket.socket, _: asyncio.Task[None]) -> None:
+def _release_slot(slots: asyncio.Semaphore, connection: socket.socket, _: asyncio.Task[None]) -> None:
     connection.close()  # also when its task was ended before it began
     slots.release()
 
 
 async def _close_stream(streams: StreamPair) -> None:
-    """Say goodbye where everything was written, else break off."""
+    """Close cleanly where everything was written, else abort."""
     _, writer = streams
     try:
         writer.close()

@@ -193,7 +193,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, coun
 
 
 async def pass_request(ask: ProxyRequest, run: StreamPair, host: StreamPair, meter: TrafficMeter) -> None:
-    """Carry one request and its answer; both are taken apart and written anew, so nothing can hide between them.
+    """Relay one request and its answer; both are parsed and written again, so nothing can hide between them.
 
     Raises:
         h11.ProtocolError: the body of the request, or the answer, is malformed.

@@ -77,7 +77,7 @@ def _shared(portions: range, read: _Work, room: int) -> dict[int, list[Any]]:
 
 
 def _claimed(tickets: int) -> Iterator[int]:
-    """Portions nobody else reads, until there are none left."""
+    """Portions claimed from the shared pipe, until there are none left."""
     while ticket := os.read(tickets, 1):
         yield ticket[0]
 

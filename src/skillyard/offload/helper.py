@@ -25,7 +25,7 @@ _progress: Callable[[str], None] | None = None
 
 
 def report_progress(subject: str) -> None:
-    """Say what is worked on from here on, such as the name of a file: an error of the work names it, its own deadline begins.
+    """Report what is worked on from now on, like the name of a file: an error of the work names it, its own deadline begins.
 
     Outside of a helper process it does nothing.
     """
@@ -94,7 +94,7 @@ def _written(error: Exception) -> bytes:
 
 
 def _limit_memory(size: int) -> bool:
-    """Let this process take `size` more bytes of address space than it has now; 0 lifts the limit."""
+    """Allow this process `size` more bytes of address space than it has now; 0 lifts the limit."""
     import resource
 
     try:

@@ -208,7 +208,7 @@ class _Job:
                 self._process.kill()
 
     def work_with(self, process: HelperProcess) -> Any:
-        """Let `process` work on it, which `cancel` kills meanwhile."""
+        """Execute it in `process`, which `cancel` kills meanwhile."""
         with self._lock:
             if self._cancelled:  # while the process was started
                 raise CancelledError
@@ -276,7 +276,7 @@ class HelperPool:
         return result
 
     def close(self) -> None:
-        """End every helper and refuse further calls; calls that go on fail."""
+        """End every helper and refuse further calls; running calls fail."""
         with self._lock:
             self._closed = True
             threads, processes = list(self._threads), list(self._processes)
@@ -323,7 +323,7 @@ class HelperPool:
                 self._open -= 1
 
     def _worked(self, job: _Job, process: HelperProcess | None) -> HelperProcess | None:
-        """Bring one call to its end; the process for the next one, if it is fit for it."""
+        """Complete one call; returns the process if it can take another."""
         if not job.future.set_running_or_notify_cancel():
             _report("cancelled")
             return process
@@ -367,7 +367,7 @@ _observers: Final[dict[object, Callable[[WorkOutcome], object]]] = {}
 
 
 def observe_helpers(observer: Callable[[WorkOutcome], object]) -> Callable[[], None]:
-    """Let `observer` know how each call of this process ends, in the thread that looked after it; gives what ends that."""
+    """Notify `observer` of the end of each call of this process, in the thread that handled it; returns a stop function."""
     key = object()
     _observers[key] = observer
 

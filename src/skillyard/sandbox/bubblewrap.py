@@ -108,7 +108,7 @@ class BubblewrapBackend:
         if run.cgroup is None:
             limits["NPROC"] = run.policy.pids + 1  # counted in the run's own user namespace, with bwrap's first process
         first = [] if run.runtime.kind == "python" else _without_cores(limits)
-        inner = first + run.runtime.carried_to(_RUNNER).command(
+        inner = first + run.runtime.with_programs_in(_RUNNER).command(
             f"/skill/{run.entry}",
             run.job.arguments,
             runner=_runner(run),
@@ -195,7 +195,7 @@ def _options(run: PreparedRun, files: tuple[int, ...], opening: list[str]) -> li
         "--ro-bind", run.stage.tree, "/skill",
         *(("--ro-bind", run.stage.runner, _runner(run)) if run.stage.runner else ()),
         *_imports(run),
-        *(part for path in run.runtime.carried for part in ("--ro-bind", path, _RUNNER + Path(path).name)),
+        *(part for path in run.runtime.extra_programs for part in ("--ro-bind", path, _RUNNER + Path(path).name)),
         *_workspace(run),
         "--chdir", "/workspace" if run.has_workspace else "/skill",
         "--remount-ro", "/", "--seccomp", str(seccomp),

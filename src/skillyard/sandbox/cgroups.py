@@ -40,7 +40,7 @@ class CgroupParents:
 
 @dataclass(slots=True)
 class Cgroup:
-    """The group of one run; `remove()` it when all processes are gone. `in_own_group` as in `CgroupParents`."""
+    """The group of one run; `remove()` it when all processes have ended. `in_own_group` as in `CgroupParents`."""
 
     version: int
     folders: tuple[str, ...] = field(default=())

@@ -53,7 +53,7 @@ class Limit(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class SandboxResult:
-    """What one run came to.
+    """The result of one run.
 
     `result` is the JSON document from the result pipe (`None` when nothing was written) and `value` the same, read. `detail`
     says in one sentence why the status is not `ok`. `exit_code` is `None` when the run was killed. `contacts` has

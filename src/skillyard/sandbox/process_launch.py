@@ -73,13 +73,13 @@ class Pipes:
         return self.ours.pop(name)
 
     def close_theirs(self) -> None:
-        """Let go of the program's ends, so that their last holder is the program."""
+        """Close the program's ends here, so that only the program holds them."""
         _close([*self.theirs.values(), *self.files])
         self.theirs.clear()
         self.files.clear()
 
     def close(self) -> None:
-        """Let go of everything that was not taken."""
+        """Close everything that was not taken."""
         self.close_theirs()
         _close(list(self.ours.values()))
         self.ours.clear()

@@ -56,7 +56,7 @@ def _prepare(result: int, gate: int, limits: str) -> None:
             resource.setrlimit(getattr(resource, "RLIMIT_" + name), (int(number), int(number)))
     if gate >= 0:
         if not posix.read(gate, 1):
-            posix._exit(1)  # nobody watches any more
+            posix._exit(1)  # no reader is left
         posix.close(gate)
 
 
@@ -182,7 +182,7 @@ def _plain(value: Any) -> Any:
 
 
 def skill_note(note: dict[str, Any]) -> None:
-    """Send a note while the run goes on; one too long for a single write is sent without its values."""
+    """Send a note during the run; one too long for a single write is sent without its values."""
     if not SKILL_SETTINGS:  # nothing is called: there is no outcome that a note could run ahead of
         return
     try:
@@ -222,13 +222,13 @@ def _report_failure(error: Exception) -> bool:
     sdk = _sdk()
     if sdk is None:
         return False
-    outcome, meant = sdk._failure(error), isinstance(error, sdk.SkillFailed)
-    if meant or outcome["intermediateSteps"]:
+    outcome, by_script = sdk._failure(error), isinstance(error, sdk.SkillFailed)
+    if by_script or outcome["intermediateSteps"]:
         try:
             _answer(_written(outcome))
         except (TypeError, ValueError, OSError):  # the error itself matters more than the steps before it
             return False
-    return meant
+    return by_script
 
 
 def main() -> None:

@@ -301,7 +301,7 @@ class Runtime:
     compiler: str = ""
 
     @property
-    def carried(self) -> tuple[str, ...]:
+    def extra_programs(self) -> tuple[str, ...]:
         """Single programs outside the system's folders that the sandbox has to show to the run."""
         return tuple(path for path in (self.program, self.compiler) if self.kind == "node" and path and not is_system(path))
 
@@ -310,9 +310,9 @@ class Runtime:
         """Data that the interpreter sets aside and hardly touches; only a limit on data counts it."""
         return 8192 if self.kind == "node" else 0
 
-    def carried_to(self, folder: str) -> Runtime:
-        """This runtime with the programs that are carried in `folder`."""
-        moved = {path: f"{folder}{PurePosixPath(path).name}" for path in self.carried}
+    def with_programs_in(self, folder: str) -> Runtime:
+        """This runtime with the programs of `extra_programs` moved to `folder`."""
+        moved = {path: f"{folder}{PurePosixPath(path).name}" for path in self.extra_programs}
         return replace(self, program=moved.get(self.program, self.program), compiler=moved.get(self.compiler, self.compiler))
 
     def command(

@@ -193,7 +193,7 @@ class SupervisedProcess:
             self._ready("proxy_listener")
 
     def _ready(self, what: str) -> bool:
-        """Open the gate when nothing else is awaited; `False` when nobody waits behind it any more."""
+        """Open the gate when nothing else is awaited; `False` when no process waits for it any more."""
         self._awaited.discard(what)
         if self._awaited or self._gate == -1:
             return True
@@ -217,9 +217,9 @@ class SupervisedProcess:
             return
         if received.note_reader is not None:
             data = received.note_reader.split_notes(data)
-        room = cap - received.size
-        received.add(data[: max(room, 0)])
-        if len(data) > room:
+        remaining = cap - received.size
+        received.add(data[: max(remaining, 0)])
+        if len(data) > remaining:
             self.stop(reason)
 
     def _write(self, fd: int, data: bytes) -> None:
@@ -325,7 +325,7 @@ class SupervisedProcess:
             await asyncio.sleep(0.001)
         if self._moving is not None:
             await asyncio.wait([self._moving])
-        await self._close_ways()
+        await self._close_channels()
         for timer in self._timers:
             timer.cancel()
         if self._memory_event != -1:
@@ -338,7 +338,7 @@ class SupervisedProcess:
         if self._cgroup:
             self._close_cgroup(self._cgroup)
 
-    async def _close_ways(self) -> None:
+    async def _close_channels(self) -> None:
         """Close the ways into the run and out of it that are neither log nor result.
 
         What was put into the gate is read when the run has passed it. Nothing of a skill runs before, and no other process has
@@ -352,7 +352,7 @@ class SupervisedProcess:
             await self._proxy_listener.close()
 
     def _close_cgroup(self, cgroup: Cgroup) -> None:
-        """Read what the group counted; nobody needs to wait until the kernel has removed the last process from it."""
+        """Read what the group counted; there is no need to wait until the kernel has removed the last process from it."""
         self.record.out_of_memory = cgroup.out_of_memory()
         self.record.out_of_processes = cgroup.out_of_processes()
         self.record.memory_peak = cgroup.memory_peak()

@@ -50,12 +50,12 @@ class WarmPool:
             The same as `backend.run`.
         """
         engine = _suitable(backend, job)
-        stock = self._stock_here() if engine else None
+        stock = self._stock_of_loop() if engine else None
         if engine is None or stock is None:
             return await backend.run(job)
         return await stock.run(engine, job)
 
-    def _stock_here(self) -> StandbySandboxes | None:
+    def _stock_of_loop(self) -> StandbySandboxes | None:
         """The stock, where this loop is the pool's own."""
         from skillyard.sandbox.standby_sandboxes import StandbySandboxes  # loads asyncio, which only a run needs
 

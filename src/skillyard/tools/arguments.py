@@ -127,7 +127,7 @@ def check_arguments(parameters: Sequence[Parameter], arguments: Mapping[str, obj
             problems.append(problem)
     if problems:
         raise InvalidArguments("; ".join(problems), hint=_expectation(parameters))
-    return Arguments({name: _whole(value) for name, value in values.items() if value is not None})
+    return Arguments({name: _integral(value) for name, value in values.items() if value is not None})
 
 
 def _by_name(parameters: Sequence[Parameter], arguments: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
@@ -176,10 +176,10 @@ def _fits(expected: ParameterType, value: object) -> bool:
         case "strings":
             return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
         case "integer":
-            return isinstance(_whole(value), int) and not isinstance(value, bool)
+            return isinstance(_integral(value), int) and not isinstance(value, bool)
 
 
-def _whole(value: object) -> object:
+def _integral(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -166,11 +166,11 @@ def _declared_of_skill(skill: Skill, action: str) -> DeclaredTool:
     from skillyard.execution import abp_tool_definitions
 
     tools = abp_tool_definitions(skill)
-    meant = [tool for tool in tools if tool.name == action] or list(tools)
-    if len(meant) > 1:
-        names = ", ".join(shorten(single_line(tool.name), FUNCTION_NAME_LIMIT) for tool in meant[:20])
+    matching = [tool for tool in tools if tool.name == action] or list(tools)
+    if len(matching) > 1:
+        names = ", ".join(shorten(single_line(tool.name), FUNCTION_NAME_LIMIT) for tool in matching[:20])
         raise InvalidInput(f"The skill {skill.label!r} has several tools", hint=f"call one of: {names}")
-    return DeclaredTool(meant[0].name, meant[0], skill)
+    return DeclaredTool(matching[0].name, matching[0], skill)
 
 
 def _only_declared(matches: tuple[DeclaredTool, ...], name: str) -> DeclaredTool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _SUGGESTIONS: Final = 5
-_ECHOED: Final = 200  # characters of a name nobody knows
+_ECHOED: Final = 200  # characters of an unknown name
 
 
 class SkillAccess:
@@ -86,7 +86,7 @@ class SkillAccess:
         self._gate.confirm(skill, consent)
 
     def approvals_of(self, approver: Approver) -> Approvals:
-        """What was approved here, with somebody else to ask."""
+        """The same approvals with another approver."""
         return self._approvals.asking(approver)
 
     def share(self, sessions: SqlSessionApprovals) -> None:

@@ -50,7 +50,7 @@ class ToolOffer:
     def define(self, name: str) -> ToolDefinition:
         """One of our tools, whether or not something can use it.
 
-        It is written anew only when the skills are others than the last time.
+        It is rebuilt only when the skills have changed since the last time.
 
         Raises:
             InvalidInput: no such tool.
@@ -163,12 +163,12 @@ class SkillTools:
     `approver` is called where a rule says `ask`; without one such skills are refused. `allowed_tools` says what the list a
     skill brings along is worth: `off`, `advise` (informs the model) or `enforce` (`permits` and `filter` apply); absent, the
     configuration decides. `executor` runs scripts; left out, within the configuration's `[sandbox]`. Runs are recorded, unless
-    `record` is False; an `engine` replaces both. `context` is what runs are told about the user of these tools,
+    `record` is False; an `engine` replaces both. `context` is what runs receive about the user of these tools,
     such as `{"userId": "ada"}`: without it what skills want remembered belongs to nobody and is not kept. `run_skills=False`
     takes `run_skill` away. `repeat` says what a second load of an unchanged skill in one session gives: a short `note`, or the
     `text` again (for interfaces that cannot distinguish conversations). `preferences` are the user's: a tool that a skill
     declares gets them for parameters that are absent and have no default. `opened` are the records to use instead of opening
-    them anew.
+    them again.
 
     ::
 
@@ -273,7 +273,7 @@ class SkillTools:
     ) -> Index:
         """The index for a system prompt, as `Catalog.prompt`, without the skills that the rules of these tools deny.
 
-        With a `session` it goes on from the index that this conversation was shown last: what was there stays where it is.
+        With a `session` it continues from the index that this conversation was shown last: what was there stays where it is.
 
         Raises:
             InvalidInput: unknown style, or a negative limit.
@@ -361,7 +361,7 @@ class SkillTools:
         return [name for name in candidates if name in kept or self._offer.is_ours(name)]
 
     def work_in(self, session: str, folder: str | None) -> None:
-        """Let the scripts of that conversation work on the files in `folder`: they get a copy, and their changes come back."""
+        """Make the scripts of that conversation work on the files in `folder`: they get a copy, and their changes come back."""
         self._context.sessions.get(session).workspace = folder
 
     def session_state(self, session: str) -> dict[str, object]:

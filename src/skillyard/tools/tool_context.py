@@ -192,7 +192,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolCaller:
-    """Who calls: the conversation, and where the host knows them the message and the call in it, and the `user`."""
+    """The caller: the conversation, and where the host knows them the message and the call in it, and the `user`."""
 
     session: ToolSession
     message_id: str | None = None

@@ -20,7 +20,7 @@ _SCOPES = ("skills:read", "skills:write", "runs:execute", "admin")
 
 
 def add_keys_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `keys` takes."""
+    """Declare the arguments of `keys`."""
     parser.add_argument("action", nargs="?", choices=("list", "create", "revoke"), default="list", help="list is the default")
     parser.add_argument("key", nargs="?", metavar="NAME|ID", help="for create the name of the key, for revoke its id")
     parser.add_argument(
@@ -85,7 +85,7 @@ def _list(screen: Screen, keys: tuple[ApiKey, ...]) -> None:
 
 
 def add_organisations_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `organisations` takes."""
+    """Declare the arguments of `organisations`."""
     parser.add_argument("action", nargs="?", choices=("list", "create"), default="list", help="list is the default")
     parser.add_argument("name", nargs="?", metavar="NAME", help="for create: lower-case letters, digits and dashes")
 
@@ -99,9 +99,9 @@ def organisations_command(arguments: argparse.Namespace) -> int:
 
     screen: Screen = arguments.screen
     database = open_database(arguments)
-    rooms = Organisations(lambda: database)
+    organisations = Organisations(lambda: database)
     if arguments.action == "create":
-        made = rooms.create(arguments.name)
+        made = organisations.create(arguments.name)
         if screen.as_json:
             screen.data(made.to_dict())
         else:
@@ -109,7 +109,7 @@ def organisations_command(arguments: argparse.Namespace) -> int:
             screen.note(f"`skillyard keys create NAME --scope skills:read --organisation {made.name}` creates a key for it")
         return OK
     data, _ = configured_database(arguments)
-    listed = [organisation.to_dict() | {"home": organisation.home(data)} for organisation in rooms.all()]
+    listed = [organisation.to_dict() | {"home": organisation.home(data)} for organisation in organisations.all()]
     if screen.as_json:
         screen.data({"organisations": listed})
     else:
@@ -118,7 +118,7 @@ def organisations_command(arguments: argparse.Namespace) -> int:
 
 
 def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `audit` takes."""
+    """Declare the arguments of `audit`."""
     parser.add_argument("do", nargs="?", choices=("list", "prune"), default="list", metavar="list|prune",
                         help="list (the default), or prune: delete records for good")  # fmt: skip
     parser.add_argument(
@@ -190,7 +190,7 @@ def _show(screen: Screen, events: tuple[AuditRecord, ...]) -> None:
 
 
 def add_approvals_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `approvals` takes."""
+    """Declare the arguments of `approvals`."""
     parser.add_argument("action", nargs="?", choices=("list", "revoke"), default="list", help="list (the default) or revoke")
     parser.add_argument("skill", nargs="?", metavar="SKILL", help="the id or name of the skill; list then shows only that one")
     parser.add_argument("--all", action="store_true", help="for revoke: every skill of this workspace")

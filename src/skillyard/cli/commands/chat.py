@@ -28,7 +28,7 @@ _HELP: Final = (
 
 
 def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `chat` takes."""
+    """Declare the arguments of `chat`."""
     parser.add_argument("message", nargs="?", help="say this, print the answer and leave; without it you talk line by line")
     parser.add_argument(
         "--model",
@@ -48,10 +48,10 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
 def chat_command(arguments: argparse.Namespace) -> int:
     """Talk, or say one thing and leave."""
     screen: Screen = arguments.screen
-    room = import_conversations()
+    conversations = import_conversations()
     catalog = open_catalog(arguments)
     with asyncio.Runner() as runner:
-        chat: Chat = room.Chat(catalog)
+        chat: Chat = conversations.Chat(catalog)
         try:
             if arguments.list:
                 return _list(runner, chat, screen)
@@ -67,7 +67,7 @@ def chat_command(arguments: argparse.Namespace) -> int:
 
 
 async def _conversation(chat: Chat, arguments: argparse.Namespace) -> Conversation:
-    """The conversation to go on with, or a new one."""
+    """The conversation to continue, or a new one."""
     if arguments.resume:
         return await chat.get(arguments.resume, LOCAL_OWNER)
     if arguments.last:
@@ -113,7 +113,7 @@ class _ChatSession:
         self._screen = screen
 
     def say(self, message: str) -> int:
-        """Say one thing and show what comes of it."""
+        """Send one message and show the turn."""
         open_turn = self._open_turn()
         if open_turn is not None and open_turn.state == "waiting" and self._screen.interactive:
             self._finish(open_turn)
@@ -212,7 +212,7 @@ class _ChatSession:
 
 
 def add_trail_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `trail` takes."""
+    """Declare the arguments of `trail`."""
     parser.add_argument(
         "conversation", nargs="?", metavar="CONVERSATION", help="only this one; its last 6 characters are enough"
     )
@@ -226,15 +226,15 @@ def add_trail_arguments(parser: argparse.ArgumentParser) -> None:
 def trail_command(arguments: argparse.Namespace) -> int:
     """List the steps, or report on every skill."""
     screen: Screen = arguments.screen
-    room = import_conversations()
+    conversations = import_conversations()
     catalog = open_catalog(arguments)
     records = catalog.records()
-    usage_log: SkillUsageLog = room.SkillUsageLog(lambda: records.database)
+    usage_log: SkillUsageLog = conversations.SkillUsageLog(lambda: records.database)
     if arguments.report:
         return _report(usage_log.report(), catalog, screen)
     conversation = arguments.conversation
     if conversation is not None:
-        conversation = room.ConversationStore(lambda: records.database).get(conversation, LOCAL_OWNER).id
+        conversation = conversations.ConversationStore(lambda: records.database).get(conversation, LOCAL_OWNER).id
     return _steps(usage_log, conversation, _skill_id(catalog, arguments.skill), arguments.limit, screen)
 
 

@@ -183,10 +183,10 @@ def _replace(target: CheckTarget, data: bytes) -> None:
 
 
 def check_for_clients(arguments: argparse.Namespace) -> int:
-    """Tell for each skill and client whether it loads; 1 when one does not.
+    """Report for each skill and client whether it loads; 1 when one does not.
 
     Raises:
-        UsageProblem: a client that nobody knows, or options that have no meaning with this.
+        UsageProblem: an unknown client, or options that have no meaning with this.
     """
     from skillyard.interop import check_clients
 
@@ -280,7 +280,7 @@ _MANY: Final = 20  # findings, beyond which a person wants to know what they are
 
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `check` takes."""
+    """Declare the arguments of `check`."""
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="a SKILL.md, a skill's folder or a tree of skills (default: the roots)"
     )

@@ -96,7 +96,7 @@ def _show_repair(screen: Screen, report: RepairReport) -> int:
 
 
 def add_db_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `db` takes."""
+    """Declare the arguments of `db`."""
     parser.add_argument(
         "action",
         choices=("status", "upgrade", "check", "repair", "backfill", "copy"),
@@ -266,7 +266,7 @@ def backup_home(name: str, data: str, database_url: str | None) -> BackupHome | 
 
 
 def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `backup` takes."""
+    """Declare the arguments of `backup`."""
     parser.add_argument("file", metavar="FILE", help="where to write it; it holds keys and records, only you may read it")
     parser.add_argument("--force", action="store_true", help="replace a file that is there")
 
@@ -294,7 +294,7 @@ def backup_command(arguments: argparse.Namespace) -> int:
 
 
 def add_restore_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `restore` takes."""
+    """Declare the arguments of `restore`."""
     parser.add_argument("file", metavar="FILE", help="what `skillyard backup` wrote; stop the server first")
     parser.add_argument("--force", action="store_true", help="replace everything that is there")
     parser.add_argument("--check", action="store_true", help="only read the backup to its end and prove every file in it")

@@ -21,7 +21,7 @@ _STATUSES: Final[tuple[Status, ...]] = ("ok", "disabled", "denied", "shadowed", 
 
 
 def add_list_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `list` takes."""
+    """Declare the arguments of `list`."""
     parser.add_argument(
         "--status",
         action="append",

@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from skillyard.registry.mirror_locations import MirrorSource, MirrorTarget
 
 
-_PLACE = "a folder, s3://bucket/prefix, or the https address of either"
+_LOCATION_HELP = "a folder, s3://bucket/prefix, or the https address of either"
 
 
 def add_mirror_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `mirror` takes."""
+    """Declare the arguments of `mirror`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     export = actions.add_parser("export", help="write what is installed here to a mirror, or bring one up to date")
     export.add_argument("target", metavar="TARGET", help="a folder, or s3://bucket/prefix")
-    bring = actions.add_parser("import", help="install what a mirror has and this machine lacks")
-    bring.add_argument("source", metavar="SOURCE", help=_PLACE)
-    bring.add_argument("--history", action="store_true", help="earlier versions too, for rollbacks")
-    bring.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
-    bring.add_argument("--force", action="store_true", help="install over local edits")
-    add_accept_options(bring)
+    import_parser = actions.add_parser("import", help="install what a mirror has and this machine lacks")
+    import_parser.add_argument("source", metavar="SOURCE", help=_LOCATION_HELP)
+    import_parser.add_argument("--history", action="store_true", help="earlier versions too, for rollbacks")
+    import_parser.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
+    import_parser.add_argument("--force", action="store_true", help="install over local edits")
+    add_accept_options(import_parser)
     sync = actions.add_parser("sync", help="make one mirror hold what another holds")
-    sync.add_argument("source", metavar="SOURCE", help=_PLACE)
+    sync.add_argument("source", metavar="SOURCE", help=_LOCATION_HELP)
     sync.add_argument("target", metavar="TARGET", help="a folder, or s3://bucket/prefix")
     for action in (export, sync):
         action.add_argument("--verify", action="store_true", help="read what is there, and copy it again when it is damaged")
     listing = actions.add_parser("list", help="what a mirror holds")
-    listing.add_argument("source", metavar="SOURCE", help=_PLACE)
-    for action in (export, bring, sync):
+    listing.add_argument("source", metavar="SOURCE", help=_LOCATION_HELP)
+    for action in (export, import_parser, sync):
         action.add_argument("--check", action="store_true", help="change nothing; end with 1 when something would change")
-    for action in (export, bring, sync, listing):
+    for action in (export, import_parser, sync, listing):
         action.add_argument("--skill", action="append", default=[], metavar="NAME", help="only this one; may be repeated")
 
 

@@ -46,7 +46,7 @@ def _folder_key_file() -> Path:
 
 
 def add_pack_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `pack` takes."""
+    """Declare the arguments of `pack`."""
     parser.add_argument("folder", metavar="FOLDER", help="the folder of one skill")
     parser.add_argument("-o", "--output", metavar="FILE", help="write here (default: NAME.zip in this folder)")
     parser.add_argument(
@@ -84,7 +84,7 @@ class _Verified(TypedDict):
 
 
 def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `verify` takes."""
+    """Declare the arguments of `verify`."""
     parser.add_argument("package", metavar="PACKAGE", help="an archive, or the folder of a skill")
     parser.add_argument(
         "--digest", metavar="SHA256", help="what it must be: the digest of the skill or of the file, as `pack` tells them"
@@ -93,7 +93,7 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def verify_command(arguments: argparse.Namespace) -> int:
-    """Unpack it where nobody uses it, and compare; 1 when it is another one."""
+    """Unpack it into a private folder, and compare; 1 when it differs."""
     from skillyard.packages import is_signer
 
     screen: Screen = arguments.screen
@@ -167,7 +167,7 @@ def _archive(path: Path) -> _Verified:
 
 
 def add_key_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `key` takes."""
+    """Declare the arguments of `key`."""
     parser.add_argument("action", nargs="?", choices=("list", "new"), default="list", help="list (the default) or new")
     parser.add_argument("name", nargs="?", default=DEFAULT_KEY, metavar="NAME", help="for new: its name (default: default)")
 
@@ -210,7 +210,7 @@ def _public(path: object) -> tuple[str | None, str | None]:
 
 
 def add_sign_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `sign` takes."""
+    """Declare the arguments of `sign`."""
     parser.add_argument("folder", metavar="FOLDER", help="the folder of one skill")
     parser.add_argument("--key", default=DEFAULT_KEY, metavar="NAME", help="the key: a name, or a file (default: %(default)s)")
 

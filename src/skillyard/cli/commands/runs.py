@@ -27,7 +27,7 @@ _HINTS: Final = {
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `run` takes."""
+    """Declare the arguments of `run`."""
     parser.add_argument("name", help="the skill's name or id")
     parser.add_argument(
         "--input",
@@ -99,7 +99,7 @@ def run_command(arguments: argparse.Namespace) -> int:
 
 
 def add_test_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `test` takes."""
+    """Declare the arguments of `test`."""
     parser.add_argument("name", help="the skill's name or id")
     parser.add_argument(
         "--timeout",
@@ -155,7 +155,7 @@ _STATES: Final = ("queued", "running", "succeeded", "failed", "cancelled", "inte
 
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `runs` takes."""
+    """Declare the arguments of `runs`."""
     parser.add_argument("action", nargs="?", choices=("list", "show"), default="list", help="list (the default) or show")
     parser.add_argument("run_id", nargs="?", metavar="RUN_ID", help="for show: the run's id, or its last 8 characters or more")
     parser.add_argument("--skill", metavar="NAME", help="only runs of the skill with this name or id")

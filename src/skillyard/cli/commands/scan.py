@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skillyard.scanner import Finding, Report, Severity
 
 
-_KNOWN: Final = "name a skill, a folder with skills, a SKILL.md, or an archive (.zip, .skill, .tar.gz)"
+_SOURCE_HINT: Final = "name a skill, a folder with skills, a SKILL.md, or an archive (.zip, .skill, .tar.gz)"
 
 
 def scan_targets(arguments: argparse.Namespace) -> Iterator[Report]:
@@ -57,7 +57,7 @@ def _in_tree(tree: Path, shown: str, settings: Catalog) -> Iterator[Report]:
 
     skills = find_skills(tree)
     if not skills:
-        raise SkillNotFound(f"there is no SKILL.md at or below {shown}", hint=_KNOWN)
+        raise SkillNotFound(f"there is no SKILL.md at or below {shown}", hint=_SOURCE_HINT)
     for skill in skills:
         where = shown if skill.path == "." else f"{shown.rstrip('/')}/{skill.path}"
         yield _scanned(skill.directory, where, settings)
@@ -69,10 +69,10 @@ def _in_archive(archive: Path, settings: Catalog) -> Iterator[Report]:
     from skillyard.packages import extract, sniff
 
     if not archive.is_file():
-        raise UsageProblem(f"{archive} is neither a file nor a folder", hint=_KNOWN)
+        raise UsageProblem(f"{archive} is neither a file nor a folder", hint=_SOURCE_HINT)
     with archive.open("rb") as file:
         if sniff(file.read(512)) is None:
-            raise UsageProblem(f"{archive} is no archive", hint=_KNOWN)
+            raise UsageProblem(f"{archive} is no archive", hint=_SOURCE_HINT)
     with tempfile.TemporaryDirectory(prefix="skillyard-") as scratch:
         yield from _in_tree(extract(archive, scratch).tree, str(archive), settings)
 
@@ -82,7 +82,7 @@ def _named(name: str, arguments: argparse.Namespace) -> Report:
     try:
         return catalog.scan(catalog.get(name))
     except SkillNotFound as error:
-        raise SkillNotFound(error.message, hint=error.hint or _KNOWN, **error.details) from None
+        raise SkillNotFound(error.message, hint=error.hint or _SOURCE_HINT, **error.details) from None
 
 
 def _scanned(directory: Path, shown: str, settings: Catalog) -> Report:
@@ -96,7 +96,7 @@ _SKIPPED: Final = 5
 
 
 def add_scan_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `scan` takes."""
+    """Declare the arguments of `scan`."""
     parser.add_argument(
         "targets",
         nargs="*",

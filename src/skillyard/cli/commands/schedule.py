@@ -21,7 +21,7 @@ _HINT: Final = "`skillyard schedule add NAME SKILL --cron '0 8 * * mon-fri'`, or
 
 
 def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `schedule` takes."""
+    """Declare the arguments of `schedule`."""
     parser.add_argument(
         "action",
         nargs="?",
@@ -68,18 +68,18 @@ def schedule_command(arguments: argparse.Namespace) -> int:
         return _list(makers.held(catalog.schedules().all()), arguments.screen)
     if action == "add":
         return _report(_added(catalog, arguments), arguments.screen, "added")
-    book = catalog.schedules()
+    store = catalog.schedules()
     if action == "show":
-        return _report(makers.held((book.get(name),))[0], arguments.screen, "")
+        return _report(makers.held((store.get(name),))[0], arguments.screen, "")
     if action == "remove":
-        return _report(book.remove(name), arguments.screen, "removed")
+        return _report(store.remove(name), arguments.screen, "removed")
     if action == "take-over":
-        return _report(book.take_over(name, made_by=_me(), context=_context(arguments)), arguments.screen, "taken over")
-    return _report(makers.held((book.pause(name, paused=action == "pause"),))[0], arguments.screen, f"{action}d")
+        return _report(store.take_over(name, made_by=_me(), context=_context(arguments)), arguments.screen, "taken over")
+    return _report(makers.held((store.pause(name, paused=action == "pause"),))[0], arguments.screen, f"{action}d")
 
 
 def _schedule_owners(arguments: argparse.Namespace) -> ScheduleOwners:
-    """Whose keys still hold, by the server's main database."""
+    """The makers whose keys are still valid, by the server's main database."""
     from skillyard.access import DEFAULT_ORGANISATION, Keys
     from skillyard.engine import ScheduleOwners
 
@@ -129,7 +129,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _run_due(catalog: Catalog, makers: ScheduleOwners, screen: Screen) -> int:
-    """Begin what has come due and wait for it; 1 when one did not succeed."""
+    """Start the runs that are due and wait for them; 1 when one did not succeed."""
     import asyncio
 
     async def all_of_it() -> list[Any]:

@@ -25,7 +25,7 @@ _UNSURE: Final = 0.3  # a best match below this is reported as unsure
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `search` takes."""
+    """Declare the arguments of `search`."""
     from skillyard.catalog.records import Source
 
     parser.add_argument("query", nargs="?", help="a request in plain words, as a user would write it")
@@ -139,7 +139,7 @@ _LARGEST: Final = 16 * 1024 * 1024
 
 
 def add_eval_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `eval` takes."""
+    """Declare the arguments of `eval`."""
     parser.add_argument("what", choices=("triggers",), help="what to evaluate")
     parser.add_argument("file", metavar="FILE", help="prompts with the skill expected, as JSON, JSON lines or YAML")
     parser.add_argument(

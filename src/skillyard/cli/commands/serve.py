@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from skillyard.registry import Registry
 
 
-_SOON_S: Final = 1.0  # a database that has not answered by then is waited for
-_AGAIN_S: Final = 1.0
+_FIRST_REPORT_S: Final = 1.0  # a database that has not answered by then is waited for
+_RETRY_S: Final = 1.0
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def report_database_state(catalog: Catalog, screen: Screen) -> Iterator[None]:
 
 
 def _examine(data: str, configured: str | None, screen: Screen) -> None:
-    """Say it when the file of the records is damaged; requests that meet the damage say so too."""
+    """Report a damaged file of the records; requests that meet the damage report it too."""
     from skillyard.database import Database
 
     database = Database.at(data, configured)
@@ -79,19 +79,19 @@ def _watch(data: str, configured: str, screen: Screen, over: threading.Event) ->
             screen.note(f"waiting for the database (database_unavailable): {reason}; until it answers, /readyz says so too")
             screen.hint(hint)
 
-    mute = f"the database {name} does not answer"
-    soon = threading.Timer(_SOON_S, report, (mute, "look whether it runs and can be reached from here"))
-    soon.daemon = True
-    soon.start()
+    no_answer = f"the database {name} does not answer"
+    timer = threading.Timer(_FIRST_REPORT_S, report, (no_answer, "look whether it runs and can be reached from here"))
+    timer.daemon = True
+    timer.start()
     while not over.is_set():
         problem = _database_problem(data, configured)
-        soon.cancel()
+        timer.cancel()
         if problem is None:
             if reported:
                 screen.note(f"the database {name} answers")
             return
         report(problem.message, problem.hint or "make it reachable")
-        over.wait(_AGAIN_S)
+        over.wait(_RETRY_S)
 
 
 def _database_problem(data: str, configured: str) -> DatabaseUnavailable | None:
@@ -110,7 +110,7 @@ def _database_problem(data: str, configured: str) -> DatabaseUnavailable | None:
 
 
 def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `mcp` takes."""
+    """Declare the arguments of `mcp`."""
     parser.add_argument(
         "--language", choices=("en", "zh"), default="en", help="language of the tool descriptions (default: en)"
     )
@@ -145,11 +145,11 @@ def mcp_command(arguments: argparse.Namespace) -> int:
     return OK
 
 
-_GIVEN: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "SKILLYARD_STORE", "engine": "SKILLYARD_ENGINE"}
+_OPTION_VARIABLES: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "SKILLYARD_STORE", "engine": "SKILLYARD_ENGINE"}
 
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `serve` takes."""
+    """Declare the arguments of `serve`."""
     parser.add_argument("--host", default="127.0.0.1", help="an address to listen on; others than this machine's own need keys")
     parser.add_argument("--port", type=int, default=8787, help="0 is any free one (default: %(default)s)")
     parser.add_argument("--require-keys", action="store_true", help="ask also the users of this machine for a key")
@@ -210,7 +210,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
         hint = f"pip install {packages} 'structlog>=25' 'uvicorn[standard]>=0.34'"
         raise UsageProblem(f"{missing.name} is not installed", hint=hint) from None
 
-    for option, variable in _GIVEN.items():
+    for option, variable in _OPTION_VARIABLES.items():
         if given := getattr(arguments, option):
             os.environ[variable] = given  # for the other processes too
     screen = arguments.screen

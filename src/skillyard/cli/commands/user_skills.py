@@ -71,7 +71,7 @@ def skill_script(name: str) -> str:
 
 
 def add_new_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `new` takes."""
+    """Declare the arguments of `new`."""
     parser.add_argument("name", help="lower-case letters, digits and hyphens, as in report-writer")
     parser.add_argument(
         "--description", required=True, metavar="TEXT", help="what it does and when to use it: all that a model sees at first"
@@ -119,7 +119,7 @@ def _try(skill: Skill, with_script: bool) -> str:
 
 
 def add_switch_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `enable` and `disable` take."""
+    """Declare the arguments of `enable` and `disable`."""
     parser.add_argument("name", help="the skill's name or id")
 
 
@@ -143,7 +143,7 @@ def switch_command(arguments: argparse.Namespace) -> int:
 
 
 def add_delete_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `delete` takes."""
+    """Declare the arguments of `delete`."""
     parser.add_argument("name", help="the skill's name or id; only user skills can be deleted")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
