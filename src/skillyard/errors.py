@@ -331,7 +331,7 @@ class NetworkRefused(ExecutionProblem, code="network_refused", status=403):
 
 
 class NetworkFailed(ExecutionProblem, code="network_failed", status=502):
-    """A host that may be reached could not be found, did not answer, or answered with what cannot be used."""
+    """An allowed host could not be resolved, did not answer, or answered with what cannot be used."""
 
 
 class NotExecutable(ExecutionProblem, code="not_executable", status=422):

@@ -1,6 +1,6 @@
 """Questions to the person at the terminal: confirmation of a step, and consent to use a skill where a rule says `ask`.
 
-They are asked on standard error, so that an answer on standard output stays clean.
+Questions go to standard error, so that an answer on standard output stays clean.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def require_consent(catalog: Catalog, skill: Skill, screen: Screen) -> str | Non
 
     Raises:
         PermissionDenied: a rule denies it.
-        ApprovalRejected: the person said no, or there is nobody to ask.
+        ApprovalRejected: the person refused, or there is no terminal to ask at.
     """
     if not catalog.configuration.permissions:
         return None

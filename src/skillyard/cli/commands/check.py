@@ -306,7 +306,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_command(arguments: argparse.Namespace) -> int:
-    """Check, and fix when asked to; 1 when errors remain or a fix could not be written."""
+    """Check, and fix when requested; 1 when errors remain or a fix could not be written."""
     screen: Screen = arguments.screen
     if arguments.clients is not None:
         return check_for_clients(arguments)
