@@ -48,8 +48,8 @@ def find(skills: PublishedSkills, name: str) -> PublishedSkill:
 def messages(published: PublishedSkill, loaded: ToolResult, request: str | None) -> types.GetPromptResult:
     """The loaded skill as the first message, what the person wants as the second."""
     texts = [loaded.text, *([request] if request else [])]
-    messages = [types.PromptMessage(role="user", content=types.TextContent(type="text", text=text)) for text in texts]
-    return types.GetPromptResult(description=_described(published), messages=messages)
+    prompt_messages = [types.PromptMessage(role="user", content=types.TextContent(type="text", text=text)) for text in texts]
+    return types.GetPromptResult(description=_described(published), messages=prompt_messages)
 
 
 def _prompt(published: PublishedSkill) -> types.Prompt | None:

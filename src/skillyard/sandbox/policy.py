@@ -133,14 +133,14 @@ class Policy:
         chosen |= _grants(chosen.pop("environment", {}), chosen.pop("pass_environment", ()), environ)
         open_to = {"network": "allowlist", "network_allowlist": (ANY_HOST,), "filesystem": "read-write"}
         try:
-            ceiling = cls(**(open_to | chosen))  # type: ignore[arg-type] # checked inside
+            policy = cls(**(open_to | chosen))  # type: ignore[arg-type] # checked inside
         except InvalidPolicy as error:
             raise _error_of_settings(error) from None
-        if ceiling.private_networks and ANY_HOST in ceiling.network_allowlist:
+        if policy.private_networks and ANY_HOST in policy.network_allowlist:
             raise InvalidPolicy(
                 "private-networks needs a network-allowlist", hint="name the hosts that may be reached inside your network"
             )
-        return ceiling
+        return policy
 
     @property
     def reaches_network(self) -> bool:

@@ -19,13 +19,13 @@ from typing import Final
 
 def descendants(pid: int) -> list[int]:
     """Every living process below `pid`, parents before children, without `pid` itself."""
-    descendants: list[int] = []
+    pids: list[int] = []
     waiting = [pid]
     while waiting:
         children = _children(waiting.pop())
-        descendants += children
+        pids += children
         waiting += children
-    return descendants
+    return pids
 
 
 def _children(pid: int) -> list[int]:
