@@ -1,4 +1,4 @@
-"""Work that comes to its end although who waits for it is cancelled."""
+"""Work that is completed although its caller is cancelled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _Value = TypeVar("_Value")
 
 
 async def completed(work: Coroutine[Any, Any, _Value] | asyncio.Future[_Value]) -> _Value:
-    """Let the work come to its end, however often who waits is cancelled; then the waiting ends as cancelled.
+    """Complete the work, however often the caller is cancelled; then raise the cancellation.
 
     For what is written down, and for clearing up: half of it is worse than a moment of waiting.
     """

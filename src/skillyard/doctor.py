@@ -30,7 +30,7 @@ _ROOT_FIXES: Final = {
     "unreadable": "let this user read it, or name another folder",
     "truncated": "name a folder further down",
 }
-_PATIENCE: Final = 10  # seconds for a program to tell its version
+_PATIENCE: Final = 10  # seconds for a program to report its version
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,14 @@ def _skillyard() -> MachineCheck:
 def _home() -> MachineCheck:
     """Whether the folder for settings, the cache and installed skills can be written."""
     home = Path(home_directory())
-    if trouble := _trouble_writing(home):
-        return MachineCheck("home", "error", f"{home} cannot be used: {trouble}", "set SKILLYARD_HOME to a folder you own")
+    if problem := _write_problem(home):
+        return MachineCheck("home", "error", f"{home} cannot be used: {problem}", "set SKILLYARD_HOME to a folder you own")
     cached = sum(file.stat().st_size for file in home.joinpath("cache").rglob("*") if file.is_file())
     return MachineCheck("home", "ok", f"{home} (cache {cached:,} bytes)")
 
 
-def _trouble_writing(home: Path) -> str | None:
-    """Why nothing can be made in a folder, or where it would be made; tried, for rights alone do not tell."""
+def _write_problem(home: Path) -> str | None:
+    """Why nothing can be made in a folder, or where it would be made; tried, because permissions alone do not show it."""
     there = next((folder for folder in (home, *home.parents) if os.path.lexists(folder)), home)
     try:
         with tempfile.TemporaryDirectory(prefix=".skillyard-doctor-", dir=there):
@@ -110,7 +110,7 @@ def _policy(catalog: Catalog) -> Iterator[MachineCheck]:
 
 
 def _allowed_by_name_alone(catalog: Catalog) -> Iterator[MachineCheck]:
-    """The rules that trust every skill of a name, whoever made it."""
+    """The rules that trust every skill of a name, of any author."""
     for pattern in catalog.rules().allowed_by_name_alone():
         detail = f"the rule {pattern!r} = 'allow' trusts any skill of that name, from any source"
         yield MachineCheck("permissions", "warning", detail, f"write '{pattern} source=…' or '{pattern} signer=…'")
@@ -169,11 +169,11 @@ def _requirements(catalog: Catalog) -> Iterator[MachineCheck]:
     from skillyard.registry import Registry
 
     try:
-        trouble = list(Registry.of(catalog).installed.problems())
+        problems = list(Registry.of(catalog).installed.problems())
     except SkillyardError as error:
         yield MachineCheck("installed skills", "error", error.message, error.hint)
         return
-    for skill_id, sentence in trouble:
+    for skill_id, sentence in problems:
         problem, _, remedy = sentence.partition(": ")
         yield MachineCheck(f"skill {skill_id}", "warning", problem, remedy or None)
 

@@ -97,11 +97,11 @@ class SkillUnusable(SkillyardError, code="skill_unusable", status=409):
 
 
 class InvalidSkill(SkillyardError, code="invalid_skill", status=422):
-    """A SKILL.md does not meet the profile asked for; `details["diagnostics"]` says why."""
+    """A SKILL.md does not meet the requested profile; `details["diagnostics"]` says why."""
 
 
 class SkillExists(SkillyardError, code="skill_exists", status=409):
-    """A skill of that name is already in that place."""
+    """A skill of that name is already in that folder."""
 
 
 class DeleteRefused(SkillyardError, code="delete_refused", status=403):
@@ -113,19 +113,19 @@ class PermissionDenied(SkillyardError, code="permission_denied", status=403):
 
 
 class ApprovalRejected(PermissionDenied, code="approval_rejected"):
-    """Someone was asked and said no, or nobody could be asked."""
+    """The approver refused, or there was none to ask."""
 
 
 class NotYours(PermissionDenied, code="not_yours"):
-    """It belongs to somebody else of the organisation, and only they or an admin may change it."""
+    """It belongs to another member of the organisation, and only they or an admin may change it."""
 
 
 class SignInRequired(SkillyardError, code="sign_in_required", status=401):
-    """The server does not know who asks: there is no key, or it is unknown, expired or revoked."""
+    """The server does not know the caller: there is no key, or it is unknown, expired or revoked."""
 
 
 class TooManyRequests(SkillyardError, code="too_many_requests", status=429):
-    """Somebody asks faster than the server lets them; `details["retry_after"]` is how many seconds to wait."""
+    """A caller sends requests faster than allowed; `details["retry_after"]` is how many seconds to wait."""
 
 
 class FileProblem(SkillyardError, code="file_problem", status=400):
@@ -189,7 +189,7 @@ class TooManyFiles(ArchiveRefused, code="too_many_files", status=413):
 
 
 class NoSkillInside(PackageProblem, code="no_skill_inside"):
-    """There is no skill there, or not the one that was asked for; `details["candidates"]` lists those there are."""
+    """There is no skill there, or not the requested one; `details["candidates"]` lists those there are."""
 
 
 class InvalidSource(PackageProblem, code="invalid_source", status=400):
@@ -201,7 +201,7 @@ class DigestMismatch(PackageProblem, code="digest_mismatch"):
 
 
 class SignatureInvalid(PackageProblem, code="signature_invalid"):
-    """A skill carries a signature that does not hold for its content."""
+    """A skill has a signature that does not hold for its content."""
 
 
 class PackageMissing(PackageProblem, code="package_not_found", status=404):
@@ -213,7 +213,7 @@ class StoreFailed(PackageProblem, code="store_failed", status=503):
 
 
 class InstallProblem(SkillyardError, code="install_problem", status=409):
-    """What is installed does not allow what was asked for."""
+    """What is installed does not allow the request."""
 
 
 class ConsentRequired(InstallProblem, code="consent_required", status=403):
@@ -221,18 +221,18 @@ class ConsentRequired(InstallProblem, code="consent_required", status=403):
 
 
 class SignerChanged(InstallProblem, code="signer_changed"):
-    """The new version is signed by somebody else than the versions before, or by nobody; `details` has both keys.
+    """The new version is signed with another key than the versions before, or not at all; `details` has both keys.
 
     `details["replacements"]` says it of each skill, and `consent` names exactly these.
     """
 
 
 class SourceChanged(InstallProblem, code="source_changed"):
-    """The new version comes from another source than the one that serves; `details` as of `SignerChanged`."""
+    """The new version comes from another source than the current one; `details` as of `SignerChanged`."""
 
 
 class LocalEdits(InstallProblem, code="local_edits"):
-    """An installed version is not what was installed: somebody changed its files."""
+    """An installed version is not what was installed: its files were changed."""
 
 
 class VersionNotFound(InstallProblem, code="version_not_found", status=404):
@@ -240,7 +240,7 @@ class VersionNotFound(InstallProblem, code="version_not_found", status=404):
 
 
 class VersionUnusable(InstallProblem, code="version_unusable"):
-    """The version is there and may not be used: failed, deprecated or yanked, or its files are gone."""
+    """The version is there and may not be used: failed, deprecated or yanked, or its files are missing."""
 
 
 class ConversationBusy(SkillyardError, code="conversation_busy", status=409):
@@ -260,7 +260,7 @@ class ModelUnknown(ModelFailed, code="model_unknown"):
 
 
 class ModelLimited(ModelFailed, code="model_limited"):
-    """What may be asked or spent with a key is used up, for the moment or for good."""
+    """What may be requested or spent with a key is used up, for the moment or for good."""
 
 
 class ModelUnreachable(ModelFailed, code="model_unreachable"):
@@ -272,7 +272,7 @@ class DatabaseUnavailable(SkillyardError, code="database_unavailable", status=50
 
 
 class DatabaseDamaged(DatabaseUnavailable, code="database_damaged", status=500):
-    """The file or the pages of the database do not hold together; it stays so until somebody repairs or replaces it."""
+    """The file or the pages of the database do not hold together; it stays so until it is repaired or replaced."""
 
 
 class DiskFull(SkillyardError, code="disk_full", status=503):
@@ -295,11 +295,11 @@ class RecordExists(SkillyardError, code="record_exists", status=409):
 
 
 class NotOffered(SkillyardError, code="not_offered", status=404):
-    """A client asks for what services of its kind do elsewhere, and this server does not."""
+    """A client requests what services of its kind do elsewhere, and this server does not."""
 
 
 class ServerStopping(SkillyardError, code="server_stopping", status=503):
-    """The server was asked to stop and takes nothing new."""
+    """The server is stopping and takes nothing new."""
 
 
 class WorkProblem(SkillyardError, code="work_failed"):
@@ -331,7 +331,7 @@ class NetworkRefused(ExecutionProblem, code="network_refused", status=403):
 
 
 class NetworkFailed(ExecutionProblem, code="network_failed", status=502):
-    """A host that may be reached could not be found, did not answer, or answered with what cannot be used."""
+    """An allowed host could not be resolved, did not answer, or answered with what cannot be used."""
 
 
 class NotExecutable(ExecutionProblem, code="not_executable", status=422):
@@ -343,8 +343,8 @@ class RuntimeUnavailable(ExecutionProblem, code="runtime_unavailable", status=50
 
 
 class DependenciesUnavailable(ExecutionProblem, code="dependencies_unavailable", status=503):
-    """Packages the entry asks for are not installed; `details["dependencies"]` lists them."""
+    """Packages the entry requires are not installed; `details["dependencies"]` lists them."""
 
 
 class SandboxUnavailable(ExecutionProblem, code="sandbox_unavailable", status=503):
-    """No sandbox here can enforce the policy; `details` carries `unmet` and `remedies`."""
+    """No sandbox here can enforce the policy; `details` has `unmet` and `remedies`."""

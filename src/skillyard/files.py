@@ -80,7 +80,7 @@ def move_folder(folder: str | os.PathLike[str], target: str | os.PathLike[str]) 
     """Move a finished folder to `target` on the same file system; what stood there is replaced in one step, and then gone.
 
     Whoever looks finds the old folder or the new one, also after a crash. On a file system that cannot exchange two folders a
-    crash may leave the old one beside its place, as `.<name>.<random>`.
+    crash may leave the old one beside it, as `.<name>.<random>`.
 
     Raises:
         OSError: it cannot be moved.
@@ -140,7 +140,7 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def _exchanged(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
-    """Let two folders change places in one step; false when the system knows no way."""
+    """Exchange two folders in one step; false when the system knows no way."""
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)
@@ -165,7 +165,7 @@ def _remove(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def locked_scratch(within: str | os.PathLike[str], prefix: str) -> Iterator[str]:
-    """A folder `<prefix><random>` in `within`, to make things in beside their place; what dead processes left there goes first.
+    """A folder `<prefix><random>` in `within`, to build things in beside their target; leftovers of dead processes go first.
 
     Raises:
         OSError: it cannot be made.
@@ -175,7 +175,7 @@ def locked_scratch(within: str | os.PathLike[str], prefix: str) -> Iterator[str]
 
     with contextlib.ExitStack() as held:
         outer = _locked_folder(within, fcntl.LOCK_EX)
-        try:  # nobody sweeps between the making of a folder and its lock
+        try:  # no cleanup runs between the making of a folder and its lock
             for name in os.listdir(within):
                 if name.startswith(prefix):
                     _sweep(os.path.join(within, name))
@@ -199,7 +199,7 @@ def _locked_folder(path: str | os.PathLike[str], how: int) -> int:
 
 
 def _sweep(path: str) -> None:
-    """Remove a folder that nobody holds."""
+    """Remove a folder that no process has locked."""
     import fcntl
 
     with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 """JSON that strangers wrote, read strictly and not deeper than others can write it again.
 
-What is nested a thousand deep can still be read, and breaks whoever writes it: records, screens, clients.
+What is nested a thousand deep can still be read, and breaks what writes it: records, screens, clients.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _plain(value: object, depth: int, *, redact: bool) -> object:
 
 
 def _encodable(text: str) -> str:
-    """The text as every answer can carry it: half of a pair of surrogates, which JSON lets through, is a question mark."""
+    """The text as every answer can encode it: half of a pair of surrogates, which JSON lets through, is a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

@@ -1,7 +1,7 @@
 """Cache files of one user: plain values behind a checksum, in a file that only their owner can have written.
 
-The content is `marshal` data, which is the trust Python puts in its own `.pyc` files. A file that belongs to somebody else,
-that others may write, that is a link, or that does not match its checksum counts as absent and is written anew.
+The content is `marshal` data, which is the trust Python puts in its own `.pyc` files. A file of another user,
+that others may write, that is a link, or that does not match its checksum counts as absent and is rewritten.
 """
 
 from __future__ import annotations

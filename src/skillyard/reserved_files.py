@@ -1,7 +1,7 @@
 """Files that only one library of this process may open, because it holds locks on them: the records in SQLite.
 
 POSIX drops all locks that a process has on a file when the process closes any descriptor of it. Whoever opens files that others
-named asks here first, before the file is open.
+named checks here first, before the file is open.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 _PATHS: Final[dict[str, set[str]]] = {}
-"""The reserved paths by their last name, in small letters: some file systems do not tell them from large ones."""
+"""The reserved paths by their last name, in small letters: some file systems do not distinguish them from large ones."""
 
 
 def reserve_file(path: str | os.PathLike[str], beside: Sequence[str] = ()) -> None:

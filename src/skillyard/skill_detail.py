@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SkillDetail:
-    """One skill with what is only known by reading it: its fields, files, namesakes, permission, and what of it can run."""
+    """One skill with what only reading it shows: its fields, files, namesakes, permission, and what of it can run."""
 
     skill: Skill
     document: Document | None

@@ -95,9 +95,9 @@ def escape_xml(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
-def nearest(word: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
-    """Those of `known` for which `word` may be a slip of the pen, nearest first, at most `limit`; case does not count."""
+def nearest(word: str, names: Iterable[str], *, limit: int = 3) -> list[str]:
+    """Those of `names` for which `word` may be a slip of the pen, nearest first, at most `limit`; case does not count."""
     import difflib  # only after a mistake: it is slow to import
 
-    names = {name.casefold(): name for name in known}
-    return [names[found] for found in difflib.get_close_matches(word.casefold(), names, n=limit)]
+    by_folded = {name.casefold(): name for name in names}
+    return [by_folded[match] for match in difflib.get_close_matches(word.casefold(), by_folded, n=limit)]

@@ -1,7 +1,7 @@
 """How long everything waits that waits for other processes: one set of values, given with the database and the catalog.
 
-What one process writes the others hear at once (`skillyard.database.ChangeNotifier`). These are the times after which whoever
-waits looks for itself, says that it lives, or gives up. Tests give a set of milliseconds.
+A write by one process notifies the others at once (`skillyard.database.ChangeNotifier`). These are the times after which a
+process that waits looks itself, sends a heartbeat, or gives up. Tests give a set of milliseconds.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Timing:
     silence_s: float = 60.0
     """A process on another machine, or a worker, that has been silent for longer is taken for dead."""
     confirm_s: float = 15.0
-    """Between two signs of whoever waits for the answer to a question."""
+    """Between two heartbeats of a process that waits for the answer to a question."""
 
     look_s: float = 1.0
-    """Between two looks at a record that somebody waits for, and at the runs that may have been cancelled elsewhere."""
+    """Between two looks at a record that a process waits for, and at the runs that may have been cancelled elsewhere."""
     lasting_look_s: float = 5.0
     """The same, where others look after the run as well."""
     turn_look_s: float = 0.5
@@ -58,9 +58,9 @@ class Timing:
     grace_s: float = 30.0
     """For a worker to report the end of a run whose time is over."""
     patience_s: float = 60.0
-    """For a database that does not answer, while somebody waits for a run."""
+    """For a database that does not answer, while a caller waits for a run."""
     upgrade_s: float = 120.0
-    """For an upgrade of the tables that gives way to whoever uses them."""
+    """For an upgrade of the tables that yields to processes that use them."""
 
 
 DEFAULT_TIMING: Final = Timing()

@@ -1,6 +1,6 @@
 """The one encoder: a dataclass is its own wire form, made of the dictionaries, lists and scalars that JSON has.
 
-`class Probe(WireForm)` has `to_dict()`. How a field goes over the wire is said at the field: `wire(name="sessionId")`,
+`class Probe(WireForm)` has `to_dict()`. How a field goes over the wire is declared at the field: `wire(name="sessionId")`,
 `wire(omit_empty=True)`, `wire(hidden=True)`; `class Inventory(WireForm, camel_case=True)` spells every name that way.
 """
 
@@ -78,12 +78,12 @@ def to_wire(value: Any) -> Any:
 
 @cache
 def _wire_fields(cls: Any) -> tuple[_WireField, ...]:
-    found = []
+    wire_fields = []
     for field in dataclasses.fields(cls):
         name, omit_empty, hidden = field.metadata.get(_KEY, ("", False, False))
         if not hidden:
-            found.append(_WireField(field.name, name or _spelled(field.name, camel_case=cls._camel_case), omit_empty))
-    return tuple(found)
+            wire_fields.append(_WireField(field.name, name or _spelled(field.name, camel_case=cls._camel_case), omit_empty))
+    return tuple(wire_fields)
 
 
 def _spelled(name: str, *, camel_case: bool) -> str:

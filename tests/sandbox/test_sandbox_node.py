@@ -294,6 +294,6 @@ def test_a_program_in_a_private_home_gets_a_second_name_for_other_users(
 
 def test_programs_outside_the_system_are_carried_into_the_sandbox() -> None:
     runtime = Runtime("node", "/home/ada/node", compiler="/usr/bin/esbuild")
-    assert runtime.carried == ("/home/ada/node",)
-    moved = runtime.carried_to("/opt/")
+    assert runtime.extra_programs == ("/home/ada/node",)
+    moved = runtime.with_programs_in("/opt/")
     assert (moved.program, moved.compiler) == ("/opt/node", "/usr/bin/esbuild")

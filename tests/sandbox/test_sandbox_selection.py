@@ -106,7 +106,7 @@ class Leaky:
 def test_a_backend_that_lets_an_attack_through_is_broken(
     monkeypatch: pytest.MonkeyPatch, report: dict[str, object], reason: str
 ) -> None:
-    monkeypatch.setattr(backend_probe, "_known", {})
+    monkeypatch.setattr(backend_probe, "_probes", {})
     probe = Leaky(**report).probe()
     assert not probe.ok
     assert reason in probe.reason
@@ -114,7 +114,7 @@ def test_a_backend_that_lets_an_attack_through_is_broken(
 
 
 async def test_a_probe_works_inside_a_running_loop_and_is_remembered(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend_probe, "_known", {})
+    monkeypatch.setattr(backend_probe, "_probes", {})
     backend = choose_backend(Policy(), "bwrap")
     (kept,) = (home / ".cache/skillyard").iterdir()
     assert kept.stat().st_mode & 0o077 == 0
@@ -122,17 +122,17 @@ async def test_a_probe_works_inside_a_running_loop_and_is_remembered(home: Path,
     def never(_: SandboxBackend) -> str:
         raise AssertionError("it was remembered")
 
-    monkeypatch.setattr(backend_probe, "_known", {})
+    monkeypatch.setattr(backend_probe, "_probes", {})
     monkeypatch.setattr(backend_probe, "_attack", never)
     assert backend.probe().ok
     kept.chmod(0o666)  # anyone could have written it now
-    monkeypatch.setattr(backend_probe, "_known", {})
+    monkeypatch.setattr(backend_probe, "_probes", {})
     with pytest.raises(AssertionError):
         backend.probe()
 
 
 def test_a_backend_that_does_not_hold_is_not_remembered_on_disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend_probe, "_known", {})
+    monkeypatch.setattr(backend_probe, "_probes", {})
     assert not Leaky(held=True).probe().ok
     assert not (home / ".cache/skillyard").exists()
 

@@ -1,4 +1,4 @@
-"""Definitions of agents: a system prompt, a model and skills under a name, and the exact prompt that each comes to.
+"""Definitions of agents: a system prompt, a model and skills under a name, and the exact prompt of each.
 
 `AgentStore` keeps them in the records; `write_agent_prompt` also works on a draft that was never kept. What an agent does in a
 conversation is the concern of the room `conversations`.

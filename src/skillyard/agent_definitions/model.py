@@ -1,4 +1,4 @@
-"""The definition of an agent, the skills it has, the exact system prompt it comes to, and what each skill costs there.
+"""The definition of an agent, the skills it has, its exact system prompt, and what each skill costs there.
 
 Stage 1 is the index, in every message. Stage 2 is a SKILL.md, when the model reads it; `skill_md_tokens` is what that costs.
 Stage 3 is what the model then does by the skill's instructions.
@@ -36,7 +36,7 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
 class AgentSkill:
     """A skill of an agent: of an installed one the id in the registry, of another the id in the catalog.
 
-    `version_lock` is an install version, a declared one or a range such as `^1.2.0`; without it the one that serves is meant.
+    `version_lock` is an install version, a declared one or a range such as `^1.2.0`; without it the current one is meant.
     `auto_update` says whether the agent follows newer versions inside its lock.
     """
 
@@ -51,10 +51,10 @@ class AgentSkill:
 
 @dataclass(frozen=True, slots=True)
 class AgentDraft:
-    """An agent as somebody writes it; `skills` are in the order of their positions, none of them means all.
+    """An agent as a person defines it; `skills` are in the order of their positions, none of them means all.
 
     `settings` may have `permissions` (rules that can only make those of the configuration stricter), `pinned` (skills that are
-    listed first), `tools` (false: the model is told everything in text), `index_tokens` (the budget of the index),
+    listed first), `tools` (false: the model gets everything as text), `index_tokens` (the budget of the index),
     `history_tokens` and `temperature`.
 
     Raises:
@@ -138,19 +138,19 @@ def catalog_for_agent(catalog: SkillCatalog, agent: AgentDraft) -> SkillCatalog:
     """The catalog with only the skills that the agent has, in its order, and without those that its own rules deny."""
     from skillyard.permissions import Rules, without_denied
 
-    wanted = {chosen.skill_id.casefold(): at for at, chosen in enumerate(agent.skills)}
+    positions = {chosen.skill_id.casefold(): at for at, chosen in enumerate(agent.skills)}
 
     def overlay(skill: Skill) -> tuple[Literal["denied"], str] | None:
-        if skill.status != "ok" or not wanted or not skill_aliases(skill).isdisjoint(wanted):
+        if skill.status != "ok" or not positions or not skill_aliases(skill).isdisjoint(positions):
             return None
         return "denied", "this agent does not have it"
 
-    def place(skill: Skill) -> int:
-        return min((wanted[name] for name in skill_aliases(skill) if name in wanted), default=len(wanted))
+    def position(skill: Skill) -> int:
+        return min((positions[name] for name in skill_aliases(skill) if name in positions), default=len(positions))
 
     rules = Rules.for_catalog(catalog, agent.settings.get("permissions") or {})
     seen = without_denied(catalog.with_statuses(overlay), rules)
-    return seen.with_order(place) if wanted else seen
+    return seen.with_order(position) if positions else seen
 
 
 _BUDGET: Final = 2000
@@ -201,7 +201,7 @@ class AgentPrompt:
 def write_agent_prompt(
     agent: AgentDraft, catalog: SkillCatalog, *, style: Style | None = None, request: str | None = None
 ) -> AgentPrompt:
-    """What the model of this agent is told before the first message; with a `request` the index is ranked for it.
+    """The system prompt of this agent, before the first message; with a `request` the index is ranked for it.
 
     Without a `style` it is `compact`, and `direct` for an agent without tools.
 
@@ -234,23 +234,23 @@ def write_agent_prompt(
 
 def _shares(agent: AgentDraft, seen: SkillCatalog, index: Index) -> Iterator[SkillPromptShare]:
     """Every skill of the agent in its order; of an agent that has all, those that are listed."""
-    known = seen.all()
-    ledger = _IndexCosts(index, entry_costs(known, index), {omission.id: omission.reason for omission in index.omitted})
+    skills = seen.all()
+    index_costs = _IndexCosts(index, entry_costs(skills, index), {omission.id: omission.reason for omission in index.omitted})
     if not agent.skills:
-        by_id = {skill.id: skill for skill in known}
-        yield from (ledger.share(by_id[skill_id]) for skill_id in ledger.costs)
+        by_id = {skill.id: skill for skill in skills}
+        yield from (index_costs.share(by_id[skill_id]) for skill_id in index_costs.costs)
         return
     named: dict[str, list[Skill]] = {}
-    for skill in known:
+    for skill in skills:
         for name in skill_aliases(skill):
             named.setdefault(name, []).append(skill)
     for chosen in agent.skills:
-        found = named.get(chosen.skill_id.casefold(), [])
-        best = next((skill for skill in found if skill.status == "ok"), found[0] if found else None)
+        matches = named.get(chosen.skill_id.casefold(), [])
+        best = next((skill for skill in matches if skill.status == "ok"), matches[0] if matches else None)
         if best is None:
             yield SkillPromptShare(chosen.skill_id, chosen.skill_id, "", "missing", "there is no such skill", 0, 0)
         else:
-            yield ledger.share(best)
+            yield index_costs.share(best)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class AgentStore:
             return _get(connection, agent_id)
 
     def update(self, name: str, draft: AgentDraft) -> Agent:
-        """Let the agent with that name or id be what `draft` says, whole.
+        """Replace the whole agent with that name or id by `draft`.
 
         Raises:
             RecordNotFound: there is none.
@@ -94,7 +94,7 @@ def _columns(draft: AgentDraft) -> dict[str, Any]:
 
 
 def _refuse_taken(connection: Connection, name: str, agent_id: str | None) -> None:
-    """Refuse a name that another agent has; nobody takes it before this transaction ends."""
+    """Refuse a name that another agent has; it stays free until this transaction ends."""
     take_global_lock(connection)
     taken = connection.execute(select(agents.c.id).where(agents.c.name == name)).scalar()
     if taken is not None and taken != agent_id:
@@ -108,8 +108,8 @@ def _write_skills(connection: Connection, agent_id: str, skills: Iterable[AgentS
 
 
 def _get(connection: Connection, name: str) -> Agent:
-    found = connection.execute(select(agents).where((agents.c.id == name) | (agents.c.name == name))).all()
-    row = next((one for one in found if one.id == name), found[0] if found else None)
+    rows = connection.execute(select(agents).where((agents.c.id == name) | (agents.c.name == name))).all()
+    row = next((one for one in rows if one.id == name), rows[0] if rows else None)
     if row is None:
         raise RecordNotFound(f"there is no agent {name[:100]!r}", hint="`skillyard agents` lists them")
     chosen = select(agent_skills).where(agent_skills.c.agent_id == row.id).order_by(agent_skills.c.position)

@@ -60,10 +60,10 @@ def _decision(question: Mapping[str, Any]) -> ApprovalAnswer:
     from skillyard.permissions import ApprovalAnswer
 
     sys.stderr.write("\n".join(sanitize(line) for line in _story(question)) + "\n")
-    word = ask("Use it? [y]es once, for this [s]ession, [w]orkspace: until it changes, [N]o")
-    if word in _ANSWERS:
-        return ApprovalAnswer.parse(_ANSWERS[word])
-    reason = ask("Why not? It is passed to the model (Enter: no reason)") if word else ""
+    answer = ask("Use it? [y]es once, for this [s]ession, [w]orkspace: until it changes, [N]o")
+    if answer in _ANSWERS:
+        return ApprovalAnswer.parse(_ANSWERS[answer])
+    reason = ask("Why not? It is passed to the model (Enter: no reason)") if answer else ""
     return ApprovalAnswer("reject", reason or "the person at the terminal said no")
 
 
@@ -93,10 +93,10 @@ class _EventPrinter:
                 self._screen.flush()
                 self._in_text = True
             return
-        told = _event_line(event)
-        if told:
+        line = _event_line(event)
+        if line:
             self.end()
-            self._screen.note(told)
+            self._screen.note(line)
         if event.kind == "error":
             show_error_details(self._screen, event.data)
 
@@ -109,7 +109,7 @@ class _EventPrinter:
 
 
 def show_error_details(screen: Screen, error: Mapping[str, Any]) -> None:
-    """What the service of the model said of an error, and how to fix it."""
+    """Report the provider's own message of an error, and how to fix it."""
     if error.get("said"):
         screen.note(f"the provider answered: {error['said']}")
     if error.get("hint"):

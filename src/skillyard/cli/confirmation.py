@@ -1,6 +1,6 @@
 """Questions to the person at the terminal: confirmation of a step, and consent to use a skill where a rule says `ask`.
 
-They are asked on standard error, so that an answer on standard output stays clean.
+Questions go to standard error, so that an answer on standard output stays clean.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def ask(question: str) -> str:
 
 
 def confirm(question: str) -> bool:
-    """Whether the person said yes; anything else, and silence, is no."""
+    """Whether the person answered yes; any other answer, or none, is no."""
     return ask(f"{question} [y/N]") in ("y", "yes")
 
 
@@ -54,11 +54,11 @@ _SHOWN: Final = 20  # files
 def require_consent(catalog: Catalog, skill: Skill, screen: Screen) -> str | None:
     """Return when the rules of the configuration, or the person they say to ask, let the skill be used.
 
-    Gives the content digest the consent is about when someone had to be asked.
+    Returns the digest of the content that was consented to, when a question was necessary.
 
     Raises:
         PermissionDenied: a rule denies it.
-        ApprovalRejected: the person said no, or there is nobody to ask.
+        ApprovalRejected: the person refused, or there is no terminal to ask at.
     """
     if not catalog.configuration.permissions:
         return None
@@ -81,7 +81,7 @@ def _where(catalog: Catalog) -> str:
 def _ask(catalog: Catalog, skill: Skill, screen: Screen) -> str | None:
     if catalog.rules().decide(skill) != "ask":
         return None
-    import asyncio  # only for who is asked
+    import asyncio  # only for a question
 
     approver = ConsoleApprover(skill) if screen.interactive else None
     try:
@@ -99,7 +99,7 @@ def _ask(catalog: Catalog, skill: Skill, screen: Screen) -> str | None:
 
 
 class ConsoleApprover:
-    """Shows what a skill is and asks whether it may be used; silence is no."""
+    """Shows what a skill is and asks whether it may be used; no answer is no."""
 
     def __init__(self, skill: Skill | None = None) -> None:
         self._skill = skill
@@ -107,16 +107,16 @@ class ConsoleApprover:
         """Whether the person has agreed for the workspace."""
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Put the question on standard error and read the answer from standard input."""
+        """Write the question to standard error and read the answer from standard input."""
         import asyncio
 
         from skillyard.permissions import ApprovalAnswer
 
         sys.stderr.write("\n".join(sanitize(line) for line in self._story(request)) + "\n")
-        word = await asyncio.to_thread(ask, "Use it? [y]es once, [w]orkspace: until it changes, [N]o")
-        if word in ("y", "yes", "o", "once"):
+        answer = await asyncio.to_thread(ask, "Use it? [y]es once, [w]orkspace: until it changes, [N]o")
+        if answer in ("y", "yes", "o", "once"):
             return ApprovalAnswer("once")
-        if word in ("w", "workspace"):
+        if answer in ("w", "workspace"):
             self.for_workspace = True
             return ApprovalAnswer("workspace")
         return ApprovalAnswer("reject", "the person at the terminal said no")
@@ -139,7 +139,7 @@ class ConsoleApprover:
 
 def _powers(skill: Skill) -> tuple[str, ...]:
     """What the skill may do, one sentence each."""
-    from skillyard.registry import read_powers  # only for who is asked
+    from skillyard.registry import read_powers  # only for a question
 
     try:
         return read_powers(skill.directory, skill.document()).sentences()

@@ -41,13 +41,13 @@ def require_existing(path: str, *, hint: str = "check the path") -> str:
 def roots_of_command_line(argv: Sequence[str]) -> list[str]:
     """What follows each `--root` of a command line, also of one that cannot be understood."""
     after = [value for option, value in pairwise(argv) if option == "--root"]
-    return after + [word.removeprefix("--root=") for word in argv if word.startswith("--root=")]
+    return after + [argument.removeprefix("--root=") for argument in argv if argument.startswith("--root=")]
 
 
 def with_roots(hint: str, roots: Sequence[str]) -> str:
     """The hint with the roots that were given, in each command in it that looks for skills: it can be copied as it is."""
     options = "".join(f" --root {shlex.quote(root)}" for root in roots)
-    return _ROOTED.sub(lambda found: found[0] if "--help" in found[0] else found[0] + options, hint) if options else hint
+    return _ROOTED.sub(lambda match: match[0] if "--help" in match[0] else match[0] + options, hint) if options else hint
 
 
 def exit_code(error: BaseException) -> int:

@@ -41,7 +41,7 @@ _KEPT: Final = 100
 def make_scanner(catalog: Catalog) -> Scanner:
     """The scanner for a registry: what is more than a note and not suppressed, the gravest first, at most a hundred.
 
-    Only what the user's own file suppresses is left out: a project may come from whoever wrote the skill. Advice stops no
+    Only what the user's own file suppresses is left out: a project may come from the author of the skill. Advice stops no
     install: where the scanner itself fails, that is the finding.
     """
 
@@ -62,8 +62,8 @@ def _failed(error: Exception) -> Finding:
     from skillyard.scanner import RULES, Finding
 
     rule = RULES["not-all-read"]
-    told = shorten(single_line(f"nothing was looked for: {error}"), 200)
-    return Finding(rule.id, rule.severity, told, rule.why, "SKILL.md", 1, 1, "", "fix what it names, then `skillyard scan`")
+    summary = shorten(single_line(f"nothing was looked for: {error}"), 200)
+    return Finding(rule.id, rule.severity, summary, rule.why, "SKILL.md", 1, 1, "", "fix what it names, then `skillyard scan`")
 
 
 def draw_findings(screen: Screen, result: OperationResult) -> None:
@@ -71,8 +71,10 @@ def draw_findings(screen: Screen, result: OperationResult) -> None:
     if not result.findings or result.status not in ("installed", "updated"):
         return
     counts = Counter(str(finding["severity"]) for finding in result.findings)
-    told = ", ".join(f"{count} {severity}" for severity, count in counts.items())
-    screen.line(f"the scanner found {told}; `skillyard scan {result.skill_id}` shows all", indent=2, style=next(iter(counts)))
+    summary = ", ".join(f"{count} {severity}" for severity, count in counts.items())
+    screen.line(
+        f"the scanner found {summary}; `skillyard scan {result.skill_id}` shows all", indent=2, style=next(iter(counts))
+    )
     for finding in result.findings[:_WORST]:
         screen.line(_line(finding), indent=4)
 
@@ -106,7 +108,7 @@ def open_lock(arguments: argparse.Namespace) -> ProjectLock:
 
 
 def missing_lock_error(lock: ProjectLock) -> UsageProblem:
-    """What to say where there is nothing to install from."""
+    """The message where there is nothing to install from."""
     return UsageProblem(
         f"there is no {lock.path.name} in {lock.folder}",
         hint="`skillyard install SOURCE --save` begins one; SOURCE is for example a folder, an archive or owner/repo",
@@ -114,7 +116,7 @@ def missing_lock_error(lock: ProjectLock) -> UsageProblem:
 
 
 class Acceptance(TypedDict):
-    """Who answers when another source or signer would take the place of what serves, as the registry takes it."""
+    """The approver of a change of source or signer of the current version, in the form the registry takes."""
 
     accept_signer: bool
     accept_source: bool
@@ -122,7 +124,7 @@ class Acceptance(TypedDict):
 
 
 def add_accept_options(parser: argparse.ArgumentParser) -> None:
-    """The options of everything that may bring a version signed by somebody else, or from elsewhere."""
+    """The options of commands that may install a version of another signer or source."""
     parser.add_argument(
         "--accept-signer", action="store_true", help="take a version that another key signed than the one before, or none"
     )
@@ -132,7 +134,7 @@ def add_accept_options(parser: argparse.ArgumentParser) -> None:
 
 
 def replacement_acceptance(arguments: argparse.Namespace) -> Acceptance:
-    """What the options accept; the person at the terminal is asked about the rest, `--yes` is no answer to it."""
+    """What the options accept; the person at the terminal confirms the rest, which `--yes` does not."""
     screen: Screen = arguments.screen
 
     def ask(changes: Sequence[SourceReplacement]) -> bool:
@@ -150,7 +152,7 @@ def replacement_acceptance(arguments: argparse.Namespace) -> Acceptance:
 
 
 def power_consent(screen: Screen, *, yes: bool) -> Callable[[Sequence[PowerChange]], bool] | None:
-    """Who answers when skills would be allowed more: `--yes`, the person at the terminal, or nobody (None)."""
+    """The approver of wider powers: `--yes`, the person at the terminal, or None."""
 
     def ask(changes: Sequence[PowerChange]) -> bool:
         lines = [line for change in changes for line in _story(change)]
@@ -170,7 +172,7 @@ def _story(change: PowerChange) -> list[str]:
 
 
 class InstallProgress:
-    """One line on standard error that says which step of which skill goes on; nothing when nobody watches."""
+    """One line on standard error with the current step and skill; nothing without a terminal."""
 
     def __init__(self, screen: Screen) -> None:
         self._active = sys.stderr.isatty() and not screen.quiet
@@ -199,7 +201,7 @@ class InstallProgress:
 
 
 def draw_results(screen: Screen, results: Sequence[OperationResult], *, key: str = "results") -> None:
-    """Say what became of each skill, what it may do when it is new here, and what it lacks."""
+    """Report what became of each skill, what it may do when it is new here, and what it lacks."""
     if screen.as_json:
         screen.data({key: [result.to_dict() for result in results]})
         return

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 def record_audit_event(screen: Screen, database: Callable[[], Database], action: str, *subjects: str) -> None:
-    """Write down what was done to each of `subjects`; that it could not be written is said, and undoes nothing."""
+    """Record what was done to each of `subjects`; a failure to record is reported and undoes nothing."""
     from skillyard.access import AuditLog  # half a second with the database
 
-    trail = AuditLog(database)
+    audit_log = AuditLog(database)
     try:
         for subject in subjects:
-            trail.record(action, subject)
+            audit_log.record(action, subject)
     except (DatabaseUnavailable, ValueRefused) as error:
         screen.note(f"warning: the change was made but not recorded in the audit log: {error.message}")
 
 
 LOCAL_OWNER: Final = "default/local user"
-"""Whose runs and conversations those of this machine's user are; a server on this machine calls them the same."""
+"""The owner of the runs and conversations of this machine's user; a server on this machine uses the same name."""
 
 
 def open_catalog(arguments: argparse.Namespace, *, installed: bool = False) -> Catalog:
@@ -48,7 +48,7 @@ def open_catalog(arguments: argparse.Namespace, *, installed: bool = False) -> C
 
 
 def discover_catalog(arguments: argparse.Namespace, *, roots: Sequence[str] | None, installed: bool = False) -> Catalog:
-    """Scan the roots, or the usual places when there are none; trouble with a root is told on standard error."""
+    """Scan the roots, or the default ones when there are none; problems with a root are reported on standard error."""
     screen: Screen = arguments.screen
     project = arguments.project
     if project is not None:
@@ -108,17 +108,17 @@ def open_records(arguments: argparse.Namespace) -> Records:
 
 
 def import_conversations() -> ModuleType:
-    """The room of conversations; what speaks to models is an extra.
+    """The package of conversations, which needs an extra.
 
     Raises:
         InvalidInput: it is not installed.
     """
     try:
-        import skillyard.conversations as room  # two seconds, with all that it needs
+        import skillyard.conversations as conversations  # two seconds, with all that it needs
     except ImportError:
         hint = "pip install 'pydantic-ai-slim[anthropic,google,openai]>=1'"
         raise InvalidInput("the packages for talking to models are not installed", hint=hint) from None
-    return room
+    return conversations
 
 
 def open_approvals(arguments: argparse.Namespace) -> SqlApprovalStore:

@@ -27,9 +27,9 @@ def parse_lifetime(text: str) -> timedelta:
     """`90d`, `12h` or `4w`."""
     units = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
     with suppress(ValueError, KeyError, OverflowError):
-        found = int(text[:-1]) * units[text[-1:]]
-        if timedelta(hours=1) <= found <= timedelta(days=3650):
-            return found
+        span = int(text[:-1]) * units[text[-1:]]
+        if timedelta(hours=1) <= span <= timedelta(days=3650):
+            return span
     raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1h to 3650d; write it as 12h, 90d or 4w")
 
 
@@ -38,8 +38,8 @@ def parse_moment(text: str) -> datetime:
     with suppress(argparse.ArgumentTypeError):
         return datetime.now(UTC) - parse_lifetime(text)
     with suppress(ValueError, OverflowError):
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     raise argparse.ArgumentTypeError(f"{text!r} is no time; write it as 2026-01-31, 2026-01-31T08:00Z, or 7d for a week ago")
 
 

@@ -135,7 +135,7 @@ def console() -> NoReturn:
     Python would take every skill of a long list apart before it ends, which takes longer than reading a tenth of them.
     """
     code = main()
-    with suppress(OSError, ValueError):  # a closed pipe has nobody left to tell
+    with suppress(OSError, ValueError):  # a closed pipe has no reader
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
@@ -218,12 +218,12 @@ def _fail(error: Exception, argv: list[str]) -> int:
     except BrokenPipeError:
         _close_quietly()
     except OSError:
-        return FAILURE  # nobody can be told
+        return FAILURE  # nothing can be reported
     return exit_code(error)
 
 
 def _open_closed_streams() -> None:
-    """Let nothing stand in for a stream that was closed; else the next file that is opened would get its number."""
+    """Reserve the number of a stream that was closed; else the next file that is opened would get its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 # open to the end

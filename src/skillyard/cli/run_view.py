@@ -163,8 +163,10 @@ def draw_steps(screen: Screen, steps: Sequence[StepTrace]) -> None:
     for step in steps:
         marks = ["FAILED"] if step.error else []
         marks += ["SLOWEST"] if is_slow and step is slowest else []
-        said = _cell_record(step.error) if step.error else ""
-        rows.append((step.step_name, f"{step.duration:,.1f} ms", _bar(before, step.duration, total), " ".join([*marks, said])))
+        failure = _cell_record(step.error) if step.error else ""
+        rows.append(
+            (step.step_name, f"{step.duration:,.1f} ms", _bar(before, step.duration, total), " ".join([*marks, failure]))
+        )
         before += step.duration
     screen.table(rows, indent=2)
 

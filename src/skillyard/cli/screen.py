@@ -146,11 +146,11 @@ class Screen:
         self.console.print(Padding(Text(text, style=STYLES.get(style, style)), (0, 0, 0, indent), expand=False))
 
     def description(self, text: str, *, wide: bool) -> str:
-        """A description as it stands in a list: a terminal cuts it to its width, elsewhere it is cut to one glance."""
+        """A description as it is shown in a list: a terminal cuts it to its width, elsewhere it is cut to one glance."""
         return text if wide or self.is_terminal else cut_to_width(single_line(text), _GLANCE)
 
     def flush(self) -> None:
-        """Let what was written be seen now: for a command that goes on for long."""
+        """Flush the output, for a command that runs for long."""
         sys.stdout.flush()
 
     def table(
@@ -217,8 +217,8 @@ class Screen:
         """The cell with the words in bold, where they stand by themselves or are not Latin."""
         if not (words and self.color and self.is_terminal):
             return self._by_status(cell)
-        found = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" if word.isascii() else re.escape(word) for word in words)
-        return re.sub(found, lambda word: self._colored(word[0], "bold"), cell, flags=re.IGNORECASE)
+        pattern = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" if word.isascii() else re.escape(word) for word in words)
+        return re.sub(pattern, lambda match: self._colored(match[0], "bold"), cell, flags=re.IGNORECASE)
 
     def _by_status(self, cell: str) -> str:
         return self._colored(cell, STYLES.get(cell.rstrip(), ""))
@@ -239,7 +239,7 @@ class Screen:
     def note(self, text: str) -> None:
         """Write one line on standard error, unless notes are unwanted."""
         if not self.quiet:
-            sys.stdout.flush()  # where both streams go to one place, the answer stands before the notes on it
+            sys.stdout.flush()  # where both streams share a destination, the answer precedes its notes
             _write(sys.stderr, single_line(text) + "\n")
 
     def hint(self, text: str) -> None:
@@ -281,13 +281,13 @@ def _write(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
-_PATIENCE: Final = 0.5  # seconds without a word
+_PATIENCE: Final = 0.5  # seconds without output
 _EVERY: Final = 0.1  # seconds between two drawings
 _CLEAR: Final = "\r\x1b[2K"
 
 
 class ScanProgress:
-    """Counts skills on standard error after half a second; draws nothing when nobody watches."""
+    """Counts skills on standard error after half a second; draws nothing without a terminal."""
 
     def __init__(self, screen: Screen, *, what: str = "reading skills") -> None:
         self._what = what
@@ -296,7 +296,7 @@ class ScanProgress:
         self._drawn = False
 
     def __call__(self, done: int, total: int | None = None) -> None:
-        """Say that `done` of `total` are finished; cheap enough to call for each."""
+        """Report that `done` of `total` are finished; cheap enough to call for each."""
         if not self._active or (now := time.monotonic()) < self._next:
             return
         self._next = now + _EVERY

@@ -103,9 +103,9 @@ def _table(name: str, table: Mapping[str, object], key: str) -> dict[str, str]:
     raise _wrong(f"{name}.{key}", "a table of texts")
 
 
-def _wrong(key: str, wanted: str) -> InvalidConfiguration:
+def _wrong(key: str, expected: str) -> InvalidConfiguration:
     return InvalidConfiguration(
-        f"servers.{key} must be {wanted}", hint="change it in your own skillyard.toml", key=f"servers.{key}"
+        f"servers.{key} must be {expected}", hint="change it in your own skillyard.toml", key=f"servers.{key}"
     )
 
 
@@ -155,7 +155,7 @@ def worker_pool(skill: Skill) -> str | None:
 
 
 def server_problem(config: Mapping[str, object], servers: Mapping[str, McpServer]) -> str | None:
-    """Why no server can be asked, or `None`."""
+    """Why no server can be called, or `None`."""
     name, tool = config.get("serverId"), config.get("toolName")
     if not isinstance(name, str) or not name.strip():
         return "it has no config.serverId"
@@ -199,16 +199,16 @@ async def call_server(call: DistributedCall) -> RemoteAnswer:
 
 async def _call_tool(server: McpServer, tool: str, parameters: dict[str, object], grants: SecretGrants) -> CallToolResult | str:
     """The tool's result, or why the call failed after the server was reached."""
-    asked = False
+    connected = False
     try:
         async with _client(server, grants) as client:
-            asked = True
+            connected = True
             return await client.call_tool(tool, parameters)
     except (MissingGrant, TimeoutError):
         raise
     except Exception as error:  # the client's transports raise whatever their libraries do
         reason = _reason(error)
-        if asked:
+        if connected:
             return reason
         raise _Unreachable(reason) from None
 

@@ -1,8 +1,8 @@
-"""Package environments: what a script asks for, installed once, locked by hash, kept in `$SKILLYARD_HOME/cache/environments/`.
+"""Package environments: what a script requires, installed once, locked by hash, kept in `$SKILLYARD_HOME/cache/environments/`.
 
 Resolving and installing is the only step with a network, only where the operator allows it, and only to the operator's index,
 through a proxy that knows no other hosts. Nothing that is downloaded runs: built wheels only. A folder is made whole under
-another name and then moved into place, so that any number of processes may want the same one.
+another name and then moved into place, so that any number of processes may request the same one.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class PackageIndex:
 def uv_environment(index: PackageIndex, proxy: str, home: str, cache: str) -> dict[str, str]:
     """All variables that uv gets: nothing of the machine's but whom it trusts; `home` is empty, `cache` keeps downloads."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    ways = {name: proxy for word in ("http", "https", "all") for name in (f"{word}_proxy", f"{word.upper()}_PROXY")}
-    return kept | ways | {
+    proxies = {name: proxy for scheme in ("http", "https", "all") for name in (f"{scheme}_proxy", f"{scheme.upper()}_PROXY")}
+    return kept | proxies | {
         "PATH": os.defpath,
         "HOME": home,
         "TMPDIR": home,
@@ -156,7 +156,7 @@ def index_settings(settings: Mapping[str, object]) -> dict[str, object]:
 
 
 def environment_for(directory: str, entry: str, *, install: bool, settings: Mapping[str, object] | None = None) -> str:
-    """The folder with the packages the script `entry` of the skill in `directory` asks for, empty when it asks for none.
+    """The folder with the packages the script `entry` of the skill in `directory` requires, empty when it requires none.
 
     What is not there yet is resolved and installed when `install` says so, from the index that the user's `[sandbox]` table
     `settings` names. Blocks; may take as long as downloading does.
@@ -202,7 +202,7 @@ class _Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class _InstallRequest:
-    """What a script asks for, for which Python, whether it may be installed, and the settings that name the index."""
+    """What a script requires, for which Python, whether it may be installed, and the settings that name the index."""
 
     block: ScriptBlock
     interpreter: _Interpreter
@@ -225,9 +225,9 @@ def _python_version(program: str) -> tuple[int, int, int]:
 
 def _folder(order: _InstallRequest) -> str:
     identity = order.interpreter.identity
-    wanted = "\n".join([*sorted(order.block.dependencies), order.block.requires_python, identity])
+    requirements = "\n".join([*sorted(order.block.dependencies), order.block.requires_python, identity])
     base = Path(environments_folder())
-    lock = base / f"{_digest(wanted)}.lock"
+    lock = base / f"{_digest(requirements)}.lock"
     if not lock.exists():
         _require_permission(order)
         _write_lock(lock, order)
@@ -250,8 +250,8 @@ def _require_permission(order: _InstallRequest) -> None:
 
 
 def _unavailable(block: ScriptBlock, what: str, hint: str) -> DependenciesUnavailable:
-    wanted = list(block.dependencies)
-    return DependenciesUnavailable(f"{what}: {', '.join(wanted)}", hint=hint, dependencies=wanted)
+    requirements = list(block.dependencies)
+    return DependenciesUnavailable(f"{what}: {', '.join(requirements)}", hint=hint, dependencies=requirements)
 
 
 def _write_lock(lock: Path, order: _InstallRequest) -> None:
@@ -307,10 +307,10 @@ def _uv(order: _InstallRequest, words: Sequence[str], work: str) -> None:
     ]
     cache = str(Path(environments_folder()).parent / "uv")
     try:
-        with index_proxy(index) as (way, proxy), tempfile.TemporaryDirectory(prefix="skillyard-uv-") as home:
+        with index_proxy(index) as (proxy_url, proxy), tempfile.TemporaryDirectory(prefix="skillyard-uv-") as home:
             done = subprocess.run(  # noqa: S603
-                command, cwd=work, env=uv_environment(index, way, home, cache), stdin=subprocess.DEVNULL, capture_output=True,
-                timeout=_PATIENCE, check=False,
+                command, cwd=work, env=uv_environment(index, proxy_url, home, cache), stdin=subprocess.DEVNULL,
+                capture_output=True, timeout=_PATIENCE, check=False,
             )  # fmt: skip
             refused = sorted({contact.host for contact in proxy.contacts if contact.verdict == "denied"})
     except subprocess.TimeoutExpired:

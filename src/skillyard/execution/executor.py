@@ -74,12 +74,12 @@ def sdk_files() -> Mapping[str, bytes]:
 
 
 REMOTE_KINDS: Final = ("service", "distributed")
-"""The kinds of skills that are asked elsewhere."""
+"""The kinds of skills that a remote service or server executes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteSkills:
-    """Who may be asked: the registered MCP `servers`, and services; granted secrets go to `secret_hosts` only."""
+    """Remote targets: the registered MCP `servers`, and services; granted secrets go to `secret_hosts` only."""
 
     servers: Mapping[str, McpServer]
     ceiling: Policy
@@ -96,7 +96,7 @@ class RemoteSkills:
         return has_endpoint(config)
 
     def problem(self, kind: str, config: Mapping[str, object]) -> str:
-        """What is missing for a skill of that kind that cannot be asked."""
+        """What is missing for a skill of that kind that cannot be called."""
         missing = server_problem(config, self.servers) if kind == "distributed" else None
         return missing or NO_ENDPOINT
 
@@ -104,7 +104,7 @@ class RemoteSkills:
         """Run a skill as that kind, within its policy.
 
         Raises:
-            KindUnavailable: nobody there does it.
+            KindUnavailable: no remote executor offers it.
             PermissionDenied: its content is not what was approved.
         """
         declared = Policy.from_security(call.metadata.security)
@@ -213,7 +213,7 @@ class Executor:
         """Whether the skill has something this executor could start; looks at files, starts nothing."""
         if skill.kind in REMOTE_KINDS and self._elsewhere.can_call(skill):
             return True
-        if not skill.has_entry:  # known from the summary: the file need not be read
+        if not skill.has_entry:  # part of the summary: the file need not be read
             entry = conventional_entry(skill.directory)
             return entry is not None and can_start(entry)
         try:
@@ -254,7 +254,7 @@ class Executor:
         return await self._run_kind(checked, document)
 
     def _unfit(self, run: Run, request: RunRequest, metadata: Metadata) -> Run:
-        """The run that its parameters ended; a skill that cannot be run here at all says that, and asks for no better ones."""
+        """A run that failed because of its parameters; a skill that cannot run here at all fails with that reason instead."""
         skill = request.skill
         if skill.kind not in REMOTE_KINDS or self.can_run(skill):
             return run
@@ -288,8 +288,8 @@ class Executor:
             output = read_static(call.skill.directory, config)
             await require_approved(call)
             return await run_from_outcome(call, read_outcome(output), None)
-        serves = kind == "distributed" and declared_worker_pool(config) in self._pools
-        if kind in REMOTE_KINDS and not serves:
+        is_local = kind == "distributed" and declared_worker_pool(config) in self._pools
+        if kind in REMOTE_KINDS and not is_local:
             return await self._elsewhere.ask(kind, call)
         try:
             return await self._run_script(call, find_entry(call.skill, document))

@@ -50,7 +50,7 @@ class SecretGrants:
         """
         return {key: _NAME.sub(self._value, text) for key, text in texts.items()}
 
-    def asks(self, texts: Iterable[str]) -> bool:
+    def names_secret(self, texts: Iterable[str]) -> bool:
         """Whether any of `texts` names a secret."""
         return any(_NAME.search(text) for text in texts)
 
@@ -81,7 +81,7 @@ class SecretGrants:
 
 
 NO_ENDPOINT: Final = "it has no config.endpoint"
-"""Why a service that nobody set up cannot be asked."""
+"""Why a service without an endpoint cannot be called."""
 
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
 _IN_THE_QUERY: Final = ("GET", "DELETE", "HEAD")
@@ -109,17 +109,17 @@ def has_endpoint(config: Mapping[str, object]) -> bool:
 
 def timeout_of(config: Mapping[str, object], policy: Policy) -> int:
     """The time for a call in milliseconds: what `config.timeoutMs` says, and never more than the policy's."""
-    wanted = config.get("timeoutMs", config.get("timeout_ms"))
-    if isinstance(wanted, bool) or not isinstance(wanted, (int, float)) or wanted < 1:
+    timeout = config.get("timeoutMs", config.get("timeout_ms"))
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout < 1:
         return policy.timeout_ms
-    return min(int(wanted), policy.timeout_ms)
+    return min(int(timeout), policy.timeout_ms)
 
 
 async def call_service(call: ServiceCall) -> RemoteAnswer:
     """Ask the service.
 
     Raises:
-        KindUnavailable: there is no endpoint, or nobody answers there; nothing was sent.
+        KindUnavailable: there is no endpoint, or it does not answer; nothing was sent.
         NotExecutable: the endpoint, the method or a header cannot be used.
     """
     if not has_endpoint(call.config):
@@ -191,7 +191,7 @@ def _request(call: ServiceCall, method: str) -> tuple[str, bytes]:
 
 
 def _texts(value: object) -> list[str]:
-    """A value as it stands in a query: nothing for null, one for each entry of a list, JSON for an object."""
+    """A value as it is written in a query: nothing for null, one for each entry of a list, JSON for an object."""
     if value is None:
         return []
     if isinstance(value, bool):
@@ -204,7 +204,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _headers(call: ServiceCall, grants: SecretGrants, *, with_body: bool) -> dict[str, str]:
-    """The skill's headers with their secrets in place, and what every request says about its form.
+    """The skill's headers with their secrets filled in, and the usual headers of every request.
 
     Raises:
         MissingGrant: a secret is not granted, or the operator allows it to go to any host at all.
@@ -213,18 +213,18 @@ def _headers(call: ServiceCall, grants: SecretGrants, *, with_body: bool) -> dic
     if not isinstance(written, Mapping):
         raise NotExecutable("config.headers is not a mapping", hint='for example headers: {"X-Key": "${WEATHER_KEY}"}')
     texts = {str(name): str(value) for name, value in written.items() if value is not None}
-    if grants.asks(texts.values()) and not _may_know_secrets(call):
+    if grants.names_secret(texts.values()) and not _may_know_secrets(call):
         raise MissingGrant(
             "a secret may only go to a host that the operator names: "
             "list the host in network-allowlist of your own [sandbox] settings"
         )
-    known = {name.lower() for name in texts}
+    names = {name.lower() for name in texts}
     usual = {"Accept": "application/json, */*;q=0.5"} | ({"Content-Type": "application/json"} if with_body else {})
-    return {name: value for name, value in usual.items() if name.lower() not in known} | grants.fill(texts)
+    return {name: value for name, value in usual.items() if name.lower() not in names} | grants.fill(texts)
 
 
 def _may_know_secrets(call: ServiceCall) -> bool:
-    """Whether the operator's own list names the host; that any host may be asked is not enough."""
+    """Whether the operator's own list names the host; that any host is allowed is not enough."""
     hosts = [host for host in call.secret_hosts if host != ANY_HOST]
     try:
         to = read_destination(str(call.config["endpoint"]).strip())

@@ -66,11 +66,11 @@ async def run_preprocessors(skills: Iterable[Skill], request: str, *, run: RunSk
     """Run every skill of kind `preprocessor` that fits `request`, the best first, one after the other, at most ten.
 
     Each gets the request as the parameter `request`, or as the only text that its `input_schema` requires. One that fails or
-    cannot be started never keeps the others back: its run says so.
+    cannot be started does not stop the others: its run has the error.
     """
     # Each is judged by itself: that another one fits better says nothing against it.
-    alone = (SearchIndex((skill,), everyone=True) for skill in skills if skill.kind == "preprocessor")
-    matches = [match for index in alone for match in search_skills(index, request)]
+    indexes = (SearchIndex((skill,), everyone=True) for skill in skills if skill.kind == "preprocessor")
+    matches = [match for index in indexes for match in search_skills(index, request)]
     done = []
     for match in sorted(matches, key=lambda match: -match.confidence)[:_MOST_PREPROCESSORS]:
         try:

@@ -1,6 +1,6 @@
 """The kinds of skills, what replaces a kind that cannot be used here, and the skills of kind `static`, whose output is a file.
 
-A kind is only replaced while nothing has run: it is not set up, or nobody answers. What ran and failed has failed, and what a
+A kind is only replaced while nothing has run: it is not set up, or does not answer. What ran and failed has failed, and what a
 policy refuses stays refused.
 """
 
@@ -38,7 +38,7 @@ _SCRIPTS: Final = ("direct", "preprocessor", "internal")
 
 
 class KindUnavailable(Exception):
-    """A kind cannot be used here and nothing of it has run; `error` is what to raise when nothing stands in."""
+    """A kind cannot be used here and nothing of it has run; `error` is what to raise when there is no fallback."""
 
     def __init__(self, kind: str, reason: str, *, error: SkillyardError | None = None) -> None:
         super().__init__(reason)
@@ -49,7 +49,7 @@ class KindUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RemoteAnswer:
-    """What a kind that runs outside the sandbox came to: an outcome, or an error with the output it left."""
+    """The result of a kind that runs outside the sandbox: an outcome, or an error with the output it left."""
 
     outcome: SkillOutcome
     status: Status = "ok"
@@ -70,25 +70,25 @@ def outcome_of_answer(value: object) -> SkillOutcome:
 
 
 def fallback_kinds(kind: str) -> tuple[str, ...]:
-    """The kind and those that stand in for it, in the order they are tried; none comes twice."""
+    """The kind and its fallbacks, in the order they are tried, without duplicates."""
     order: list[str] = []
     waiting = [kind if kind in _FALLBACKS else "direct"]
     while waiting:
         name = waiting.pop(0)
         same = _SCRIPTS if name in _SCRIPTS else (name,)
-        if not any(known in order for known in same):
+        if not any(member in order for member in same):
             order.append(name)
             waiting = [*_FALLBACKS[name], *waiting]
     return tuple(order)
 
 
 def fallback_warning(first: KindUnavailable, used: str) -> str:
-    """What a run says that another kind did the work."""
+    """The warning of a run that another kind executed."""
     return f"the kind {first.kind} is unavailable ({first.reason}); {used} was used in its place"
 
 
 def unavailable_message(reasons: Sequence[KindUnavailable]) -> str:
-    """Why a skill of a kind cannot be run, with what keeps the others from standing in."""
+    """Why a skill of a kind cannot be run, with why its fallbacks cannot either."""
     first, *others = reasons
     more = "".join(f"; as {other.kind}: {other.reason}" for other in others)
     return f"this {first.kind} skill cannot be run here: {first.reason}{more}"
@@ -134,23 +134,23 @@ _NAMES: Final = ("execute", "main", "index", "run")
 ENDINGS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".mts")
 
 
-def find_entry(skill: Skill, document: Document, asked: str | None = None) -> str:
+def find_entry(skill: Skill, document: Document, requested: str | None = None) -> str:
     """The script to run, as a path relative to the skill.
 
-    In this order: the one asked for, `resources.entry`, `scripts/{execute,main,index,run}` with an ending that can run, the
+    In this order: the requested one, `resources.entry`, `scripts/{execute,main,index,run}` with an ending that can run, the
     only script in `scripts/`.
 
     Raises:
         NotExecutable: there is none, or more than one and no rule to choose.
-        PathRefused: the path asked for or declared leaves the skill.
-        FileMissing: the script asked for or declared is not there.
+        PathRefused: the requested or declared path leaves the skill.
+        FileMissing: the requested or declared script does not exist.
     """
-    if asked is not None:
-        return _existing(skill, _meant(skill, asked), "there is no script {path!r} in the skill")
+    if requested is not None:
+        return _existing(skill, _resolve_entry(skill, requested), "there is no script {path!r} in the skill")
     if document.metadata.resources.entry:
         return _existing(skill, document.metadata.resources.entry, "the declared entry {path!r} is not in the skill")
-    if found := conventional_entry(skill.directory):
-        return found
+    if script := conventional_entry(skill.directory):
+        return script
     raise _nothing_to_run(skill, document)
 
 
@@ -173,23 +173,23 @@ def _scripts(directory: str) -> list[str]:
     return [f"scripts/{name}" for name in names if PurePosixPath(name).suffix.lower() in ENDINGS and name != "__init__.py"]
 
 
-def _meant(skill: Skill, asked: str) -> str:
+def _resolve_entry(skill: Skill, requested: str) -> str:
     """The script meant by a path: itself when it is there, else the only one of that name, with or without its ending."""
-    if Path(skill.directory, safe_relative(asked)).is_file():
-        return asked
-    name = PurePosixPath(asked).name
-    found = [path for path in _scripts(skill.directory) if name in (PurePosixPath(path).name, PurePosixPath(path).stem)]
-    return found[0] if len(found) == 1 else asked
+    if Path(skill.directory, safe_relative(requested)).is_file():
+        return requested
+    name = PurePosixPath(requested).name
+    matches = [path for path in _scripts(skill.directory) if name in (PurePosixPath(path).name, PurePosixPath(path).stem)]
+    return matches[0] if len(matches) == 1 else requested
 
 
 def _existing(skill: Skill, path: str, message: str) -> str:
     relative = safe_relative(path)
     if not Path(skill.directory, relative).is_file():
-        raise FileMissing(message.format(path=relative), hint=_known(skill), candidates=_scripts(skill.directory))
+        raise FileMissing(message.format(path=relative), hint=_list_scripts(skill), candidates=_scripts(skill.directory))
     return relative
 
 
-def _known(skill: Skill) -> str:
+def _list_scripts(skill: Skill) -> str:
     scripts = _scripts(skill.directory)
     return f"its scripts: {', '.join(scripts[:10])}" if scripts else "the skill has no scripts"
 

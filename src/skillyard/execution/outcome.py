@@ -27,7 +27,7 @@ _FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 
 @dataclass(frozen=True, slots=True)
 class SkillOutcome:
-    """A skill's answer with every field in its place; `memory_writes` and `steps` are still as the skill gave them."""
+    """A skill's answer with every field filled; `memory_writes` and `steps` are still as the skill gave them."""
 
     output: object
     format: Format
@@ -42,7 +42,7 @@ class SkillOutcome:
 def read_outcome(value: object) -> SkillOutcome:
     """The outcome in `value`; anything that is not one is the output itself.
 
-    An object is an outcome when all its keys are an outcome's and it has `output`, or `status` with a known word.
+    An object is an outcome when all its keys are an outcome's and it has `output`, or `status` with a valid value.
     """
     if not isinstance(value, Mapping) or not _is_outcome(value):
         return SkillOutcome(value, infer_format(value))
@@ -65,8 +65,8 @@ def _is_outcome(value: Mapping[str, object]) -> bool:
     return value.keys() <= _FIELDS and ("output" in value or value.get("status") in _STATUSES)
 
 
-def _format(wanted: object, output: object) -> Format:
-    return next((known for known in _FORMATS if known == wanted), infer_format(output))
+def _format(declared: object, output: object) -> Format:
+    return next((name for name in _FORMATS if name == declared), infer_format(output))
 
 
 def _token_usage(usage: object) -> TokenUsage | None:

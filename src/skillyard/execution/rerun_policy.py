@@ -7,7 +7,7 @@
       idempotentSteps: [download, count]
 
 Without a declaration nothing is tried again and no result is cached; of a kind that only reads (`static`, and a `service` that
-is asked by GET or HEAD) a run may begin anew when the process that did it is gone.
+is called by GET or HEAD) a run may start again when the process that executed it has ended.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STAYS: Final = ("VALIDATION_FAILED", "COMPILATION_ERROR", "DEPENDENCY_RESOLUTIO
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """At most `attempts` all in all; with `failures` also when the skill has failed, not only when its process is gone.
+    """At most `attempts` all in all; with `failures` also when the skill has failed, not only when its process has ended.
 
     The second attempt waits `backoff_s` seconds, each later one twice as long as the one before. Steps named in `steps` that
     have ended well are not done again (None: none, an empty set: every step).
@@ -131,7 +131,7 @@ def cache_seconds(skill: Skill) -> int:
 def result_cache_key(request: RunRequest, digest: str) -> str | None:
     """`sha256:…` over everything a result depends on; None when that cannot be written as JSON.
 
-    That is the skill's id and content `digest`, the entry that was asked for, the parameters with the defaults of the schema,
+    That is the skill's id and content `digest`, the requested entry, the parameters with the defaults of the schema,
     and the context but for what changes with every call: ids of sessions, conversations, messages, calls, requests, runs and
     traces, and the time. Whoever's result it is (`userId`, `householdId`, …) is part of the key, so nobody is given another's.
     """

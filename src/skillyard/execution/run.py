@@ -167,15 +167,15 @@ def _owner(item: Mapping[str, object], protocol: str, context: Mapping[str, obje
             raise _Refused("it names no owner and the run has no user")
         owner_type, owner_id = "user", context["userId"]
     kind, name = _choice(owner_type, _OWNER_TYPES, "ownerType"), _text(owner_id, "ownerId")
-    known = context.get(_CONTEXT_KEYS[kind])
-    if known is not None and str(known) != name:
+    owner = context.get(_CONTEXT_KEYS[kind])
+    if owner is not None and str(owner) != name:
         raise _Refused(f"its {kind} is not the one of this run")
     return kind, name
 
 
-def _choice(value: object, known: tuple[str, ...], name: str) -> str:
-    if value not in known:
-        raise _Refused(f"{name} must be one of {', '.join(known)}")
+def _choice(value: object, choices: tuple[str, ...], name: str) -> str:
+    if value not in choices:
+        raise _Refused(f"{name} must be one of {', '.join(choices)}")
     return str(value)
 
 
@@ -229,10 +229,10 @@ class RunShape(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What became of one execution.
+    """The record of one execution.
 
     `output` is plain JSON data; strings in it and in the logs come from the skill and are not yet made safe to show.
-    `isolation` names the sandbox backend, `none` when nothing was started. `contacts` has the hosts it asked for, `files`
+    `isolation` names the sandbox backend, `none` when nothing was started. `contacts` has the hosts it requested, `files`
     what it wrote into the folder it was given to work in. With
     `cache_hit` it is a cached result, with the steps, limits and sandbox it came of.
     """

@@ -148,7 +148,7 @@ async def run_from_outcome(call: SkillCall, outcome: SkillOutcome, result: Sandb
 
 
 def _with_process(run: Run, result: SandboxResult) -> Run:
-    """The run with what is known of the process that was started for it."""
+    """The run with the facts about the process that was started for it."""
     return replace(
         run,
         limits=result.limits,

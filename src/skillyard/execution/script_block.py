@@ -1,6 +1,6 @@
 """What a Python script says it needs in its `# /// script` block (PEP 723).
 
-The block is found by one pass over the lines, and what it lists is parsed by `packaging`, the library that pip itself uses.
+The block is located by one pass over the lines, and what it lists is parsed by `packaging`, the library that pip itself uses.
 Only the canonical form of what was parsed goes on, never the text that a stranger wrote.
 """
 
@@ -55,7 +55,7 @@ def read_script_block(source: bytes) -> ScriptBlock:
 
     Raises:
         NotExecutable: there are several, one lies behind the first `SOURCE_LIMIT` bytes or is over 32 KiB, it is not TOML, or
-            it asks for something other than packages by name.
+            it requires something other than packages by name.
     """
     if _MARK not in source:
         return ScriptBlock()
@@ -64,20 +64,20 @@ def read_script_block(source: bytes) -> ScriptBlock:
             f"a `# /// script` block lies behind the first {SOURCE_LIMIT >> 20} MiB of the script",
             hint="put it at the beginning",
         )
-    found = _blocks(source[:SOURCE_LIMIT].decode("utf-8", "replace"))
-    if not found:
+    blocks = _blocks(source[:SOURCE_LIMIT].decode("utf-8", "replace"))
+    if not blocks:
         return ScriptBlock()
-    if len(found) > 1:
+    if len(blocks) > 1:
         raise NotExecutable("the script has several `# /// script` blocks", hint="keep one")
-    if len(found[0]) > _BLOCK_LIMIT:
+    if len(blocks[0]) > _BLOCK_LIMIT:
         raise NotExecutable(f"the `# /// script` block is over {_BLOCK_LIMIT // 1024} KiB", hint="name fewer packages")
-    return _parsed(found[0])
+    return _parsed(blocks[0])
 
 
 def _blocks(source: str) -> list[str]:
     """The TOML of every block of type `script`: from its first line to the last `# ///` of the same run of comment lines."""
     lines = source.replace("\r\n", "\n").split("\n")
-    found: list[str] = []
+    blocks: list[str] = []
     at = 0
     while at < len(lines):
         if not _OPENING.fullmatch(lines[at]):
@@ -89,9 +89,9 @@ def _blocks(source: str) -> list[str]:
                 closing = end
             end += 1
         if closing and lines[at] == "# /// script":
-            found.append("\n".join(line[2:] for line in lines[at + 1 : closing]))
+            blocks.append("\n".join(line[2:] for line in lines[at + 1 : closing]))
         at = closing + 1 if closing else end  # no block that begins further on in this run has an end either
-    return found
+    return blocks
 
 
 def _parsed(text: str) -> ScriptBlock:
@@ -101,14 +101,14 @@ def _parsed(text: str) -> ScriptBlock:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # an integer of thousands of digits is a plain ValueError
         raise NotExecutable(f"the `# /// script` block is not TOML: {error}", hint=_HINT) from None
-    wanted, python = data.get("dependencies", []), data.get("requires-python", "")
-    if not isinstance(wanted, list) or not all(isinstance(item, str) for item in wanted) or not isinstance(python, str):
+    required, python = data.get("dependencies", []), data.get("requires-python", "")
+    if not isinstance(required, list) or not all(isinstance(item, str) for item in required) or not isinstance(python, str):
         raise NotExecutable("the `# /// script` block does not list its dependencies as text", hint=_HINT)
-    if len(wanted) > _MOST:
-        raise NotExecutable(f"the `# /// script` block names {len(wanted)} packages", hint=f"name at most {_MOST}")
+    if len(required) > _MOST:
+        raise NotExecutable(f"the `# /// script` block names {len(required)} packages", hint=f"name at most {_MOST}")
     if len(python) > _LONGEST or _UNSAFE.search(python):
         raise NotExecutable(f"requires-python {python[:100]!r} cannot be understood", hint="for example >=3.11")
-    return ScriptBlock(tuple(_canonical(item.strip(" \t")) for item in wanted), python.strip())
+    return ScriptBlock(tuple(_canonical(item.strip(" \t")) for item in required), python.strip())
 
 
 def _canonical(written: str) -> str:

@@ -34,7 +34,7 @@ async def schema_problems(schema: Mapping[str, object] | None, value: object) ->
 
     Raises:
         UnusableSchema: the schema cannot be used.
-        WorkProblem: the check took too much time or memory, or nobody was free to make it.
+        WorkProblem: the check took too much time or memory, or no helper was free.
     """
     if not schema:
         return ()
@@ -60,8 +60,8 @@ def find_problems(schema: dict[str, object], value: object) -> tuple[str, ...]:
         validator = jsonschema_rs.validator_for(schema, retriever=_no_fetching, pattern_options=jsonschema_rs.RegexOptions())
         problems = []
         for error in validator.iter_errors(value):
-            place = "/".join(str(part) for part in error.instance_path)
-            problems.append(shorten(f"{place}: {error.message}" if place else error.message, _LONGEST_PROBLEM))
+            location = "/".join(str(part) for part in error.instance_path)
+            problems.append(shorten(f"{location}: {error.message}" if location else error.message, _LONGEST_PROBLEM))
             if len(problems) == MOST_PROBLEMS:
                 break
     except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
@@ -119,7 +119,7 @@ class RunRequest:
     declares `security.filesystem: read-only` only reads it, and one that declares `none` does not get it.
 
     With `fresh` a cached result is not used. Of the runs of an organisation that wait, one with a higher `priority` (-100 to
-    100) goes first. `schedule` is the name of the schedule that asks for the run, `run_id` the id under which it is recorded.
+    100) goes first. `schedule` is the name of the schedule that starts the run, `run_id` the id under which it is recorded.
 
     The engine adds `unavailable`, why the skill's own kind cannot be used, so that only a fallback kind runs, and `finished`,
     the steps of an earlier attempt that need not be done again.
@@ -142,7 +142,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class SkillCall:
-    """A request that is being carried out, with what the skill's SKILL.md says read once."""
+    """A request that is being executed, with what the skill's SKILL.md says read once."""
 
     request: RunRequest
     metadata: Metadata

@@ -169,11 +169,11 @@ def example_problem(example: Example, run: Run) -> str:
         return ""
     if run.error is not None:
         return f"{run.error.code}: {run.error.message}"
-    found = differences(example.output, run.output)
-    return "; ".join(found[:_MAXIMUM] + ([f"and {len(found) - _MAXIMUM} more"] if len(found) > _MAXIMUM else []))
+    problems = differences(example.output, run.output)
+    return "; ".join(problems[:_MAXIMUM] + ([f"and {len(problems) - _MAXIMUM} more"] if len(problems) > _MAXIMUM else []))
 
 
-def differences(expected: object, actual: object, place: str = "output") -> list[str]:
+def differences(expected: object, actual: object, path: str = "output") -> list[str]:
     """One sentence for each way in which `actual` is not `expected`.
 
     Objects may have more fields than are expected; lists and values must be the same. `true` is not `1`, but `1.0` is.
@@ -183,15 +183,15 @@ def differences(expected: object, actual: object, place: str = "output") -> list
             sentence
             for key, value in expected.items()
             for sentence in (
-                differences(value, actual[key], f"{place}.{key}") if key in actual else [f"{place}.{key} is missing"]
+                differences(value, actual[key], f"{path}.{key}") if key in actual else [f"{path}.{key} is missing"]
             )
         ]
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         pairs = enumerate(zip(expected, actual, strict=True))
-        return [sentence for index, (one, other) in pairs for sentence in differences(one, other, f"{place}[{index}]")]
+        return [sentence for index, (one, other) in pairs for sentence in differences(one, other, f"{path}[{index}]")]
     if expected == actual and isinstance(expected, bool) == isinstance(actual, bool):
         return []
-    return [f"{place} is {_shown(actual)}, expected {_shown(expected)}"]
+    return [f"{path} is {_shown(actual)}, expected {_shown(expected)}"]
 
 
 def _shown(value: object) -> str:
@@ -263,8 +263,8 @@ def _scripts(directory: str) -> list[str]:
     except OSError:
         return []
     paths = [PurePosixPath(name) for name in files]
-    wanted = [path for path in paths if path.suffix.lower() in ENDINGS and path.stem not in _NOT_TESTS]
-    return [f"tests/{path}" for path in wanted if not path.name.startswith("_")]
+    tests = [path for path in paths if path.suffix.lower() in ENDINGS and path.stem not in _NOT_TESTS]
+    return [f"tests/{path}" for path in tests if not path.name.startswith("_")]
 
 
 async def _try_script(skill: Skill, executor: Executor, script: str, digest: str | None) -> Trial:

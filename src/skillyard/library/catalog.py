@@ -1,4 +1,4 @@
-"""The catalog as a program uses it: skills are found, shown to a model, searched and run through one object.
+"""The catalog as a program uses it: skills are discovered, shown to a model, searched and run through one object.
 
 ::
 
@@ -36,9 +36,9 @@ _RERANKED: Final = 30  # matches that a reranker is shown
 
 
 class Catalog(CatalogServices):
-    """Every skill an agent can see, with the short ways to tell a model about them, to search them and to run them.
+    """Every skill an agent can see, with methods to describe them to a model, to search and to run them.
 
-    Rules of the configuration that deny a skill already hold: it has the status `denied` and is neither told, found nor run.
+    Rules of the configuration that deny a skill already hold: it has the status `denied` and is not described, matched or run.
     """
 
     _searched: tuple[tuple[Skill, ...], SearchIndex] | None = None  # kept until the skills are others
@@ -62,7 +62,7 @@ class Catalog(CatalogServices):
             InvalidConfiguration: a settings file cannot be understood.
             UnreachableRule: a permission rule of the configuration can never apply.
         """
-        found = super().discover(
+        catalog = super().discover(
             roots=roots,
             cwd=cwd,
             home=home,
@@ -72,7 +72,7 @@ class Catalog(CatalogServices):
             progress=progress,
             installed=installed,
         )
-        return found.with_permissions(found.rules()) if found.configuration.permissions else found
+        return catalog.with_permissions(catalog.rules()) if catalog.configuration.permissions else catalog
 
     def with_permissions(self, permissions: Mapping[str, Permission] | Rules) -> Self:
         """This catalog with every skill that the rules deny marked `denied`."""
@@ -106,8 +106,8 @@ class Catalog(CatalogServices):
 
         only = skill_filter(source, tag, domain, permission=permission, permission_of=self.rules().decide)
         many = limit if reranker is None else max(limit, _RERANKED)
-        found = search_skills(self._search_index(), text, limit=many, min_confidence=min_confidence, only=only)
-        return rerank(text, found, reranker)[:limit] if reranker else found
+        matches = search_skills(self._search_index(), text, limit=many, min_confidence=min_confidence, only=only)
+        return rerank(text, matches, reranker)[:limit] if reranker else matches
 
     def find_relevant_skills(
         self,
@@ -162,7 +162,7 @@ class Catalog(CatalogServices):
         At most `budget` tokens (None: no limit). Without a `request` the order is the catalog's, so that prompt caches hold;
         with the text of a request the skills it names come first, then those that fit it best. `pinned` skills are listed
         before the others. With the `previous` index of a conversation what it showed stays where it is; what is new is
-        appended, and `added`, `dropped` and `unchanged` tell the difference.
+        appended, and `added`, `dropped` and `unchanged` list the difference.
 
         Raises:
             InvalidInput: unknown style, or a negative limit.
@@ -199,11 +199,11 @@ class Catalog(CatalogServices):
         when they are not there yet. A script that fails is no exception: the run says so in `status` and `error`. The run is
         recorded and its memories are kept, unless `record` is False. A result that is kept for a skill that allows it is given
         again, unless `fresh`. Of the runs that wait one with a higher `priority` (-100 to 100) goes first. Where a rule says
-        `ask`, the `approver` is asked, and nothing runs but what it agreed to; without one the caller is taken to have agreed:
+        `ask`, the `approver` decides, and nothing runs but what it approved; without one the caller is taken to have agreed:
         who writes this call decides.
 
         Raises:
-            ApprovalRejected: the approver said no.
+            ApprovalRejected: the approver refused.
             DatabaseUnavailable: the run cannot be recorded; nothing was started.
             SkillNotFound: no skill of that name.
             PermissionDenied: a rule denies the skill.
@@ -214,24 +214,24 @@ class Catalog(CatalogServices):
         """
         from skillyard.execution import RunRequest
 
-        found = self.get(skill) if isinstance(skill, str) else skill
+        resolved = self.get(skill) if isinstance(skill, str) else skill
         gate = self.gate(approver)
-        gate.check(found)
+        gate.check(resolved)
         if approver is not None:
-            agreed = (await gate.consent(found, session="library")).digest
+            agreed = (await gate.consent(resolved, session="library")).digest
             if digest is not None and agreed is not None and digest != agreed:
-                message = f"the skill {single_line(found.name)!r} is not the content that the call names"
+                message = f"the skill {single_line(resolved.name)!r} is not the content that the call names"
                 raise PermissionDenied(message, hint="look at it, and call with its digest as it is now")
             digest = digest or agreed
         engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms, install=install, prewarm=0))
         return await engine.run(
-            RunRequest(found, parameters or {}, context or {}, entry, digest, fresh=fresh, priority=priority)
+            RunRequest(resolved, parameters or {}, context or {}, entry, digest, fresh=fresh, priority=priority)
         )
 
     async def test(
         self, skill: Skill | str, *, timeout_ms: int | None = None, digest: str | None = None, install: bool = False
     ) -> TrialReport:
-        """Try a skill out in the sandbox: its `tests/`, the examples it declares, and what can be said of its evals.
+        """Try a skill out in the sandbox: its `tests/`, the examples it declares, and what can be checked of its evals.
 
         Raises:
             SkillNotFound, PermissionDenied, SkillUnusable: as `run`.
@@ -239,11 +239,11 @@ class Catalog(CatalogServices):
         from skillyard.document import declared_data
         from skillyard.execution import try_skill
 
-        found = self.get(skill) if isinstance(skill, str) else skill
-        self.gate().check(found)
+        resolved = self.get(skill) if isinstance(skill, str) else skill
+        self.gate().check(resolved)
         executor = self.executor(timeout_ms=timeout_ms, install=install, prewarm=0)
-        declared = declared_data(found.document(), "examples")
-        return await try_skill(found, executor, name=found.name, declared=declared, digest=digest)
+        declared = declared_data(resolved.document(), "examples")
+        return await try_skill(resolved, executor, name=resolved.name, declared=declared, digest=digest)
 
     async def execute_by_intent(
         self,
@@ -256,7 +256,7 @@ class Catalog(CatalogServices):
     ) -> IntentRun:
         """Run the skill that fits `intent` best, of at most `limit`; the answer has its `run`, `confidence` and `matched`.
 
-        Another one is only tried when nothing of a better one was started. Skills that a rule wants to be asked about are
+        Another one is only tried when nothing of a better one was started. Skills for which a rule requires approval are
         passed over.
 
         Raises:
@@ -280,8 +280,8 @@ class Catalog(CatalogServices):
     async def preprocess(self, request: str, *, context: Mapping[str, object] | None = None) -> list[Preprocessed]:
         """Run the skills of kind `preprocessor` that fit a request, before a model is called; give their runs, the best first.
 
-        Their results are never kept. A failure of one is in its run and keeps nothing else back. Skills that a rule wants to be
-        asked about do not run here: `SkillTools.preprocess` asks.
+        Their results are never kept. A failure of one is in its run and keeps nothing else back. Skills for which a rule
+        requires approval do not run here: `SkillTools.preprocess` asks.
         """
         from skillyard.execution.intent_runs import run_preprocessors
 
@@ -306,8 +306,8 @@ class Catalog(CatalogServices):
         """
         from skillyard.scanner import scan_skill
 
-        found = self.get(skill) if isinstance(skill, str) else skill
-        return scan_skill(found.directory, suppressions=self.suppressions())
+        resolved = self.get(skill) if isinstance(skill, str) else skill
+        return scan_skill(resolved.directory, suppressions=self.suppressions())
 
     def _search_index(self) -> SearchIndex:
         """The skills ready to be searched; made again only when they are others."""

@@ -38,7 +38,7 @@ class CatalogServices(room.SkillCatalog):
         return Rules.for_catalog(self)
 
     def gate(self, approver: Approver | None = None) -> PermissionGate:
-        """What stands before each use of a skill: the configured rules, and the one who is asked where they say `ask`."""
+        """The check before each use of a skill: the configured rules, and the approver where they say `ask`."""
         from skillyard.permissions import PermissionGate
 
         return PermissionGate(self.rules(), self.approvals().asking(approver))
@@ -87,13 +87,13 @@ class CatalogServices(room.SkillCatalog):
         return AgentStore(lambda: records.database)
 
     def registry(self) -> Registry:
-        """What installs, updates and rolls back the skills of this home; `refresh()` shows this catalog what it did."""
+        """The registry of this home, which installs, updates and rolls back; `refresh()` shows this catalog what it did."""
         from skillyard.registry import Registry
 
         return Registry.of(self)
 
     def executor(self, *, timeout_ms: int | None = None, install: bool = False, prewarm: int | None = None) -> Executor:
-        """What runs skills within the `[sandbox]` tables of the configuration, and at most `timeout_ms` milliseconds each.
+        """The executor of skills, within the `[sandbox]` tables of the configuration, at most `timeout_ms` milliseconds each.
 
         With `install` packages that scripts ask for are downloaded, whatever the table says. `prewarm` sandboxes stand ready
         for each Python skill that has run (absent: as many as the user's table says).
@@ -107,7 +107,7 @@ class CatalogServices(room.SkillCatalog):
         return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, install=install, prewarm=prewarm)
 
     def engine(self, *, record: bool = True) -> PoolEngine:
-        """What carries runs and records them, shared by all runs of this catalog; with `record=False` it keeps nothing.
+        """The engine that executes and records runs, shared by all runs of this catalog; with `record=False` it keeps nothing.
 
         A skill that names a worker pool goes to that pool, every other one works in this process, or in the pool of all runs
         where `[engine]` of the configuration says `procrastinate`.
@@ -124,7 +124,7 @@ class CatalogServices(room.SkillCatalog):
         return self._engine if record else self._engine.unrecorded()
 
     async def stop_waiting(self) -> None:
-        """Stop waiting for the runs that go on without this process: those that are in the queue, or with a worker."""
+        """Stop waiting for the runs that continue without this process: those in the queue, or with a worker."""
         if self._engine is not None:
             await self._engine.leave()
 
@@ -138,15 +138,15 @@ class CatalogServices(room.SkillCatalog):
 
     def for_organisation(self, data: str, database_url: str) -> Self:
         """As `skillyard.catalog.SkillCatalog`; its runs take turns with those of this catalog."""
-        found = super().for_organisation(data, database_url)
-        found._slots, found.timing = self._turns(), self.timing
-        return found
+        catalog = super().for_organisation(data, database_url)
+        catalog._slots, catalog.timing = self._turns(), self.timing
+        return catalog
 
     def worker(self, *pools: str, concurrency: int = 1, slots: Slots | None = None) -> Worker:
-        """What works for worker pools with the skills of this catalog: `await catalog.worker("gpu").serve(stop)`.
+        """The worker for worker pools with the skills of this catalog: `await catalog.worker("gpu").serve(stop)`.
 
-        Without a name it serves the pool of all runs. With `slots` several workers of one process take turns. It runs exactly
-        the content that was asked for, and nothing that a rule denies here.
+        Without a name it works for the pool of all runs. With `slots` several workers of one process take turns. It runs only
+        the requested content, and nothing that a rule denies here.
 
         Raises:
             InvalidInput: no pool, a name that is none, or a concurrency below 1.
@@ -185,9 +185,10 @@ class CatalogServices(room.SkillCatalog):
         begin: Callable[[Awaitable[StartedRun]], Awaitable[StartedRun]] | None = None,
         makers: ScheduleOwners | None = None,
     ) -> Scheduler:
-        """What begins the runs of schedules that have come due: `await catalog.scheduler().begin_due()`.
+        """The scheduler, which starts the runs that are due: `await catalog.scheduler().begin_due()`.
 
-        Whoever keeps the runs that go on is given each by `begin`. Where keys are used, `makers` know whose still hold.
+        `begin` receives the start of each run, for a host that keeps track of them. Where keys are used, `makers` knows
+        whose are still valid.
         """
         from skillyard.engine import Scheduler, begin_scheduled
 

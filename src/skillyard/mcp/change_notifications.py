@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from skillyard.catalog import Skill
 
 
-_KEPT: Final = 4096  # connections of older clients; who asks nothing for longest is forgotten first
-_WATCHED: Final = 1000  # addresses that one connection may be told about
+_KEPT: Final = 4096  # connections of older clients; the least recently used is forgotten first
+_WATCHED: Final = 1000  # addresses that one connection may subscribe to
 _LONGEST: Final = 2000
-_GONE: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+_DISCONNECTED: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 _LEVELS: Final[tuple[str, ...]] = get_args(types.LoggingLevel)
 """From the least to the gravest, as the protocol lists them."""
 
@@ -52,18 +52,18 @@ class _LegacyConnection:
 class ChangeAnnouncer:
     """Publishes to clients that listen (2026-07-28 and later), and notifies the connections of older ones."""
 
-    def __init__(self, told: tuple[Skill, ...] = ()) -> None:
+    def __init__(self, announced: tuple[Skill, ...] = ()) -> None:
         self.bus = InMemorySubscriptionBus()
-        self._told = told
+        self._announced = announced
         self._older: OrderedDict[str, _LegacyConnection] = OrderedDict()
 
     def remember_connection(self, context: ServerRequestContext[Any, Any]) -> None:
-        """Remember the connection of a client that cannot listen, so that it can be told."""
+        """Remember the connection of a client that cannot listen, so that it can be notified."""
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             self._connection(context)
 
     def subscribe(self, context: ServerRequestContext[Any, Any], uri: str) -> None:
-        """Tell this client when what is at an address changes; a skill may come there that is not there yet.
+        """Notify this client when what is at an address changes; the skill there need not exist yet.
 
         Raises:
             InvalidInput: it watches too many already, or that is no address.
@@ -76,31 +76,31 @@ class ChangeAnnouncer:
         watched.add(uri)
 
     def unsubscribe(self, context: ServerRequestContext[Any, Any], uri: str) -> None:
-        """Tell this client of that address no more."""
+        """Stop notifying this client of that address."""
         self._connection(context).watched.discard(uri)
 
     def set_level(self, context: ServerRequestContext[Any, Any], level: types.LoggingLevel) -> None:
-        """Send this client messages of that level and graver ones; who never asks for any gets none."""
+        """Send this client messages of that level and graver ones; clients that never set a level get none."""
         self._connection(context).level = level
 
     async def announce_changes(self, offered: tuple[Skill, ...]) -> None:
-        """Announce what is different since the last time, whoever has looked at the folders in between; else do nothing."""
-        before, self._told = self._told, offered
+        """Announce what is different since the last time, whoever scanned the folders; else do nothing."""
+        before, self._announced = self._announced, offered
         if before is offered or before == offered:
             return
-        known, now = {skill.id: skill for skill in before}, {skill.id: skill for skill in offered}
-        changed = [one for one in PublishedSkills(offered) if known.get(one.skill.id, one.skill) != one.skill]
+        earlier, now = {skill.id: skill for skill in before}, {skill.id: skill for skill in offered}
+        changed = [one for one in PublishedSkills(offered) if earlier.get(one.skill.id, one.skill) != one.skill]
         for event in (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()):
             await self.bus.publish(event)
         for published in changed:
             await self.bus.publish(ResourceUpdated(uri=published.uri))
-        other = {skill_id for skill_id in known.keys() | now.keys() if known.get(skill_id) != now.get(skill_id)}
+        other = {skill_id for skill_id in earlier.keys() | now.keys() if earlier.get(skill_id) != now.get(skill_id)}
         both = (*PublishedSkills(before), *PublishedSkills(offered))
         await self._notify({one.address() for one in both if one.skill.id in other})
         await self.log("info", {"changed": sorted(other)})
 
     async def log(self, level: types.LoggingLevel, data: object) -> None:
-        """Send a message to the older clients that asked for such."""
+        """Send a message to the older clients that set such a level."""
         params = types.LoggingMessageNotificationParams(level=level, logger="skillyard", data=data)
         for name, older in list(self._older.items()):
             if older.wants(level):
@@ -108,7 +108,7 @@ class ChangeAnnouncer:
                     await older.session.send_notification(types.LoggingMessageNotification(params=params))
 
     async def _notify(self, folders: set[str]) -> None:
-        """Tell older clients that the lists are others, and of each address they watch below these folders of skills."""
+        """Notify older clients that the lists changed, and of each address they watch below these folders of skills."""
         for name, older in list(self._older.items()):
             with self._forgotten(name):
                 await older.session.send_tool_list_changed()
@@ -121,7 +121,7 @@ class ChangeAnnouncer:
     def _connection(self, context: ServerRequestContext[Any, Any]) -> _LegacyConnection:
         """The connection of an older client.
 
-        One over HTTP is known by its session, the one of standard input and output by having none.
+        One over HTTP is identified by its session; the one of standard input and output has none.
         """
         headers = getattr(context.request, "headers", {})
         name = headers.get("mcp-session-id", "")
@@ -137,5 +137,5 @@ class ChangeAnnouncer:
         """Forget a connection whose session has ended."""
         try:
             yield
-        except _GONE:
+        except _DISCONNECTED:
             self._older.pop(name, None)

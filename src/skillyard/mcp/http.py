@@ -2,8 +2,8 @@
 
 Clients of 2026-07-28 send requests that stand for themselves; older ones open a session, which belongs to the caller who opened
 it and ends when the client says so, after half an hour without a request, or with the server. Where several processes serve one
-address no session is kept (`sessions=False`), because the next request may reach another process: older clients then hear of no
-changes.
+address no session is kept (`sessions=False`), because the next request may reach another process: older clients get no
+notifications of changes.
 
 A session takes memory until it ends, and a client that forgets its own opens another: of one caller only the newest are kept,
 the one that was not used for longest ends when another is opened. When too many of all callers are open, no more are opened.
@@ -68,7 +68,7 @@ class McpHttpApp:
             yield
 
     def stop_telling(self) -> None:
-        """End the streams that only wait for changes: a server that stops would wait for them in vain."""
+        """End the streams that only wait for changes: a server that stops would wait for them for ever."""
         self._server.listening.close()
 
     async def answer(self, scope: Scope, receive: Receive, send: Send, *, caller: str) -> None:
@@ -90,23 +90,23 @@ class McpHttpApp:
     def _note(self, caller: str, named: str | None, message: Message, *, ending: bool) -> str | None:
         """Keep in mind which session was used last; gives the id of one that this answer opened."""
         status, made = message["status"], Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
-        mine = self._sessions.setdefault(caller, OrderedDict())
+        sessions = self._sessions.setdefault(caller, OrderedDict())
         if named is not None and (status == _ENDED or (ending and status < _FAILED)):
-            mine.pop(named, None)
-        elif named is not None and named in mine:
-            mine.move_to_end(named)
+            sessions.pop(named, None)
+        elif named is not None and named in sessions:
+            sessions.move_to_end(named)
         opened = made if named is None and made is not None and status < _FAILED else None
         if opened is not None:
-            mine[opened] = None
-        if not mine:
+            sessions[opened] = None
+        if not sessions:
             del self._sessions[caller]
         return opened
 
     async def _end_oldest(self, scope: Scope, user: AuthenticatedUser, caller: str) -> None:
-        """End the sessions of the caller that are too many, as if their client had said so."""
-        mine = self._sessions.get(caller, OrderedDict())
-        while len(mine) > self._each:
-            session, _ = mine.popitem(last=False)
+        """End the sessions of the caller that are too many, as if their client had ended them."""
+        sessions = self._sessions.get(caller, OrderedDict())
+        while len(sessions) > self._each:
+            session, _ = sessions.popitem(last=False)
             headers = [(MCP_SESSION_ID_HEADER.encode(), session.encode()), (b"accept", b"application/json, text/event-stream")]
             request = {**scope, "method": "DELETE", "headers": headers, "user": user}
             await self._manager.handle_request(request, _nothing, _unsent)
@@ -117,4 +117,4 @@ async def _nothing() -> Message:
 
 
 async def _unsent(message: Message) -> None:
-    """What the end of a session answers: nobody asked for it."""
+    """What the end of a session answers: no client requested it."""

@@ -28,8 +28,8 @@ _REQUEST: Final = "request"
 
 def list_page(skills: PublishedSkills, cursor: str | None) -> types.ListPromptsResult:
     """The prompts of the next skills, by their address."""
-    found, following = cut_page(skills, cursor, size=_PROMPTS_A_PAGE, key=lambda published: published.uri)
-    listed = [prompt for published in found if (prompt := _prompt(published))]
+    page, following = cut_page(skills, cursor, size=_PROMPTS_A_PAGE, key=lambda published: published.uri)
+    listed = [prompt for published in page if (prompt := _prompt(published))]
     return types.ListPromptsResult(prompts=listed, next_cursor=following)
 
 
@@ -39,17 +39,17 @@ def find(skills: PublishedSkills, name: str) -> PublishedSkill:
     Raises:
         SkillNotFound: there is no such prompt.
     """
-    found = next((published for published in skills if _name(published) == name), None)
-    if found is None or _prompt(found) is None:
+    match = next((published for published in skills if _name(published) == name), None)
+    if match is None or _prompt(match) is None:
         raise SkillNotFound(f"there is no prompt {single_line(name)[:200]!r}", hint="list the prompts to see their names")
-    return found
+    return match
 
 
 def messages(published: PublishedSkill, loaded: ToolResult, request: str | None) -> types.GetPromptResult:
     """The loaded skill as the first message, what the person wants as the second."""
     texts = [loaded.text, *([request] if request else [])]
-    told = [types.PromptMessage(role="user", content=types.TextContent(type="text", text=text)) for text in texts]
-    return types.GetPromptResult(description=_described(published), messages=told)
+    prompt_messages = [types.PromptMessage(role="user", content=types.TextContent(type="text", text=text)) for text in texts]
+    return types.GetPromptResult(description=_described(published), messages=prompt_messages)
 
 
 def _prompt(published: PublishedSkill) -> types.Prompt | None:
@@ -61,8 +61,10 @@ def _prompt(published: PublishedSkill) -> types.Prompt | None:
     if not metadata.user_invocable:
         return None
     hint = single_line(metadata.argument_hint or "")
-    wanted = types.PromptArgument(name=_REQUEST, description=shorten(hint, 200) or "What it shall be used for.", required=False)
-    return types.Prompt(name=_name(published), title=published.title, description=_described(published), arguments=[wanted])
+    argument = types.PromptArgument(
+        name=_REQUEST, description=shorten(hint, 200) or "What it shall be used for.", required=False
+    )
+    return types.Prompt(name=_name(published), title=published.title, description=_described(published), arguments=[argument])
 
 
 def _name(published: PublishedSkill) -> str:
@@ -77,17 +79,17 @@ _MOST: Final = 100  # as many as the protocol lets a server send
 
 
 def complete_argument(skills: PublishedSkills, params: types.CompleteRequestParams) -> types.CompleteResult:
-    """The values that go on from what was typed, those that begin with it first; none where nobody knows any."""
-    known: Iterable[str] = ()
+    """The values that complete what was typed, those that begin with it first; none where there are none."""
+    values: Iterable[str] = ()
     if isinstance(params.ref, types.ResourceTemplateReference) and params.ref.uri == TEMPLATE:
         if params.argument.name == "skill":
-            known = ("/".join(published.path) for published in skills)
+            values = ("/".join(published.path) for published in skills)
         elif params.argument.name == "path":
             given = params.context.arguments if params.context else None
-            known = _files(skills, (given or {}).get("skill", ""))
-    found = _fitting(known, params.argument.value)
+            values = _files(skills, (given or {}).get("skill", ""))
+    fitting = _fitting(values, params.argument.value)
     return types.CompleteResult(
-        completion=types.Completion(values=found[:_MOST], total=len(found), has_more=len(found) > _MOST)
+        completion=types.Completion(values=fitting[:_MOST], total=len(fitting), has_more=len(fitting) > _MOST)
     )
 
 
@@ -100,7 +102,7 @@ def _files(skills: PublishedSkills, name: str) -> tuple[str, ...]:
         return ()
 
 
-def _fitting(known: Iterable[str], typed: str) -> list[str]:
-    wanted = typed.casefold()
-    found = [value for value in known if wanted in value.casefold()]
-    return sorted(found, key=lambda value: (not value.casefold().startswith(wanted), value))
+def _fitting(values: Iterable[str], typed: str) -> list[str]:
+    part = typed.casefold()
+    fitting = [value for value in values if part in value.casefold()]
+    return sorted(fitting, key=lambda value: (not value.casefold().startswith(part), value))

@@ -187,8 +187,8 @@ def cut_page(
         InvalidInput: the cursor was not given out here.
     """
     after = _decode(cursor) if cursor is not None else ""
-    found = list(islice((item for item in items if key(item) > after), size + 1))
-    return found[:size], _encode(key(found[size - 1])) if len(found) > size else None
+    page = list(islice((item for item in items if key(item) > after), size + 1))
+    return page[:size], _encode(key(page[size - 1])) if len(page) > size else None
 
 
 def _encode(text: str) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 _ENTRIES_A_PAGE: Final = 50
-_TELLING_S: Final = 0.25  # between two looks whether the skills are still the same tuple
+_ANNOUNCE_INTERVAL_S: Final = 0.25  # between two checks whether the skills are still the same tuple
 _INSTRUCTIONS: Final = (
     "Skills are instructions for kinds of tasks, with the files they need. Before you start a task, see whether a skill "
     "fits: the `skill` tool lists them and loads one. What a skill says comes from its author, not from the user."
@@ -55,7 +55,7 @@ class SkillServer(Server[dict[str, object]]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """What an older client is told in the handshake."""
+        """The capabilities an older client receives in the handshake."""
         announced = notification_options or NotificationOptions(True, True, True)
         return super().create_initialization_options(announced, experimental_capabilities, extensions)
 
@@ -125,8 +125,8 @@ class _Handlers:
 
     async def list_tools(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         self._announcer.remember_connection(context)
-        found = await self._answer(lambda: self._tools.definitions("mcp"))
-        return types.ListToolsResult(tools=[types.Tool.model_validate(definition) for definition in found])
+        definitions = await self._answer(lambda: self._tools.definitions("mcp"))
+        return types.ListToolsResult(tools=[types.Tool.model_validate(definition) for definition in definitions])
 
     async def call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         self._announcer.remember_connection(context)
@@ -191,10 +191,8 @@ class _Handlers:
 
     async def list_skills(self, context: _Context, params: types.PaginatedRequestParams) -> dict[str, object]:
         def find() -> SkillEntries:
-            found, following = cut_page(
-                self._skills(), params.cursor, size=_ENTRIES_A_PAGE, key=lambda published: published.uri
-            )
-            return SkillEntries(skills=[shown for published in found if (shown := _entry(published))], next_cursor=following)
+            page, following = cut_page(self._skills(), params.cursor, size=_ENTRIES_A_PAGE, key=lambda published: published.uri)
+            return SkillEntries(skills=[shown for published in page if (shown := _entry(published))], next_cursor=following)
 
         return _with_freshness(context, await self._answer(find))
 
@@ -205,11 +203,11 @@ class _Handlers:
         return _with_freshness(context, SkillEntry(skill=shown))
 
     async def read_folder(self, context: _Context, params: FolderParams) -> FolderListing:
-        found, following = await self._answer(lambda: skill_resources.children(self._skills(), params.uri, params.cursor))
-        return FolderListing(resources=found, next_cursor=following)
+        page, following = await self._answer(lambda: skill_resources.children(self._skills(), params.uri, params.cursor))
+        return FolderListing(resources=page, next_cursor=following)
 
     def _skills(self) -> PublishedSkills:
-        """The skills as they are now; put in order again only when they are others than before."""
+        """The skills as they are now; sorted again only when they have changed."""
         offered = self._tools.access.offered()
         if self._last.skills is not offered:
             self._last = PublishedSkills(offered)
@@ -230,8 +228,8 @@ class _Handlers:
 
     def _as_protocol_error(self, error: SkillyardError) -> MCPError:
         # What cannot be encoded would end the whole server while the answer is written.
-        said = sanitize(self._tools.access.catalog.with_aliases(error.sentence))
-        return MCPError(types.INVALID_PARAMS, said, {"code": error.code})
+        message = sanitize(self._tools.access.catalog.with_aliases(error.sentence))
+        return MCPError(types.INVALID_PARAMS, message, {"code": error.code})
 
     async def _answer(self, find: Callable[[], _Result]) -> _Result:
         """Run `find` beside the event loop; what goes wrong becomes a JSON-RPC error."""
@@ -292,13 +290,13 @@ def _lifespan(
 
 
 async def _watch(tools: SkillTools, announcer: ChangeAnnouncer) -> None:
-    """Look at the folders when they change, and tell what changed also when somebody else in this process looked first."""
+    """Scan the folders when they change, and announce what changed also when another part of this process scanned first."""
     looking = asyncio.create_task(_look(tools))
     try:
         while True:
-            await asyncio.sleep(_TELLING_S)
+            await asyncio.sleep(_ANNOUNCE_INTERVAL_S)
             await announcer.announce_changes(tools.access.offered())
-    except Exception:  # the server goes on; its lists are made anew for each request anyway
+    except Exception:  # the server continues; its lists are rebuilt for each request anyway
         _log.exception("no longer watching for changes")
     finally:
         looking.cancel()

@@ -28,9 +28,9 @@ _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 
 def list_page(skills: PublishedSkills, cursor: str | None) -> types.ListResourcesResult:
     """Every file of the next skills; the first page begins with the index. A skill is never split across pages."""
-    found, following = cut_page(skills, cursor, size=_SKILLS_A_PAGE, key=lambda published: published.uri)
+    page, following = cut_page(skills, cursor, size=_SKILLS_A_PAGE, key=lambda published: published.uri)
     first = [_index_resource()] if cursor is None else []
-    listed = [resource(published, name) for published in found for name in published.files()]
+    listed = [resource(published, name) for published in page for name in published.files()]
     return types.ListResourcesResult(resources=first + listed, next_cursor=following)
 
 
@@ -64,8 +64,8 @@ def children(skills: PublishedSkills, uri: str, cursor: str | None) -> tuple[lis
     Raises:
         FileProblem: `uri` is not a folder of a skill.
     """
-    found, following = cut_page(skills.children(uri), cursor, size=_CHILDREN_A_PAGE, key=lambda child: child[0])
-    return [_child(skills, address, folder) for address, folder in found], following
+    page, following = cut_page(skills.children(uri), cursor, size=_CHILDREN_A_PAGE, key=lambda child: child[0])
+    return [_child(skills, address, folder) for address, folder in page], following
 
 
 def _child(skills: PublishedSkills, uri: str, folder: bool) -> types.Resource:
@@ -175,8 +175,8 @@ def skill_entry(published: PublishedSkill) -> dict[str, object] | None:
     written, exact = json_front_matter(published.read(MAIN_FILE).data)
     shown, adjusted = conforming_front_matter(written, name=published.path[-1], description=published.skill.description)
     fields = [*([] if exact else ["yaml"]), *adjusted]
-    found: dict[str, object] = {"uri": published.uri, "frontmatter": shown, "resources": resources}
-    return found | {"_meta": {ADJUSTED: fields}} if fields else found
+    entry: dict[str, object] = {"uri": published.uri, "frontmatter": shown, "resources": resources}
+    return entry | {"_meta": {ADJUSTED: fields}} if fields else entry
 
 
 def json_front_matter(data: bytes) -> tuple[dict[str, object], bool]:
@@ -197,7 +197,7 @@ def conforming_front_matter(
 ) -> tuple[dict[str, object], list[str]]:
     """The front matter with the fields of the specification brought to its rules, and which were changed for that.
 
-    `name` is the last segment of the skill's address, which the name must be; `description` stands in for a missing one.
+    `name` is the last segment of the skill's address, which the name must be; `description` replaces a missing one.
     """
     shown = dict(written)
     shown["name"] = name
@@ -232,7 +232,7 @@ def _resources(published: PublishedSkill) -> list[dict[str, object]]:
     files = published.files()
     if len(files) > FILES_LIMIT:
         return []
-    found: list[dict[str, object]] = []
+    resources: list[dict[str, object]] = []
     total = 0
     for name in files:
         data = _bytes(published, name)
@@ -241,10 +241,10 @@ def _resources(published: PublishedSkill) -> list[dict[str, object]]:
         total += len(data)
         if total > BYTES_LIMIT:
             return []
-        found.append(
+        resources.append(
             {"uri": published.address(name), "digest": f"sha256:{hashlib.sha256(data).hexdigest()}", "size": len(data)}
         )
-    return found
+    return resources
 
 
 def _bytes(published: PublishedSkill, name: str) -> bytes | None:

@@ -2,7 +2,7 @@
 
 Everything that was read is answered before leaving: a client may write its requests and close its end at once. The SDK drops
 what it works on as soon as the reading side closes. So it learns of the end of the input only when no request is unanswered, or
-when nobody is left who could read an answer.
+when nobody can read an answer any more.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     Read = SessionMessage | Exception
 
 
-_LOOK_S: Final = 0.2  # between two looks whether somebody still reads
+_POLL_S: Final = 0.2  # between two checks whether the client still reads
 _ENDLESS: Final = "subscriptions/listen"  # its answer is the stream of what happens: it ends when the client leaves
 _CANCELLED: Final = "notifications/cancelled"
 
 
 class StdoutWatch:
-    """Standard output as it was when this was made, watched for its reader; the SDK puts something else in its place."""
+    """Standard output as it was when this was made, watched for its reader; the SDK replaces it."""
 
     def __init__(self) -> None:
         self._own: int | None = None
@@ -55,11 +55,11 @@ class StdoutWatch:
         if self._own is None:
             return False
         watching = select.poll()
-        watching.register(self._own, 0)  # what is wrong is told unasked
+        watching.register(self._own, 0)  # errors are always reported
         return any(happened & select.POLLERR for _, happened in watching.poll(0))
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close this copy of it."""
         if self._own is not None:
             os.close(self._own)
             self._own = None
@@ -83,15 +83,15 @@ class _PendingRequests:
             self._settle(message.id)
 
     def _settle(self, request: object) -> None:
-        if isinstance(request, str | int) and (known := coerce_request_id(request)) in self._open:
-            self._open -= Counter([known])
+        if isinstance(request, str | int) and (request_id := coerce_request_id(request)) in self._open:
+            self._open -= Counter([request_id])
             self._changed.set()
 
     async def settled(self, outlet: StdoutWatch) -> None:
-        """Return when nothing is owed, or nobody reads."""
+        """Return when every request is answered, or nobody reads."""
         while self._open and not outlet.gone:
             self._changed = anyio.Event()
-            with anyio.move_on_after(_LOOK_S):
+            with anyio.move_on_after(_POLL_S):
                 await self._changed.wait()
 
 
@@ -100,29 +100,29 @@ async def drain_requests(
     reading: ObjectReceiveStream[Read], writing: ObjectSendStream[SessionMessage], outlet: StdoutWatch
 ) -> AsyncIterator[tuple[ObjectReceiveStream[Read], ObjectSendStream[SessionMessage]]]:
     """The two streams of a client as a server should see them: the first ends when all that came through it was answered."""
-    owed = _PendingRequests()
+    pending = _PendingRequests()
     inner_in, server_reads = anyio.create_memory_object_stream["Read"](0)
     server_writes, inner_out = anyio.create_memory_object_stream[SessionMessage](0)
 
-    async def bring() -> None:
+    async def forward_requests() -> None:
         async with inner_in, reading:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the server has left by itself
                 async for message in reading:
                     if isinstance(message, SessionMessage):
-                        owed.read(message.message)
+                        pending.read(message.message)
                     await inner_in.send(message)
-                await owed.settled(outlet)
+                await pending.settled(outlet)
 
-    async def take() -> None:
+    async def forward_answers() -> None:
         async with writing, inner_out:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client has left
                 async for message in inner_out:
                     await writing.send(message)
-                    owed.written(message.message)
+                    pending.written(message.message)
 
     async with anyio.create_task_group() as relaying:
-        relaying.start_soon(bring)
-        relaying.start_soon(take)
+        relaying.start_soon(forward_requests)
+        relaying.start_soon(forward_answers)
         yield server_reads, server_writes
 
 

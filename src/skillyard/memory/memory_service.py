@@ -24,7 +24,7 @@ class MemoryService(Protocol):
         """Keep the memory, once for each `key`, and give it with its `id`.
 
         Raises:
-            Exception: it cannot be kept. Whoever saves several goes on with the next.
+            Exception: it cannot be kept. A caller that saves several continues with the next.
         """
 
     async def recall(
@@ -40,7 +40,7 @@ class MemoryService(Protocol):
         """The memories of that user which fit the query with a score of at least `threshold`, best first.
 
         Only those with all the `tags`, and of the `knowledge_base` when one is named. `user_id=None` looks at everybody's: that
-        is for whoever runs the service, never for a model.
+        is for the operator of the service, never for a model.
         """
 
 
@@ -62,7 +62,7 @@ class PersonalMemory(MemoryService, Protocol):
         confidence: float = 0.5,
         context: Mapping[str, object] | None = None,
     ) -> Memory:
-        """Keep what the user prefers; a later preference of the same `type` takes the place of the earlier one."""
+        """Keep what the user prefers; a later preference of the same `type` replaces the earlier one."""
 
     async def build_timeline(self, user_id: str, days: int = 30) -> tuple[Memory, ...]:
         """The user's memories of the last `days` days, oldest first."""
@@ -113,10 +113,10 @@ async def _keep(
 
 def _refusal(write: MemoryWrite, context: Mapping[str, object]) -> str | None:
     """Why the run may not remember this: its owner must be the one the run was made for."""
-    known = context.get(_CONTEXT_KEYS[write.owner_type])
-    if known is None:
+    owner = context.get(_CONTEXT_KEYS[write.owner_type])
+    if owner is None:
         return f"the run was made for no {write.owner_type}"
-    return None if str(known) == write.owner_id else f"its {write.owner_type} is not the one of this run"
+    return None if str(owner) == write.owner_id else f"its {write.owner_type} is not the one of this run"
 
 
 def _memory(write: MemoryWrite, run_id: str, skill_id: str) -> Memory:
@@ -136,5 +136,5 @@ def _memory(write: MemoryWrite, run_id: str, skill_id: str) -> Memory:
 
 def _key(write: MemoryWrite, run_id: str) -> str:
     """The same for the same suggestion of one run, whichever attempt it comes from and in whatever order."""
-    said = json.dumps([write.owner_type, write.owner_id, write.type, write.content])
-    return f"{run_id}:{hashlib.sha256(said.encode()).hexdigest()[:32]}"
+    content = json.dumps([write.owner_type, write.owner_id, write.type, write.content])
+    return f"{run_id}:{hashlib.sha256(content.encode()).hexdigest()[:32]}"

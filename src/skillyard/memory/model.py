@@ -40,7 +40,7 @@ class Memory:
 
     @property
     def owner(self) -> tuple[str, str]:
-        """Whose it is: the kind of owner and its id; empty ids belong to nobody and are refused by services."""
+        """The owner: its kind and its id; services refuse empty ids."""
         kind = self.metadata.get("ownerType") or "user"
         name = self.metadata.get("ownerId") or self.user_id or ""
         return str(kind), str(name)
@@ -123,17 +123,17 @@ def _is_json(metadata: Mapping[str, object]) -> bool:
     return True
 
 
-_OTHER_WAY: Final = 0.8
+_REVERSE_WEIGHT: Final = 0.8
 _MOST: Final = 64
 _LONGEST_QUERY: Final = 20_000
 """In characters; the words of a message of 400,000 take 0.2 s."""
 
 
 def indexed_words(text: str) -> str:
-    """The words a memory is found by, separated by spaces."""
-    found = _words(text)
-    single = [character for word in found if not word.isascii() and len(word) == 2 for character in word]
-    return " ".join(dict.fromkeys([*found, *single]))
+    """The words a memory is indexed by, separated by spaces."""
+    terms = _words(text)
+    single = [character for word in terms if not word.isascii() and len(word) == 2 for character in word]
+    return " ".join(dict.fromkeys([*terms, *single]))
 
 
 def query_words(text: str) -> tuple[str, ...]:
@@ -146,12 +146,12 @@ def relevance(query: tuple[str, ...], indexed: str) -> float:
 
     The second is for long questions: "what tea shall I buy for tomorrow's guests" concerns a memory that only says "tea".
     """
-    known = set(indexed.split(" "))
-    hits = sum(word in known for word in query)
+    stored = set(indexed.split(" "))
+    hits = sum(word in stored for word in query)
     if not hits:
         return 0.0
-    content = sum(len(word) != 1 or word.isascii() for word in known) or len(known)
-    return max(hits / len(query), _OTHER_WAY * min(1.0, hits / content))
+    content = sum(len(word) != 1 or word.isascii() for word in stored) or len(stored)
+    return max(hits / len(query), _REVERSE_WEIGHT * min(1.0, hits / content))
 
 
 def _words(text: str) -> list[str]:

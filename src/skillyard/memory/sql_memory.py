@@ -23,30 +23,30 @@ _CANDIDATES: Final = 500
 
 
 class MemoryTable:
-    """What is kept in one database."""
+    """The memories of one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def save(self, memory: Memory, *, replacing: bool = False) -> Memory:
-        """Keep a memory; of one with a known key the earlier one stays, unless this one is `replacing` it."""
+        """Keep a memory; an earlier one with the same key is kept as it is, unless this one is `replacing` it."""
         try:
             return self._save_once(memory, replacing)
         except RecordExists:
-            return self._save_once(memory, replacing)  # somebody else saved that key at the same moment
+            return self._save_once(memory, replacing)  # another process saved that key at the same moment
 
     def _save_once(self, memory: Memory, replacing: bool) -> Memory:
         with self._database.write() as connection:
             if memory.key is not None:
                 if replacing:
                     connection.execute(delete(memories).where(memories.c.key == memory.key))
-                elif known := connection.execute(select(memories).where(memories.c.key == memory.key)).first():
-                    return _memory(known)
+                elif existing := connection.execute(select(memories).where(memories.c.key == memory.key)).first():
+                    return _memory(existing)
             return _insert(connection, memory)
 
     def recall(
         self,
-        wanted: tuple[str, ...],
+        terms: tuple[str, ...],
         *,
         user_id: str | None,
         limit: int,
@@ -54,16 +54,16 @@ class MemoryTable:
         tags: Collection[str],
         knowledge_base: str | None,
     ) -> tuple[MemoryMatch, ...]:
-        """The memories that fit the words `wanted` best."""
+        """The memories that fit the words `terms` best."""
         query = _of_user(select(memories), user_id).limit(_CANDIDATES)
         for tag in tags:
             query = query.where(exists().where(memory_tags.c.memory_id == memories.c.id, memory_tags.c.tag == tag))
         if knowledge_base is not None:
             query = query.where(memories.c.knowledge_base == knowledge_base)
         with self._database.read() as connection:
-            rows = connection.execute(matching_any_word(connection, query, wanted)).all()
+            rows = connection.execute(matching_any_word(connection, query, terms)).all()
         scored = sorted(
-            ((relevance(wanted, row.words), row) for row in rows),
+            ((relevance(terms, row.words), row) for row in rows),
             key=lambda pair: (pair[0], pair[1].importance, pair[1].created_at, pair[1].number),
             reverse=True,
         )
@@ -122,7 +122,7 @@ def _memory(row: Row[Any]) -> Memory:
 
 
 class SqlMemoryService:
-    """A `PersonalMemory` over the database that `database` gives; it is asked for in a thread, when first needed.
+    """A `PersonalMemory` over the database that `database` gives; it is called in a thread, when first needed.
 
     A memory belongs to its owner: `recall` and the other calls with a `user_id` never see another user's.
     """
@@ -131,7 +131,7 @@ class SqlMemoryService:
         self._database = database
 
     async def save(self, memory: Memory) -> Memory:
-        """Keep the memory and give it with its `id`; one with a `key` that is known already is left as it is.
+        """Keep the memory and give it with its `id`; one whose `key` exists already is left as it is.
 
         Raises:
             InvalidInput: it has no content or owner, or an importance that is not from 0 to 1.
@@ -158,12 +158,12 @@ class SqlMemoryService:
         """
         if limit < 1 or not 0 <= threshold <= 1:
             raise InvalidInput("recall wants a limit above 0 and a threshold from 0 to 1", hint="the defaults are 10 and 0.5")
-        wanted = query_words(query)
-        if not wanted:
+        terms = query_words(query)
+        if not terms:
             return ()
         return await asyncio.to_thread(
             lambda: self._table().recall(
-                wanted, user_id=user_id, limit=limit, threshold=threshold, tags=tuple(tags), knowledge_base=knowledge_base
+                terms, user_id=user_id, limit=limit, threshold=threshold, tags=tuple(tags), knowledge_base=knowledge_base
             )
         )
 
@@ -191,7 +191,7 @@ class SqlMemoryService:
         confidence: float = 0.5,
         context: Mapping[str, object] | None = None,
     ) -> Memory:
-        """Keep what the user prefers; a later preference of the same `type` takes the place of the earlier one."""
+        """Keep what the user prefers; a later preference of the same `type` replaces the earlier one."""
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         metadata = {
             "type": "preference",

@@ -1,6 +1,6 @@
 """Address rules, name resolution and connecting: a host is resolved once, only an allowed address is used.
 
-The rules follow the IANA special-purpose registries. IPv6 forms that carry an IPv4 address inside are refused whole.
+The rules follow the IANA special-purpose registries. IPv6 forms that embed an IPv4 address are refused whole.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ async def allowed_addresses(host: str, *, private: bool, lookup: AddressLookup) 
             addresses are a class too, public ones as well.
         NetworkFailed: it has no address, or the resolver does not answer in five seconds.
     """
-    found = await all_addresses(host, lookup=lookup)
-    denied = {address: denied_class(address, private=private) or _own_class(address, private=private) for address in found}
-    allowed = tuple(address for address in found if denied[address] is None)
+    addresses = await all_addresses(host, lookup=lookup)
+    denied = {address: denied_class(address, private=private) or _own_class(address, private=private) for address in addresses}
+    allowed = tuple(address for address in addresses if denied[address] is None)
     if not allowed:
         classes = sorted({reason for reason in denied.values() if reason})
         raise NetworkRefused(
@@ -140,16 +140,16 @@ async def system_lookup(name: str) -> Sequence[str]:
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[str]] = loop.create_future()
 
-    def tell(found: list[str] | None) -> None:
+    def resolve(texts: list[str] | None) -> None:
         if not answer.done():
-            answer.set_exception(OSError("not found")) if found is None else answer.set_result(found)
+            answer.set_exception(OSError("not found")) if texts is None else answer.set_result(texts)
 
     def ask() -> None:
-        found: list[str] | None = None
+        texts: list[str] | None = None
         with contextlib.suppress(OSError, UnicodeError):
-            found = [str(item[4][0]) for item in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+            texts = [str(item[4][0]) for item in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(tell, found)
+            loop.call_soon_threadsafe(resolve, texts)
 
     threading.Thread(target=ask, name="skillyard-lookup", daemon=True).start()
     return await answer
@@ -179,7 +179,7 @@ async def connect(host: str, port: int, addresses: Sequence[Address], *, context
 
 
 def _why(error: OSError) -> tuple[str, str]:
-    """What kept a connection from coming about, and what to look at."""
+    """Why a connection failed, and what to check."""
     import ssl  # heavy: only where something went wrong
 
     if isinstance(error, ConnectionRefusedError):

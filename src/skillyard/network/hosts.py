@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 ANY_HOST: Final = "*"
-"""An operator's word for «no limit of my own»; never valid in a skill."""
+"""An operator's entry for «no limit of my own»; never valid in a skill."""
 
 Scheme = Literal["http", "https"]
 
@@ -70,7 +70,7 @@ class HostRule:
 
 
 def canonical_host(text: str) -> str:
-    """The one form of a host that is compared, resolved and dialled; IPv6 addresses stand in brackets.
+    """The one form of a host that is compared, resolved and dialled; IPv6 addresses are in brackets.
 
     Raises:
         MalformedHost: no host, or one that different programs read differently (`127.1`, `0x7f.1`, `a%00.b`).
@@ -206,8 +206,8 @@ def permits(rules: Iterable[HostRule], scheme: Scheme, host: str, port: int) -> 
 
 
 def covers(allowed: Iterable[str], entry: str) -> bool:
-    """Whether an operator's list allows all that `entry` asks for."""
+    """Whether an operator's list allows all that `entry` names."""
     if ANY_HOST in (rules := tuple(allowed)):
         return True
-    wanted = _read_rule(entry)
-    return any(rule.includes(wanted) for rule in read_rules(rules))
+    rule_of_entry = _read_rule(entry)
+    return any(rule.includes(rule_of_entry) for rule in read_rules(rules))

@@ -40,7 +40,7 @@ async def _exchange(question: OutgoingRequest, private: bool) -> GuardedResponse
         context = ssl.create_default_context() if to.scheme == "https" else None
         streams = await connect(to.host, to.port, addresses, context=context)
     except NetworkFailed as error:
-        error.details["sent"] = False  # whoever asks may ask somebody else
+        error.details["sent"] = False  # the caller may try another service
         raise
     sending: asyncio.Task[None] | None = None
     try:
@@ -105,7 +105,7 @@ def _joined_headers(head: h11.Response) -> dict[str, str]:
 
 
 async def _close(streams: StreamPair) -> None:
-    """Let go of the connection at once; whatever is still on its way is not wanted."""
+    """Close the connection at once; data still on its way is discarded."""
     _, writer = streams
     writer.transport.abort()
     with contextlib.suppress(OSError):

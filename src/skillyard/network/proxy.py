@@ -1,7 +1,7 @@
 """The proxy of one run: the only way out of its network namespace, and only to the hosts of its allow-list.
 
-It serves one listener, which stands inside the run's namespace, so nobody but that run can speak to it and it needs no
-password. It lives in the supervisor and ends with the run. A connection carries one request: `http://host/path`, or `CONNECT
+It serves one listener, which is inside the run's namespace, so nobody but that run can speak to it and it needs no
+password. It lives in the supervisor and ends with the run. A connection has one request: `http://host/path`, or `CONNECT
 host:port` followed by a TLS greeting for exactly that host. A host is looked up once for each connection, and the address that
 was judged is the address that is dialled.
 """
@@ -61,7 +61,7 @@ class ProxyLimits:
 
 @dataclass(slots=True)
 class _ProxyConnection:
-    """What is known of one connection; written down when it ends."""
+    """The facts about one connection; recorded when it ends."""
 
     meter: TrafficMeter
     host: str = ""
@@ -75,7 +75,7 @@ class _ProxyConnection:
 
 
 class _Denied(Exception):
-    """The run asked for what it may not have; `mark` is for programs, the message for people."""
+    """The run requested what it may not have; `mark` is for programs, the message for people."""
 
     def __init__(self, mark: str, reason: str) -> None:
         super().__init__(reason)
@@ -83,7 +83,7 @@ class _Denied(Exception):
 
 
 class ContactLog:
-    """Adds contacts up; a run that asks for endless names is recorded in bounded space."""
+    """Adds contacts up; a run that requests endless names is recorded in bounded space."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, int, Verdict, str, str], list[int]] = {}
@@ -104,7 +104,7 @@ class ContactLog:
 
 @dataclass(slots=True)
 class Proxy:
-    """Serves a run's listener; `contacts` has what was asked.
+    """Serves a run's listener; `contacts` has the requested hosts.
 
     `private` opens loopback and private networks for the hosts of the list. Without `check_addresses` every address of
     theirs is dialled: for hosts that the operator chose, and no skill.
@@ -115,18 +115,18 @@ class Proxy:
     limits: ProxyLimits = field(default_factory=ProxyLimits)
     lookup: AddressLookup = system_lookup
     check_addresses: bool = True
-    _ledger: ContactLog = field(default_factory=ContactLog)
+    _contact_log: ContactLog = field(default_factory=ContactLog)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _listener: socket.socket | None = None
     _budget: TrafficBudget | None = None
 
     @property
     def contacts(self) -> tuple[Contact, ...]:
-        """What was asked so far."""
-        return self._ledger.contacts()
+        """The hosts requested so far."""
+        return self._contact_log.contacts()
 
     def open(self, listener: socket.socket) -> None:
-        """Begin to serve a listening socket, which is this proxy's from now on."""
+        """Start to serve a listening socket; takes ownership of it."""
         listener.setblocking(False)
         self._listener = listener
         self._budget = TrafficBudget(self.limits.sent_bytes, self.limits.received_bytes)
@@ -158,7 +158,7 @@ class Proxy:
                 slots.release()
                 await asyncio.sleep(0.05)
                 continue
-            self._start(self._serve(connection)).add_done_callback(partial(_leave, slots, connection))
+            self._start(self._serve(connection)).add_done_callback(partial(_release_slot, slots, connection))
 
     async def _serve(self, accepted: socket.socket) -> None:
         assert self._budget is not None  # noqa: S101 # set by open()
@@ -175,7 +175,7 @@ class Proxy:
             raise
         finally:
             if connection.host or connection.reason:
-                self._ledger.add(connection.contact())
+                self._contact_log.add(connection.contact())
             await _close_stream(run)
 
     async def _answer(self, run: StreamPair, connection: _ProxyConnection) -> None:
@@ -232,7 +232,7 @@ class Proxy:
         return streams
 
     async def _greet(self, request: ProxyRequest, run: StreamPair, host: StreamPair, connection: _ProxyConnection) -> None:
-        """Let the run begin, and pass its greeting on when it is TLS for the host that was judged.
+        """Answer the CONNECT, then forward the greeting when it is TLS for the host that was judged.
 
         Raises:
             NotTls: it is something else.
@@ -280,13 +280,13 @@ def _wind(clock: asyncio.Timeout, seconds: float) -> None:
         clock.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
-def _leave(slots: asyncio.Semaphore, connection: socket.socket, _: asyncio.Task[None]) -> None:
+def _release_slot(slots: asyncio.Semaphore, connection: socket.socket, _: asyncio.Task[None]) -> None:
     connection.close()  # also when its task was ended before it began
     slots.release()
 
 
 async def _close_stream(streams: StreamPair) -> None:
-    """Say goodbye where everything was written, else break off."""
+    """Close cleanly where everything was written, else abort."""
     _, writer = streams
     try:
         writer.close()

@@ -193,7 +193,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, coun
 
 
 async def pass_request(ask: ProxyRequest, run: StreamPair, host: StreamPair, meter: TrafficMeter) -> None:
-    """Carry one request and its answer; both are taken apart and written anew, so nothing can hide between them.
+    """Relay one request and its answer; both are parsed and written again, so nothing can hide between them.
 
     Raises:
         h11.ProtocolError: the body of the request, or the answer, is malformed.
@@ -285,17 +285,17 @@ class _Cursor:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._place = 0
+        self._position = 0
 
     @property
     def done(self) -> bool:
-        return self._place == len(self._data)
+        return self._position == len(self._data)
 
     def take(self, length: int) -> bytes:
-        if self._place + length > len(self._data):
+        if self._position + length > len(self._data):
             raise InvalidClientHello("the TLS greeting is cut short")
-        self._place += length
-        return self._data[self._place - length : self._place]
+        self._position += length
+        return self._data[self._position - length : self._position]
 
     def number(self, width: int) -> int:
         return int.from_bytes(self.take(width), "big")
@@ -324,19 +324,19 @@ async def read_client_hello(reader: asyncio.StreamReader, first: bytes = b"") ->
 
 def _greeting(raw: bytes) -> bytes | None:
     """The body of the greeting, put together from its records; `None` while it is not complete."""
-    message, place = b"", 0
+    message, offset = b"", 0
     while len(message) < 4 or len(message) < 4 + int.from_bytes(message[1:4], "big"):
-        if raw[place : place + 1] not in (b"", bytes([_HANDSHAKE])) or raw[place + 1 : place + 2] not in (b"", b"\x03"):
+        if raw[offset : offset + 1] not in (b"", bytes([_HANDSHAKE])) or raw[offset + 1 : offset + 2] not in (b"", b"\x03"):
             raise InvalidClientHello("the connection does not begin with TLS")
         if message and message[0] != _CLIENT_HELLO:
             raise InvalidClientHello("the connection does not begin with a TLS greeting")
-        length = int.from_bytes(raw[place + 3 : place + 5], "big")
-        if len(raw) < place + 5 + length or len(raw) < place + 5:
+        length = int.from_bytes(raw[offset + 3 : offset + 5], "big")
+        if len(raw) < offset + 5 + length or len(raw) < offset + 5:
             return None
         if not 0 < length <= LONGEST_CLIENT_HELLO:
             raise InvalidClientHello("the TLS greeting has an impossible length")
-        message += raw[place + 5 : place + 5 + length]
-        place += 5 + length
+        message += raw[offset + 5 : offset + 5 + length]
+        offset += 5 + length
     if message[0] != _CLIENT_HELLO:
         raise InvalidClientHello("the connection does not begin with a TLS greeting")
     return message[4 : 4 + int.from_bytes(message[1:4], "big")]

@@ -1,6 +1,6 @@
 """Map a function over many items with the help of one forked process, when that is quicker and safe.
 
-The items are dealt out in portions: a pipe holds one byte for each portion, and whoever takes the byte does the portion;
+The items are dealt out in portions: a pipe holds one byte for each portion, and the process that reads it does the portion;
 results of the fork come back through shared memory. A process with more than one thread is never forked, and whatever goes
 wrong, the work is done in this process.
 """
@@ -35,7 +35,7 @@ def forked_map(
 ) -> list[_Result]:
     """The results of `work` for all items, in their order; it is given portions of the list, here or in a second process.
 
-    What `work` gives back must be plain values, which `marshal` can carry. `progress(done, total)` is called now and then.
+    What `work` gives back must be plain values, which `marshal` can write. `progress(done, total)` is called now and then.
     """
     size = -(-len(items) // _PORTIONS) or 1
 
@@ -60,9 +60,9 @@ def _may_fork() -> bool:
 
 def _shared(portions: range, read: _Work, room: int) -> dict[int, list[Any]]:
     """The portions that two processes read; those of a helper that failed are missing."""
-    tickets, desk = os.pipe()
-    os.write(desk, bytes(portions))
-    os.close(desk)
+    tickets, writer = os.pipe()
+    os.write(writer, bytes(portions))
+    os.close(writer)
     try:
         helper = _Helper(tickets, read, room)
     except OSError:  # no more processes, or no memory
@@ -77,7 +77,7 @@ def _shared(portions: range, read: _Work, room: int) -> dict[int, list[Any]]:
 
 
 def _claimed(tickets: int) -> Iterator[int]:
-    """Portions nobody else reads, until there are none left."""
+    """Portions claimed from the shared pipe, until there are none left."""
     while ticket := os.read(tickets, 1):
         yield ticket[0]
 

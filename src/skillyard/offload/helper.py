@@ -1,7 +1,7 @@
 """The program of a helper process: it reads one call after another from a pipe and writes what came of each.
 
 It is a fresh interpreter, so that nothing of the caller's program is imported or run again; it imports what a call names. It
-ends when its parent does: idle, because the pipe ends; at work, because the kernel is asked to (`PR_SET_PDEATHSIG`) and because
+ends when its parent does: idle, because the pipe ends; at work, because the kernel ends it (`PR_SET_PDEATHSIG`) and because
 an alarm that nobody handles goes off a little after the deadline.
 """
 
@@ -25,7 +25,7 @@ _progress: Callable[[str], None] | None = None
 
 
 def report_progress(subject: str) -> None:
-    """Say what is worked on from here on, such as the name of a file: an error of the work names it, its own deadline begins.
+    """Report what is worked on from now on, like the name of a file: an error of the work names it, its own deadline begins.
 
     Outside of a helper process it does nothing.
     """
@@ -94,7 +94,7 @@ def _written(error: Exception) -> bytes:
 
 
 def _limit_memory(size: int) -> bool:
-    """Let this process take `size` more bytes of address space than it has now; 0 lifts the limit."""
+    """Allow this process `size` more bytes of address space than it has now; 0 lifts the limit."""
     import resource
 
     try:
@@ -115,5 +115,5 @@ def _die_with(parent: int) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it was gone before it was asked for
+    if os.getppid() != parent:  # it ended before the request to the kernel
         os._exit(0)

@@ -32,7 +32,7 @@ _HINT: Final = "make it smaller or simpler"
 
 
 class HelperProcess:
-    """A helper process, which exists from now on until `close`; it serves one call at a time.
+    """A helper process, which exists from now on until `close`; it executes one call at a time.
 
     The thread that makes it must live as long as it is used: on Linux the kernel ends a helper with the thread that started it.
 
@@ -41,7 +41,7 @@ class HelperProcess:
     """
 
     def __init__(self) -> None:
-        program = _PROGRAM.format(path=[str(Path(place).absolute()) for place in sys.path], parent=os.getpid())
+        program = _PROGRAM.format(path=[str(Path(entry).absolute()) for entry in sys.path], parent=os.getpid())
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         try:
             self._process = subprocess.Popen(  # noqa: S603 # our own interpreter and program
@@ -128,7 +128,7 @@ class HelperProcess:
         self._process.kill()
 
     def close(self) -> None:
-        """End the process, wait for it, and let go of its pipes."""
+        """End the process, wait for it, and close its pipes."""
         self.kill()
         self._process.wait()
         self._calls.close()
@@ -181,7 +181,7 @@ class WorkLimits:
 
 @dataclass(slots=True)
 class _Job:
-    """One call: what is asked, where the answer goes, and the process that works on it now."""
+    """One call: its request, the future of its answer, and the process that works on it now."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -208,7 +208,7 @@ class _Job:
                 self._process.kill()
 
     def work_with(self, process: HelperProcess) -> Any:
-        """Let `process` work on it, which `cancel` kills meanwhile."""
+        """Execute it in `process`, which `cancel` kills meanwhile."""
         with self._lock:
             if self._cancelled:  # while the process was started
                 raise CancelledError
@@ -257,11 +257,11 @@ class HelperPool:
         """Wait for what `function(*arguments)` returns in a helper; as `run_in_helper`."""
         job = self._submit(function, subject, limits, arguments)
         try:
-            found: _T = job.future.result()
+            result: _T = job.future.result()
         except BaseException:  # such as an interrupt at the terminal
             job.cancel()
             raise
-        return found
+        return result
 
     async def run_async(self, function: Callable[..., _T], *arguments: object, subject: str, limits: WorkLimits) -> _T:
         """The same without holding the event loop; as `run_in_helper_async`."""
@@ -269,14 +269,14 @@ class HelperPool:
 
         job = self._submit(function, subject, limits, arguments)
         try:
-            found: _T = await asyncio.wrap_future(job.future)
+            result: _T = await asyncio.wrap_future(job.future)
         except asyncio.CancelledError:
             job.cancel()
             raise
-        return found
+        return result
 
     def close(self) -> None:
-        """End every helper and refuse further calls; calls that go on fail."""
+        """End every helper and refuse further calls; running calls fail."""
         with self._lock:
             self._closed = True
             threads, processes = list(self._threads), list(self._processes)
@@ -323,7 +323,7 @@ class HelperPool:
                 self._open -= 1
 
     def _worked(self, job: _Job, process: HelperProcess | None) -> HelperProcess | None:
-        """Bring one call to its end; the process for the next one, if it is fit for it."""
+        """Complete one call; returns the process if it can take another."""
         if not job.future.set_running_or_notify_cancel():
             _report("cancelled")
             return process
@@ -367,7 +367,7 @@ _observers: Final[dict[object, Callable[[WorkOutcome], object]]] = {}
 
 
 def observe_helpers(observer: Callable[[WorkOutcome], object]) -> Callable[[], None]:
-    """Let `observer` know how each call of this process ends, in the thread that looked after it; gives what ends that."""
+    """Notify `observer` of the end of each call of this process, in the thread that handled it; returns a stop function."""
     key = object()
     _observers[key] = observer
 
@@ -430,7 +430,7 @@ def run_in_helper(function: Callable[..., _T], *arguments: object, subject: str,
     raised here.
 
     Raises:
-        WorkTimedOut, WorkMemoryExceeded: it took more than `limits`; the process was killed and another takes its place.
+        WorkTimedOut, WorkMemoryExceeded: it took more than `limits`; the process was killed and is replaced by another.
         HelpersBusy: too many calls wait already.
         HelperFailed: no process could be started, or it broke.
     """

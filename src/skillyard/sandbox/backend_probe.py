@@ -27,7 +27,7 @@ from skillyard.sandbox.policy import Policy
 
 # Variables that shells and Python add to their own environment.
 _HARMLESS: Final = {*base_environment(scratch="/"), "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE"}
-_known: dict[str, Probe] = {}
+_probes: dict[str, Probe] = {}
 
 
 def probe_by_attack(
@@ -35,13 +35,13 @@ def probe_by_attack(
 ) -> Probe:
     """Run the canary in the backend; any attack that succeeds marks it as broken. Blocks for some tens of milliseconds."""
     key = _key(backend.name, binary)
-    if key in _known:
-        return _known[key]
+    if key in _probes:
+        return _probes[key]
     if _is_remembered(key):
-        return _known.setdefault(key, Probe(backend.name, ok=True, facts=dict(facts)))
+        return _probes.setdefault(key, Probe(backend.name, ok=True, facts=dict(facts)))
     reason = _attack(backend)
     probe = Probe(backend.name, ok=not reason, reason=reason, remedies=remedies if reason else (), facts=dict(facts))
-    _known[key] = probe
+    _probes[key] = probe
     if probe.ok:
         _remember(key)
     return probe
@@ -50,8 +50,8 @@ def probe_by_attack(
 def _attack(backend: SandboxBackend) -> str:
     """Why the backend cannot be trusted, empty when it held."""
     try:
-        place = tempfile.TemporaryDirectory(prefix=f"skillyard-probe-{os.getpid()}-")
-        with place as folder, socket.create_server(("127.0.0.1", 0)) as server:
+        workspace = tempfile.TemporaryDirectory(prefix=f"skillyard-probe-{os.getpid()}-")
+        with workspace as folder, socket.create_server(("127.0.0.1", 0)) as server:
             Path(folder).chmod(0o755)
             secret = Path(folder, "canary.txt")
             secret.write_text("outside", encoding="ascii")

@@ -73,7 +73,7 @@ def probe_all() -> tuple[Probe, ...]:
 
 
 def _probe(backend: SandboxBackend) -> Probe:
-    """What the backend says of this machine; it is not asked on other systems than Linux, whose calls it starts with."""
+    """The backend's probe of this machine; it is only called on Linux, whose system calls it uses."""
     if sys.platform != "linux":
         reason = f"sandboxes need Linux, and this is {sys.platform}"
         return Probe(backend.name, ok=False, reason=reason, remedies=(_ELSEWHERE,))

@@ -108,7 +108,7 @@ class BubblewrapBackend:
         if run.cgroup is None:
             limits["NPROC"] = run.policy.pids + 1  # counted in the run's own user namespace, with bwrap's first process
         first = [] if run.runtime.kind == "python" else _without_cores(limits)
-        inner = first + run.runtime.carried_to(_RUNNER).command(
+        inner = first + run.runtime.with_programs_in(_RUNNER).command(
             f"/skill/{run.entry}",
             run.job.arguments,
             runner=_runner(run),
@@ -128,7 +128,7 @@ class BubblewrapBackend:
 
 
 def _without_cores(limits: dict[str, int]) -> list[str]:
-    """The start of a command line that sets the limit on cores in place of bash, which does not count it in bytes."""
+    """The start of a command line that sets the limit on cores instead of bash, which does not count it in bytes."""
     core = limits.pop("CORE")
     if Path(_PRLIMIT).exists():
         return [_PRLIMIT, f"--core={core}:{core}", "--"]
@@ -147,11 +147,11 @@ def _opened(run: PreparedRun, proxy_listener: int, inner: list[str]) -> tuple[li
     """The mounts for the program that opens the proxy's listener, and its command line, which ends with the skill's own."""
     python = runtime_for("opener.py", as_other=run.identity is not None)
     opener = run.stage.add_file(*own_script("proxy_opener", compiled=python.same_python))
-    place = _RUNNER + Path(opener).name
+    target = _RUNNER + Path(opener).name
     paths = [path for path in (*python.folders, *_CERTIFICATES) if path not in run.runtime.folders and Path(path).exists()]
     mounts = [part for path in paths for part in ("--ro-bind", path, path)]
-    command = [python.program, "-I", "-S", "-B", place, str(proxy_listener), str(PROXY_PORT), *inner]
-    return [*mounts, "--ro-bind", opener, place], command
+    command = [python.program, "-I", "-S", "-B", target, str(proxy_listener), str(PROXY_PORT), *inner]
+    return [*mounts, "--ro-bind", opener, target], command
 
 
 def _as_user(command: SandboxCommand, identity: Identity | None) -> SandboxCommand:
@@ -195,7 +195,7 @@ def _options(run: PreparedRun, files: tuple[int, ...], opening: list[str]) -> li
         "--ro-bind", run.stage.tree, "/skill",
         *(("--ro-bind", run.stage.runner, _runner(run)) if run.stage.runner else ()),
         *_imports(run),
-        *(part for path in run.runtime.carried for part in ("--ro-bind", path, _RUNNER + Path(path).name)),
+        *(part for path in run.runtime.extra_programs for part in ("--ro-bind", path, _RUNNER + Path(path).name)),
         *_workspace(run),
         "--chdir", "/workspace" if run.has_workspace else "/skill",
         "--remount-ro", "/", "--seccomp", str(seccomp),

@@ -40,7 +40,7 @@ class CgroupParents:
 
 @dataclass(slots=True)
 class Cgroup:
-    """The group of one run; `remove()` it when all processes are gone. `in_own_group` as in `CgroupParents`."""
+    """The group of one run; `remove()` it when all processes have ended. `in_own_group` as in `CgroupParents`."""
 
     version: int
     folders: tuple[str, ...] = field(default=())
@@ -52,7 +52,7 @@ class Cgroup:
         return f"cgroup{self.version}"
 
     def add(self, pid: int) -> bool:
-        """Move a process in, its later children follow; `False` when the kernel will not. One that is gone is no trouble."""
+        """Move a process in, its later children follow; `False` when the kernel will not. One that has ended is ignored."""
         try:
             for folder in self.folders:
                 write_control(f"{folder}/cgroup.procs", str(pid))
@@ -140,16 +140,16 @@ def _limit(group: Cgroup, memory_bytes: int, pids: int) -> None:
     write_control(f"{processes}/pids.max", str(pids))
     if group.version == 2:
         write_control(f"{memory}/memory.max", str(memory_bytes))
-        _write_where_known(f"{memory}/memory.swap.max", "0")
-        _write_where_known(f"{memory}/memory.oom.group", "1")
+        _write_if_present(f"{memory}/memory.swap.max", "0")
+        _write_if_present(f"{memory}/memory.oom.group", "1")
     else:
         write_control(f"{memory}/memory.limit_in_bytes", str(memory_bytes))
-        _write_where_known(f"{memory}/memory.memsw.limit_in_bytes", str(memory_bytes))
+        _write_if_present(f"{memory}/memory.memsw.limit_in_bytes", str(memory_bytes))
 
 
 @cache
 def find_parents() -> CgroupParents | None:
-    """Where groups can be made, found once by making one."""
+    """Where groups can be made, determined once by making one."""
     mounts = _mounts()
     own = own_groups()
     for parents in (_version_two(mounts, own), _version_one(mounts, own)):
@@ -190,27 +190,27 @@ def _version_one(mounts: dict[str, str], own: dict[str, str]) -> CgroupParents |
 
 def _mounts() -> dict[str, str]:
     """Mount points by controller; `cgroup2` for the second version's."""
-    found: dict[str, str] = {}
+    mount_points: dict[str, str] = {}
     with contextlib.suppress(OSError):
         for line in Path("/proc/mounts").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-            _, place, kind, options, *_ = line.split(" ")
+            _, mount_point, kind, options, *_ = line.split(" ")
             if kind == "cgroup2":
-                found.setdefault("cgroup2", place)
+                mount_points.setdefault("cgroup2", mount_point)
             elif kind == "cgroup":
                 for controller in {"memory", "pids"} & set(options.split(",")):
-                    found.setdefault(controller, place)
-    return found
+                    mount_points.setdefault(controller, mount_point)
+    return mount_points
 
 
 def own_groups() -> dict[str, str]:
     """This thread's group by controller; the second version's controller is empty text."""
-    found: dict[str, str] = {}
+    groups: dict[str, str] = {}
     with contextlib.suppress(OSError):
         for line in Path("/proc/thread-self/cgroup").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
             _, controllers, path = line.split(":", 2)
             for controller in controllers.split(","):
-                found[controller] = path
-    return found
+                groups[controller] = path
+    return groups
 
 
 def _members(folder: str) -> list[int]:
@@ -237,7 +237,7 @@ def write_control(path: str, text: str) -> None:
         os.close(file)
 
 
-def _write_where_known(path: str, text: str) -> None:
+def _write_if_present(path: str, text: str) -> None:
     with contextlib.suppress(OSError):
         write_control(path, text)
 
@@ -268,7 +268,7 @@ def move_tree(cgroup: Cgroup, pid: int) -> bool:
 
 
 def remove_empty(cgroup: Cgroup) -> None:
-    """Remove a group as soon as the kernel lets go of its last process, ending whatever is still in it."""
+    """Remove a group as soon as its last process has ended, ending whatever is still in it."""
     for attempt in range(60):
         if cgroup.remove():
             return

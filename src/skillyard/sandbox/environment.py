@@ -75,13 +75,13 @@ def name_problem(name: str) -> str | None:
     return _problem(name, "")
 
 
-def granted_values(asked: Mapping[str, str], grants: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+def granted_values(requested: Mapping[str, str], grants: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
     """The variables a run gets: the skill's own words, and for the names an operator grants the operator's values.
 
-    `names` are all granted names, also those without a value here. A skill asks for a variable by name by leaving its value
-    empty; what is asked for and not granted, or granted and not set, is absent.
+    `names` are all granted names, also those without a value here. A skill requests a variable by leaving its value
+    empty; what is requested for and not granted, or granted and not set, is absent.
     """
-    chosen = {name: grants.get(name, "" if name in names else value) for name, value in asked.items()}
+    chosen = {name: grants.get(name, "" if name in names else value) for name, value in requested.items()}
     return {name: value for name, value in chosen.items() if value}
 
 
@@ -93,7 +93,7 @@ def is_secret_name(name: str) -> bool:
 def redact(data: bytes, secrets: Iterable[str]) -> bytes:
     """`data` with every secret replaced: as it is, and as base64, URL-quoted or inside JSON text.
 
-    A secret a program encodes in some other way, or cuts into pieces, is not found: redaction guards against accidents.
+    A secret a program encodes in some other way, or cuts into pieces, is not recognized: redaction guards against accidents.
     """
     for form in secret_forms(secrets):
         data = data.replace(form, REDACTED)

@@ -53,11 +53,11 @@ class Limit(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class SandboxResult:
-    """What one run came to.
+    """The result of one run.
 
     `result` is the JSON document from the result pipe (`None` when nothing was written) and `value` the same, read. `detail`
     says in one sentence why the status is not `ok`. `exit_code` is `None` when the run was killed. `contacts` has
-    the hosts that the run asked its proxy for, `files` what it wrote into the job's workspace. Values of secrets are already
+    the hosts that the run requested of its proxy, `files` what it wrote into the job's workspace. Values of secrets are already
     removed from everything.
     """
 
@@ -80,7 +80,7 @@ class SandboxResult:
 
 @dataclass(frozen=True, slots=True)
 class UnmetRequirement(WireForm):
-    """One thing a policy asks for that a backend cannot enforce here."""
+    """One part of a policy that a backend cannot enforce here."""
 
     requirement: str
     reason: str
@@ -88,7 +88,7 @@ class UnmetRequirement(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class Probe(WireForm):
-    """Whether a backend keeps its promises on this machine, found by attacking it."""
+    """Whether a backend keeps its promises on this machine, tested by attacking it."""
 
     backend: str
     ok: bool

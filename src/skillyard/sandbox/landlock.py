@@ -147,9 +147,9 @@ def _limits(run: PreparedRun) -> dict[str, int]:
     limits = dict(process_limits(run))
     if run.cgroup is None:
         # The kernel counts per user: a run with a user of its own starts from nothing, others on top of what runs already.
-        alone = run.identity is not None and run.identity.single
+        single_identity = run.identity is not None and run.identity.single
         user = run.identity.uid if run.identity else os.getuid()
-        limits["NPROC"] = run.policy.pids + (0 if alone else threads_of_user(user))
+        limits["NPROC"] = run.policy.pids + (0 if single_identity else threads_of_user(user))
     return limits
 
 
@@ -167,7 +167,7 @@ def _rules(run: PreparedRun) -> list[tuple[str, int]]:
     stage = run.stage
     ours = (path for path in (stage.runner, stage.library, stage.packages) if path)
     given = (stage.workspace,) if run.job.workspace else ()
-    readable = (*_SYSTEM, *run.runtime.folders, *run.runtime.carried, stage.tree, *ours, *given)
+    readable = (*_SYSTEM, *run.runtime.folders, *run.runtime.extra_programs, stage.tree, *ours, *given)
     writable = (stage.scratch, *((stage.workspace,) if run.policy.filesystem == "read-write" else ()))
     real = dict.fromkeys(os.path.realpath(path) for path in readable)
     rules = [(path, _READ if Path(path).is_dir() else _READ & _FILE_BITS) for path in real if Path(path).exists()]

@@ -116,16 +116,16 @@ def _below(pid: int) -> list[int]:
                     parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
             except OSError:
                 continue
-    found: set[int] = set()
+    descendants: set[int] = set()
     fresh = {pid}
     while fresh:
-        fresh = {child for child, parent in parents.items() if parent in fresh} - found
-        found |= fresh
-    return list(found)
+        fresh = {child for child, parent in parents.items() if parent in fresh} - descendants
+        descendants |= fresh
+    return list(descendants)
 
 
 def _end_tree() -> None:
-    """Kill until nothing is left: whoever loses its parent becomes a child of this process, so none can hide."""
+    """Kill until nothing is left: a process that loses its parent becomes a child of this process, so none can hide."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)

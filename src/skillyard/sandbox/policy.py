@@ -1,4 +1,4 @@
-"""What one run may do: the policy a skill asks for, the ceiling an operator sets, and the smaller of the two.
+"""What one run may do: the policy a skill declares, the ceiling an operator sets, and the smaller of the two.
 
 A skill's `security:` block is a request. The effective policy is the minimum of what the skill declares and what the operator
 allows; a skill that declares nothing gets no network, a read-only skill folder and an empty environment.
@@ -95,7 +95,7 @@ class Policy:
 
     @classmethod
     def from_security(cls, values: object) -> Policy:
-        """The policy a skill asks for in its `security:` block.
+        """The policy a skill declares in its `security:` block.
 
         `values` is a mapping, or any object with the block's fields as attributes; what is absent or `None` is undeclared.
         `filesystem: read` means `read-only`, variables that are not text are dropped, an allow-list without hosts
@@ -119,7 +119,7 @@ class Policy:
     def ceiling(cls, settings: Mapping[str, object] | None = None, *, environ: Mapping[str, str] | None = None) -> Policy:
         """The most an operator allows: the defaults, raised or lowered by `settings` (the `[sandbox]` table, kebab-case keys).
 
-        Any host and a writable workspace may be asked for unless the settings say otherwise. `pass-environment` names variables
+        Any host and a writable workspace may be requested unless the settings say otherwise. `pass-environment` names variables
         of `environ` (`os.environ` when absent) that skills may ask for.
 
         Raises:
@@ -133,14 +133,14 @@ class Policy:
         chosen |= _grants(chosen.pop("environment", {}), chosen.pop("pass_environment", ()), environ)
         open_to = {"network": "allowlist", "network_allowlist": (ANY_HOST,), "filesystem": "read-write"}
         try:
-            found = cls(**(open_to | chosen))  # type: ignore[arg-type] # checked inside
+            policy = cls(**(open_to | chosen))  # type: ignore[arg-type] # checked inside
         except InvalidPolicy as error:
             raise _error_of_settings(error) from None
-        if found.private_networks and ANY_HOST in found.network_allowlist:
+        if policy.private_networks and ANY_HOST in policy.network_allowlist:
             raise InvalidPolicy(
                 "private-networks needs a network-allowlist", hint="name the hosts that may be reached inside your network"
             )
-        return found
+        return policy
 
     @property
     def reaches_network(self) -> bool:
@@ -196,13 +196,13 @@ def lowered_ceiling(ceiling: Policy, settings: Mapping[str, object]) -> Policy:
     return replace(low, environment=ceiling.environment, secrets=ceiling.secrets, hidden_files=ceiling.hidden_files)
 
 
-def _shared_hosts(asked: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
+def _shared_hosts(declared: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
     """The hosts of both lists; «any host» is no limit of its own."""
-    return allowed if ANY_HOST in asked else tuple(host for host in asked if covers(allowed, host))
+    return allowed if ANY_HOST in declared else tuple(host for host in declared if covers(allowed, host))
 
 
 def narrowing_warnings(declared: Policy, granted: Policy) -> tuple[str, ...]:
-    """One sentence for each thing the skill asked for and did not get in full."""
+    """One sentence for each thing the skill declares and is not granted in full."""
     names = [item.name for item in fields(Policy) if item.name in _DECLARABLE and item.name != "environment"]
     missing = sorted(set(declared.environment) - set(granted.environment))
     withheld = tuple(f"the skill asks for the variable {name}, which is not granted or not set here" for name in missing)
@@ -237,10 +237,10 @@ def _network_values(network: object, hosts: tuple[str, ...]) -> dict[str, object
 
 def _error_of_settings(error: InvalidPolicy) -> InvalidPolicy:
     """An error of a policy in the words of the settings it was made from, which are written with hyphens."""
-    found = error.details["problems"]
+    details = error.details["problems"]
     problems = [
         f"{name.replace('_', '-') if name in _SETTABLE else name}{space}{rest}"
-        for name, space, rest in (str(problem).partition(" ") for problem in (found if isinstance(found, list) else ()))
+        for name, space, rest in (str(problem).partition(" ") for problem in (details if isinstance(details, list) else ()))
     ]
     hint = "correct the sandbox settings: the [sandbox] table of your own skillyard.toml, or the limits that were given"
     return InvalidPolicy("; ".join(problems), hint=hint, problems=problems)
@@ -299,7 +299,7 @@ MAXIMUM_STANDING: Final = 8
 
 
 def prewarm_count(settings: Mapping[str, object]) -> int:
-    """The number of sandboxes that the operator's `[sandbox]` table wants ready for each kind of job; 0 without a word.
+    """The number of sandboxes that the operator's `[sandbox]` table wants ready for each kind of job; 0 without a setting.
 
     Raises:
         InvalidPolicy: it says something that cannot be meant.

@@ -81,7 +81,7 @@ class IsolationMechanism(Protocol):
 
 
 async def prepare(engine: IsolationMechanism, job: Job, *, waits: bool = False) -> PreparedRun:
-    """Choose who runs the job and with what, and copy the skill; whoever gets the answer removes its copy and its cgroup."""
+    """Choose who runs the job and with what, and copy the skill; the caller removes its copy and its cgroup."""
     entry = safe_relative(job.entry)
     identity = pick_identity()
     runtime = runtime_for(entry, as_other=identity is not None)

@@ -73,20 +73,20 @@ class Pipes:
         return self.ours.pop(name)
 
     def close_theirs(self) -> None:
-        """Let go of the program's ends, so that their last holder is the program."""
+        """Close the program's ends here, so that only the program holds them."""
         _close([*self.theirs.values(), *self.files])
         self.theirs.clear()
         self.files.clear()
 
     def close(self) -> None:
-        """Let go of everything that was not taken."""
+        """Close everything that was not taken."""
         self.close_theirs()
         _close(list(self.ours.values()))
         self.ours.clear()
 
 
 def open_pipes(files: Sequence[bytes], *, proxy_listener: bool = False) -> Pipes:
-    """Six pipes, a proxy_listener when asked for, and the given files in memory; nothing stays open when one cannot be made."""
+    """Six pipes, a proxy listener when requested, and the given files in memory; nothing stays open when one cannot be made."""
     pipes = Pipes()
     try:
         for name in (*_INWARD, *_OUTWARD):
@@ -153,10 +153,10 @@ _ROOM: Final = 4  # descriptors; one is expected
 
 
 class ListenerServer(Protocol):
-    """What serves the listener while the run lasts."""
+    """The proxy of the listener while the run lasts."""
 
     def open(self, listener: socket.socket) -> None:
-        """Begin to serve; the listener belongs to the proxy_listener from now on."""
+        """Start to serve; takes ownership of the listener."""
 
     async def close(self) -> None:
         """End the listener and everything that came through it."""
@@ -172,19 +172,19 @@ def receive_listener(proxy_listener: int) -> socket.socket | None:
         return None
     finally:
         pair.detach()
-    found = array.array("i")
+    descriptors = array.array("i")
     for level, kind, data in parts:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            found.frombytes(data[: len(data) - len(data) % width])
-    if len(found) == 1 and not flags & socket.MSG_CTRUNC and _is_listener(found[0]):
-        return socket.socket(fileno=found[0])
-    for fd in found:
+            descriptors.frombytes(data[: len(data) - len(data) % width])
+    if len(descriptors) == 1 and not flags & socket.MSG_CTRUNC and _is_listener(descriptors[0]):
+        return socket.socket(fileno=descriptors[0])
+    for fd in descriptors:
         os.close(fd)
     return None
 
 
 def _is_listener(fd: int) -> bool:
-    """Whether it is a TCP socket that listens at the one expected place."""
+    """Whether it is a TCP socket that listens at the one expected address."""
     with contextlib.suppress(OSError):
         candidate = socket.socket(fileno=fd)
         try:

@@ -19,13 +19,13 @@ from typing import Final
 
 def descendants(pid: int) -> list[int]:
     """Every living process below `pid`, parents before children, without `pid` itself."""
-    found: list[int] = []
+    pids: list[int] = []
     waiting = [pid]
     while waiting:
         children = _children(waiting.pop())
-        found += children
+        pids += children
         waiting += children
-    return found
+    return pids
 
 
 def _children(pid: int) -> list[int]:
@@ -176,7 +176,7 @@ def _a_socket() -> int:
 
 
 def _own_network(pids: list[int]) -> str:
-    """Where `/proc` shows the run's own network namespace; empty when it has none, or is gone."""
+    """Where `/proc` shows the run's own network namespace; empty when it has none, or has ended."""
     for pid in reversed(pids):
         with contextlib.suppress(OSError):
             if os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:

@@ -1,4 +1,4 @@
-"""Started inside the sandbox before a skill that may reach hosts: opens the listener of its proxy, hands it out, and is gone.
+"""Started inside the sandbox before a skill that may reach hosts: opens the listener of its proxy, hands it over, and ends.
 
 `proxy_opener.py CONNECTION PORT PROGRAM ARGUMENT...`. The listener is made in the run's own network namespace; its descriptor
 goes through the connection to the supervisor, which serves it. Then this program becomes the skill's interpreter: neither the

@@ -56,7 +56,7 @@ def _prepare(result: int, gate: int, limits: str) -> None:
             resource.setrlimit(getattr(resource, "RLIMIT_" + name), (int(number), int(number)))
     if gate >= 0:
         if not posix.read(gate, 1):
-            posix._exit(1)  # nobody watches any more
+            posix._exit(1)  # no reader is left
         posix.close(gate)
 
 
@@ -92,18 +92,23 @@ def _defines_execute(code: Any) -> bool:
         return False
     import opcode
 
-    wanted, store, extended, argument = code.co_names.index("execute"), opcode.opmap["STORE_NAME"], opcode.EXTENDED_ARG, 0
+    execute_index, store, extended, argument = (
+        code.co_names.index("execute"),
+        opcode.opmap["STORE_NAME"],
+        opcode.EXTENDED_ARG,
+        0,
+    )
     for operation, low in zip(code.co_code[::2], code.co_code[1::2]):  # noqa: B905 # Python 3.8 has no strict
         argument = argument << 8 | low
         if operation == extended:
             continue
-        if operation == store and argument == wanted:
+        if operation == store and argument == execute_index:
             return True
         argument = 0
     return False
 
 
-def _wanted(function: Any, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _call_arguments(function: Any, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """As many of parameters, context and config as the function takes: by position, or by keyword where it says so."""
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
@@ -113,8 +118,8 @@ def _wanted(function: Any, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], di
     taken = code.co_argcount - (1 if hasattr(function, "__func__") else 0)
     first = code.co_argcount
     named = code.co_varnames[first : first + code.co_kwonlyargcount]
-    known = dict(zip(("parameters", "context", "config"), values))  # noqa: B905 # Python 3.8 has no strict
-    return values[:taken], {name: known[name] for name in named if name in known}
+    available = dict(zip(("parameters", "context", "config"), values))  # noqa: B905 # Python 3.8 has no strict
+    return values[:taken], {name: available[name] for name in named if name in available}
 
 
 def _call(execute: Any) -> None:
@@ -125,7 +130,7 @@ def _call(execute: Any) -> None:
     SKILL_CONTEXT.update(values[1])
     SKILL_SETTINGS["protocol"] = request.get("protocol", "vcp")
     SKILL_SETTINGS["finishedSteps"] = request.get("finishedSteps", [])
-    positional, named = _wanted(execute, values)
+    positional, named = _call_arguments(execute, values)
     value = execute(*positional, **named)
     if hasattr(value, "__await__"):
         import asyncio
@@ -177,7 +182,7 @@ def _plain(value: Any) -> Any:
 
 
 def skill_note(note: dict[str, Any]) -> None:
-    """Say something while the run goes on; what is too long for one write is said without its values."""
+    """Send a note during the run; one too long for a single write is sent without its values."""
     if not SKILL_SETTINGS:  # nothing is called: there is no outcome that a note could run ahead of
         return
     try:
@@ -212,18 +217,18 @@ def _run(entry: str, mode: str) -> None:
         sys.stderr.write("skillyard_sdk: steps and memories are kept only for a script that defines execute\n")
 
 
-def _told(error: Exception) -> bool:
-    """Put what the SDK knows about a failed run into the result; whether the script itself said that it failed."""
+def _report_failure(error: Exception) -> bool:
+    """Write the SDK's record of a failed run as the result; returns whether the script itself called `fail`."""
     sdk = _sdk()
     if sdk is None:
         return False
-    outcome, meant = sdk._failure(error), isinstance(error, sdk.SkillFailed)
-    if meant or outcome["intermediateSteps"]:
+    outcome, by_script = sdk._failure(error), isinstance(error, sdk.SkillFailed)
+    if by_script or outcome["intermediateSteps"]:
         try:
             _answer(_written(outcome))
         except (TypeError, ValueError, OSError):  # the error itself matters more than the steps before it
             return False
-    return meant
+    return by_script
 
 
 def main() -> None:
@@ -240,7 +245,7 @@ def main() -> None:
     try:
         _run(entry, mode)
     except Exception as error:
-        if _told(error):
+        if _report_failure(error):
             return
         import traceback
 

@@ -142,7 +142,7 @@ def build_result(
 
 
 def _without_secrets(contact: Contact, secrets: tuple[str, ...]) -> Contact:
-    """A host or a path that a skill asks for may be made of a secret."""
+    """A host or a path that a skill requests may contain a secret."""
     host, reason = (redact(text.encode(), secrets).decode() for text in (contact.host, contact.reason))
     return replace(contact, host=host, reason=reason)
 
@@ -191,8 +191,8 @@ def _may_be_out_of_memory(record: ProcessRecord, policy: Policy) -> bool:
 
 
 def _says_out_of_memory(stderr: bytes) -> bool:
-    return any(word in stderr[-2_000:] for word in _OUT_OF_MEMORY_WORDS) or any(
-        word in stderr[-16_000:] for word in _HEAP_WORDS
+    return any(marker in stderr[-2_000:] for marker in _OUT_OF_MEMORY_WORDS) or any(
+        marker in stderr[-16_000:] for marker in _HEAP_WORDS
     )
 
 

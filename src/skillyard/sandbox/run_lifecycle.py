@@ -41,7 +41,7 @@ async def run_job(engine: IsolationMechanism, job: Job) -> SandboxResult:
         try:
             return await _collected(run, await _run(engine, run))
         finally:
-            # Off the way of the answer; whoever closes the loop waits for it, and the end of the process does.
+            # Does not delay the answer; closing the loop waits for it, and so does the end of the process.
             asyncio.get_running_loop().run_in_executor(None, run.stage.remove)
 
 
@@ -50,7 +50,7 @@ async def _collected(run: PreparedRun, result: SandboxResult) -> SandboxResult:
     seeded = run.stage.seeded
     if seeded is None or run.policy.filesystem != "read-write" or result.status not in ("ok", "error"):
         return result
-    found = await asyncio.to_thread(
+    collected = await asyncio.to_thread(
         copy_changes_back,
         run.stage.workspace,
         seeded,
@@ -58,7 +58,7 @@ async def _collected(run: PreparedRun, result: SandboxResult) -> SandboxResult:
         hidden_files=run.policy.hidden_files,
         secrets=run.policy.secret_values,
     )
-    return replace(result, files=found.files, warnings=(*result.warnings, *found.warnings))
+    return replace(result, files=collected.files, warnings=(*result.warnings, *collected.warnings))
 
 
 async def _run(engine: IsolationMechanism, run: PreparedRun) -> SandboxResult:
@@ -99,7 +99,7 @@ def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, .
     """What the run's program gets as files in memory, its seccomp filter first.
 
     Raises:
-        SandboxUnavailable: no filter is known for this machine.
+        SandboxUnavailable: there is no filter for this machine.
     """
     machine = this_machine()
     if machine is None:

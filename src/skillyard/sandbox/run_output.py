@@ -1,4 +1,4 @@
-"""What a run writes while it goes on: buffered pipes, listeners for its streams, notes, and the record of its end.
+"""What a run writes while it is executed: buffered pipes, listeners for its streams, notes, and the record of its end.
 
 A note is a record of RFC 7464 (the byte 1E, JSON, a line feed) before the result in the same pipe. Listeners get whole lines,
 without secrets, of every run that begins inside their block.
@@ -22,7 +22,7 @@ _MOST: Final = 4 * 1024 * 1024  # bytes of all of them: what comes then is no no
 
 
 class NoteReader:
-    """Takes the notes out of what comes through one pipe, and passes them on without `secrets`."""
+    """Extracts the notes from the data of one pipe, and passes them on without `secrets`."""
 
     def __init__(self, listener: Callable[[str], object] | None, secrets: tuple[str, ...]) -> None:
         self._listener = listener
@@ -67,7 +67,7 @@ _LONGEST: Final = 8192  # bytes of a line that is not waited for to its end
 
 @contextmanager
 def listen_to_output(listener: OutputListener, *, noted: NoteListener | None = None) -> Iterator[None]:
-    """Let `listener` follow every run that begins inside the block, and `noted` the notes of each; so do those before."""
+    """Add `listener` to every run that begins inside the block, and `noted` to its notes; earlier ones stay."""
     token, other = _LISTENERS.set((*_LISTENERS.get(), listener)), _NOTED.set((*_NOTED.get(), *([noted] if noted else [])))
     try:
         yield
@@ -111,7 +111,7 @@ class StreamListener:
 
 
 def stream_listeners(secrets: tuple[str, ...]) -> tuple[StreamListener | None, StreamListener | None]:
-    """What listens to the standard output and the standard error of a run that begins now; None when nobody listens."""
+    """The listener for standard output and standard error of a run that begins now; None without one."""
     listeners = _LISTENERS.get()
     if not listeners:
         return None, None
@@ -119,14 +119,14 @@ def stream_listeners(secrets: tuple[str, ...]) -> tuple[StreamListener | None, S
 
 
 def note_reader(secrets: tuple[str, ...]) -> NoteReader:
-    """What takes the notes of a run that begins now, and passes them on where somebody listens."""
+    """The reader of the notes of a run that begins now; passes them to the listener, if any."""
     noted = _NOTED.get()
 
-    def tell(note: str) -> None:
+    def report(note: str) -> None:
         for listener in noted:
             listener(note)
 
-    return NoteReader(tell if noted else None, secrets)
+    return NoteReader(report if noted else None, secrets)
 
 
 class PipeBuffer:

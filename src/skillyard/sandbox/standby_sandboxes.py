@@ -48,14 +48,14 @@ class _Key:
     def of(cls, backend: BubblewrapBackend, job: Job, digest: Callable[[str], str]) -> _Key | None:
         """The key of a job as its files are now; `None` where the run itself has to say what is wrong with it."""
         try:
-            found, interpreter = digest(job.tree), interpreter_for(job.entry)
+            tree_digest, interpreter = digest(job.tree), interpreter_for(job.entry)
         except (OSError, SkillyardError):
             return None
         library = tuple(job.library.items())
-        # What is found by looking at the copy follows from its content, and that is the first part of the key.
+        # What is derived by looking at the copy follows from its content, and that is the first part of the key.
         packages = os.path.realpath(job.packages) if job.packages and isinstance(job.packages, str) else ""
         return cls(
-            found, job.tree, job.entry, job.arguments, job.policy, job.call, job.verify is not None, library, packages,
+            tree_digest, job.tree, job.entry, job.arguments, job.policy, job.call, job.verify is not None, library, packages,
             interpreter, backend,
         )  # fmt: skip
 
@@ -125,12 +125,14 @@ class StandbySandboxes:
         for standby in tuple(self._ready_sandboxes):
             if standby.key.tree == key.tree and standby.key.digest != key.digest and standby.keeper:
                 standby.keeper.cancel()
-        found = next((standby for standby in self._ready_sandboxes if standby.key == key and standby.watch.alive), None)
-        if found and found.keeper:
-            found.taken = True
-            self._ready_sandboxes.remove(found)
-            found.keeper.cancel()
-        return found
+        standby_sandbox = next(
+            (standby for standby in self._ready_sandboxes if standby.key == key and standby.watch.alive), None
+        )
+        if standby_sandbox and standby_sandbox.keeper:
+            standby_sandbox.taken = True
+            self._ready_sandboxes.remove(standby_sandbox)
+            standby_sandbox.keeper.cancel()
+        return standby_sandbox
 
     async def _use(self, standby: _Standby, job: Job) -> SandboxResult | None:
         """Give a sandbox its only job; `None` when it is dead."""
@@ -148,7 +150,7 @@ class StandbySandboxes:
         return run_result(standby.key.backend, standby.run, record)
 
     def _refill(self, key: _Key, job: Job) -> None:
-        """Start what is missing for this kind of job, in the place of the oldest of another kind where all places are taken."""
+        """Start what is missing for this kind of job, replacing the oldest of another kind where all slots are taken."""
         _kept.difference_update([task for task in _kept if task.done()])
         missing = self._count - sum(other == key for task, other in self._keepers.items() if not task.cancelling())
         for _ in range(0 if self._closed else missing):

@@ -1,6 +1,6 @@
 """Watches one sandboxed process from start to end: pipes, clock, memory, and the end of its whole tree.
 
-Everything happens on the event loop's own readers and timers: no threads, no polling where the kernel can tell. Time to kill,
+Everything happens on the event loop's own readers and timers: no threads, no polling where the kernel has events. Time to kill,
 caps on output and the drain after the end are decided here, so that no run can keep its caller waiting.
 """
 
@@ -52,7 +52,7 @@ async def supervise(
 ) -> ProcessRecord:
     """Start the command, feed it, wait for its end or end it, and clean up; never longer than the timeout and a moment.
 
-    `files` are given to the program as open files in memory. `over_quota` is asked now and then, with the numbers of all
+    `files` are given to the program as open files in memory. `over_quota` is called now and then, with the numbers of all
     processes below the program, whether the run has written too much. `proxy_listener` gets the listener that the run's first
     program hands out, before the skill starts.
     """
@@ -126,12 +126,12 @@ class SupervisedProcess:
         """Whether the process still runs and nothing has ended it."""
         if self._pidfd == -1 or self.record.reason is not None:
             return False
-        asked = select.poll()
-        asked.register(self._pidfd, select.POLLIN)
-        return not asked.poll(0)
+        poller = select.poll()
+        poller.register(self._pidfd, select.POLLIN)
+        return not poller.poll(0)
 
     def begin(self, stdin: bytes) -> bool:
-        """Hand a waiting process its job; `False` when it is gone. Its time counts from here."""
+        """Hand a waiting process its job; `False` when it has ended. Its time counts from here."""
         if not self.alive:
             return False
         self._started = time.monotonic()
@@ -139,7 +139,7 @@ class SupervisedProcess:
         return self._ready("job")
 
     def _hand_over(self, stdin: bytes) -> None:
-        """Give the input, and let the clock and the watchdog start; whoever listens now hears this run."""
+        """Give the input, and let the clock and the watchdog start; from now on listeners get the notes of this run."""
         self.record.stdout.listener, self.record.stderr.listener = stream_listeners(self._policy.secret_values)
         self.record.result.note_reader = note_reader(self._policy.secret_values)
         self._write(self._stdin, stdin)
@@ -193,11 +193,11 @@ class SupervisedProcess:
             self._ready("proxy_listener")
 
     def _ready(self, what: str) -> bool:
-        """Open the gate when nothing else is awaited; `False` when nobody waits behind it any more."""
+        """Open the gate when nothing else is awaited; `False` when no process waits for it any more."""
         self._awaited.discard(what)
         if self._awaited or self._gate == -1:
             return True
-        self._opened = _open_gate(self._gate)  # whether it was passed is asked at the end
+        self._opened = _open_gate(self._gate)  # whether it was passed is read at the end
         return self._opened
 
     def _read(self, fd: int, received: PipeBuffer, cap: int, reason: Status) -> None:
@@ -217,9 +217,9 @@ class SupervisedProcess:
             return
         if received.note_reader is not None:
             data = received.note_reader.split_notes(data)
-        room = cap - received.size
-        received.add(data[: max(room, 0)])
-        if len(data) > room:
+        remaining = cap - received.size
+        received.add(data[: max(remaining, 0)])
+        if len(data) > remaining:
             self.stop(reason)
 
     def _write(self, fd: int, data: bytes) -> None:
@@ -251,7 +251,7 @@ class SupervisedProcess:
             os.close(fd)
 
     def _exited(self) -> None:
-        """The started program is gone: what is left in the pipes is read, then they are closed whoever still holds them."""
+        """The started program has ended: read what is left in the pipes, then close them even if another process holds them."""
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         self._pidfd = -1
@@ -325,7 +325,7 @@ class SupervisedProcess:
             await asyncio.sleep(0.001)
         if self._moving is not None:
             await asyncio.wait([self._moving])
-        await self._close_ways()
+        await self._close_channels()
         for timer in self._timers:
             timer.cancel()
         if self._memory_event != -1:
@@ -338,10 +338,10 @@ class SupervisedProcess:
         if self._cgroup:
             self._close_cgroup(self._cgroup)
 
-    async def _close_ways(self) -> None:
+    async def _close_channels(self) -> None:
         """Close the ways into the run and out of it that are neither log nor result.
 
-        What was put into the gate is gone when the run has passed it. Nothing of a skill runs before, and no other process has
+        What was put into the gate is read when the run has passed it. Nothing of a skill runs before, and no other process has
         the other end, so a script can neither fill the gate again nor stay before it.
         """
         if self._gate != -1:
@@ -352,7 +352,7 @@ class SupervisedProcess:
             await self._proxy_listener.close()
 
     def _close_cgroup(self, cgroup: Cgroup) -> None:
-        """Read what the group counted; nobody needs to wait until the kernel has let go of the last process in it."""
+        """Read what the group counted; there is no need to wait until the kernel has removed the last process from it."""
         self.record.out_of_memory = cgroup.out_of_memory()
         self.record.out_of_processes = cgroup.out_of_processes()
         self.record.memory_peak = cgroup.memory_peak()
@@ -368,5 +368,5 @@ def _open_gate(gate: int) -> bool:
 
 
 def _unread(pipe: int) -> int:
-    """How many bytes lie in a pipe, asked at either end."""
+    """How many unread bytes a pipe holds; either end will do."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)

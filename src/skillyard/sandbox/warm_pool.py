@@ -1,7 +1,7 @@
 """The warm pool: runs jobs in sandboxes that were started beforehand, each for exactly one job.
 
 A job that has run once has a few sandboxes made ready for the next of its kind. Whatever a ready sandbox does not fit runs as
-it would without the pool, and comes to the same result.
+it would without the pool, and gives the same result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class WarmPool:
 
     Ready are only Python scripts under bubblewrap that reach no network, see their skill's folder and are given no secrets,
     arguments or files; all else runs cold. A ready sandbox fits a job of the same content, entry, policy, interpreter and
-    packages, serves it alone and is thrown away; after a minute without a job it ends. A pool belongs to the event loop that
+    packages, executes only that and ends; after a minute without a job it ends. A pool belongs to the event loop that
     first uses it.
 
     Raises:
@@ -50,12 +50,12 @@ class WarmPool:
             The same as `backend.run`.
         """
         engine = _suitable(backend, job)
-        stock = self._stock_here() if engine else None
+        stock = self._stock_of_loop() if engine else None
         if engine is None or stock is None:
             return await backend.run(job)
         return await stock.run(engine, job)
 
-    def _stock_here(self) -> StandbySandboxes | None:
+    def _stock_of_loop(self) -> StandbySandboxes | None:
         """The stock, where this loop is the pool's own."""
         from skillyard.sandbox.standby_sandboxes import StandbySandboxes  # loads asyncio, which only a run needs
 

@@ -60,9 +60,9 @@ def refusal_of_content(file: int, secrets: Sequence[str]) -> str:
     """
     forms = secret_forms(secrets)
     overlap = max(map(len, forms), default=1) - 1
-    kept, place = b"", 0
-    while forms and (data := os.pread(file, _CHUNK, place)):
-        place += len(data)
+    kept, offset = b"", 0
+    while forms and (data := os.pread(file, _CHUNK, offset)):
+        offset += len(data)
         window = kept + data
         if any(form in window for form in forms):
             return "it holds a secret"
@@ -224,7 +224,7 @@ def _copy_in(source: int, target: str, owner: Identity | None) -> _Mark:
 
 
 def _copy_back(source: int, folder: str, relative: str) -> bool:
-    """Put the open file into the folder, in one step; False where something that is no file or folder stands in the way."""
+    """Put the open file into the folder, in one step; False where something that is no file or folder has that name."""
     *parents, name = relative.split("/")
     opened = [source]
     try:

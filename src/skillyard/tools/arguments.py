@@ -42,7 +42,7 @@ class Parameter:
         if self.type == "strings":
             shape = {"type": "array", "items": {"type": "string"}, "description": self.description}
         if self.type == "object":
-            shape["additionalProperties"] = True  # said aloud: some adapters take silence for false
+            shape["additionalProperties"] = True  # explicit: some adapters read an absent key as false
         if self.choices:
             shape["enum"] = list(self.choices)
         if self.minimum is not None:
@@ -127,15 +127,15 @@ def check_arguments(parameters: Sequence[Parameter], arguments: Mapping[str, obj
             problems.append(problem)
     if problems:
         raise InvalidArguments("; ".join(problems), hint=_expectation(parameters))
-    return Arguments({name: _whole(value) for name, value in values.items() if value is not None})
+    return Arguments({name: _integral(value) for name, value in values.items() if value is not None})
 
 
 def _by_name(parameters: Sequence[Parameter], arguments: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
-    known = {name: parameter.name for parameter in parameters for name in (parameter.name, *parameter.aliases)}
+    names = {name: parameter.name for parameter in parameters for name in (parameter.name, *parameter.aliases)}
     values: dict[str, object] = {}
     problems: list[str] = []
     for given, value in arguments.items():
-        name = known.get(str(given))
+        name = names.get(str(given))
         if name is None:
             problems.append(f"Unknown argument {str(given)[:80]!r}")
         elif values.get(name) not in (None, value):
@@ -176,10 +176,10 @@ def _fits(expected: ParameterType, value: object) -> bool:
         case "strings":
             return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
         case "integer":
-            return isinstance(_whole(value), int) and not isinstance(value, bool)
+            return isinstance(_integral(value), int) and not isinstance(value, bool)
 
 
-def _whole(value: object) -> object:
+def _integral(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

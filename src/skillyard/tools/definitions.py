@@ -1,7 +1,7 @@
 """A tool as it is advertised to a model: its definition in the format of each API, its sentences, the schema a skill declares.
 
 Adapters of model services read schemas in their own ways. Some take an object that does not say whether it is open for a closed
-one; some refuse a whole request for one tool whose schema has an alternative at its root or refers to another place. So what is
+one; some refuse a whole request for one tool whose schema has an alternative at its root or refers elsewhere. So what is
 sent marks every open object as open, has a plain object at its root, and is small; anything else becomes an object that takes
 anything. A run checks its input against the schema as the skill declares it.
 """
@@ -88,9 +88,9 @@ class _Expansion:
     def _count(self, schema: object) -> int:
         if not isinstance(schema, Mapping):
             return 1
-        found = 1 + sum(self._count(child) for child in _children(schema))
+        size = 1 + sum(self._count(child) for child in _children(schema))
         reference = schema.get("$ref")
-        return found + self._target(reference) if reference is not None else found
+        return size + self._target(reference) if reference is not None else size
 
     def _target(self, reference: object) -> int:
         if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
@@ -112,13 +112,13 @@ def _at(root: Mapping[str, object], reference: str) -> object:
     Raises:
         ValueError: nothing is there.
     """
-    place: object = root
+    node: object = root
     for part in reference.removeprefix("#/").split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(place, Mapping) or name not in place:
+        if not isinstance(node, Mapping) or name not in node:
             raise ValueError("a reference leads to nothing")
-        place = place[name]
-    return place
+        node = node[name]
+    return node
 
 
 def _children(schema: Mapping[str, object]) -> Iterator[object]:
@@ -138,21 +138,21 @@ def _marked(schema: object) -> object:
     """A schema in which every object that takes further properties says so."""
     if not isinstance(schema, Mapping):
         return schema
-    found: dict[str, object] = dict(schema)
+    marked: dict[str, object] = dict(schema)
     for key in _ONE:
-        if key in found:
-            found[key] = _marked(found[key])
+        if key in marked:
+            marked[key] = _marked(marked[key])
     for key in _LISTS:
-        value = found.get(key)
+        value = marked.get(key)
         if isinstance(value, list):
-            found[key] = [_marked(item) for item in value]
+            marked[key] = [_marked(item) for item in value]
     for key in _MAPPINGS:
-        value = found.get(key)
+        value = marked.get(key)
         if isinstance(value, Mapping):
-            found[key] = {name: _marked(item) for name, item in value.items()}
-    if _is_object(found) and not any(key in found for key in _CLOSING):
-        found["additionalProperties"] = True
-    return found
+            marked[key] = {name: _marked(item) for name, item in value.items()}
+    if _is_object(marked) and not any(key in marked for key in _CLOSING):
+        marked["additionalProperties"] = True
+    return marked
 
 
 def _is_object(schema: Mapping[str, object]) -> bool:

@@ -44,7 +44,7 @@ async def _list(context: ToolContext, arguments: Arguments, caller: ToolCaller) 
     return ToolResult(to_model_json(data), title=f"{len(skills)} skills", data=data)
 
 
-def _refuse_list(context: ToolContext, error: SkillyardError, wanted: str) -> ToolResult:
+def _refuse_list(context: ToolContext, error: SkillyardError, requested: str) -> ToolResult:
     data = {"success": False, "error": shorten(single_line(error.message), _ERROR)}
     data |= {"hint": shorten(single_line(error.hint), _ERROR)} if error.hint else {}
     return failure(error.code, str(data["error"]), to_model_json(data), **data)
@@ -68,11 +68,11 @@ async def _search(context: ToolContext, arguments: Arguments, caller: ToolCaller
     query, limit = arguments.text("query"), arguments.number("limit", _FEW)
     index = await asyncio.to_thread(context.index)
     offset = arguments.number("offset", 0)
-    found = await asyncio.to_thread(search_skills, index, query, limit=offset + limit + 1)
-    matches, more = found[offset : offset + limit], len(found) > offset + limit
+    results = await asyncio.to_thread(search_skills, index, query, limit=offset + limit + 1)
+    matches, more = results[offset : offset + limit], len(results) > offset + limit
     data: dict[str, object] = {"matches": [match.to_dict() for match in matches]} | ({"more": True} if more else {})
     if not matches and offset:
-        return ToolResult(f"No more than {len(found)} skills fit {quoted(query)}.", title="No more skills", data=data)
+        return ToolResult(f"No more than {len(results)} skills fit {quoted(query)}.", title="No more skills", data=data)
     if not matches:
         return ToolResult(_nothing(query, len(index)), title="No skill fits", data=data)
     lines = await asyncio.to_thread(lambda: [_match_lines(context, match) for match in matches])
@@ -90,8 +90,8 @@ def _match_lines(context: ToolContext, match: Match) -> str:
     line = f"- {skill.label} ({skill.reference}, {match.confidence:.2f}): {described}"
     if stage == "metadata" or (stage == "brief" and session is None and user is None):
         return line
-    _, found, parameters = describe_skill(skill, "brief").partition("\nParameters:\n")
-    return line + (f"\n  Parameters:\n  {parameters}".replace("\n-", "\n  -") if found else "")
+    _, separator, parameters = describe_skill(skill, "brief").partition("\nParameters:\n")
+    return line + (f"\n  Parameters:\n  {parameters}".replace("\n-", "\n  -") if separator else "")
 
 
 def _text(value: object) -> str | None:
@@ -168,9 +168,9 @@ def _answer(skill: Skill, content: FileContent) -> ToolResult:
     return ToolResult(text, title=f"Read {skill.label}/{_listed([content.path])}", data=data)
 
 
-def _refuse(context: ToolContext, error: SkillyardError, wanted: str) -> ToolResult:
+def _refuse(context: ToolContext, error: SkillyardError, requested: str) -> ToolResult:
     """Every failure as a text that starts with `Error:` or `错误:`."""
-    return refusal(context, error, wanted, prefix=context.wording.error)
+    return refusal(context, error, requested, prefix=context.wording.error)
 
 
 READ_SKILL_FILE = Tool("read_skill_file", any_skill, _define, _read, _refuse)

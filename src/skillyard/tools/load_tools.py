@@ -62,7 +62,7 @@ _CLOSING: Final = "Follow the instructions above to complete the task."
 
 
 def render_skill(skill: Skill, body: str, files: Sequence[str], *, tools: AllowedTools | None = None) -> str:
-    """The whole answer for one loaded skill; `files` are its other files, `tools` those it asks for, where it is to be said."""
+    """The whole answer for one loaded skill; `files` are its other files, `tools` those it requests, where they are listed."""
     listed = tools.listed() if tools is not None else ""
     plain_folder = _has_plain_folder(skill)
     about = [
@@ -127,11 +127,16 @@ _ERROR = 1000  # characters of an error
 def _define_skill(context: ToolContext) -> ToolDefinition:
     skills = context.access.offered()
     words = context.wording
-    wanted = Parameter("skill", "string", words.skill_skill, required=True, choices=schema_choices(skills), aliases=("name",))
+    skill_parameter = Parameter(
+        "skill", "string", words.skill_skill, required=True, choices=schema_choices(skills), aliases=("name",)
+    )
     force = Parameter("force", "boolean", words.skill_force)
     listed = build_index(skills, IndexOptions(style="tool", budget=_DESCRIPTION_BUDGET)).text.strip()
     return ToolDefinition(
-        "skill", "Skill", f"{words.skill}\n\n{listed}", (wanted, force) if context.repeat == "note" else (wanted,)
+        "skill",
+        "Skill",
+        f"{words.skill}\n\n{listed}",
+        (skill_parameter, force) if context.repeat == "note" else (skill_parameter,),
     )
 
 
@@ -196,10 +201,10 @@ def _described(skill: Skill, context: ToolContext) -> dict[str, object]:
     }
 
 
-def _refuse_load(context: ToolContext, error: SkillyardError, wanted: str) -> ToolResult:
+def _refuse_load(context: ToolContext, error: SkillyardError, requested: str) -> ToolResult:
     """A failure of `skills_load` in the shape that its clients know: `{"success": false, "error": …}`."""
-    said = refusal(context, error, wanted)
-    title = said.title or error.message
+    answer = refusal(context, error, requested)
+    title = answer.title or error.message
     message = f"Failed to read SKILL.md: {error.message}" if title.startswith("Failed to read") else title
     detail, hint = (shorten(single_line(text), _ERROR) for text in (error.message, error.hint or ""))
     message = shorten(single_line(message), _ERROR)

@@ -26,7 +26,7 @@ _TITLE: Final = 300  # characters
 class ToolResult:
     """One answer of a tool.
 
-    `text` is what goes to the model. `ok` says whether the tool did what was asked; when it did not, `code` is one of the codes
+    `text` is what goes to the model. `ok` says whether the call succeeded; when it did not, `code` is one of the codes
     of `skillyard.errors` (or `unknown_tool`) and `text` says what to do instead. `title` is one line for a person who watches.
     `data` is the same answer for programs.
     """
@@ -39,7 +39,7 @@ class ToolResult:
 
 
 def failure(code: str, title: str, text: str, **data: object) -> ToolResult:
-    """A `ToolResult` that says no, its title on one line; `data` always carries `code` and `message`."""
+    """A `ToolResult` of a refusal or a failure, its title on one line; `data` always carries `code` and `message`."""
     title = shorten(single_line(title), _TITLE)
     return ToolResult(sanitize(text), ok=False, code=code, title=title, data={"code": code, "message": title} | data)
 

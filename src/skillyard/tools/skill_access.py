@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _SUGGESTIONS: Final = 5
-_ECHOED: Final = 200  # characters of a name nobody knows
+_ECHOED: Final = 200  # characters of an unknown name
 
 
 class SkillAccess:
@@ -39,14 +39,14 @@ class SkillAccess:
         self._held[skill_id] = version
 
     def offered(self) -> tuple[Skill, ...]:
-        """The skills a model may be told about, in the catalog's order."""
+        """The skills that may be listed to a model, in the catalog's order."""
         everyone = self.catalog.all()
         if everyone is not self._everyone:  # the catalog gives the same tuple until something has changed
             self._offered = tuple(skill for skill in everyone if skill.offered and not self._denied(skill))
             self._everyone = everyone
         return self._offered
 
-    def find(self, wanted: str) -> Skill:
+    def find(self, name: str) -> Skill:
         """The skill with that id, name or unique part of a name, if it may be used.
 
         Raises:
@@ -55,7 +55,7 @@ class SkillAccess:
             PermissionDenied: a rule denies it.
             SkillUnusable: it is broken, disabled, shadowed or not for models; `status` and `reason` say which.
         """
-        skill = self._look_up(wanted)
+        skill = self._look_up(name)
         self._gate.check(skill)
         return self.pinned_version(skill)
 
@@ -73,7 +73,7 @@ class SkillAccess:
         """Ask for consent when a rule wants it; bound to the content of the skill as it is now.
 
         Raises:
-            ApprovalRejected: someone said no, or nobody could be asked.
+            ApprovalRejected: the approver refused, or there is none.
         """
         return await self._gate.consent(skill, session=session, message_id=message_id, call_id=call_id)
 
@@ -86,7 +86,7 @@ class SkillAccess:
         self._gate.confirm(skill, consent)
 
     def approvals_of(self, approver: Approver) -> Approvals:
-        """What was approved here, with somebody else to ask."""
+        """The same approvals with another approver."""
         return self._approvals.asking(approver)
 
     def share(self, sessions: SqlSessionApprovals) -> None:
@@ -97,33 +97,33 @@ class SkillAccess:
         """Forget what was approved for that conversation."""
         self._approvals.end_session(session)
 
-    def suggestions(self, wanted: str) -> tuple[str, ...]:
-        """Names near to `wanted` among the offered skills, nearest first."""
+    def suggestions(self, name: str) -> tuple[str, ...]:
+        """Names near to `name` among the offered skills, nearest first."""
         labels = {skill.name: skill.label for skill in self.offered()}
-        return tuple(labels[name] for name in nearest(wanted, labels, limit=_SUGGESTIONS))
+        return tuple(labels[near] for near in nearest(name, labels, limit=_SUGGESTIONS))
 
-    def _look_up(self, wanted: str) -> Skill:
+    def _look_up(self, name: str) -> Skill:
         try:
-            skill = self.catalog.get(wanted)
+            skill = self.catalog.get(name)
         except AmbiguousSkill:
-            return self._only_offered(wanted)
+            return self._only_offered(name)
         except SkillNotFound:
-            raise self._missing(wanted) from None
-        if self._denied(skill) and not _is_named(skill, wanted):
-            raise self._missing(wanted)  # a guess must not tell that a hidden skill exists
+            raise self._missing(name) from None
+        if self._denied(skill) and not _is_named(skill, name):
+            raise self._missing(name)  # a guess must not reveal that a hidden skill exists
         return skill
 
-    def _only_offered(self, wanted: str) -> Skill:
+    def _only_offered(self, name: str) -> Skill:
         """The one offered skill among several that fit; hidden ones neither win nor show."""
-        fitting = [skill for skill in self.offered() if _is_named(skill, wanted)]
-        fitting = fitting or [skill for skill in self.offered() if wanted.casefold() in skill.name.casefold()]
+        fitting = [skill for skill in self.offered() if _is_named(skill, name)]
+        fitting = fitting or [skill for skill in self.offered() if name.casefold() in skill.name.casefold()]
         if len(fitting) == 1:
             return fitting[0]
         if not fitting:
-            raise self._missing(wanted)
+            raise self._missing(name)
         candidates = [skill.reference for skill in fitting]
         raise AmbiguousSkill(
-            f"More than one skill fits {quoted(wanted)}: {', '.join(candidates[:10])}",
+            f"More than one skill fits {quoted(name)}: {', '.join(candidates[:10])}",
             hint="name one of them by its id",
             candidates=candidates,
         )
@@ -131,11 +131,11 @@ class SkillAccess:
     def _denied(self, skill: Skill) -> bool:
         return self._gate.denies(skill)
 
-    def _missing(self, wanted: str) -> SkillNotFound:
-        near = list(self.suggestions(wanted))
+    def _missing(self, name: str) -> SkillNotFound:
+        near = list(self.suggestions(name))
         hint = f"Did you mean: {', '.join(near)}?" if near else None
-        return SkillNotFound(f"Unknown skill: {single_line(wanted[:_ECHOED])}", hint=hint, candidates=near)
+        return SkillNotFound(f"Unknown skill: {single_line(name[:_ECHOED])}", hint=hint, candidates=near)
 
 
-def _is_named(skill: Skill, wanted: str) -> bool:
-    return wanted.casefold() in {name.casefold() for name in (skill.id, skill.reference, skill.slug, skill.name)}
+def _is_named(skill: Skill, requested: str) -> bool:
+    return requested.casefold() in {name.casefold() for name in (skill.id, skill.reference, skill.slug, skill.name)}

@@ -36,7 +36,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
 
 
 class ToolOffer:
-    """The tools over one context as they stand now; `with_declared` says that a host has asked for those of the skills too."""
+    """The tools over one context as they stand now; `with_declared` says that a host has requested those of the skills too."""
 
     def __init__(self, context: ToolContext) -> None:
         self.with_declared = False
@@ -50,7 +50,7 @@ class ToolOffer:
     def define(self, name: str) -> ToolDefinition:
         """One of our tools, whether or not something can use it.
 
-        It is written anew only when the skills are others than the last time.
+        It is rebuilt only when the skills have changed since the last time.
 
         Raises:
             InvalidInput: no such tool.
@@ -58,10 +58,10 @@ class ToolOffer:
         if name not in TOOLS:
             raise InvalidInput(f"no tool {name!r}", hint=f"the tools are: {', '.join(TOOLS)}")
         offered = self._context.access.offered()
-        known = self._definitions.get(name)
-        if known is None or known[0] is not offered:
-            known = self._definitions[name] = (offered, TOOLS[name].define(self._context))
-        return known[1]
+        cached = self._definitions.get(name)
+        if cached is None or cached[0] is not offered:
+            cached = self._definitions[name] = (offered, TOOLS[name].define(self._context))
+        return cached[1]
 
     def all(self, *, declared: bool) -> list[ToolDefinition]:
         """Our tools that something can use, with `declared` also those that skills declare for themselves."""
@@ -78,7 +78,7 @@ class ToolOffer:
 
 
 _log = logging.getLogger(__name__)
-_NAMED: Final = 40  # tools that are named to who asks for one there is not
+_NAMED: Final = 40  # tools that are listed in the answer to a call of an unknown one
 
 
 class ToolDispatcher:
@@ -96,17 +96,17 @@ class ToolDispatcher:
                 return await self._declared(name, arguments, caller)
             return await self._own(tool, arguments, caller)
         except SkillyardError as error:
-            said = error.with_texts(self._context.access.catalog.with_aliases)
+            shown_error = error.with_texts(self._context.access.catalog.with_aliases)
             return (
-                refusal(self._context, said, name)
+                refusal(self._context, shown_error, name)
                 if tool is None
-                else tool.refuse(self._context, said, _skill_argument(arguments))
+                else tool.refuse(self._context, shown_error, _skill_argument(arguments))
             )
         except Exception:
             return _internal_error(name)
 
     async def call_in_text(self, call: AbpCall, caller: ToolCaller) -> tuple[ToolResult, str]:
-        """Do what a block in a model's text asks for; the result, and the block to send back."""
+        """Execute a block in a model's text; the result, and the block to send back."""
         if call.tool in TOOLS:
             result = await self.call(call.tool, call.parameters, caller)
             return result, result_block(call.tool, result.text if result.ok else f"Tool execution failed: {result.text}")
@@ -128,27 +128,27 @@ class ToolDispatcher:
         return await tool.call(self._context, checked, caller)
 
     async def _declared(self, name: str, arguments: Mapping[str, object] | str | None, caller: ToolCaller) -> ToolResult:
-        known = await asyncio.to_thread(self._context.declared)
-        if (declared := known.by_function.get(name)) is None:
+        available = await asyncio.to_thread(self._context.declared)
+        if (declared := available.by_function.get(name)) is None:
             return self._unknown(name)
         run = await run_declared(self._context, declared, decode_arguments(arguments), caller)
         return answer_run(declared.skill.label, run)
 
     def _unknown(self, name: str) -> ToolResult:
         shown = single_line(str(name))[:200]
-        known = (*self._offer.names(), *self._context.declared().by_function)
-        text = f"There is no tool {shown!r}. The tools are: {', '.join(known[:_NAMED]) or 'none'}"
+        names = (*self._offer.names(), *self._context.declared().by_function)
+        text = f"There is no tool {shown!r}. The tools are: {', '.join(names[:_NAMED]) or 'none'}"
         return failure("unknown_tool", f"Unknown tool: {shown}", text)
 
 
 def _internal_error(name: str) -> ToolResult:
-    """What is told of an error that nobody expected; to be called where it is being handled."""
+    """Log an unexpected error and return the answer for it; to be called in its handler."""
     _log.exception("the tool %s failed", name)
     return failure("internal_error", f"Tool failed: {name}", "The tool failed. Try something else.")
 
 
 def _skill_argument(arguments: Mapping[str, object] | str | None) -> str:
-    """The skill a failed call was about, as far as the arguments tell."""
+    """The skill a failed call was about, as far as the arguments name it."""
     try:
         given = decode_arguments(arguments)
     except InvalidInput:
@@ -160,15 +160,15 @@ class SkillTools:
     """Tools over the skills of `catalog`, for any model.
 
     `permissions` maps patterns of skill names to `allow`, `ask` or `deny`; left out, those of the catalog's configuration hold.
-    `approver` is asked where a rule says `ask`; without one such skills are refused. `allowed_tools` says what the list a
-    skill brings along is worth: `off`, `advise` (the model is told) or `enforce` (`permits` and `filter` say no); left out, the
+    `approver` is called where a rule says `ask`; without one such skills are refused. `allowed_tools` says what the list a
+    skill brings along is worth: `off`, `advise` (informs the model) or `enforce` (`permits` and `filter` apply); absent, the
     configuration decides. `executor` runs scripts; left out, within the configuration's `[sandbox]`. Runs are recorded, unless
-    `record` is False; an `engine` carries them in place of both. `context` is what runs are told about the user of these tools,
+    `record` is False; an `engine` replaces both. `context` is what runs receive about the user of these tools,
     such as `{"userId": "ada"}`: without it what skills want remembered belongs to nobody and is not kept. `run_skills=False`
     takes `run_skill` away. `repeat` says what a second load of an unchanged skill in one session gives: a short `note`, or the
-    `text` again (for interfaces that cannot tell conversations apart). `preferences` are the user's: a tool that a skill
+    `text` again (for interfaces that cannot distinguish conversations). `preferences` are the user's: a tool that a skill
     declares gets them for parameters that are absent and have no default. `opened` are the records to use instead of opening
-    them anew.
+    them again.
 
     ::
 
@@ -253,11 +253,11 @@ class SkillTools:
         call_id: str | None = None,
         user: str | None = None,
     ) -> ToolResult:
-        """Do what a model asked for and give the answer; never raises.
+        """Execute a call of a model and return the answer; never raises.
 
         `arguments` is the object the model sent, or its JSON text. `session` names the conversation; `message_id` and `call_id`
         go to the approver with a question, so that a dialog can stand beside the call it is about. `user` is whose
-        run it is, where these tools serve several: it stands in the place of the `userId` of `context`.
+        run it is, where several users share these tools: it replaces the `userId` of `context`.
         """
         return await self._calling.call(name, arguments, self._caller(session, message_id, call_id, user))
 
@@ -273,7 +273,7 @@ class SkillTools:
     ) -> Index:
         """The index for a system prompt, as `Catalog.prompt`, without the skills that the rules of these tools deny.
 
-        With a `session` it goes on from the index that this conversation was shown last: what was there stays where it is.
+        With a `session` it continues from the index that this conversation was shown last: what was there stays where it is.
 
         Raises:
             InvalidInput: unknown style, or a negative limit.
@@ -313,26 +313,26 @@ class SkillTools:
         return parse_abp_calls(text)
 
     async def answer_text(self, text: str, *, session: str | None = None, message_id: str | None = None) -> TextAnswer:
-        """Do what a model asked for in its text, one call after the other, and give the blocks to send back; never raises.
+        """Execute the calls in a model's text one after the other, and return the blocks to send back; never raises.
 
         A block names a tool of ours, a tool that a skill declares, or a skill by its name or display name, in this order.
         """
-        found = self.text_calls(text)
+        parsed = self.text_calls(text)
         results: list[ToolResult] = []
         blocks: list[str] = []
-        for call in found.calls:
+        for call in parsed.calls:
             result, shown = await self.answer_call(call, session=session, message_id=message_id)
             results.append(result)
             blocks.append(shown)
-        blocks += [problem_block(problem) for problem in found.problems]
-        return TextAnswer("\n\n".join(blocks), found.text, found.calls, tuple(results), found.problems)
+        blocks += [problem_block(problem) for problem in parsed.problems]
+        return TextAnswer("\n\n".join(blocks), parsed.text, parsed.calls, tuple(results), parsed.problems)
 
     async def preprocess(
         self, request: str, *, session: str | None = None, message_id: str | None = None
     ) -> list[Preprocessed]:
         """Run the skills of kind `preprocessor` that fit a request, before the model is called; give their runs, best first.
 
-        Skills that the rules deny do not run; where a rule says `ask`, the approver is asked. A failure of one is in its run.
+        Skills that the rules deny do not run; where a rule says `ask`, the approver decides. A failure of one is in its run.
         """
         from skillyard.execution.intent_runs import run_preprocessors
 
@@ -356,12 +356,12 @@ class SkillTools:
 
     def filter(self, names: Iterable[str], *, session: str | None = None) -> list[str]:
         """Those of the host's tools `names` that the model may be offered; the skill tools always stay."""
-        wanted = list(names)
-        kept = set(self._restrictions(session).filter(wanted))
-        return [name for name in wanted if name in kept or self._offer.is_ours(name)]
+        candidates = list(names)
+        kept = set(self._restrictions(session).filter(candidates))
+        return [name for name in candidates if name in kept or self._offer.is_ours(name)]
 
     def work_in(self, session: str, folder: str | None) -> None:
-        """Let the scripts of that conversation work on the files in `folder`: they get a copy, and their changes come back."""
+        """Make the scripts of that conversation work on the files in `folder`: they get a copy, and their changes come back."""
         self._context.sessions.get(session).workspace = folder
 
     def session_state(self, session: str) -> dict[str, object]:

@@ -72,7 +72,7 @@ class ToolSession:
         self.loaded[skill_id] = LoadedSkill(fingerprint or (before.fingerprint if before else ""), allowed_tools)
 
     def to_dict(self) -> dict[str, object]:
-        """What has to be known again when the conversation goes on in another process, as plain data."""
+        """The state another process needs to continue the conversation, as plain data."""
         loaded = {
             skill: {"fingerprint": it.fingerprint, "allowed_tools": list(it.allowed_tools)} for skill, it in self.loaded.items()
         }
@@ -192,7 +192,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolCaller:
-    """Who calls: the conversation, and where the host knows them the message and the call in it, and the `user`."""
+    """The caller: the conversation, and where the host knows them the message and the call in it, and the `user`."""
 
     session: ToolSession
     message_id: str | None = None
@@ -237,33 +237,33 @@ def skill_summary(skill: Skill) -> dict[str, object]:
     }
 
 
-def refusal(context: ToolContext, error: SkillyardError, wanted: str, *, prefix: str = "") -> ToolResult:
-    """An error about the skill `wanted` as an answer with a title.
+def refusal(context: ToolContext, error: SkillyardError, requested: str, *, prefix: str = "") -> ToolResult:
+    """An error about the skill `requested` as an answer with a title.
 
-    What may quote a skill, or names its files, stands in a fence.
+    What may quote a skill, or names its files, is fenced.
     """
-    name = shorten(single_line(wanted), LABEL_LIMIT)
-    said = [error.message, *([error.hint] if error.hint else [])]
+    name = shorten(single_line(requested), LABEL_LIMIT)
+    reasons = [error.message, *([error.hint] if error.hint else [])]
     match error:
         case SkillNotFound():
-            title, lines = f"Skill not found: {name}", [*said, *_available(context)]
+            title, lines = f"Skill not found: {name}", [*reasons, *_available(context)]
         case AmbiguousSkill():
-            title, lines = f"Ambiguous skill: {name}", said
+            title, lines = f"Ambiguous skill: {name}", reasons
         case ApprovalRejected():
-            title, lines = f"Skill rejected: {name}", said
+            title, lines = f"Skill rejected: {name}", reasons
         case PermissionDenied():
-            title, lines = f"Skill denied: {name}", said
+            title, lines = f"Skill denied: {name}", reasons
         case InvalidArguments():
-            title, lines = error.message, said
+            title, lines = error.message, reasons
         case SkillUnusable():
             title = f"Skill unavailable: {name}"
-            lines = ["That skill cannot be used. Why:", _fenced(said)]
+            lines = ["That skill cannot be used. Why:", _fenced(reasons)]
         case InvalidInput():
             title = f"Invalid input: {name}"
-            lines = ["The input cannot be used. Why:", _fenced(said)]
+            lines = ["The input cannot be used. Why:", _fenced(reasons)]
         case _:
             title = f"Failed to read skill: {name}"
-            lines = ["That did not work. Why:", _fenced(said)]
+            lines = ["That did not work. Why:", _fenced(reasons)]
     return failure(error.code, title, prefix + "\n".join(lines), **error.details)
 
 

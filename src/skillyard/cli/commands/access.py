@@ -20,7 +20,7 @@ _SCOPES = ("skills:read", "skills:write", "runs:execute", "admin")
 
 
 def add_keys_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `keys` takes."""
+    """Declare the arguments of `keys`."""
     parser.add_argument("action", nargs="?", choices=("list", "create", "revoke"), default="list", help="list is the default")
     parser.add_argument("key", nargs="?", metavar="NAME|ID", help="for create the name of the key, for revoke its id")
     parser.add_argument(
@@ -85,7 +85,7 @@ def _list(screen: Screen, keys: tuple[ApiKey, ...]) -> None:
 
 
 def add_organisations_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `organisations` takes."""
+    """Declare the arguments of `organisations`."""
     parser.add_argument("action", nargs="?", choices=("list", "create"), default="list", help="list is the default")
     parser.add_argument("name", nargs="?", metavar="NAME", help="for create: lower-case letters, digits and dashes")
 
@@ -99,9 +99,9 @@ def organisations_command(arguments: argparse.Namespace) -> int:
 
     screen: Screen = arguments.screen
     database = open_database(arguments)
-    rooms = Organisations(lambda: database)
+    organisations = Organisations(lambda: database)
     if arguments.action == "create":
-        made = rooms.create(arguments.name)
+        made = organisations.create(arguments.name)
         if screen.as_json:
             screen.data(made.to_dict())
         else:
@@ -109,16 +109,16 @@ def organisations_command(arguments: argparse.Namespace) -> int:
             screen.note(f"`skillyard keys create NAME --scope skills:read --organisation {made.name}` creates a key for it")
         return OK
     data, _ = configured_database(arguments)
-    found = [organisation.to_dict() | {"home": organisation.home(data)} for organisation in rooms.all()]
+    listed = [organisation.to_dict() | {"home": organisation.home(data)} for organisation in organisations.all()]
     if screen.as_json:
-        screen.data({"organisations": found})
+        screen.data({"organisations": listed})
     else:
-        screen.table([(str(each["name"]), str(each["home"])) for each in found], header=("ORGANISATION", "HOME"))
+        screen.table([(str(each["name"]), str(each["home"])) for each in listed], header=("ORGANISATION", "HOME"))
     return OK
 
 
 def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `audit` takes."""
+    """Declare the arguments of `audit`."""
     parser.add_argument("do", nargs="?", choices=("list", "prune"), default="list", metavar="list|prune",
                         help="list (the default), or prune: delete records for good")  # fmt: skip
     parser.add_argument(
@@ -140,10 +140,10 @@ def audit_command(arguments: argparse.Namespace) -> int:
 
     _refuse_ambiguous(arguments)
     database = open_database(arguments, arguments.organisation)
-    trail = AuditLog(lambda: database)
+    audit_log = AuditLog(lambda: database)
     if arguments.do == "prune":
-        return _prune(arguments, trail)
-    events = trail.events(
+        return _prune(arguments, audit_log)
+    events = audit_log.events(
         actor=arguments.actor,
         action=arguments.action,
         subject=arguments.subject,
@@ -167,8 +167,8 @@ def _refuse_ambiguous(arguments: argparse.Namespace) -> None:
         raise UsageProblem("the audit log is pruned by age and number only", hint="leave out what narrows the list")
 
 
-def _prune(arguments: argparse.Namespace, trail: AuditLog) -> int:
-    pruned = trail.prune(older_than=arguments.older_than, keep=arguments.keep)
+def _prune(arguments: argparse.Namespace, audit_log: AuditLog) -> int:
+    pruned = audit_log.prune(older_than=arguments.older_than, keep=arguments.keep)
     if arguments.screen.as_json:
         arguments.screen.data({"pruned": pruned})
     else:
@@ -190,7 +190,7 @@ def _show(screen: Screen, events: tuple[AuditRecord, ...]) -> None:
 
 
 def add_approvals_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `approvals` takes."""
+    """Declare the arguments of `approvals`."""
     parser.add_argument("action", nargs="?", choices=("list", "revoke"), default="list", help="list (the default) or revoke")
     parser.add_argument("skill", nargs="?", metavar="SKILL", help="the id or name of the skill; list then shows only that one")
     parser.add_argument("--all", action="store_true", help="for revoke: every skill of this workspace")
@@ -223,8 +223,8 @@ def _are_options_valid(arguments: argparse.Namespace) -> bool:
     return not arguments.everywhere and arguments.all != (arguments.skill is not None)
 
 
-def _fits(skill_id: str, wanted: str) -> bool:
-    return wanted in (skill_id, skill_id.rpartition(":")[2])
+def _fits(skill_id: str, name: str) -> bool:
+    return name in (skill_id, skill_id.rpartition(":")[2])
 
 
 def _list_approvals(screen: Screen, approved: tuple[ApprovalRecord, ...]) -> None:
@@ -237,12 +237,12 @@ def _list_approvals(screen: Screen, approved: tuple[ApprovalRecord, ...]) -> Non
         screen.note("no approvals")
 
 
-def _revoke_approvals(screen: Screen, store: SqlApprovalStore, wanted: str | None) -> None:
+def _revoke_approvals(screen: Screen, store: SqlApprovalStore, name: str | None) -> None:
     from skillyard.permissions import SqlSessionApprovals
 
     sessions = SqlSessionApprovals(store.database)
-    known = sorted({*(item.skill_id for item in store.approved()), *sessions.skills()})
-    chosen = known if wanted is None else [_one(known, wanted)]
+    skill_ids = sorted({*(item.skill_id for item in store.approved()), *sessions.skills()})
+    chosen = skill_ids if name is None else [_one(skill_ids, name)]
     revoked = [skill_id for skill_id in chosen if any([store.remove(skill_id), sessions.remove(skill_id)])]
     record_audit_event(screen, store.database, "approvals.revoke", *revoked)
     if screen.as_json:
@@ -251,12 +251,12 @@ def _revoke_approvals(screen: Screen, store: SqlApprovalStore, wanted: str | Non
         screen.line("\n".join(f"revoked {skill_id}: you will be asked again" for skill_id in revoked) or "no approvals")
 
 
-def _one(known: list[str], wanted: str) -> str:
-    """The id that is `wanted`, or ends in it as a name."""
-    fitting = [wanted] if wanted in known else [skill_id for skill_id in known if _fits(skill_id, wanted)]
+def _one(skill_ids: list[str], name: str) -> str:
+    """The id that equals `name`, or ends in it as a name."""
+    fitting = [name] if name in skill_ids else [skill_id for skill_id in skill_ids if _fits(skill_id, name)]
     if not fitting:
-        message = f"nothing was agreed to for {wanted!r} in this workspace"
+        message = f"nothing was agreed to for {name!r} in this workspace"
         raise RecordNotFound(message, hint="`skillyard approvals` lists what was; --project names another workspace")
     if len(fitting) > 1:
-        raise AmbiguousSkill(f"{wanted!r} can be several skills", candidates=fitting)
+        raise AmbiguousSkill(f"{name!r} can be several skills", candidates=fitting)
     return fitting[0]

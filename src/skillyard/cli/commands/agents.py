@@ -24,7 +24,7 @@ _ACTIONS = ("list", "show", "create", "update", "delete", "prompt")
 
 
 def add_agents_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `agents` takes."""
+    """Declare the arguments of `agents`."""
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list", help="%(choices)s (default: list)")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the agent's name or id")
     parser.add_argument("--description", metavar="TEXT", help="what it is for")
@@ -50,37 +50,37 @@ def agents_command(arguments: argparse.Namespace) -> int:
     if (arguments.action == "list") != (arguments.name is None):
         raise UsageProblem("which agent?", hint="`skillyard agents` lists them; `skillyard agents show NAME` shows one")
     screen: Screen = arguments.screen
-    book = open_home(arguments).agents()
+    store = open_home(arguments).agents()
     match arguments.action:
         case "list":
-            _list(screen, book.list())
+            _list(screen, store.list())
         case "prompt":
-            _prompt(arguments, book)
+            _prompt(arguments, store)
         case "delete":
-            _told(screen, book.delete(arguments.name), "deleted")
+            _report_change(screen, store.delete(arguments.name), "deleted")
         case "show":
-            _show(screen, book.get(arguments.name))
+            _show(screen, store.get(arguments.name))
         case _:
-            _write(arguments, book)
+            _write(arguments, store)
     return OK
 
 
-def _write(arguments: argparse.Namespace, book: AgentStore) -> None:
+def _write(arguments: argparse.Namespace, store: AgentStore) -> None:
     """Create or update."""
     from skillyard.agent_definitions import AgentDraft
 
     catalog = open_catalog(arguments)
     if arguments.action == "create":
         values = _given(arguments, catalog) | {"name": arguments.name}
-        _told(arguments.screen, book.create(AgentDraft(**values)), "created")
+        _report_change(arguments.screen, store.create(AgentDraft(**values)), "created")
         return
-    before = book.get(arguments.name)
+    before = store.get(arguments.name)
     kept: dict[str, Any] = {
         name: getattr(before, name) for name in ("name", "description", "system_prompt", "model", "settings", "skills")
     }
     given = _given(arguments, catalog)
     settings = {**before.settings, **given.get("settings", {})}
-    _told(arguments.screen, book.update(before.id, AgentDraft(**(kept | given | {"settings": settings}))), "updated")
+    _report_change(arguments.screen, store.update(before.id, AgentDraft(**(kept | given | {"settings": settings}))), "updated")
 
 
 def _given(arguments: argparse.Namespace, catalog: Catalog) -> dict[str, Any]:
@@ -115,10 +115,10 @@ def _text(arguments: argparse.Namespace) -> str | None:
         raise UsageProblem(f"{arguments.system_prompt_file} cannot be read: {reason}", hint="name a text file") from None
 
 
-def _prompt(arguments: argparse.Namespace, book: AgentStore) -> None:
+def _prompt(arguments: argparse.Namespace, store: AgentStore) -> None:
     from skillyard.agent_definitions import write_agent_prompt
 
-    agent = book.get(arguments.name)
+    agent = store.get(arguments.name)
     prompt = write_agent_prompt(agent, open_catalog(arguments), style=arguments.style, request=arguments.request)
     screen: Screen = arguments.screen
     if screen.as_json:
@@ -131,11 +131,11 @@ def _prompt(arguments: argparse.Namespace, book: AgentStore) -> None:
         screen.note(f"  {share.name}: {share.shown}{why}, {share.tokens:,} tokens; its SKILL.md has {share.skill_md_tokens:,}")
 
 
-def _list(screen: Screen, found: tuple[Agent, ...]) -> None:
+def _list(screen: Screen, definitions: tuple[Agent, ...]) -> None:
     if screen.as_json:
-        screen.data({"agents": [agent.to_dict() for agent in found]})
-    elif found:
-        rows = [(agent.name, agent.model or "", _skills(agent), agent.description) for agent in found]
+        screen.data({"agents": [agent.to_dict() for agent in definitions]})
+    elif definitions:
+        rows = [(agent.name, agent.model or "", _skills(agent), agent.description) for agent in definitions]
         screen.table(rows, header=("AGENT", "MODEL", "SKILLS", "DESCRIPTION"), stretch=3)
     else:
         screen.note("no agents; `skillyard agents create NAME --skill SKILL` makes one")
@@ -146,8 +146,8 @@ def _show(screen: Screen, agent: Agent) -> None:
         screen.data(agent.to_dict())
         return
     screen.line(agent.name)
-    told = {"id": agent.id, "description": agent.description, "model": agent.model, "skills": _skills(agent)}
-    for label, value in told.items():
+    fields = {"id": agent.id, "description": agent.description, "model": agent.model, "skills": _skills(agent)}
+    for label, value in fields.items():
         if value:
             screen.line(f"{label}: {value}", indent=2)
     if agent.system_prompt:
@@ -160,7 +160,7 @@ def _skills(agent: Agent) -> str:
     return ", ".join(named) or "all"
 
 
-def _told(screen: Screen, agent: Agent, verb: str) -> None:
+def _report_change(screen: Screen, agent: Agent, verb: str) -> None:
     if screen.as_json:
         screen.data(agent.to_dict())
     else:
@@ -168,7 +168,7 @@ def _told(screen: Screen, agent: Agent, verb: str) -> None:
 
 
 def add_memories_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `memories` takes."""
+    """Declare the arguments of `memories`."""
     parser.add_argument(
         "action", nargs="?", choices=("list", "search", "forget"), default="list", help="list (the default), search or forget"
     )
@@ -209,8 +209,8 @@ async def _run_action(arguments: argparse.Namespace, service: SqlMemoryService) 
         )
         _show_memories(screen, [item.to_dict() for item in recalled], list(_match_rows(recalled)))
     else:
-        found = await service.list(user_id=arguments.user, limit=arguments.limit)
-        _show_memories(screen, [memory.to_dict() for memory in found], [_memory_row(memory) for memory in found])
+        memories = await service.list(user_id=arguments.user, limit=arguments.limit)
+        _show_memories(screen, [memory.to_dict() for memory in memories], [_memory_row(memory) for memory in memories])
     return OK
 
 

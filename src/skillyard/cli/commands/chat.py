@@ -28,7 +28,7 @@ _HELP: Final = (
 
 
 def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `chat` takes."""
+    """Declare the arguments of `chat`."""
     parser.add_argument("message", nargs="?", help="say this, print the answer and leave; without it you talk line by line")
     parser.add_argument(
         "--model",
@@ -48,10 +48,10 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
 def chat_command(arguments: argparse.Namespace) -> int:
     """Talk, or say one thing and leave."""
     screen: Screen = arguments.screen
-    room = import_conversations()
+    conversations = import_conversations()
     catalog = open_catalog(arguments)
     with asyncio.Runner() as runner:
-        chat: Chat = room.Chat(catalog)
+        chat: Chat = conversations.Chat(catalog)
         try:
             if arguments.list:
                 return _list(runner, chat, screen)
@@ -67,14 +67,14 @@ def chat_command(arguments: argparse.Namespace) -> int:
 
 
 async def _conversation(chat: Chat, arguments: argparse.Namespace) -> Conversation:
-    """The conversation to go on with, or a new one."""
+    """The conversation to continue, or a new one."""
     if arguments.resume:
         return await chat.get(arguments.resume, LOCAL_OWNER)
     if arguments.last:
-        found = await chat.list(LOCAL_OWNER, limit=1)
-        if not found:
+        conversations = await chat.list(LOCAL_OWNER, limit=1)
+        if not conversations:
             raise UsageProblem("there is no conversation yet", hint='begin one: skillyard chat "…"')
-        return found[0]
+        return conversations[0]
     return await chat.begin(LOCAL_OWNER, agent=arguments.agent, model=arguments.model, settings=_settings(arguments))
 
 
@@ -90,11 +90,13 @@ def _settings(arguments: argparse.Namespace) -> ChatSettings | None:
 
 
 def _list(runner: asyncio.Runner, chat: Chat, screen: Screen) -> int:
-    found = runner.run(chat.list(LOCAL_OWNER))
+    conversations = runner.run(chat.list(LOCAL_OWNER))
     if screen.as_json:
-        screen.data({"conversations": [conversation.to_dict() for conversation in found]})
-    elif found:
-        rows = ((it.id[-10:], it.agent or "", it.model or "", f"{it.updated_at:%Y-%m-%d %H:%M}", it.title) for it in found)
+        screen.data({"conversations": [conversation.to_dict() for conversation in conversations]})
+    elif conversations:
+        rows = (
+            (it.id[-10:], it.agent or "", it.model or "", f"{it.updated_at:%Y-%m-%d %H:%M}", it.title) for it in conversations
+        )
         screen.table(rows, header=("ID", "AGENT", "MODEL", "USED (UTC)", "ABOUT"), stretch=4)
     else:
         screen.note("no conversations")
@@ -111,7 +113,7 @@ class _ChatSession:
         self._screen = screen
 
     def say(self, message: str) -> int:
-        """Say one thing and show what comes of it."""
+        """Send one message and show the turn."""
         open_turn = self._open_turn()
         if open_turn is not None and open_turn.state == "waiting" and self._screen.interactive:
             self._finish(open_turn)
@@ -154,21 +156,21 @@ class _ChatSession:
         self._screen.note(f"the conversation has {kept.name} ({kept.size_bytes:,} bytes)")
 
     def _obey(self, line: str) -> None:
-        word, _, rest = line.partition(" ")
+        command, _, rest = line.partition(" ")
         if not line:
             return
-        if word == ":files":
+        if command == ":files":
             for file in self._chat.folder(self._conversation).list():
                 self._screen.line(f"{file.name}  {file.size_bytes:,} bytes  from {file.origin}")
-        elif word == ":put":
+        elif command == ":put":
             self.put(rest.strip())
-        elif word == ":get":
+        elif command == ":get":
             name, _, target = rest.strip().partition(" ")
             Path(target.strip() or Path(name).name).write_bytes(self._chat.folder(self._conversation).read(name))
             self._screen.note(f"wrote {target.strip() or Path(name).name}")
-        elif word == ":retry":
+        elif command == ":retry":
             self._finish(self._runner.run(self._chat.retry(self._conversation)))
-        elif word.startswith(":"):
+        elif command.startswith(":"):
             self._help()
         else:
             self._finish(self._runner.run(self._chat.send(self._conversation, line)))
@@ -197,7 +199,7 @@ class _ChatSession:
         return turns[-1] if turns and turns[-1].state in ("waiting", "running") else None
 
     def _show_earlier(self) -> None:
-        """What was said before, and the question that is still open."""
+        """The messages so far, and the question that is still open."""
         turns = self._runner.run(self._chat.turns(self._conversation))
         for turn in turns:
             self._screen.line(f"> {turn.request}", style="dim")
@@ -210,7 +212,7 @@ class _ChatSession:
 
 
 def add_trail_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `trail` takes."""
+    """Declare the arguments of `trail`."""
     parser.add_argument(
         "conversation", nargs="?", metavar="CONVERSATION", help="only this one; its last 6 characters are enough"
     )
@@ -224,20 +226,20 @@ def add_trail_arguments(parser: argparse.ArgumentParser) -> None:
 def trail_command(arguments: argparse.Namespace) -> int:
     """List the steps, or report on every skill."""
     screen: Screen = arguments.screen
-    room = import_conversations()
+    conversations = import_conversations()
     catalog = open_catalog(arguments)
     records = catalog.records()
-    trail: SkillUsageLog = room.Trail(lambda: records.database)
+    usage_log: SkillUsageLog = conversations.SkillUsageLog(lambda: records.database)
     if arguments.report:
-        return _report(trail.report(), catalog, screen)
+        return _report(usage_log.report(), catalog, screen)
     conversation = arguments.conversation
     if conversation is not None:
-        conversation = room.ChatRecords(lambda: records.database).get(conversation, LOCAL_OWNER).id
-    return _steps(trail, conversation, _skill_id(catalog, arguments.skill), arguments.limit, screen)
+        conversation = conversations.ConversationStore(lambda: records.database).get(conversation, LOCAL_OWNER).id
+    return _steps(usage_log, conversation, _skill_id(catalog, arguments.skill), arguments.limit, screen)
 
 
 def _skill_id(catalog: Catalog, name: str | None) -> str | None:
-    """The id of the skill that is meant; one that is gone may still be named by its id."""
+    """The id of the named skill; a deleted one may still be named by its id."""
     if name is None:
         return None
     try:
@@ -248,8 +250,8 @@ def _skill_id(catalog: Catalog, name: str | None) -> str | None:
         raise
 
 
-def _steps(trail: SkillUsageLog, conversation: str | None, skill: str | None, limit: int, screen: Screen) -> int:
-    steps = trail.of(conversation=conversation, skill=skill, limit=limit)
+def _steps(usage_log: SkillUsageLog, conversation: str | None, skill: str | None, limit: int, screen: Screen) -> int:
+    steps = usage_log.of(conversation=conversation, skill=skill, limit=limit)
     if screen.as_json:
         screen.data({"steps": [step.to_dict() for step in steps]})
     elif steps:
@@ -289,11 +291,11 @@ def _report(report: SkillUsageReport, catalog: Catalog, screen: Screen) -> int:
         for use in report.skills
     )
     screen.table(rows, header=("SKILL", "OFFERED", "LOADED", "READ", "RUN", "FAILED", "TOKENS"), stretch=0)
-    for name, told in (
+    for name, remark in (
         ("never_used", "offered in ten conversations or more, and never used"),
         ("not_followed", "loaded, and then no file read and nothing run"),
         ("fails_often", "often fails"),
     ):
         for skill in lists[name]:
-            screen.note(f"{skill}: {told}")
+            screen.note(f"{skill}: {remark}")
     return OK

@@ -43,7 +43,7 @@ class CheckTarget:
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """What a check found in one file, what it fixed there, and why it could not write what it would have fixed."""
+    """The diagnostics of one file, what was fixed there, and why the fixes could not be written."""
 
     path: str
     diagnostics: tuple[Diagnostic, ...]
@@ -127,11 +127,11 @@ def check_target(target: CheckTarget, *, profile: Profile, fix: bool = False) ->
     unwritten = None
     if fix:
         fixed = fix_document(data, file=file, directory_name=directory_name, profile=profile)
-        unwritten = _trouble_replacing(target, fixed.data) if fixed.data != data else None
+        unwritten = _replacement_error(target, fixed.data) if fixed.data != data else None
         if unwritten is None:
             data, applied = fixed.data, fixed.applied
-    found = check_document(data, file=file, directory_name=directory_name, profile=profile, files=files)
-    return CheckedFile(target.path, found, applied, unwritten)
+    diagnostics = check_document(data, file=file, directory_name=directory_name, profile=profile, files=files)
+    return CheckedFile(target.path, diagnostics, applied, unwritten)
 
 
 def _read(target: CheckTarget) -> bytes:
@@ -152,24 +152,24 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def _surroundings(target: CheckTarget) -> tuple[str, str, Sequence[str] | None]:
-    """The file's name, its folder's name and the files there; of a draft's folder nothing is known."""
+    """The file's name, its folder's name and the files there; a draft has no folder."""
     if target.skill is None:
         return Path(target.path).name, "", None
     return Path(target.skill.path).name, Path(target.skill.directory).name, [file.name for file in target.skill.files()]
 
 
 def _unreadable(target: CheckTarget, error: Exception, profile: Profile) -> tuple[Diagnostic, ...]:
-    """What the catalog found out about a file that cannot be read as one, else what kept it from being read."""
-    known = target.skill.diagnostics if target.skill else ()
-    if any(diagnostic.severity == _ERROR for diagnostic in known):
-        return known
+    """The catalog's diagnostics of a file that cannot be read; without an error among them, one for `error` too."""
+    diagnostics = target.skill.diagnostics if target.skill else ()
+    if any(diagnostic.severity == _ERROR for diagnostic in diagnostics):
+        return diagnostics
     rule = "file-too-large" if isinstance(error, FileTooLarge) else "file-unreadable"
     message = error.message if isinstance(error, SkillyardError) else str(error)
-    return (*known, diagnose(rule, file=Path(target.path).name, message=message, profile=profile))
+    return (*diagnostics, diagnose(rule, file=Path(target.path).name, message=message, profile=profile))
 
 
-def _trouble_replacing(target: CheckTarget, data: bytes) -> str | None:
-    """Replace the file, or say why it cannot be done: the others are still to be fixed."""
+def _replacement_error(target: CheckTarget, data: bytes) -> str | None:
+    """Replace the file; returns why it failed, or None, so that the remaining files are still fixed."""
     try:
         _replace(target, data)
     except OSError as error:
@@ -183,10 +183,10 @@ def _replace(target: CheckTarget, data: bytes) -> None:
 
 
 def check_for_clients(arguments: argparse.Namespace) -> int:
-    """Tell for each skill and client whether it loads; 1 when one does not.
+    """Report for each skill and client whether it loads; 1 when one does not.
 
     Raises:
-        UsageProblem: a client that nobody knows, or options that have no meaning with this.
+        UsageProblem: an unknown client, or options that have no meaning with this.
     """
     from skillyard.interop import check_clients
 
@@ -194,16 +194,16 @@ def check_for_clients(arguments: argparse.Namespace) -> int:
         raise UsageProblem("--as goes with no other way to check", hint="skillyard check PATH --as claude,codex")
     clients = _clients(arguments.clients)
     targets, _ = find_targets(arguments)
-    found = [(target, check_clients(target.path, clients)) for target in targets]
+    results = [(target, check_clients(target.path, clients)) for target in targets]
     screen: Screen = arguments.screen
     if screen.as_json:
-        screen.data({"skills": [{"path": str(t.path), "clients": [one.to_dict() for one in all_]} for t, all_ in found]})
+        screen.data({"skills": [{"path": str(t.path), "clients": [one.to_dict() for one in all_]} for t, all_ in results]})
     else:
-        for target, loadings in found:
+        for target, loadings in results:
             screen.line(str(target.path), style="bold")
             for one in loadings:
                 _draw_loading(screen, one)
-    return OK if all(one.loads for _, loadings in found for one in loadings) else FAILURE
+    return OK if all(one.loads for _, loadings in results for one in loadings) else FAILURE
 
 
 def _clients(text: str) -> tuple[ClientName, ...]:
@@ -280,7 +280,7 @@ _MANY: Final = 20  # findings, beyond which a person wants to know what they are
 
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `check` takes."""
+    """Declare the arguments of `check`."""
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="a SKILL.md, a skill's folder or a tree of skills (default: the roots)"
     )
@@ -306,7 +306,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_command(arguments: argparse.Namespace) -> int:
-    """Check, and fix when asked to; 1 when errors remain or a fix could not be written."""
+    """Check, and fix when requested; 1 when errors remain or a fix could not be written."""
     screen: Screen = arguments.screen
     if arguments.clients is not None:
         return check_for_clients(arguments)
@@ -334,12 +334,12 @@ def check_command(arguments: argparse.Namespace) -> int:
 
 
 def _summary(checked: Sequence[CheckedFile]) -> dict[str, int]:
-    found = [diagnostic.severity for one in checked for diagnostic in one.diagnostics]
+    severities = [diagnostic.severity for one in checked for diagnostic in one.diagnostics]
     return {
         "files": len(checked),
         "ok": sum(one.ok for one in checked),
-        "errors": found.count("error"),
-        "warnings": found.count("warning"),
+        "errors": severities.count("error"),
+        "warnings": severities.count("warning"),
     }
 
 
@@ -351,7 +351,7 @@ def _draw_check(screen: Screen, checked: Sequence[CheckedFile], profile: Profile
             _draw_finding(screen, one.path, diagnostic)
         if one.fixed or one.diagnostics:
             screen.line()
-    rules = Counter(found.rule for one in checked for found in one.diagnostics)
+    rules = Counter(diagnostic.rule for one in checked for diagnostic in one.diagnostics)
     if rules.total() > _MANY:
         screen.line("most frequent: " + ", ".join(f"{rule} {count}" for rule, count in rules.most_common(5)))
     summary = _summary(checked)

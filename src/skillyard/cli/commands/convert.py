@@ -19,7 +19,7 @@ _FORMATS: Final = ("agent-skills", "anthropic", "codex", "semibot", "apexbridge"
 
 
 def add_convert_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `convert` takes."""
+    """Declare the arguments of `convert`."""
     parser.add_argument("source", metavar="SOURCE", help="the folder of a skill, of several, of a plugin, or an archive")
     parser.add_argument("--to", required=True, choices=_FORMATS, metavar="FORMAT", help=f"one of: {', '.join(_FORMATS)}")
     parser.add_argument("--out", default="converted", metavar="DIR", help="write below this folder (default: %(default)s)")
@@ -30,7 +30,7 @@ def add_convert_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def convert_command(arguments: argparse.Namespace) -> int:
-    """Convert and tell what was written, and what the format has no place for."""
+    """Convert and report what was written, and what the format cannot express."""
     from skillyard.interop import convert
 
     screen: Screen = arguments.screen
@@ -51,7 +51,7 @@ _STYLES: Final = {"migrated": "ok", "validated": "ok", "skipped": "dim", "failed
 
 
 def add_migrate_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `migrate` takes."""
+    """Declare the arguments of `migrate`."""
     parser.add_argument("source", nargs="?", metavar="SOURCE", help="with --from: a file, or the folder of a project")
     parser.add_argument(
         "--skill-dir", metavar="DIR", help="a folder of old skills, or one of them (default: $SKILLS_DIR, else skills)"

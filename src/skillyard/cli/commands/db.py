@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def check_or_repair(arguments: argparse.Namespace) -> int:
-    """Check a database, and with the action `repair` put a new file in the place of a damaged one.
+    """Check a database, and with the action `repair` replace a damaged file by a new one.
 
     Raises:
         RecordNotFound: there is no database there.
         InvalidInput: PostgreSQL is to be repaired.
-        DatabaseUnavailable: it cannot be asked, or somebody else uses the file that is to be repaired.
+        DatabaseUnavailable: it cannot be reached, or another process uses the file that is to be repaired.
     """
     screen: Screen = arguments.screen
     database = _opened(arguments)
@@ -96,7 +96,7 @@ def _show_repair(screen: Screen, report: RepairReport) -> int:
 
 
 def add_db_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `db` takes."""
+    """Declare the arguments of `db`."""
     parser.add_argument(
         "action",
         choices=("status", "upgrade", "check", "repair", "backfill", "copy"),
@@ -115,7 +115,7 @@ def add_db_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def db_command(arguments: argparse.Namespace) -> int:
-    """Tell, or upgrade and tell."""
+    """Report the status, after an upgrade where requested."""
     from skillyard.database import Database  # half a second
 
     if arguments.action == "copy":
@@ -130,11 +130,11 @@ def db_command(arguments: argparse.Namespace) -> int:
         database.upgrade()
         if database.upgrade_copy:
             arguments.screen.note(f"as they were before, the records are kept in {database.upgrade_copy}")
-    return _tell(arguments.screen, database)
+    return _report_status(arguments.screen, database)
 
 
 def _copy(arguments: argparse.Namespace) -> int:
-    """Bring records, packages or both to another place; `lacking` is what was not there."""
+    """Copy records, packages or both elsewhere; `lacking` is what was missing."""
     from skillyard.access import move_records
     from skillyard.database import database_url, redacted_url
 
@@ -151,7 +151,7 @@ def _copy(arguments: argparse.Namespace) -> int:
     packages = _copy_packages(arguments) if arguments.to_store else None
     lacking = sum(one.new_rows for one in moved) + (packages.new if packages else 0)
     if screen.as_json:
-        screen.data(_told(moved, packages))
+        screen.data(_copy_report(moved, packages))
     else:
         _show(screen, moved, packages, check=arguments.check)
     return FAILURE if arguments.check and lacking else OK
@@ -170,14 +170,14 @@ def _copy_packages(arguments: argparse.Namespace) -> PackageCopyReport:
     return copy_packages(open_store(source), open_store(arguments.to_store), check=arguments.check)
 
 
-def _told(moved: Sequence[CopiedRecords], packages: PackageCopyReport | None) -> dict[str, object]:
+def _copy_report(moved: Sequence[CopiedRecords], packages: PackageCopyReport | None) -> dict[str, object]:
     """The copy as plain data; the server's own records stand at the top, as they did before there were organisations."""
-    told: dict[str, object] = {}
+    report: dict[str, object] = {}
     if moved:
         main = moved[0].to_dict()
-        told = {"from": main["from"], "to": main["to"], "tables": main["tables"]}
-        told["organisations"] = [one.to_dict() for one in moved[1:]]
-    return told | ({"packages": packages.to_dict()} if packages else {})
+        report = {"from": main["from"], "to": main["to"], "tables": main["tables"]}
+        report["organisations"] = [one.to_dict() for one in moved[1:]]
+    return report | ({"packages": packages.to_dict()} if packages else {})
 
 
 def _show(screen: Screen, moved: Sequence[CopiedRecords], packages: PackageCopyReport | None, *, check: bool) -> None:
@@ -211,7 +211,7 @@ def _backfill(arguments: argparse.Namespace) -> int:
     return FAILURE if filled.problems else OK
 
 
-def _tell(screen: Screen, database: Database) -> int:
+def _report_status(screen: Screen, database: Database) -> int:
     status = database.status()
     if screen.as_json:
         screen.data(status.to_dict())
@@ -244,8 +244,8 @@ def backup_homes(data: str, database_url: str | None) -> list[BackupHome]:
     main = backup_home(_MAIN, data, database_url)
     assert main is not None  # noqa: S101 # that one there always is
     with contextlib.closing(main.database()) as database:
-        names = [found.name for found in Organisations(lambda: database).all() if found.name != _MAIN]
-    return [main, *(place for name in names if (place := backup_home(_BELOW + name, data, database_url)))]
+        names = [each.name for each in Organisations(lambda: database).all() if each.name != _MAIN]
+    return [main, *(home for name in names if (home := backup_home(_BELOW + name, data, database_url)))]
 
 
 def backup_home(name: str, data: str, database_url: str | None) -> BackupHome | None:
@@ -266,13 +266,13 @@ def backup_home(name: str, data: str, database_url: str | None) -> BackupHome | 
 
 
 def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `backup` takes."""
+    """Declare the arguments of `backup`."""
     parser.add_argument("file", metavar="FILE", help="where to write it; it holds keys and records, only you may read it")
     parser.add_argument("--force", action="store_true", help="replace a file that is there")
 
 
 def backup_command(arguments: argparse.Namespace) -> int:
-    """Write it, and tell what is in it."""
+    """Write a backup, and report its content."""
     from skillyard.registry.backup import write_backup
 
     screen: Screen = arguments.screen
@@ -294,14 +294,14 @@ def backup_command(arguments: argparse.Namespace) -> int:
 
 
 def add_restore_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `restore` takes."""
+    """Declare the arguments of `restore`."""
     parser.add_argument("file", metavar="FILE", help="what `skillyard backup` wrote; stop the server first")
     parser.add_argument("--force", action="store_true", help="replace everything that is there")
     parser.add_argument("--check", action="store_true", help="only read the backup to its end and prove every file in it")
 
 
 def restore_command(arguments: argparse.Namespace) -> int:
-    """Prove it, bring it back, and tell what there is now."""
+    """Verify a backup, restore it, and report what was restored."""
     from skillyard.registry.backup import restore_backup
     from skillyard.registry.backup_archive import check_backup
 
@@ -316,7 +316,7 @@ def restore_command(arguments: argparse.Namespace) -> int:
             screen.line(f"{file} is intact: {counted(len(manifest.entries), 'file')}, made {made['made_at']}")
         return OK
     done = restore_backup(
-        file, lambda name: _place(arguments, name), project=open_lock(arguments).folder, force=arguments.force
+        file, lambda name: _backup_home(arguments, name), project=open_lock(arguments).folder, force=arguments.force
     )
     if screen.as_json:
         screen.data(done.to_dict())
@@ -325,7 +325,7 @@ def restore_command(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _place(arguments: argparse.Namespace, name: str) -> BackupHome:
+def _backup_home(arguments: argparse.Namespace, name: str) -> BackupHome:
     home = backup_home(name, *configured_database(arguments))
     if home is None:
         raise UsageProblem(f"this Skillyard has no place for {name!r}", hint="upgrade skillyard")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def add_install_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `install` takes."""
+    """Declare the arguments of `install`."""
     parser.add_argument(
         "source",
         nargs="?",
@@ -47,7 +47,7 @@ def add_install_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def install_command(arguments: argparse.Namespace) -> int:
-    """Install and tell what came of it."""
+    """Install and report the results."""
     screen: Screen = arguments.screen
     consent = power_consent(screen, yes=arguments.yes)
     registry = open_registry(arguments)
@@ -79,13 +79,13 @@ def install_command(arguments: argparse.Namespace) -> int:
             **replacement_acceptance(arguments),
         )
     if saved is not None:
-        saved.record(report.results, accept_signer=True)  # whoever answered has accepted what the lock did not name
+        saved.record(report.results, accept_signer=True)  # the person who answered has accepted what the lock did not name
     draw_results(screen, report.results)
     return OK
 
 
 def add_update_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `update` takes."""
+    """Declare the arguments of `update`."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="the skill to update (default: every installed skill)")
     parser.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
     parser.add_argument("--force", action="store_true", help="update over local edits and yanked content")
@@ -93,7 +93,7 @@ def add_update_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def update_command(arguments: argparse.Namespace) -> int:
-    """Update; 1 when one of the skills could not be, after the others were. Locked skills are locked anew."""
+    """Update; 1 when one of the skills could not be, after the others were. Locked skills are locked again."""
     screen: Screen = arguments.screen
     registry = open_registry(arguments)
     skills = [registry.installed.skill(arguments.name)] if arguments.name else registry.installed.skills()
@@ -120,7 +120,7 @@ def update_command(arguments: argparse.Namespace) -> int:
     if lock.exists():
         locked = {entry.skill_id for entry in lock.entries()}
         again = tuple(result for result in results if result.skill_id in locked)
-        lock.record(again, accept_signer=True)  # who was asked has accepted what the lock did not name
+        lock.record(again, accept_signer=True)  # the person who answered has accepted what the lock did not name
     if screen.as_json:
         problems = [{"skill_id": name, **error.to_dict()} for name, error in failed]
         screen.data({"results": [result.to_dict() for result in results], "failed": problems})
@@ -136,7 +136,7 @@ def update_command(arguments: argparse.Namespace) -> int:
 
 
 def add_sync_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `sync` takes."""
+    """Declare the arguments of `sync`."""
     parser.add_argument("--check", action="store_true", help="change nothing; end with 1 when something is not as locked")
     parser.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
     parser.add_argument("--force", action="store_true", help="install over local edits and yanked content")
@@ -174,7 +174,7 @@ def sync_command(arguments: argparse.Namespace) -> int:
 
 
 def add_rollback_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `rollback` takes."""
+    """Declare the arguments of `rollback`."""
     parser.add_argument("name", metavar="NAME", help="the skill's name or id; one that was uninstalled comes back")
     parser.add_argument(
         "version", nargs="?", metavar="VERSION", help="which (default: the newest usable one before the current)"
@@ -184,7 +184,7 @@ def add_rollback_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rollback_command(arguments: argparse.Namespace) -> int:
-    """Move the link and tell where it leads."""
+    """Switch the current version and report it."""
     screen: Screen = arguments.screen
     result = open_registry(arguments).rollback(
         arguments.name, arguments.version, force=arguments.force, **replacement_acceptance(arguments)
@@ -194,7 +194,7 @@ def rollback_command(arguments: argparse.Namespace) -> int:
 
 
 def add_uninstall_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `uninstall` takes."""
+    """Declare the arguments of `uninstall`."""
     parser.add_argument("name", metavar="NAME", help="the installed skill's name or id")
     parser.add_argument("--prune", action="store_true", help="delete its files too, so that `rollback` cannot bring it back")
     parser.add_argument("--force", action="store_true", help="with --prune: also files that were changed by hand")
@@ -203,7 +203,7 @@ def add_uninstall_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def uninstall_command(arguments: argparse.Namespace) -> int:
-    """Uninstall it; files are only deleted when that is asked for and agreed to."""
+    """Uninstall it; files are only deleted when that is requested and confirmed."""
     screen: Screen = arguments.screen
     registry = open_registry(arguments)
     skill = registry.installed.skill(arguments.name)
@@ -227,7 +227,7 @@ def uninstall_command(arguments: argparse.Namespace) -> int:
 
 
 def add_versions_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `versions` takes."""
+    """Declare the arguments of `versions`."""
     parser.add_argument(
         "name", nargs="?", metavar="NAME", help="the skill (default: every installed skill, its current version)"
     )
@@ -235,7 +235,7 @@ def add_versions_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def versions_command(arguments: argparse.Namespace) -> int:
-    """Tell the versions, the newest first."""
+    """List the versions, the newest first."""
     screen: Screen = arguments.screen
     registry = open_registry(arguments)
     if arguments.name is None:
@@ -283,7 +283,7 @@ def _status(version: SkillVersion) -> str:
 
 
 def add_history_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `history` takes."""
+    """Declare the arguments of `history`."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="only of this skill")
     parser.add_argument(
         "--limit", type=parse_positive, default=20, metavar="N", help="at most this many (default: %(default)s)"
@@ -291,7 +291,7 @@ def add_history_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def history_command(arguments: argparse.Namespace) -> int:
-    """Tell it, the newest first; `--json` has every step with its time."""
+    """List the operations, the newest first; `--json` has every step with its time."""
     screen: Screen = arguments.screen
     logs = open_registry(arguments).installed.history(arguments.name, limit=arguments.limit)
     if screen.as_json:
@@ -315,7 +315,7 @@ def _row_history(log: InstallLog) -> tuple[str, ...]:
 
 
 def add_mark_arguments(parser: argparse.ArgumentParser) -> None:
-    """What both commands take."""
+    """Declare the arguments of both commands."""
     parser.add_argument("name", metavar="NAME", help="the skill's name or id")
     parser.add_argument("version", nargs="?", metavar="VERSION", help="which (default: the current one)")
     parser.add_argument("--reason", default="", metavar="TEXT", help="why; shown to whoever wants to use it")
@@ -331,8 +331,8 @@ def mark_command(arguments: argparse.Namespace) -> int:
     if screen.as_json:
         screen.data({"version": version.to_dict()})
         return OK
-    word = "yanked" if arguments.command == "yank" else "deprecated"
-    screen.line(f"{version.skill_id} {version.version} is {'no longer ' if arguments.undo else ''}{word}", style="ok")
+    state = "yanked" if arguments.command == "yank" else "deprecated"
+    screen.line(f"{version.skill_id} {version.version} is {'no longer ' if arguments.undo else ''}{state}", style="ok")
     if version.current and not arguments.undo:
         screen.note(f"it is the current version and goes on serving; `skillyard rollback {version.skill_id}` goes back")
     return OK

@@ -21,7 +21,7 @@ _STATUSES: Final[tuple[Status, ...]] = ("ok", "disabled", "denied", "shadowed", 
 
 
 def add_list_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `list` takes."""
+    """Declare the arguments of `list`."""
     parser.add_argument(
         "--status",
         action="append",
@@ -39,8 +39,8 @@ def list_command(arguments: argparse.Namespace) -> int:
     if screen.as_json and not arguments.status and not screen.is_terminal:
         screen.write(catalog.to_json() + "\n")  # ready-made: a tenth of the time for ten thousand skills
         return _code(arguments, catalog)
-    wanted = arguments.status or _STATUSES
-    skills = [skill for skill in catalog.all() if skill.status in wanted]
+    statuses = arguments.status or _STATUSES
+    skills = [skill for skill in catalog.all() if skill.status in statuses]
     if screen.as_json:
         screen.data({"skills": [skill.to_dict() for skill in skills], "roots": [root.to_dict() for root in catalog.roots]})
         return _code(arguments, catalog)

@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from skillyard.registry.mirror_locations import MirrorSource, MirrorTarget
 
 
-_PLACE = "a folder, s3://bucket/prefix, or the https address of either"
+_LOCATION_HELP = "a folder, s3://bucket/prefix, or the https address of either"
 
 
 def add_mirror_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `mirror` takes."""
+    """Declare the arguments of `mirror`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     export = actions.add_parser("export", help="write what is installed here to a mirror, or bring one up to date")
     export.add_argument("target", metavar="TARGET", help="a folder, or s3://bucket/prefix")
-    bring = actions.add_parser("import", help="install what a mirror has and this machine lacks")
-    bring.add_argument("source", metavar="SOURCE", help=_PLACE)
-    bring.add_argument("--history", action="store_true", help="earlier versions too, for rollbacks")
-    bring.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
-    bring.add_argument("--force", action="store_true", help="install over local edits")
-    add_accept_options(bring)
+    import_parser = actions.add_parser("import", help="install what a mirror has and this machine lacks")
+    import_parser.add_argument("source", metavar="SOURCE", help=_LOCATION_HELP)
+    import_parser.add_argument("--history", action="store_true", help="earlier versions too, for rollbacks")
+    import_parser.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
+    import_parser.add_argument("--force", action="store_true", help="install over local edits")
+    add_accept_options(import_parser)
     sync = actions.add_parser("sync", help="make one mirror hold what another holds")
-    sync.add_argument("source", metavar="SOURCE", help=_PLACE)
+    sync.add_argument("source", metavar="SOURCE", help=_LOCATION_HELP)
     sync.add_argument("target", metavar="TARGET", help="a folder, or s3://bucket/prefix")
     for action in (export, sync):
         action.add_argument("--verify", action="store_true", help="read what is there, and copy it again when it is damaged")
     listing = actions.add_parser("list", help="what a mirror holds")
-    listing.add_argument("source", metavar="SOURCE", help=_PLACE)
-    for action in (export, bring, sync):
+    listing.add_argument("source", metavar="SOURCE", help=_LOCATION_HELP)
+    for action in (export, import_parser, sync):
         action.add_argument("--check", action="store_true", help="change nothing; end with 1 when something would change")
-    for action in (export, bring, sync, listing):
+    for action in (export, import_parser, sync, listing):
         action.add_argument("--skill", action="append", default=[], metavar="NAME", help="only this one; may be repeated")
 
 
@@ -64,8 +64,8 @@ def _export(arguments: argparse.Namespace, catalog: Catalog) -> int:
     from skillyard.registry.mirror import RegistryMirror
     from skillyard.registry.mirror_locations import open_mirror_target
 
-    place = RegistryMirror(_registry(catalog), catalog.data_directory)
-    return _copy(arguments, place, open_mirror_target(_address(arguments.target)))
+    source = RegistryMirror(_registry(catalog), catalog.data_directory)
+    return _copy(arguments, source, open_mirror_target(_address(arguments.target)))
 
 
 def _sync(arguments: argparse.Namespace, catalog: Catalog) -> int:
@@ -94,9 +94,9 @@ def _copy(arguments: argparse.Namespace, source: MirrorSource, target: MirrorTar
 
 def _draw(screen: Screen, outcome: MirrorCopyReport) -> None:
     words = {"added": outcome.added, "changed": outcome.changed, "removed": outcome.removed, "damaged": outcome.missing}
-    for word, names in words.items():
+    for label, names in words.items():
         for name in names:
-            screen.line(f"{word} {name}", style="error" if word == "damaged" else "")
+            screen.line(f"{label} {name}", style="error" if label == "damaged" else "")
     if outcome.same:
         screen.line("the mirror holds everything already", style="ok")
 
@@ -105,9 +105,9 @@ def _import(arguments: argparse.Namespace, catalog: Catalog) -> int:
     from skillyard.registry.mirror import import_mirror, plan_import
 
     screen: Screen = arguments.screen
-    registry, place, names = _registry(catalog), _open(arguments.source, catalog), tuple(arguments.skill)
+    registry, source, names = _registry(catalog), _open(arguments.source, catalog), tuple(arguments.skill)
     if arguments.check:
-        plan = plan_import(registry, place, names=names, history=arguments.history)
+        plan = plan_import(registry, source, names=names, history=arguments.history)
         if screen.as_json:
             screen.data(plan.to_dict())
         else:
@@ -115,14 +115,14 @@ def _import(arguments: argparse.Namespace, catalog: Catalog) -> int:
                 screen.line(f"would install {skill_id}")
             for skill_id, version in plan.history:
                 screen.line(f"would keep {skill_id} {version.version}")
-            for known, _ in plan.marks:
-                screen.line(f"would mark {known.skill_id} {known.version}")
+            for marked, _ in plan.marks:
+                screen.line(f"would mark {marked.skill_id} {marked.version}")
             if plan.same:
                 screen.line("everything of the mirror is here", style="ok")
         return OK if plan.same else FAILURE
     with InstallProgress(screen) as progress:
         outcome = import_mirror(
-            registry, place, _address(arguments.source), names=names, history=arguments.history, force=arguments.force,
+            registry, source, _address(arguments.source), names=names, history=arguments.history, force=arguments.force,
             consent=power_consent(screen, yes=arguments.yes), progress=progress, **replacement_acceptance(arguments),
         )  # fmt: skip
     if screen.as_json:

@@ -46,7 +46,7 @@ def _folder_key_file() -> Path:
 
 
 def add_pack_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `pack` takes."""
+    """Declare the arguments of `pack`."""
     parser.add_argument("folder", metavar="FOLDER", help="the folder of one skill")
     parser.add_argument("-o", "--output", metavar="FILE", help="write here (default: NAME.zip in this folder)")
     parser.add_argument(
@@ -55,7 +55,7 @@ def add_pack_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def pack_command(arguments: argparse.Namespace) -> int:
-    """Write the archive and tell its digests."""
+    """Write the archive and report its digests."""
     from skillyard.packages import pack
 
     screen: Screen = arguments.screen
@@ -84,7 +84,7 @@ class _Verified(TypedDict):
 
 
 def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `verify` takes."""
+    """Declare the arguments of `verify`."""
     parser.add_argument("package", metavar="PACKAGE", help="an archive, or the folder of a skill")
     parser.add_argument(
         "--digest", metavar="SHA256", help="what it must be: the digest of the skill or of the file, as `pack` tells them"
@@ -93,7 +93,7 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def verify_command(arguments: argparse.Namespace) -> int:
-    """Unpack it where nobody uses it, and compare; 1 when it is another one."""
+    """Unpack it into a private folder, and compare; 1 when it differs."""
     from skillyard.packages import is_signer
 
     screen: Screen = arguments.screen
@@ -103,27 +103,27 @@ def verify_command(arguments: argparse.Namespace) -> int:
             f"{arguments.signer!r} is no key of a signer",
             hint="one is ed25519: and 44 characters of base64, as `skillyard key` and `skillyard verify` tell it",
         )
-    found = _folder_verify(path) if path.is_dir() else _archive(path)
-    wanted = arguments.digest and f"sha256:{arguments.digest.lower().removeprefix('sha256:')}"
-    right = not wanted or wanted in (found["digest"], found["archive_sha256"])
-    good = right and (not arguments.signer or set(found["signers"]) == {arguments.signer})
+    verified = _folder_verify(path) if path.is_dir() else _archive(path)
+    expected = arguments.digest and f"sha256:{arguments.digest.lower().removeprefix('sha256:')}"
+    right = not expected or expected in (verified["digest"], verified["archive_sha256"])
+    good = right and (not arguments.signer or set(verified["signers"]) == {arguments.signer})
     if screen.as_json:
-        screen.data({"ok": good, **found})
+        screen.data({"ok": good, **verified})
         return OK if good else FAILURE
-    names = ", ".join(found["skills"])
+    names = ", ".join(verified["skills"])
     screen.line(
-        f"{path}: {counted(len(found['skills']), 'skill')}: {names}" if right else f"{path} is not {wanted}",
+        f"{path}: {counted(len(verified['skills']), 'skill')}: {names}" if right else f"{path} is not {expected}",
         style=_style(right),
     )
     if right and not good:
         screen.line(f"it is not signed by {arguments.signer}", style="error")
-    for name, signer in zip(found["skills"], found["signers"], strict=True):
+    for name, signer in zip(verified["skills"], verified["signers"], strict=True):
         screen.line(f"{name} is signed by {signer}" if signer else f"{name} is not signed")
-    screen.line(f"digest of the skill: {found['digest']}")
-    if found["archive_sha256"]:
-        screen.line(f"digest of the file:  {found['archive_sha256']}")
-    if found["flagged"]:
-        screen.note(f"hidden files, which some programs read by themselves: {', '.join(found['flagged'])}")
+    screen.line(f"digest of the skill: {verified['digest']}")
+    if verified["archive_sha256"]:
+        screen.line(f"digest of the file:  {verified['archive_sha256']}")
+    if verified["flagged"]:
+        screen.note(f"hidden files, which some programs read by themselves: {', '.join(verified['flagged'])}")
     return OK if good else FAILURE
 
 
@@ -167,7 +167,7 @@ def _archive(path: Path) -> _Verified:
 
 
 def add_key_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `key` takes."""
+    """Declare the arguments of `key`."""
     parser.add_argument("action", nargs="?", choices=("list", "new"), default="list", help="list (the default) or new")
     parser.add_argument("name", nargs="?", default=DEFAULT_KEY, metavar="NAME", help="for new: its name (default: default)")
 
@@ -210,7 +210,7 @@ def _public(path: object) -> tuple[str | None, str | None]:
 
 
 def add_sign_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `sign` takes."""
+    """Declare the arguments of `sign`."""
     parser.add_argument("folder", metavar="FOLDER", help="the folder of one skill")
     parser.add_argument("--key", default=DEFAULT_KEY, metavar="NAME", help="the key: a name, or a file (default: %(default)s)")
 

@@ -22,7 +22,7 @@ _HOW: Final = "name a file that `skillyard prompt --json` wrote"
 
 
 def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `prompt` takes."""
+    """Declare the arguments of `prompt`."""
     parser.add_argument(
         "--style",
         choices=get_args(Style),

@@ -27,7 +27,7 @@ _HINTS: Final = {
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `run` takes."""
+    """Declare the arguments of `run`."""
     parser.add_argument("name", help="the skill's name or id")
     parser.add_argument(
         "--input",
@@ -99,7 +99,7 @@ def run_command(arguments: argparse.Namespace) -> int:
 
 
 def add_test_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `test` takes."""
+    """Declare the arguments of `test`."""
     parser.add_argument("name", help="the skill's name or id")
     parser.add_argument(
         "--timeout",
@@ -155,7 +155,7 @@ _STATES: Final = ("queued", "running", "succeeded", "failed", "cancelled", "inte
 
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `runs` takes."""
+    """Declare the arguments of `runs`."""
     parser.add_argument("action", nargs="?", choices=("list", "show"), default="list", help="list (the default) or show")
     parser.add_argument("run_id", nargs="?", metavar="RUN_ID", help="for show: the run's id, or its last 8 characters or more")
     parser.add_argument("--skill", metavar="NAME", help="only runs of the skill with this name or id")
@@ -190,21 +190,21 @@ def runs_command(arguments: argparse.Namespace) -> int:
             draw_run_record(screen, record)
         return OK
     only = RunFilter(skill=arguments.skill, states=arguments.status or (), schedule=arguments.schedule)
-    found = journal.list(only, limit=arguments.limit)
+    records = journal.list(only, limit=arguments.limit)
     if screen.as_json:
-        screen.data({"runs": [record.summary() for record in found]})
-    elif found:
-        _draw_runs(screen, found)
+        screen.data({"runs": [record.summary() for record in records]})
+    elif records:
+        _draw_runs(screen, records)
     else:
         screen.note("no runs" if not (arguments.skill or arguments.status or arguments.schedule) else "no such runs")
     return OK
 
 
-def _draw_runs(screen: Screen, found: tuple[RunRecord, ...]) -> None:
+def _draw_runs(screen: Screen, records: tuple[RunRecord, ...]) -> None:
     screen.table(
         (
             (record.id, record.skill_name, record.state, _took(record), f"{record.created_at:%Y-%m-%d %H:%M:%S}", _why(record))
-            for record in found
+            for record in records
         ),
         header=("RUN", "SKILL", "STATUS", "TOOK", "WHEN (UTC)", "REMARK"),
         stretch=5,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skillyard.scanner import Finding, Report, Severity
 
 
-_KNOWN: Final = "name a skill, a folder with skills, a SKILL.md, or an archive (.zip, .skill, .tar.gz)"
+_SOURCE_HINT: Final = "name a skill, a folder with skills, a SKILL.md, or an archive (.zip, .skill, .tar.gz)"
 
 
 def scan_targets(arguments: argparse.Namespace) -> Iterator[Report]:
@@ -55,10 +55,10 @@ def scan_targets(arguments: argparse.Namespace) -> Iterator[Report]:
 def _in_tree(tree: Path, shown: str, settings: Catalog) -> Iterator[Report]:
     from skillyard.packages import find_skills
 
-    found = find_skills(tree)
-    if not found:
-        raise SkillNotFound(f"there is no SKILL.md at or below {shown}", hint=_KNOWN)
-    for skill in found:
+    skills = find_skills(tree)
+    if not skills:
+        raise SkillNotFound(f"there is no SKILL.md at or below {shown}", hint=_SOURCE_HINT)
+    for skill in skills:
         where = shown if skill.path == "." else f"{shown.rstrip('/')}/{skill.path}"
         yield _scanned(skill.directory, where, settings)
 
@@ -69,10 +69,10 @@ def _in_archive(archive: Path, settings: Catalog) -> Iterator[Report]:
     from skillyard.packages import extract, sniff
 
     if not archive.is_file():
-        raise UsageProblem(f"{archive} is neither a file nor a folder", hint=_KNOWN)
+        raise UsageProblem(f"{archive} is neither a file nor a folder", hint=_SOURCE_HINT)
     with archive.open("rb") as file:
         if sniff(file.read(512)) is None:
-            raise UsageProblem(f"{archive} is no archive", hint=_KNOWN)
+            raise UsageProblem(f"{archive} is no archive", hint=_SOURCE_HINT)
     with tempfile.TemporaryDirectory(prefix="skillyard-") as scratch:
         yield from _in_tree(extract(archive, scratch).tree, str(archive), settings)
 
@@ -82,7 +82,7 @@ def _named(name: str, arguments: argparse.Namespace) -> Report:
     try:
         return catalog.scan(catalog.get(name))
     except SkillNotFound as error:
-        raise SkillNotFound(error.message, hint=error.hint or _KNOWN, **error.details) from None
+        raise SkillNotFound(error.message, hint=error.hint or _SOURCE_HINT, **error.details) from None
 
 
 def _scanned(directory: Path, shown: str, settings: Catalog) -> Report:
@@ -96,7 +96,7 @@ _SKIPPED: Final = 5
 
 
 def add_scan_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `scan` takes."""
+    """Declare the arguments of `scan`."""
     parser.add_argument(
         "targets",
         nargs="*",
@@ -115,7 +115,7 @@ def add_scan_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def scan_command(arguments: argparse.Namespace) -> int:
-    """Scan and tell; 1 when a finding that nobody suppressed weighs as much as `--at-least` says."""
+    """Scan and report; 1 when a finding that nobody suppressed weighs as much as `--at-least` says."""
     from skillyard.scanner import at_least_severity
 
     screen: Screen = arguments.screen
@@ -149,8 +149,8 @@ def _summary(reports: Sequence[Report]) -> dict[str, int]:
 
 def _draw(screen: Screen, report: Report, level: Severity) -> None:
     """Findings from `level` on in full, those below in one line, notes not at all; a skill without any is not named."""
-    told = [finding for finding in report.findings if finding.severity != "info" or level == "info"]
-    for finding in told:
+    shown = [finding for finding in report.findings if finding.severity != "info" or level == "info"]
+    for finding in shown:
         if finding.allowed is not None:
             screen.line(f"{_where(report, finding)} suppressed {finding.rule}: {finding.allowed}", style="dim")
             continue
@@ -164,7 +164,7 @@ def _draw(screen: Screen, report: Report, level: Severity) -> None:
         if finding.expired is not None:
             screen.line(f"no longer {finding.expired}", indent=4)
     _note_skipped(screen, report)
-    if told:
+    if shown:
         screen.line()
 
 

@@ -21,7 +21,7 @@ _HINT: Final = "`skillyard schedule add NAME SKILL --cron '0 8 * * mon-fri'`, or
 
 
 def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `schedule` takes."""
+    """Declare the arguments of `schedule`."""
     parser.add_argument(
         "action",
         nargs="?",
@@ -55,8 +55,8 @@ def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
 def schedule_command(arguments: argparse.Namespace) -> int:
     """List, add, change, or run what is due."""
     action, name = arguments.action, arguments.name
-    wanted = (action in (*_NAMED, "add")) == (name is not None) and (action == "add") == (arguments.skill is not None)
-    if not wanted:
+    valid = (action in (*_NAMED, "add")) == (name is not None) and (action == "add") == (arguments.skill is not None)
+    if not valid:
         raise UsageProblem("which schedule, and of which skill?" if action == "add" else "which schedule?", hint=_HINT)
     if (action == "add") != bool(arguments.cron or arguments.at):
         raise UsageProblem("when? --cron or --at" if action == "add" else f"{action} takes no time", hint=_HINT)
@@ -67,19 +67,19 @@ def schedule_command(arguments: argparse.Namespace) -> int:
     if action == "list":
         return _list(makers.held(catalog.schedules().all()), arguments.screen)
     if action == "add":
-        return _tell(_added(catalog, arguments), arguments.screen, "added")
-    book = catalog.schedules()
+        return _report(_added(catalog, arguments), arguments.screen, "added")
+    store = catalog.schedules()
     if action == "show":
-        return _tell(makers.held((book.get(name),))[0], arguments.screen, "")
+        return _report(makers.held((store.get(name),))[0], arguments.screen, "")
     if action == "remove":
-        return _tell(book.remove(name), arguments.screen, "removed")
+        return _report(store.remove(name), arguments.screen, "removed")
     if action == "take-over":
-        return _tell(book.take_over(name, made_by=_me(), context=_context(arguments)), arguments.screen, "taken over")
-    return _tell(makers.held((book.pause(name, paused=action == "pause"),))[0], arguments.screen, f"{action}d")
+        return _report(store.take_over(name, made_by=_me(), context=_context(arguments)), arguments.screen, "taken over")
+    return _report(makers.held((store.pause(name, paused=action == "pause"),))[0], arguments.screen, f"{action}d")
 
 
 def _schedule_owners(arguments: argparse.Namespace) -> ScheduleOwners:
-    """Whose keys still hold, by the server's main database."""
+    """The makers whose keys are still valid, by the server's main database."""
     from skillyard.access import DEFAULT_ORGANISATION, Keys
     from skillyard.engine import ScheduleOwners
 
@@ -104,7 +104,7 @@ def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
     from skillyard.engine import Schedule
 
     skill = catalog.get(arguments.skill)
-    wanted = Schedule(
+    schedule = Schedule(
         name=arguments.name,
         skill=skill.id,
         parameters=parse_json_object("--input", arguments.input),
@@ -116,7 +116,7 @@ def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
         priority=arguments.priority,
         digest=require_consent(catalog, skill, arguments.screen),
     )
-    return catalog.schedules().add(wanted, at=_moment(arguments.at))
+    return catalog.schedules().add(schedule, at=_moment(arguments.at))
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -129,7 +129,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _run_due(catalog: Catalog, makers: ScheduleOwners, screen: Screen) -> int:
-    """Begin what has come due and wait for it; 1 when one did not succeed."""
+    """Start the runs that are due and wait for them; 1 when one did not succeed."""
     import asyncio
 
     async def all_of_it() -> list[Any]:
@@ -145,7 +145,7 @@ def _run_due(catalog: Catalog, makers: ScheduleOwners, screen: Screen) -> int:
     return OK if len(good) == len(done) else FAILURE
 
 
-def _tell(schedule: Schedule, screen: Screen, what: str) -> int:
+def _report(schedule: Schedule, screen: Screen, what: str) -> int:
     if screen.as_json:
         screen.data(schedule.to_dict())
     elif what:
@@ -159,11 +159,11 @@ def _tell(schedule: Schedule, screen: Screen, what: str) -> int:
     return OK
 
 
-def _list(found: tuple[Schedule, ...], screen: Screen) -> int:
+def _list(schedules: tuple[Schedule, ...], screen: Screen) -> int:
     if screen.as_json:
-        screen.data({"schedules": [schedule.to_dict() for schedule in found]})
-    elif found:
-        rows = [(one.name, one.skill, one.cron or "once", one.time_zone, _next(one), one.last_run or "") for one in found]
+        screen.data({"schedules": [schedule.to_dict() for schedule in schedules]})
+    elif schedules:
+        rows = [(one.name, one.skill, one.cron or "once", one.time_zone, _next(one), one.last_run or "") for one in schedules]
         screen.table(rows, header=("SCHEDULE", "SKILL", "WHEN", "ZONE", "NEXT", "LAST RUN"))
     else:
         screen.note("no schedules")

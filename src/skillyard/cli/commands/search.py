@@ -1,4 +1,4 @@
-"""`skillyard search`: the skills that fit a request; `skillyard eval triggers`: how often the right one is found."""
+"""`skillyard search`: the skills that fit a request; `skillyard eval triggers`: how often the right one is returned."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 _WORDS: Final = 32  # characters
-_UNSURE: Final = 0.3  # the best match below this is said to be unsure
+_UNSURE: Final = 0.3  # a best match below this is reported as unsure
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `search` takes."""
+    """Declare the arguments of `search`."""
     from skillyard.catalog.records import Source
 
     parser.add_argument("query", nargs="?", help="a request in plain words, as a user would write it")
@@ -50,13 +50,13 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
 
 def search_command(arguments: argparse.Namespace) -> int:
     """Search the usable skills; exit code 1 when none fits."""
-    asked = [text for text in (arguments.query, arguments.intent, arguments.event) if text is not None]
-    if len(asked) != 1 or not asked[0].strip():
+    requests = [text for text in (arguments.query, arguments.intent, arguments.event) if text is not None]
+    if len(requests) != 1 or not requests[0].strip():
         raise UsageProblem("search wants one request", hint='give it in plain words: skillyard search "merge two PDF files"')
     catalog = open_catalog(arguments)
     first = (arguments.page - 1) * arguments.limit
-    found = _found(catalog, arguments, first + arguments.limit + 1)
-    matches, more = found[first : first + arguments.limit], len(found) > first + arguments.limit
+    results = _search(catalog, arguments, first + arguments.limit + 1)
+    matches, more = results[first : first + arguments.limit], len(results) > first + arguments.limit
     screen: Screen = arguments.screen
     if screen.as_json:
         screen.data({"matches": [_shape(match, arguments) for match in matches], "more": more})
@@ -67,7 +67,7 @@ def search_command(arguments: argparse.Namespace) -> int:
     return OK if matches else FAILURE
 
 
-def _found(catalog: Catalog, arguments: argparse.Namespace, limit: int) -> list[Match]:
+def _search(catalog: Catalog, arguments: argparse.Namespace, limit: int) -> list[Match]:
     from skillyard.search import skill_filter
 
     wants = {"source": arguments.source, "tag": arguments.tag, "permission": arguments.permission}
@@ -75,16 +75,16 @@ def _found(catalog: Catalog, arguments: argparse.Namespace, limit: int) -> list[
         return catalog.search(arguments.query, limit, domain=arguments.domain, **wants)
     only = skill_filter(**wants, permission_of=catalog.rules().decide)
     if arguments.intent is not None:
-        found = catalog.find_relevant_skills(arguments.intent, limit=max(len(catalog), 1), domain=arguments.domain)
+        matches = catalog.find_relevant_skills(arguments.intent, limit=max(len(catalog), 1), domain=arguments.domain)
     else:
-        found = catalog.match_event(arguments.event, limit=max(len(catalog), 1))
-    return [match for match in found if only is None or only(match.skill)][:limit]
+        matches = catalog.match_event(arguments.event, limit=max(len(catalog), 1))
+    return [match for match in matches if only is None or only(match.skill)][:limit]
 
 
 def _shape(match: Match, arguments: argparse.Namespace) -> dict[str, object]:
     shape: dict[str, object] = dict(match.to_dict())
     if arguments.disclosure:
-        shape["told"] = _told(match, arguments.disclosure)
+        shape["told"] = _disclosed(match, arguments.disclosure)
     if arguments.explain:
         shape["reasons"] = [reason._asdict() for reason in match.explain()]
     return shape
@@ -93,20 +93,20 @@ def _shape(match: Match, arguments: argparse.Namespace) -> dict[str, object]:
 def _show(screen: Screen, matches: list[Match], arguments: argparse.Namespace, *, more: bool) -> None:
     if arguments.disclosure:
         for match in matches:
-            screen.line(_told(match, arguments.disclosure) + "\n")
+            screen.line(_disclosed(match, arguments.disclosure) + "\n")
     elif arguments.explain:
         for match in matches:
             _explain(screen, match)
     else:
-        told = [screen.description(match.skill.description, wide=arguments.wide) for match in matches]
+        descriptions = [screen.description(match.skill.description, wide=arguments.wide) for match in matches]
         screen.table(
             (
                 (f"{match.confidence:.2f}", match.skill.name, _words(match), text)
-                for match, text in zip(matches, told, strict=True)
+                for match, text in zip(matches, descriptions, strict=True)
             ),
             header=("FIT", "NAME", "BECAUSE OF", "DESCRIPTION"),
             stretch=None if arguments.wide else 3,
-            marks=[[found.partition(":")[2] for found in match.matched] for match in matches],
+            marks=[[field.partition(":")[2] for field in match.matched] for match in matches],
         )
     if matches[0].confidence < _UNSURE:
         screen.note("low confidence; perhaps no skill is meant for this")
@@ -114,7 +114,7 @@ def _show(screen: Screen, matches: list[Match], arguments: argparse.Namespace, *
         screen.note(f"there are more: --page {arguments.page + 1}")
 
 
-def _told(match: Match, disclosure: str) -> str:
+def _disclosed(match: Match, disclosure: str) -> str:
     from skillyard.prompt import describe_skill, disclosure_stage
 
     return describe_skill(match.skill, disclosure_stage(match.confidence, user=None if disclosure == "auto" else disclosure))
@@ -131,7 +131,7 @@ def _explain(screen: Screen, match: Match) -> None:
 
 def _words(match: Match) -> str:
     """The words of the skill that fit, each once, whatever field they are in."""
-    return shorten(", ".join(dict.fromkeys(found.partition(":")[2] for found in match.matched)), _WORDS)
+    return shorten(", ".join(dict.fromkeys(field.partition(":")[2] for field in match.matched)), _WORDS)
 
 
 _SHOWN: Final = 10
@@ -139,7 +139,7 @@ _LARGEST: Final = 16 * 1024 * 1024
 
 
 def add_eval_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `eval` takes."""
+    """Declare the arguments of `eval`."""
     parser.add_argument("what", choices=("triggers",), help="what to evaluate")
     parser.add_argument("file", metavar="FILE", help="prompts with the skill expected, as JSON, JSON lines or YAML")
     parser.add_argument(
@@ -153,7 +153,7 @@ def add_eval_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def eval_command(arguments: argparse.Namespace) -> int:
-    """Evaluate; 1 when it is worse than before or not as good as asked for."""
+    """Evaluate; 1 when it is worse than before or below the required rates."""
     from skillyard.search import evaluate_triggers, read_trigger_cases
 
     file = Path(arguments.file)
@@ -217,17 +217,17 @@ def _after(done: Evaluation) -> dict[str, float]:
 
 
 def _worse(done: Evaluation, before: dict[str, float], at_least: float | None) -> list[str]:
-    """What is worse than before, and what is not as good as asked for, one sentence each."""
+    """What is worse than before, and what is below the required rates, one sentence each."""
     after = _after(done)
-    found = [
+    problems = [
         f"{name} went from {before[name]:.0%} to {after[name]:.0%}"
         for name in before
         if name in after and after[name] < before[name] - 1e-9
     ]
     first = after.get("hit@1", 0.0)
     if at_least is not None and first < at_least:
-        found.append(f"hit@1 is {first:.0%}, not {at_least:.0%}")
-    return found
+        problems.append(f"hit@1 is {first:.0%}, not {at_least:.0%}")
+    return problems
 
 
 def _draw(screen: Screen, done: Evaluation, before: dict[str, float], worse: list[str]) -> None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from skillyard.registry import Registry
 
 
-_SOON_S: Final = 1.0  # a database that has not answered by then is waited for
-_AGAIN_S: Final = 1.0
+_FIRST_REPORT_S: Final = 1.0  # a database that has not answered by then is waited for
+_RETRY_S: Final = 1.0
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def report_database_state(catalog: Catalog, screen: Screen) -> Iterator[None]:
 
 
 def _examine(data: str, configured: str | None, screen: Screen) -> None:
-    """Say it when the file of the records is damaged; requests that meet the damage say so too."""
+    """Report a damaged file of the records; requests that meet the damage report it too."""
     from skillyard.database import Database
 
     database = Database.at(data, configured)
@@ -58,7 +58,7 @@ def _examine(data: str, configured: str | None, screen: Screen) -> None:
             return
         check = database.check(quick=True)
     except DatabaseUnavailable:
-        return  # who asks for a record is told
+        return  # a request for a record reports it
     finally:
         database.close()
     if not check.whole:
@@ -67,34 +67,34 @@ def _examine(data: str, configured: str | None, screen: Screen) -> None:
 
 
 def _watch(data: str, configured: str, screen: Screen, over: threading.Event) -> None:
-    """Tell what keeps the database away, each reason once, until it answers."""
+    """Report why the database does not answer, each reason once, until it does."""
     from skillyard.database import database_url, redacted_url
 
     name = redacted_url(database_url(data, configured))
-    told: list[str] = []
+    reported: list[str] = []
 
-    def tell(reason: str, hint: str) -> None:
-        if reason not in told and not over.is_set():
-            told.append(reason)
+    def report(reason: str, hint: str) -> None:
+        if reason not in reported and not over.is_set():
+            reported.append(reason)
             screen.note(f"waiting for the database (database_unavailable): {reason}; until it answers, /readyz says so too")
             screen.hint(hint)
 
-    mute = f"the database {name} does not answer"
-    soon = threading.Timer(_SOON_S, tell, (mute, "look whether it runs and can be reached from here"))
-    soon.daemon = True
-    soon.start()
+    no_answer = f"the database {name} does not answer"
+    timer = threading.Timer(_FIRST_REPORT_S, report, (no_answer, "look whether it runs and can be reached from here"))
+    timer.daemon = True
+    timer.start()
     while not over.is_set():
-        problem = _trouble(data, configured)
-        soon.cancel()
+        problem = _database_problem(data, configured)
+        timer.cancel()
         if problem is None:
-            if told:
+            if reported:
                 screen.note(f"the database {name} answers")
             return
-        tell(problem.message, problem.hint or "make it reachable")
-        over.wait(_AGAIN_S)
+        report(problem.message, problem.hint or "make it reachable")
+        over.wait(_RETRY_S)
 
 
-def _trouble(data: str, configured: str) -> DatabaseUnavailable | None:
+def _database_problem(data: str, configured: str) -> DatabaseUnavailable | None:
     """Why the database cannot be used; None when it can."""
     from skillyard.database import Database
 
@@ -110,7 +110,7 @@ def _trouble(data: str, configured: str) -> DatabaseUnavailable | None:
 
 
 def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `mcp` takes."""
+    """Declare the arguments of `mcp`."""
     parser.add_argument(
         "--language", choices=("en", "zh"), default="en", help="language of the tool descriptions (default: en)"
     )
@@ -145,11 +145,11 @@ def mcp_command(arguments: argparse.Namespace) -> int:
     return OK
 
 
-_GIVEN: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "SKILLYARD_STORE", "engine": "SKILLYARD_ENGINE"}
+_OPTION_VARIABLES: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "SKILLYARD_STORE", "engine": "SKILLYARD_ENGINE"}
 
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `serve` takes."""
+    """Declare the arguments of `serve`."""
     parser.add_argument("--host", default="127.0.0.1", help="an address to listen on; others than this machine's own need keys")
     parser.add_argument("--port", type=int, default=8787, help="0 is any free one (default: %(default)s)")
     parser.add_argument("--require-keys", action="store_true", help="ask also the users of this machine for a key")
@@ -210,7 +210,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
         hint = f"pip install {packages} 'structlog>=25' 'uvicorn[standard]>=0.34'"
         raise UsageProblem(f"{missing.name} is not installed", hint=hint) from None
 
-    for option, variable in _GIVEN.items():
+    for option, variable in _OPTION_VARIABLES.items():
         if given := getattr(arguments, option):
             os.environ[variable] = given  # for the other processes too
     screen = arguments.screen

@@ -23,22 +23,22 @@ _SHOWN_ELSEWHERE: Final = frozenset({"name", "description", "input_schema", "inp
 _LONGEST: Final = 200  # characters of one field
 
 
-def draw_skill_detail(screen: Screen, portrait: SkillDetail) -> None:
-    """Draw the portrait for people, in sections; only those that hold something."""
-    skill = portrait.skill
+def draw_skill_detail(screen: Screen, detail: SkillDetail) -> None:
+    """Draw the details for people, in sections; only those that hold something."""
+    skill = detail.skill
     screen.line(f"{skill.name}  {skill.id}", style="bold")
     screen.line(skill.description or "(no description)", indent=2)
     screen.heading("State")
-    screen.table(((name, value) for name, value in _state(portrait) if value), indent=2)
-    if fields := tuple(_fields(portrait)):
+    screen.table(((name, value) for name, value in _state(detail) if value), indent=2)
+    if fields := tuple(_fields(detail)):
         screen.heading("Front matter")
         screen.table(fields, indent=2)
-    if parameters := tuple(_parameters(portrait)):
+    if parameters := tuple(_parameters(detail)):
         screen.heading("Input")
         screen.table(parameters, indent=2)
-    if portrait.files:
+    if detail.files:
         screen.heading("Files beside SKILL.md")
-        screen.table(((file.type, f"{file.size:,} B", file.name) for file in portrait.files), right=1, indent=2)
+        screen.table(((file.type, f"{file.size:,} B", file.name) for file in detail.files), right=1, indent=2)
     if skill.diagnostics:
         screen.heading("Findings")
         for diagnostic in skill.diagnostics:
@@ -51,15 +51,15 @@ def draw_skill_detail(screen: Screen, portrait: SkillDetail) -> None:
                 screen.line(f"fix: {diagnostic.fix}", indent=6)
 
 
-def _state(portrait: SkillDetail) -> Iterator[tuple[str, str]]:
-    skill, ruling = portrait.skill, portrait.ruling
+def _state(detail: SkillDetail) -> Iterator[tuple[str, str]]:
+    skill, ruling = detail.skill, detail.ruling
     yield "status", skill.status + (f": {skill.reason}" if skill.reason else "")
     yield "folder", skill.directory
     yield "found in", f"{skill.root.path} ({skill.source})"
-    yield "namesakes", ", ".join(f"{other.id} ({other.status}) in {other.directory}" for other in portrait.namesakes)
+    yield "namesakes", ", ".join(f"{other.id} ({other.status}) in {other.directory}" for other in detail.namesakes)
     yield "permission", ruling.permission + (f", by the rule {ruling.pattern}" if ruling.pattern else "")
     yield "for models", _offer(skill)
-    yield "can run", portrait.run_summary
+    yield "can run", detail.run_summary
 
 
 def _offer(skill: Skill) -> str:
@@ -68,9 +68,9 @@ def _offer(skill: Skill) -> str:
     return "yes" if skill.model_invocable else "no: its author keeps it for people"
 
 
-def _fields(portrait: SkillDetail) -> Iterator[tuple[str, str]]:
+def _fields(detail: SkillDetail) -> Iterator[tuple[str, str]]:
     """The other fields of the front matter, one level deep; what is deeper stays JSON."""
-    front_matter = portrait.document.told if portrait.document else {}
+    front_matter = detail.document.told if detail.document else {}
     for name, value in front_matter.items():
         if name in _SHOWN_ELSEWHERE:
             continue
@@ -86,21 +86,21 @@ def _text(value: object) -> str:
     return shorten(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _LONGEST)
 
 
-def _parameters(portrait: SkillDetail) -> Iterator[tuple[str, str, str, str]]:
+def _parameters(detail: SkillDetail) -> Iterator[tuple[str, str, str, str]]:
     """Name, type, need and meaning of each parameter that the input schema names."""
-    schema = portrait.input_schema
+    schema = detail.input_schema
     properties, required = (schema or {}).get("properties"), (schema or {}).get("required")
     if not isinstance(properties, Mapping):
         return
     for name, shape in properties.items():
-        known = shape if isinstance(shape, Mapping) else {}
+        field = shape if isinstance(shape, Mapping) else {}
         needed = isinstance(required, list | tuple) and name in required
-        default = f"default {_text(known['default'])}" if "default" in known else ""
-        yield name, _text(known.get("type", "any")), "required" if needed else default, _text(known.get("description", ""))
+        default = f"default {_text(field['default'])}" if "default" in field else ""
+        yield name, _text(field.get("type", "any")), "required" if needed else default, _text(field.get("description", ""))
 
 
 def add_show_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `show` takes."""
+    """Declare the arguments of `show`."""
     parser.add_argument("name", help="the skill's name or id")
 
 
@@ -109,12 +109,12 @@ def show_command(arguments: argparse.Namespace) -> int:
     from skillyard.skill_detail import read_skill_detail
 
     catalog = open_catalog(arguments)
-    portrait = read_skill_detail(catalog, catalog.get(arguments.name))
+    detail = read_skill_detail(catalog, catalog.get(arguments.name))
     screen: Screen = arguments.screen
     if screen.as_json:
-        screen.data(portrait.to_dict())
+        screen.data(detail.to_dict())
     else:
-        draw_skill_detail(screen, portrait)
+        draw_skill_detail(screen, detail)
     return OK
 
 
@@ -122,7 +122,7 @@ _LIMIT: Final = 256 * 1024 * 1024  # bytes; a person may want what is too long f
 
 
 def add_read_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `read` takes."""
+    """Declare the arguments of `read`."""
     parser.add_argument("name", help="the skill's name or id")
     parser.add_argument("file", nargs="?", default="SKILL.md", help="a path inside the skill (default: %(default)s)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the bytes to this file; needed for what is not text")

@@ -71,15 +71,15 @@ def skill_script(name: str) -> str:
 
 
 def add_new_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `new` takes."""
+    """Declare the arguments of `new`."""
     parser.add_argument("name", help="lower-case letters, digits and hyphens, as in report-writer")
     parser.add_argument(
         "--description", required=True, metavar="TEXT", help="what it does and when to use it: all that a model sees at first"
     )
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument("--user", action="store_true", help="for you, in every project (this is the default)")
-    place.add_argument("--in-project", action="store_true", help="for everyone who works on this project")
-    place.add_argument("--in", dest="folder", metavar="DIR", help="in this folder of skills")
+    destination = parser.add_mutually_exclusive_group()
+    destination.add_argument("--user", action="store_true", help="for you, in every project (this is the default)")
+    destination.add_argument("--in-project", action="store_true", help="for everyone who works on this project")
+    destination.add_argument("--in", dest="folder", metavar="DIR", help="in this folder of skills")
     parser.add_argument("--with-script", action="store_true", help="with a script that runs, and the schema of its input")
 
 
@@ -119,7 +119,7 @@ def _try(skill: Skill, with_script: bool) -> str:
 
 
 def add_switch_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `enable` and `disable` take."""
+    """Declare the arguments of `enable` and `disable`."""
     parser.add_argument("name", help="the skill's name or id")
 
 
@@ -143,7 +143,7 @@ def switch_command(arguments: argparse.Namespace) -> int:
 
 
 def add_delete_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `delete` takes."""
+    """Declare the arguments of `delete`."""
     parser.add_argument("name", help="the skill's name or id; only user skills can be deleted")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `worker` takes."""
+    """Declare the arguments of `worker`."""
     parser.add_argument(
         "--pool",
         action="append",
@@ -48,12 +48,12 @@ def worker_command(arguments: argparse.Namespace) -> int:
 
     catalog = open_organisation(arguments)
     worker = catalog.worker(*arguments.pool, concurrency=arguments.concurrency)
-    serving = _crew(catalog, worker) if arguments.all_organisations else worker
+    serving = _worker_group(catalog, worker) if arguments.all_organisations else worker
     asyncio.run(_serve(worker, serving, arguments.grace, arguments.screen))
     return OK
 
 
-def _crew(catalog: Catalog, first: Worker) -> WorkerGroup:
+def _worker_group(catalog: Catalog, first: Worker) -> WorkerGroup:
     """A worker for each organisation; `first` says of what kind they are."""
     from skillyard.access import Organisations
     from skillyard.engine import Slots, WorkerGroup
@@ -61,19 +61,19 @@ def _crew(catalog: Catalog, first: Worker) -> WorkerGroup:
     slots, organisations = Slots(first.concurrency), Organisations(lambda: catalog.records().database)
 
     def worker_of(name: str) -> Worker:
-        found = organisations.catalog(name, catalog)
-        return found.worker(*first.pools, concurrency=first.concurrency, slots=slots)
+        organisation_catalog = organisations.catalog(name, catalog)
+        return organisation_catalog.worker(*first.pools, concurrency=first.concurrency, slots=slots)
 
     return WorkerGroup(lambda: [organisation.name for organisation in organisations.all()], worker_of, timing=catalog.timing)
 
 
-async def _serve(worker: Worker, serves: Worker | WorkerGroup, grace_s: float, screen: Screen) -> None:
+async def _serve(worker: Worker, runner: Worker | WorkerGroup, grace_s: float, screen: Screen) -> None:
     import asyncio
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    serving = asyncio.create_task(serves.serve(stop, grace_s=grace_s))
+    serving = asyncio.create_task(runner.serve(stop, grace_s=grace_s))
 
-    def leave() -> None:
+    def stop_or_cancel() -> None:
         if stop.is_set():
             serving.cancel()
         else:
@@ -81,7 +81,7 @@ async def _serve(worker: Worker, serves: Worker | WorkerGroup, grace_s: float, s
             stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, leave)
+        loop.add_signal_handler(number, stop_or_cancel)
     started = {"worker": worker.id, "pools": list(worker.pools), "concurrency": worker.concurrency}
     if screen.as_json:
         screen.data(started)

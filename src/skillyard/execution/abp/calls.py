@@ -264,15 +264,15 @@ def _split(text: str) -> tuple[list[_Block], list[AbpProblem], str]:
 
 
 def _call(block: _Block, stamp: int) -> AbpCall | AbpProblem:
-    found = extract_json_object(block.body.strip())
-    if found is None:
+    extracted = extract_json_object(block.body.strip())
+    if extracted is None:
         return _problem("no_json", block.tool, "holds no JSON object")
-    action, parameters = found.value.get("action"), found.value.get("parameters")
+    action, parameters = extracted.value.get("action"), extracted.value.get("parameters")
     if not isinstance(action, str) or not action.strip() or not isinstance(parameters, dict):
         return _problem("incomplete", block.tool, 'needs "action" with a text and "parameters" with an object')
-    if found.repaired and block.unsure:
+    if extracted.repaired and block.unsure:
         return _problem("ambiguous_end", block.tool, "ends twice: write the end marker once, and not inside a text")
-    return AbpCall(f"abp_call_{stamp}_{next(_numbers)}", block.tool, action.strip(), parameters, found.repaired)
+    return AbpCall(f"abp_call_{stamp}_{next(_numbers)}", block.tool, action.strip(), parameters, extracted.repaired)
 
 
 def _problem(code: ProblemCode, tool: str, what: str) -> AbpProblem:

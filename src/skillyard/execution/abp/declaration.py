@@ -19,7 +19,7 @@ _KINDS: Final[tuple[AbpKind, ...]] = get_args(AbpKind)
 _TYPES: Final[tuple[ParameterType, ...]] = get_args(ParameterType)
 _LONGEST_PATTERN: Final = 1000
 _UNVERSIONED: Final = "1.0.0"
-# In this order; the first that is found decides.
+# In this order; the first that is present decides.
 _WORDS: Final[tuple[tuple[AbpKind, tuple[str, ...]], ...]] = (
     ("query", ("查询", "获取", "query", "fetch", "look up", "looks up", "lookup", "retrieve")),
     ("transform", ("转换", "格式化", "transform", "convert", "format", "reformat")),
@@ -44,7 +44,7 @@ class AbpDocument(Protocol):
 
 
 class AbpSkill(Protocol):
-    """A skill whose tools are asked for; the catalog's skills are such."""
+    """A skill whose tools are read; the catalog's skills are such."""
 
     def document(self) -> AbpDocument:
         """Its SKILL.md, read now."""
@@ -166,11 +166,11 @@ def infer_abp_kind(metadata: Metadata) -> AbpKind:
         return by_type[metadata.kind]
     text = " ".join((metadata.name, metadata.display_name or "", metadata.description, *metadata.keywords)).lower()
     text = text.replace("-", " ").replace("_", " ")
-    return next((kind for kind, words in _WORDS if any(_says(text, word) for word in words)), "action")
+    return next((kind for kind, words in _WORDS if any(_contains(text, word) for word in words)), "action")
 
 
-def _says(text: str, word: str) -> bool:
-    """Whether a word stands in a text: Latin ones as a word of its own, also with an `s`."""
+def _contains(text: str, word: str) -> bool:
+    """Whether a text contains a word: Latin ones as a whole word, also in the plural."""
     if not word.isascii():
         return word in text
     return re.search(rf"\b{re.escape(word.replace('-', ' '))}(?:s|es)?\b", text) is not None
@@ -245,7 +245,7 @@ def _returns(written: object) -> dict[str, str]:
 
 
 def _type(written: object) -> ParameterType:
-    return next((known for known in _TYPES if known == written), "any")
+    return next((kind for kind in _TYPES if kind == written), "any")
 
 
 def _text(value: object) -> str:
@@ -268,7 +268,7 @@ _VALID_KINDS: Final = get_args(AbpKind)
 
 @dataclass(frozen=True, slots=True)
 class AbpValidation:
-    """What the check found: `valid` when there are no `errors`."""
+    """The result of a check: `valid` when there are no `errors`."""
 
     errors: tuple[str, ...] = ()
 
@@ -343,8 +343,8 @@ def fill_parameters(
     """
     defaults = {parameter.name: parameter.default for parameter in tool.parameters if parameter.has_default}
     filled = with_defaults(input_schema, {**defaults, **given})
-    known = {parameter.name for parameter in tool.parameters} | _properties(input_schema)
-    preferred = {name: value for name, value in (preferences or {}).items() if name in known and name not in filled}
+    names = {parameter.name for parameter in tool.parameters} | _properties(input_schema)
+    preferred = {name: value for name, value in (preferences or {}).items() if name in names and name not in filled}
     return filled | preferred
 
 

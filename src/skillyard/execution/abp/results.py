@@ -31,7 +31,7 @@ def vcp_result(run: Run) -> dict[str, object]:
 def abp_result(run: Run, *, call_id: str, tool: str) -> dict[str, object]:
     """The run as `{"id", "tool", "result": {"output", "memoryWrites"?}}`; importance is a number from 0 to 1.
 
-    A run that failed has `"error": {"code", "message"}` in place of `result`.
+    A run that failed has `"error": {"code", "message"}` instead of `result`.
     """
     shape: dict[str, object] = {"id": call_id, "tool": tool}
     if run.error is not None:
@@ -53,7 +53,7 @@ def unwrapped(answer: object) -> object:
 def result_text(result: Mapping[str, object]) -> str:
     r"""A result of either form as text for a model: readable JSON, or `Tool execution failed: …`.
 
-    `[[` never stands in it: inside JSON it is written `\u005b[`, so that no output can end a block or begin one.
+    It never contains `[[`: inside JSON it is written `\u005b[`, so that no output can end a block or begin one.
     """
     error = result.get("error")
     if isinstance(error, Mapping):

@@ -49,7 +49,7 @@ _steps: list[dict[str, Any]] = []
 _writes: list[dict[str, Any]] = []
 # The program that runs the script keeps these two; without it, as in a test of one's own, they are empty.
 context: Mapping[str, Any] = getattr(sys.modules.get("__main__"), "SKILL_CONTEXT", {})
-"""Who asks: `userId`, `sessionId` and what else the caller says; filled before `execute` is called."""
+"""The caller: `userId`, `sessionId` and what else the caller says; filled before `execute` is called."""
 _settings: Mapping[str, Any] = getattr(sys.modules.get("__main__"), "SKILL_SETTINGS", {})
 _note: Callable[[dict[str, Any]], None] | None = getattr(sys.modules.get("__main__"), "skill_note", None)
 
@@ -59,7 +59,7 @@ class SkillFailed(Exception):
 
 
 def fail(message: str) -> NoReturn:
-    """End the run as failed, with one sentence for the one who asked.
+    """End the run as failed, with one sentence for the caller.
 
     Raises:
         SkillFailed: always; let it pass.
@@ -108,11 +108,11 @@ class Step:
         self._began = 0.0
 
     def __enter__(self) -> Step:  # noqa: PYI034 # Self is not in Python 3.8
-        """Begin: the step has its place in the order from now on."""
-        known = _done_before(self.name, self.input)
-        if known is not None:
-            self.finished, self.output, self._record = True, known.get("output"), known
-            _steps.append(known)
+        """Begin: the step has its position in the order from now on."""
+        earlier = _done_before(self.name, self.input)
+        if earlier is not None:
+            self.finished, self.output, self._record = True, earlier.get("output"), earlier
+            _steps.append(earlier)
             return self
         self._record = {"stepId": self.id or f"step-{len(_steps) + 1}", "timestamp": round(time.time() * 1000)}
         _steps.append(self._record)
@@ -120,7 +120,7 @@ class Step:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None) -> None:
-        """End: what is known now is kept, and an error goes on."""
+        """End: what was recorded is kept, and an error propagates."""
         if self.finished:
             return
         self._record.update(
@@ -193,10 +193,10 @@ else:
 def _done_before(name: str, input: object) -> dict[str, Any] | None:  # noqa: A002 # the field's own name
     """The step of that name and input that an attempt before has finished; each is given once."""
     waiting = _settings.get("finishedSteps", [])
-    for known in waiting:
-        if known.get("stepName") == name and _same(known.get("input"), input):
-            waiting.remove(known)
-            return known  # type: ignore[no-any-return] # as it was told
+    for step in waiting:
+        if step.get("stepName") == name and _same(step.get("input"), input):
+            waiting.remove(step)
+            return step  # type: ignore[no-any-return] # as it was passed in
     return None
 
 
