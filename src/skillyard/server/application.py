@@ -157,7 +157,7 @@ def create_app(
     app.state.pool, app.state.settings, app.state.access_policy = pool, settings, access_policy
     app.state.metrics, app.state.stopping, app.state.endpoints = counted, stopping, endpoints
     app.state.clock = clock
-    stopping.then(endpoints.stop_telling)
+    stopping.then(endpoints.close_change_streams)
     stopping.then(pool.close_questions, last=True)
     app.state.credentials = CredentialStore(pool.database)
     for routes in ROUTERS:

@@ -40,9 +40,9 @@ ANONYMOUS: Final = Caller("nobody", DEFAULT_ORGANISATION, frozenset())
 
 
 async def _caller(request: Request) -> Caller:
-    found = request.scope["state"]["caller"]
-    assert isinstance(found, Caller)  # noqa: S101 # AuthenticationMiddleware puts it there
-    return found
+    caller = request.scope["state"]["caller"]
+    assert isinstance(caller, Caller)  # noqa: S101 # AuthenticationMiddleware puts it there
+    return caller
 
 
 CurrentCaller = Annotated[Caller, Depends(_caller)]
@@ -80,7 +80,7 @@ def require_own(what: str, own: bool, caller: Caller) -> None:
 
 def scopes_of(dependencies: Iterable[Any]) -> list[Scope]:
     """The scopes that the dependencies of a route ask for."""
-    return sorted({scope for found in dependencies if (scope := getattr(found.dependency, "scope", None))})
+    return sorted({scope for dependency in dependencies if (scope := getattr(dependency.dependency, "scope", None))})
 
 
 async def _server_admin(request: Request) -> None:

@@ -207,13 +207,13 @@ class _ProcessSupervisor:
         self._stop = False
 
     def run(self) -> None:
-        before = {number: signal.signal(number, self._asked_to_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             while not self._stop:
                 while len(self._living) < self._how.workers and not self._stop:
                     self._start()
                 time.sleep(_LOOK_S)
-                self._bury()
+                self._replace_dead()
         finally:
             self._end_all()
             for number, handler in before.items():
@@ -224,7 +224,7 @@ class _ProcessSupervisor:
         process.start()
         self._living[process] = time.monotonic()
 
-    def _bury(self) -> None:
+    def _replace_dead(self) -> None:
         for process, began in list(self._living.items()):
             if process.exitcode is None:
                 continue
@@ -235,7 +235,7 @@ class _ProcessSupervisor:
             if self._deaths >= _DEATHS:
                 raise SkillyardError("the server does not start", hint="its log says why")
 
-    def _asked_to_stop(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._stop = True
 
     def _end_all(self) -> None:

@@ -136,12 +136,12 @@ class OrganisationServices:
 
     def require_installed_readable(self, skill: InstalledSkill) -> None:
         """The same for an installed skill, which this catalog need not see."""
-        known_as = (skill.name, skill.skill_id, f"installed:{skill.skill_id}")
+        names = (skill.name, skill.skill_id, f"installed:{skill.skill_id}")
         rules, folder = self.catalog.rules(), f"{self.registry.root}/{skill.skill_id}/current"
-        said = {rules.rule_installed((name,), folder).permission for name in known_as}
-        if "deny" in said:
+        permissions = {rules.rule_installed((name,), folder).permission for name in names}
+        if "deny" in permissions:
             raise PermissionDenied(f"a rule denies the skill {skill.skill_id}", hint="the rule is in the configuration")
-        if "ask" in said:
+        if "ask" in permissions:
             self.require_readable(self.catalog.get(f"installed:{skill.skill_id}"))
 
 

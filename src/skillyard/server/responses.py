@@ -48,19 +48,19 @@ def bytes_response(request: Request, data: bytes, media: str) -> Response:
     return Response(data[begin:end], 206, headers, media)
 
 
-def _matches(wanted: str | None, etag: str) -> bool:
-    return wanted is not None and any(one.strip().removeprefix("W/") in (etag, "*") for one in wanted.split(","))
+def _matches(header: str | None, etag: str) -> bool:
+    return header is not None and any(one.strip().removeprefix("W/") in (etag, "*") for one in header.split(","))
 
 
 def _span(request: Request, etag: str, size: int) -> tuple[int, int] | None:
     """First byte and the one after the last; None for the whole, also where the range cannot be understood (RFC 9110)."""
-    found = _RANGE.fullmatch(request.headers.get("range", ""))
-    if found is None or request.headers.get("if-range", etag) != etag or not (found[1] or found[2]):
+    match = _RANGE.fullmatch(request.headers.get("range", ""))
+    if match is None or request.headers.get("if-range", etag) != etag or not (match[1] or match[2]):
         return None
-    if not found[1]:
-        return max(0, size - int(found[2])), size if int(found[2]) else 0
-    end = int(found[2]) + 1 if found[2] else size
-    return None if end <= int(found[1]) and found[2] else (int(found[1]), min(end, size))
+    if not match[1]:
+        return max(0, size - int(match[2])), size if int(match[2]) else 0
+    end = int(match[2]) + 1 if match[2] else size
+    return None if end <= int(match[1]) and match[2] else (int(match[1]), min(end, size))
 
 
 _MEDIA_TYPE: Final = "text/event-stream"

@@ -73,22 +73,22 @@ def read_proxies(given: Iterable[str]) -> tuple[str, ...]:
     Raises:
         InvalidInput: one is neither.
     """
-    found = []
+    networks = []
     for text in given:
         try:
-            found.append(str(ipaddress.ip_network(text.strip())) if "/" in text else str(ipaddress.ip_address(text.strip())))
+            networks.append(str(ipaddress.ip_network(text.strip())) if "/" in text else str(ipaddress.ip_address(text.strip())))
         except ValueError as error:
             message = f"{text!r} is neither an address nor a network: {error}"
             raise InvalidInput(message, hint="name a proxy as 10.0.0.7, or where it is as 10.0.0.0/24") from None
-    return tuple(found)
+    return tuple(networks)
 
 
 def host_name(host: str) -> str | None:
     """The name in `name`, `name:port` or `[address]:port`, in lower case; None when it is none of them."""
-    found = _HOST.fullmatch(host)
-    if found is None or int(found["port"] or 0) > 65_535:
+    match = _HOST.fullmatch(host)
+    if match is None or int(match["port"] or 0) > 65_535:
         return None
-    return (found["name"] or found["address"]).lower()
+    return (match["name"] or match["address"]).lower()
 
 
 def _is_address(name: str) -> bool:

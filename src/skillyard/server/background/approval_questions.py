@@ -82,21 +82,23 @@ class ApprovalQuestions:
             RecordNotFound: it is not open: answered, given up or too late.
         """
         table = questions.c
-        asked = next(iter(self._find(table.id == question_id)), None)
-        if asked is None:
+        question = next(iter(self._find(table.id == question_id)), None)
+        if question is None:
             raise _not_open()
         alike = (
-            table.workspace == asked.workspace if answer.decision == "workspace" else table.session == asked.request.session_id
+            table.workspace == question.workspace
+            if answer.decision == "workspace"
+            else table.session == question.request.session_id
         )
-        same = (table.skill_id == asked.request.skill_id) & (table.digest == asked.request.digest) & alike
+        same = (table.skill_id == question.request.skill_id) & (table.digest == question.request.digest) & alike
         values = {"decision": answer.decision, "reason": answer.reason}
         with self._database().write() as connection:
-            mine = update(questions).where(table.id == question_id, table.decision.is_(None)).values(values)
-            if connection.execute(mine).rowcount != 1:
+            unanswered = update(questions).where(table.id == question_id, table.decision.is_(None)).values(values)
+            if connection.execute(unanswered).rowcount != 1:
                 raise _not_open()
             others = update(questions).where(same, table.decision.is_(None)).values(values).returning(table.id)
             _announce(connection, [question_id, *connection.execute(others).scalars()])
-        return asked
+        return question
 
     def close(self) -> None:
         """Answer what is asked from here with no, from now on: the server stops and nobody could hear the answer."""
@@ -132,19 +134,19 @@ class ApprovalQuestions:
             await wait_for_change(changed, min(left, database.timing.look_s))
         return ApprovalAnswer("reject", f"nobody answered within {self._patience_s:g} seconds")
 
-    def _find(self, *wanted: ColumnElement[bool]) -> tuple[ApprovalQuestion, ...]:
+    def _find(self, *conditions: ColumnElement[bool]) -> tuple[ApprovalQuestion, ...]:
         """The open questions that fit; those whose process is gone are closed."""
         table = questions.c
         database = self._database()
         with database.read() as connection:
             now = database_now(connection)
-            query = select(questions, now.label("now")).where(table.decision.is_(None), table.expires_at > now, *wanted)
-            found = connection.execute(query.order_by(table.asked_at, table.id)).all()
-        gone = [row.id for row in found if ProcessIdentity.is_process_alive(row.owner) is False]
-        if gone:
+            query = select(questions, now.label("now")).where(table.decision.is_(None), table.expires_at > now, *conditions)
+            rows = connection.execute(query.order_by(table.asked_at, table.id)).all()
+        ended = [row.id for row in rows if ProcessIdentity.is_process_alive(row.owner) is False]
+        if ended:
             with database.write() as connection:
-                _forget(connection, gone)
-        return tuple(_question(row) for row in found if row.id not in gone and _waits(row, database.timing))
+                _forget(connection, ended)
+        return tuple(_question(row) for row in rows if row.id not in ended and _is_waiting(row, database.timing))
 
 
 def rejecting_approver() -> PolicyApprover:
@@ -237,7 +239,7 @@ def _announce(connection: Connection, ids: Collection[str]) -> None:
         notify(connection, UPDATES_CHANNEL, one)
 
 
-def _waits(row: Row[Any], timing: Timing) -> bool:
+def _is_waiting(row: Row[Any], timing: Timing) -> bool:
     """Whether the process that asked still is there; one of another machine says so itself."""
     return not is_gone(row.owner, silent=abs(row.now - row.seen_at).total_seconds() > timing.silence_s)
 

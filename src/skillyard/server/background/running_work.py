@@ -60,7 +60,7 @@ class BackgroundRuns:
             task.exception()  # the record says what it was
 
 
-_GONE: Final = "the process that worked on it is gone; nothing was changed"
+_PROCESS_ENDED: Final = "the process that worked on it is gone; nothing was changed"
 _log = logging.getLogger(__name__)
 
 
@@ -105,8 +105,8 @@ class BackgroundInstalls:
         if "begun" not in last:
             return False, None
         owner = ProcessIdentity.read(last["begun"])
-        gone = owner is None or owner.alive() is False
-        return not gone, InstallFailure("interrupted", _GONE) if gone else None
+        ended = owner is None or owner.alive() is False
+        return not ended, InstallFailure("interrupted", _PROCESS_ENDED) if ended else None
 
     async def close(self) -> None:
         """Wait for what goes on: an install cannot be cut off in the middle, only killed."""

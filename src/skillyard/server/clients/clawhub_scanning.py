@@ -30,11 +30,11 @@ from skillyard.server.clients.clawhub_shapes import (
 )
 from skillyard.server.clients.published_skills import (
     NumberedVersion,
+    current_version,
     decode_cursor,
     display_name,
     encode_cursor,
     package_digest,
-    serving_version,
     version_folder,
 )
 from skillyard.server.middleware.error_formats import CLAWHUB
@@ -57,8 +57,8 @@ def moderated(
 ) -> dict[str, Any]:
     """What the scanner says of the version that serves, with its evidence."""
     skill = owned_skill(service, caller, slug, ownerHandle)
-    found = findings(service, serving_version(service, skill.skill_id).version)
-    return {"moderation": {**verdict(found), "legacyReason": None, "evidence": [evidence(one) for one in found]}}
+    reported = findings(service, current_version(service, skill.skill_id).version)
+    return {"moderation": {**verdict(reported), "legacyReason": None, "evidence": [evidence(one) for one in reported]}}
 
 
 @moderation_routes.get("/{slug}/verify")
@@ -111,9 +111,9 @@ def findings(service: OrganisationServices, version: SkillVersion) -> tuple[Find
     return at_least_severity(report.open, "low")
 
 
-def verdict(found: tuple[Finding, ...]) -> dict[str, Any]:
+def verdict(reported: tuple[Finding, ...]) -> dict[str, Any]:
     """What findings come to."""
-    grave = at_least_severity(found, "high")
+    grave = at_least_severity(reported, "high")
     return {
         "isSuspicious": bool(grave),
         "isMalwareBlocked": False,
@@ -199,21 +199,21 @@ def _id(one: NumberedVersion) -> str:
 
 
 def _scanned_version(service: OrganisationServices, caller: Caller, scan_id: str) -> NumberedVersion:
-    slug, found, label = decode_cursor(scan_id).partition("\n")
-    if not found:
+    slug, separator, label = decode_cursor(scan_id).partition("\n")
+    if not separator:
         raise InvalidInput(f"{scan_id[:100]!r} is not a valid scan id", hint="take it from the answer to a scan")
     return version_of_tag(service, owned_skill(service, caller, slug, None), label, None)
 
 
 def _status(service: OrganisationServices, one: NumberedVersion) -> dict[str, Any]:
     skill = service.registry.installed.skill(one.version.skill_id)
-    found = findings(service, one.version)
-    rating, made = verdict(found), milliseconds(one.version.installed_at)
+    reported = findings(service, one.version)
+    rating, made = verdict(reported), milliseconds(one.version.installed_at)
     static = {
         "status": rating["verdict"],
         "reasonCodes": rating["reasonCodes"],
         "summary": rating["summary"],
-        "findings": [evidence(finding) for finding in found],
+        "findings": [evidence(finding) for finding in reported],
     }
     return {
         "scanId": _id(one),

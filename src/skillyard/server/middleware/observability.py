@@ -97,8 +97,8 @@ class Metrics:
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call] # it has no types
         return generate_latest(registry)
 
-    def _counter(self, name: str, said: str, *labels: str) -> Counter:
-        return Counter(f"skillyard_{name}", said, labels, registry=self.registry)
+    def _counter(self, name: str, description: str, *labels: str) -> Counter:
+        return Counter(f"skillyard_{name}", description, labels, registry=self.registry)
 
     def _ran(self, run: Run) -> None:
         self._runs.labels(run.status).inc()

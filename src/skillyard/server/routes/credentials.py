@@ -178,10 +178,10 @@ async def sign_out(request: Request, response: Response) -> Answer[None]:
 
 
 def _session_shape(caller: Caller, ends: datetime | None = None) -> Session:
-    known = caller != ANONYMOUS
+    signed_in = caller != ANONYMOUS
     return Session(
-        caller=caller.name if known else None,
-        organisation=caller.organisation if known else None,
+        caller=caller.name if signed_in else None,
+        organisation=caller.organisation if signed_in else None,
         scopes=sorted(caller.scopes),
         local=caller == LOCAL_USER,
         session=caller.session,

@@ -77,10 +77,10 @@ def add_not_found_page(app: FastAPI) -> None:
     app.add_exception_handler(404, lost)
 
 
-def _document(found: int = 200) -> Response:
+def _document(status: int = 200) -> Response:
     """The one document, with a policy that only its own scripts and styles pass."""
     try:
-        text, status = (_STATIC / "index.html").read_text("utf-8"), found
+        text, status = (_STATIC / "index.html").read_text("utf-8"), status
     except FileNotFoundError:
         text, status = _MISSING, 503
     nonce = secrets.token_urlsafe(18)
@@ -117,20 +117,20 @@ def _file(request: Request, path: str, name: str, keep: str) -> Response:
     if not _NAME.fullmatch(name) or not file.is_file():
         raise HTTPException(404, "there is no such file of the page")
     headers = {"Cache-Control": keep, "Vary": "Accept-Encoding"}
-    known = _accepted_encodings(request.headers.get("accept-encoding", ""))
+    encodings = _accepted_encodings(request.headers.get("accept-encoding", ""))
     for encoding, suffix in _ENCODINGS:
         packed = file.with_name(file.name + suffix)
-        if encoding in known and packed.is_file():
+        if encoding in encodings and packed.is_file():
             return Response(packed.read_bytes(), headers=headers | {"Content-Encoding": encoding}, media_type=_media_type(file))
     return Response(file.read_bytes(), headers=headers, media_type=_media_type(file))
 
 
 def _accepted_encodings(header: str) -> frozenset[str]:
     """The encodings that an `Accept-Encoding` names without refusing them."""
-    wanted = (one.replace(" ", "").lower().partition(";") for one in header.split(","))
-    return frozenset(name for name, _, quality in wanted if not re.fullmatch(r"q=0(\.0*)?", quality))
+    choices = (one.replace(" ", "").lower().partition(";") for one in header.split(","))
+    return frozenset(name for name, _, quality in choices if not re.fullmatch(r"q=0(\.0*)?", quality))
 
 
 def _media_type(file: Path) -> str:
-    known = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}.get(file.suffix)
-    return known or guess_type(file.name)[0] or "application/octet-stream"
+    media_type = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}.get(file.suffix)
+    return media_type or guess_type(file.name)[0] or "application/octet-stream"

@@ -85,13 +85,13 @@ class _CallerSchedules:
         self._owner = service.owner(caller)
         self._makers = ScheduleOwners(Keys(request.app.state.pool.database), caller.organisation)
 
-    def shown(self, found: Sequence[Schedule]) -> list[ScheduleDetail]:
+    def shown(self, schedules: Sequence[Schedule]) -> list[ScheduleDetail]:
         """The schedules as they stand now."""
-        last = [one.last_run for one in found if one.last_run is not None]
+        last = [one.last_run for one in schedules if one.last_run is not None]
         states = self._catalog.records().journal.states(last) if last else {}
         return [
             ScheduleDetail.model_validate(one.to_dict() | {"last_state": states.get(one.last_run or "")})
-            for one in self._makers.held(found)
+            for one in self._makers.held(schedules)
         ]
 
     def all(self) -> list[ScheduleDetail]:
@@ -156,7 +156,7 @@ async def add_schedule(service: CurrentServices, book: _Schedules, body: Schedul
     skill = await run_in_threadpool(service.catalog.get, body.skill)
     service.catalog.gate().check(skill)
     digest = await run_in_threadpool(service.agreed_digest, skill)
-    wanted = Schedule(
+    schedule = Schedule(
         name=body.name,
         skill=skill.id,
         parameters=body.parameters,
@@ -166,7 +166,7 @@ async def add_schedule(service: CurrentServices, book: _Schedules, body: Schedul
         priority=body.priority,
         digest=digest,
     )
-    return Answer(data=await run_in_threadpool(book.add, wanted, body.at))
+    return Answer(data=await run_in_threadpool(book.add, schedule, body.at))
 
 
 @routes.get("/{name}", responses=READ_PROBLEMS)

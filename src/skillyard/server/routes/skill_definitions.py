@@ -64,8 +64,8 @@ class DefinitionEdit(RequestBody):
 
     def edits(self) -> dict[str, EditValue]:
         """What is said of the skill, in the words of the registry."""
-        said = self.model_dump(include=self.model_fields_set & _SHOWN.keys())
-        return {_SHOWN[name]: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+        edited = self.model_dump(include=self.model_fields_set & _SHOWN.keys())
+        return {_SHOWN[name]: tuple(value) if isinstance(value, list) else value for name, value in edited.items()}
 
 
 class Preview(BaseModel):
@@ -85,9 +85,9 @@ def list_definitions(
     isActive: bool | None = None,  # noqa: N803 # the API's own spelling
 ) -> Listed[Definition]:
     """The skills that were installed, by id; uninstalled ones are not active. `search` looks into name and description."""
-    found, total = service.registry.installed.page(text=search, active=isActive, limit=limit, offset=(page - 1) * limit)
+    skills, total = service.registry.installed.page(text=search, active=isActive, limit=limit, offset=(page - 1) * limit)
     meta = Meta.of(total, page, limit)
-    return Listed(data=[definition_shape(skill) for skill in found], meta=meta)
+    return Listed(data=[definition_shape(skill) for skill in skills], meta=meta)
 
 
 @routes.get("/{id}", responses=READ_PROBLEMS)
@@ -189,8 +189,8 @@ def list_versions(
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
 ) -> Listed[VersionDetail]:
     """Every version of a skill, the newest first."""
-    found = listed(service.registry.installed.versions(id), page, limit)
-    return Listed(data=[_detail(version) for version in found.data], meta=found.meta)
+    listed_page = listed(service.registry.installed.versions(id), page, limit)
+    return Listed(data=[_detail(version) for version in listed_page.data], meta=listed_page.meta)
 
 
 @version_routes.get("/{id}/versions/{version}", responses=READ_PROBLEMS)
@@ -220,10 +220,10 @@ def read_version_file(service: CurrentServices, request: Request, id: str, versi
 @version_routes.get("/{id}/archive", responses=READ_PROBLEMS | WRITE_PROBLEMS | FILE_RESPONSES, response_class=Response)
 def download(service: CurrentServices, request: Request, id: str, version: _Version = None) -> Response:  # noqa: A002
     """A version as a .zip with its SKILL.md in the root: the same bytes for the same content."""
-    found = _find_version(service, id, version or CURRENT)
-    name = f"{found.skill_id}-{found.version}.zip"
-    _readable(service, found)
-    answer = bytes_response(request, package_bytes(service, found), "application/zip")
+    chosen = _find_version(service, id, version or CURRENT)
+    name = f"{chosen.skill_id}-{chosen.version}.zip"
+    _readable(service, chosen)
+    answer = bytes_response(request, package_bytes(service, chosen), "application/zip")
     answer.headers.update(attachment(name))
     return answer
 
@@ -243,9 +243,9 @@ def compatibility(service: CurrentServices, id: str, version: _Version = None) -
     """Which clients load a version, under which name and description, and why one does not."""
     from skillyard.interop import check_clients
 
-    found = _find_version(service, id, version or CURRENT)
-    folder = _readable(service, found)
-    return Answer(data=[ClientLoading.model_validate(one.to_dict()) for one in check_clients(folder, name=found.skill_id)])
+    chosen = _find_version(service, id, version or CURRENT)
+    folder = _readable(service, chosen)
+    return Answer(data=[ClientLoading.model_validate(one.to_dict()) for one in check_clients(folder, name=chosen.skill_id)])
 
 
 @version_routes.post("/{id}/rollback", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
@@ -268,18 +268,18 @@ def rollback_previous(
 @version_routes.post("/{id}/versions/{version}/deprecate", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def deprecate(service: CurrentServices, id: str, version: str, body: Withdrawal) -> Answer[VersionDetail]:  # noqa: A002
     """Mark a version as one to move away from; it goes on serving."""
-    found = _find_version(service, id, version)
+    chosen = _find_version(service, id, version)
     return Answer(
-        data=_detail(service.registry.versions.deprecate(found.skill_id, found.version, reason=body.reason, undo=body.undo))
+        data=_detail(service.registry.versions.deprecate(chosen.skill_id, chosen.version, reason=body.reason, undo=body.undo))
     )
 
 
 @version_routes.post("/{id}/versions/{version}/yank", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def yank(service: CurrentServices, id: str, version: str, body: Withdrawal) -> Answer[VersionDetail]:  # noqa: A002
     """Mark a version as one that nobody may install or roll back to; the current one serves on until then."""
-    found = _find_version(service, id, version)
+    chosen = _find_version(service, id, version)
     return Answer(
-        data=_detail(service.registry.versions.yank(found.skill_id, found.version, reason=body.reason, undo=body.undo))
+        data=_detail(service.registry.versions.yank(chosen.skill_id, chosen.version, reason=body.reason, undo=body.undo))
     )
 
 

@@ -182,8 +182,8 @@ class Forgotten(BaseModel):
 @memory_routes.get("", responses=READ_PROBLEMS)
 async def list_memories(service: CurrentServices, caller: CurrentCaller, limit: _Limit = 50) -> Answer[list[MemoryDetail]]:
     """The caller's memories, the newest first."""
-    found = await service.catalog.memory().list(user_id=service.owner(caller), limit=limit)
-    return Answer(data=[MemoryDetail.model_validate(_memory_shape(memory)) for memory in found])
+    memories = await service.catalog.memory().list(user_id=service.owner(caller), limit=limit)
+    return Answer(data=[MemoryDetail.model_validate(_memory_shape(memory)) for memory in memories])
 
 
 @memory_routes.get("/recall", responses=READ_PROBLEMS)
@@ -197,10 +197,10 @@ async def recall(
     knowledge_base: Annotated[str | None, Query(max_length=_TAG)] = None,
 ) -> Answer[list[RecalledMemory]]:
     """The caller's memories that fit the words of `q`, the best first; only those with every `tag`."""
-    found = await service.catalog.memory().recall(
+    matches = await service.catalog.memory().recall(
         q, user_id=service.owner(caller), limit=limit, threshold=threshold, tags=tag, knowledge_base=knowledge_base
     )
-    return Answer(data=[RecalledMemory.model_validate({**_memory_shape(one.memory), "score": one.score}) for one in found])
+    return Answer(data=[RecalledMemory.model_validate({**_memory_shape(one.memory), "score": one.score}) for one in matches])
 
 
 @memory_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
