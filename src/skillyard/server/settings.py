@@ -24,7 +24,7 @@ _HOST: Final = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]+)|\[(?P<address>[0-9A-Fa-
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """Who may use the server: without `keys_required` whoever asks without a key is the local user.
+    """Who may use the server: without `keys_required` a caller without a key is the local user.
 
     `hosts` are names the server answers to beside those of this machine, with `any_address` also every IP address: names that
     somebody else may point here are the danger, addresses are not. What a request says of whom it was passed on for is believed
@@ -154,7 +154,7 @@ class ConnectionLimits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """What the table says.
+    """The settings of the table `[server]`.
 
     `rates` are requests a minute of one caller, by kind; `session` is how long a page stays signed in. What a client says of
     whom it asks for is only believed of `trusted_proxies`, addresses and networks.

@@ -109,7 +109,7 @@ async def uploaded(request: Request, registry: Registry, limit: int = PackageLim
 
 @contextlib.asynccontextmanager
 async def scratch(registry: Registry) -> AsyncIterator[Path]:
-    """A folder for what comes in, gone after the block; that of a killed server is swept up by the next one."""
+    """A folder for an upload, deleted after the block; that of a killed server is deleted by the next one."""
     with contextlib.ExitStack() as held:
         operation = await run_in_threadpool(held.enter_context, registry.storage.operations.begin())
         operation.settled = True  # it opens no log: what is left is only to be deleted

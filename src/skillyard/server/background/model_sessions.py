@@ -1,4 +1,4 @@
-"""The chat of an organisation and the tool sessions of its callers, made when they are first asked for.
+"""The chat of an organisation and the tool sessions of its callers, made at their first use.
 
 The client libraries of models are not loaded before. What a tool session has loaded is kept in the database, for whichever
 process is asked next.
@@ -34,7 +34,7 @@ class LazyChat:
         self._lock = threading.Lock()
 
     def of(self, catalog: Catalog) -> Chat:
-        """The chat; models at addresses cannot be chosen over HTTP, because the server would ask for whoever names one.
+        """The chat; models at addresses cannot be chosen over HTTP, because the server would send requests to them.
 
         Raises:
             InvalidInput: what speaks to models is not installed.
@@ -51,7 +51,7 @@ class LazyChat:
 
     @property
     def busy(self) -> bool:
-        """Whether a turn goes on."""
+        """Whether a turn is running."""
         return self._chat is not None and self._chat.busy
 
     async def close(self) -> None:

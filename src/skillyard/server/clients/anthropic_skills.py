@@ -94,7 +94,7 @@ def delete(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
 async def create_version(
     service: CurrentServices, request: Request, skill_id: SkillIdPath, consent: ConsentQuery = None
 ) -> dict[str, Any]:
-    """Install another version of a skill, which serves from now on; the same files again are the same version."""
+    """Install another version of a skill, which becomes the current one; the same files again are the same version."""
     skill = await run_in_threadpool(skill_of_client_id, service, skill_id)
     async with received_skill(service, request, one_folder=True) as incoming:
         result = await run_in_threadpool(install_skill, service, incoming, into=skill.skill_id, consent=consent)
@@ -114,14 +114,14 @@ def list_versions(service: CurrentServices, skill_id: SkillIdPath, limit: _Limit
 
 @routes.get("/{skill_id}/versions/{version}")
 def retrieve_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
-    """One version, by its id or time; `latest` is the one that serves."""
+    """One version, by its id or time; `latest` is the current one."""
     skill = skill_of_client_id(service, skill_id)
     return _version(service, skill, _find_version(service, skill, version))
 
 
 @routes.delete("/{skill_id}/versions/{version}", dependencies=[_WRITE])
 def delete_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
-    """Delete a version for good; the newest other one serves then, and with the last one the skill is uninstalled."""
+    """Delete a version for good; the newest other one becomes current, and with the last one the skill is uninstalled."""
     skill = skill_of_client_id(service, skill_id)
     one = _find_version(service, skill, version)
     remove_version(service, one)

@@ -63,7 +63,7 @@ _COUNTED: Final = ("stars", "downloads", "installs")
 
 @routes.get("/whoami")
 def whoami(caller: CurrentCaller) -> dict[str, Any]:
-    """Who asks: the organisation is what publishes, so its name is the handle."""
+    """The caller: the organisation is what publishes, so its name is the handle."""
     role = "admin" if "admin" in caller.scopes else "user"
     return {"user": {**owner_shape(caller), "displayName": caller.name, "role": role}}
 
@@ -202,7 +202,7 @@ def resolve_install(
     slug: SlugPath,
     ownerHandle: OwnerQuery = None,  # noqa: N803
 ) -> dict[str, Any]:
-    """Where the version that serves is had."""
+    """Where the current version is downloaded."""
     skill = owned_skill(service, caller, slug, ownerHandle)
     version = current_version(service, skill.skill_id).label
     address = request.url_for("download").include_query_params(slug=skill.skill_id, version=version)
@@ -265,7 +265,7 @@ class TagTarget(BaseModel):
 
 
 class InstallTelemetry(BaseModel):
-    """What a client reports when it has installed a skill; all else that it reports is not looked at."""
+    """What a client reports when it has installed a skill; other fields are ignored."""
 
     event: str | None = Field(default=None, max_length=40)
     slug: str | None = Field(default=None, max_length=200)
@@ -289,7 +289,7 @@ def unstar(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, owne
 
 @community_routes.post("/v1/skills/{slug}/tags/{tag}", dependencies=[_WRITE])
 def put_tag(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, tag: _Tag, body: TagTarget) -> dict[str, Any]:
-    """Let a tag stand for a version; with `latest` that version serves."""
+    """Set a tag to a version; with `latest` that version becomes current."""
     skill = owned_skill(service, caller, slug, body.ownerHandle)
     version = version_of_label(service, skill, body.version).version
     if tag != LATEST:

@@ -68,13 +68,13 @@ async def keep_upload(service: OrganisationServices, request: Request, ticket: s
 
 @contextlib.contextmanager
 def staged_files(service: OrganisationServices, tickets: dict[str, tuple[str, str]]) -> Iterator[dict[str, Path]]:
-    """The files of some tickets, by the path each is to have; they are gone after the block, whatever became of it.
+    """The files of some tickets, by the path each is to have; they are deleted after the block in any case.
 
     `tickets` has ticket and SHA-256 by path.
 
     Raises:
         FileMissing: one was not sent, or too long ago.
-        DigestMismatch: one is not what it is said to be.
+        DigestMismatch: one does not match its announced digest.
     """
     folder = _folder(service)
     files = {path: folder / ticket for path, (ticket, _) in tickets.items()}
@@ -104,7 +104,7 @@ def _folder(service: OrganisationServices) -> Path:
 
 
 def _delete_expired(folder: Path) -> None:
-    """Delete what nobody came back for, and refuse more when much waits."""
+    """Delete expired uploads, and refuse more when too many are pending."""
     size = 0
     oldest = time.time() - _KEPT_S
     with os.scandir(folder) as entries:
@@ -142,7 +142,7 @@ class SentFile(FileAnnouncement):
 
 
 class PublishRequest(BaseModel):
-    """What is published; the fields that are about accounts and licences of a public hub are not looked at."""
+    """What is published; the fields that are about accounts and licences of a public hub are ignored."""
 
     slug: str = Field(max_length=200)
     version: str = Field(max_length=100)
@@ -217,7 +217,7 @@ def delete(
 def undelete(
     service: CurrentServices, caller: CurrentCaller, slug: SlugPath, body: OwnerReference | None = None
 ) -> dict[str, Any]:
-    """Let the newest version of an uninstalled skill serve again."""
+    """Make the newest version of an uninstalled skill current again."""
     skill = owned_skill(service, caller, slug, _handle(body), installed=False)
     if skill.active:
         raise VersionUnusable(f"{skill.skill_id} is not deleted", hint="there is nothing to do")
@@ -263,7 +263,7 @@ def _handle(body: OwnerReference | None) -> str | None:
 
 
 async def _from_json(service: OrganisationServices, request: Request, archive: Path) -> PublishRequest:
-    """What the body says; its files go into the archive."""
+    """The fields of the body; its files go into the archive."""
     too_large = ArchiveTooLarge("the request is too long", hint="publish fewer files", limit=_LARGEST_REQUEST)
     sent = _read(await read_body(request, _LARGEST_REQUEST, too_large))
     await run_in_threadpool(_gather_staged, service, sent, archive)
@@ -279,7 +279,7 @@ def _gather_staged(service: OrganisationServices, sent: PublishRequest, archive:
 
 
 async def _from_form(request: Request, archive: Path) -> PublishRequest:
-    """What the field `payload` of a form says; its files go into the archive."""
+    """The field `payload` of a form; its files go into the archive."""
     async with _form(request) as (payload, files):
         sent = _read(payload.encode())
         await run_in_threadpool(_gather_files, sent, files, archive)

@@ -64,7 +64,7 @@ def version_of_label(service: OrganisationServices, skill: InstalledSkill, label
 
 
 def version_of_tag(service: OrganisationServices, skill: InstalledSkill, label: str | None, tag: str | None) -> NumberedVersion:
-    """The version of a label, or of a tag; `latest` is the version that serves.
+    """The version of a label, or of a tag; `latest` is the current version.
 
     Raises:
         VersionNotFound: there is none.

@@ -1,6 +1,6 @@
 """The skills resource of OpenAI's API, for its SDK: `OpenAI(base_url="http://…/openai/v1").skills`.
 
-Ids are `skill_` and the skill's id; versions are counted from 1. The default version is the one that serves here.
+Ids are `skill_` and the skill's id; versions are counted from 1. The default version is the current one here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _After = Annotated[str | None, Query(max_length=400)]
 
 
 class Update(BaseModel):
-    """Which version of a skill shall serve."""
+    """Which version of a skill becomes the default."""
 
     default_version: str = Field(max_length=400)
 
@@ -84,7 +84,7 @@ def retrieve(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
 
 @routes.post("/{skill_id}", dependencies=[_WRITE])
 def update(service: CurrentServices, skill_id: SkillIdPath, body: Update) -> dict[str, Any]:
-    """Let another version serve."""
+    """Make another version the current one."""
     skill = skill_of_client_id(service, skill_id)
     one = _find_version(service, skill, body.default_version)
     if not one.version.current:
@@ -101,7 +101,7 @@ def delete(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
 
 @routes.get("/{skill_id}/content", responses=ZIP_RESPONSES, response_class=Response)
 def content(service: CurrentServices, skill_id: SkillIdPath) -> Response:
-    """The files of the version that serves, as a zip archive with one folder."""
+    """The files of the current version, as a zip archive with one folder."""
     skill = skill_of_client_id(service, skill_id)
     return _archive(service, current_version(service, skill.skill_id))
 
@@ -110,7 +110,7 @@ def content(service: CurrentServices, skill_id: SkillIdPath) -> Response:
 async def create_version(
     service: CurrentServices, request: Request, skill_id: SkillIdPath, consent: ConsentQuery = None
 ) -> dict[str, Any]:
-    """Add a version of a skill, which only serves when the field `default` says so; the files that serve are no new version."""
+    """Add a version of a skill, which becomes current only with the field `default`; the current files are no new version."""
     skill = await run_in_threadpool(skill_of_client_id, service, skill_id)
     async with received_skill(service, request) as incoming:
         serves = incoming.fields.get("default", "false").lower()
@@ -142,7 +142,7 @@ def retrieve_version(service: CurrentServices, skill_id: SkillIdPath, version: V
 
 @routes.delete("/{skill_id}/versions/{version}", dependencies=[_WRITE])
 def delete_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
-    """Delete a version for good; the newest other one serves then, and with the last one the skill is uninstalled."""
+    """Delete a version for good; the newest other one becomes current, and with the last one the skill is uninstalled."""
     skill = skill_of_client_id(service, skill_id)
     one = _find_version(service, skill, version)
     remove_version(service, one)

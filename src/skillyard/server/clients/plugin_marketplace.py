@@ -1,6 +1,6 @@
 """A plugin marketplace for Claude Code: `/plugin marketplace add http://…/.claude-plugin/marketplace.json`.
 
-Each skill is a plugin in a git repository of its own, made from the version that serves: one commit, always the same for the
+Each skill is a plugin in a git repository of its own, made from the current version: one commit, always the same for the
 same version, so that the marketplace can name it. It is cloned by git's smart HTTP protocol, of which one commit needs little:
 version 0, which every client understands, is a list of references, then a pack file (gitprotocol-pack, gitprotocol-http).
 """
@@ -135,7 +135,7 @@ def advertisement(commit_id: str) -> bytes:
 
 
 def wanted_commit(request: bytes) -> str:
-    """The id of the commit that a client wants.
+    """The id of the commit that a client requests.
 
     Raises:
         InvalidInput: it is no such request, or wants several.
@@ -147,9 +147,9 @@ def wanted_commit(request: bytes) -> str:
 
 
 def upload_pack_result(commit: Commit, request: bytes) -> bytes:
-    """What a client gets that sends `request` and wants `commit`.
+    """The answer to a client that sends `request` for `commit`.
 
-    A shallow clone is whole here: the commit has no parents. Such a client first asks without being done, to hear that.
+    A shallow clone is complete here: the commit has no parents. Such a client first requests only that information.
     """
     lines = list(_lines(request))
     shallow = _FLUSH if any(line.startswith(b"deepen") for line in lines) else b""

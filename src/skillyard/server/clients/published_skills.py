@@ -54,14 +54,14 @@ class NumberedVersion:
 
     @property
     def usable(self) -> bool:
-        """Whether it can be had: it serves, or its files are there and it was not yanked."""
+        """Whether it can be downloaded: it is current, or its files exist and it was not yanked."""
         return self.version.current or not (self.version.removed or self.version.yanked)
 
 
 def number_versions(versions: Sequence[SkillVersion]) -> tuple[NumberedVersion, ...]:
     """The versions of one skill with their other names, in the order they come in: the newest first.
 
-    A label is what a publisher or the SKILL.md says, when that is a semantic version no earlier one has; else the number after
+    A label is that of the publisher or the SKILL.md, when that is a semantic version no earlier one has; else the number after
     the highest label before it.
     """
     oldest_first = sorted(versions, key=lambda one: (one.created_at or _LONG_AGO, one.version))
@@ -108,7 +108,7 @@ def version_folder(service: OrganisationServices, version: SkillVersion, *, hint
     """The folder of a version.
 
     Raises:
-        VersionUnusable: its files are gone.
+        VersionUnusable: its files were deleted.
     """
     folder = service.registry.storage.versions.path(version.skill_id, version.version)
     if not folder.is_dir():
@@ -216,7 +216,7 @@ def usable_versions(service: OrganisationServices, skill_id: str) -> tuple[Numbe
 
 
 def current_version(service: OrganisationServices, skill_id: str) -> NumberedVersion:
-    """The version that serves.
+    """The current version.
 
     Raises:
         SkillNotFound: none does any more.
@@ -230,7 +230,7 @@ def current_version(service: OrganisationServices, skill_id: str) -> NumberedVer
 def find_version(
     service: OrganisationServices, skill_id: str, fits: Callable[[NumberedVersion], bool], name: str
 ) -> NumberedVersion:
-    """The first usable version that `fits`; the newest is asked first.
+    """The first usable version that `fits`, from the newest on.
 
     Raises:
         VersionNotFound: there is none; `name` is what it was called.
@@ -264,7 +264,7 @@ def search_offered(service: OrganisationServices, text: str) -> Iterator[tuple[I
 
 
 def metadata_of(service: OrganisationServices, version: SkillVersion) -> Metadata:
-    """What the SKILL.md of a version says."""
+    """The text of the SKILL.md of a version."""
     from skillyard.document import DOCUMENT_LIMIT, parse_document
     from skillyard.paths import read_inside
 
@@ -294,7 +294,7 @@ def remove_skill(service: OrganisationServices, skill_id: str) -> None:
 
 
 def remove_version(service: OrganisationServices, one: NumberedVersion) -> None:
-    """Delete a version for good. When it serves, the newest other one does so first; the last one takes the skill along.
+    """Delete a version for good. When it is current, the newest other one becomes so first; the last one takes the skill along.
 
     Raises:
         VersionUnusable: an agent is locked to it, or somebody reads it now.
@@ -312,10 +312,10 @@ def remove_version(service: OrganisationServices, one: NumberedVersion) -> None:
 
 
 def activate_version(service: OrganisationServices, one: NumberedVersion) -> None:
-    """Let this version serve; that it was left once for another one does not stand in the way.
+    """Make this version current, also when it was replaced by another one before.
 
     Raises:
-        VersionUnusable: somebody deprecated it for a reason, or its files are gone.
+        VersionUnusable: somebody deprecated it for a reason, or its files were deleted.
     """
     skill_id, version = one.version.skill_id, one.version.version
     if (one.version.deprecated_reason or "").startswith("rolled back to "):

@@ -49,7 +49,7 @@ SCHEMES: Final[dict[str, dict[str, str]]] = {
     "key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "the same, for clients that send it so"},
     "session": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "of a page that signed in"},
 }
-"""The ways to show who asks, in the words of OpenAPI."""
+"""The ways to authenticate, as OpenAPI security schemes."""
 
 _FRESH_S: Final = 1.0
 _REMEMBERED: Final = 1024
@@ -61,7 +61,7 @@ _SIGN_IN: Final = "send a key as `Authorization: Bearer …`; `skillyard keys cr
 
 
 class CredentialStore:
-    """The callers that keys and sessions stand for."""
+    """The callers of keys and sessions."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self.keys = Keys(database)
@@ -71,7 +71,7 @@ class CredentialStore:
         self._wrong = TokenBucket(_WRONG)
 
     async def by_key(self, secret: str, address: str) -> Caller:
-        """Whose key `secret` is.
+        """The caller whose key `secret` is.
 
         Raises:
             SignInRequired: nobody's, or it is not valid any more.
@@ -143,7 +143,7 @@ class AuthenticationMiddleware:
         self._public_routes = public_routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Find out who asks, and pass it on in that name."""
+        """Authenticate the caller, and pass the request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -209,7 +209,7 @@ PAGE: Final = "page"
 """The name of a mount with files of our own page: they need no key either."""
 
 _API_PREFIXES: Final = ("/api", "/assets", "/.well-known", "/.claude-plugin", "/anthropic", "/openai", "/mirror", "/mcp")
-"""Below these nobody but programs asks; what is not there is reported in their own format."""
+"""Below these only programs send requests; a missing path is reported in their own format."""
 
 
 class _RouteAccess(NamedTuple):
@@ -219,7 +219,7 @@ class _RouteAccess(NamedTuple):
 
 
 class PublicRoutes:
-    """Asks the routes, in their order: the first that fits a request says whether it is open."""
+    """Tries the routes in their order: the first that fits a request decides whether it is open."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._seen = [seen for route in routes if (seen := _route_access(route))]

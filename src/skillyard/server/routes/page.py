@@ -71,16 +71,21 @@ def add_not_found_page(app: FastAPI) -> None:
 
     async def lost(request: Request, error: Exception) -> Response:
         if "endpoint" not in request.scope and is_page_request(request.scope):
-            return await run_in_threadpool(_document, 404)
+            return await run_in_threadpool(_document_response, 404)
         return await cast("Awaitable[Response]", usual(request, error))
 
     app.add_exception_handler(404, lost)
 
 
-def _document(status: int = 200) -> Response:
+def _document() -> Response:
+    """The document; without parameters, which would be those of the query string."""
+    return _document_response(200)
+
+
+def _document_response(status: int) -> Response:
     """The one document, with a policy that only its own scripts and styles pass."""
     try:
-        text, status = (_STATIC / "index.html").read_text("utf-8"), status
+        text = (_STATIC / "index.html").read_text("utf-8")
     except FileNotFoundError:
         text, status = _MISSING, 503
     nonce = secrets.token_urlsafe(18)
