@@ -148,7 +148,7 @@ def get_agent(service: CurrentServices, agent: str) -> Answer[AgentDetail]:
 
 @routes.put("/{agent}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def update_agent(service: CurrentServices, agent: str, body: AgentBody) -> Answer[AgentDetail]:
-    """Let an agent be what the request says, whole; a skill that it has already may be gone meanwhile."""
+    """Replace an agent; a skill that it has already may have been removed meanwhile."""
     book = service.catalog.agents()
     before = book.get(agent)
     return Answer(data=_detail(book.update(before.id, _draft(service, body, existing=[one.skill_id for one in before.skills]))))
@@ -170,7 +170,7 @@ def agent_prompt(
 
 
 def _draft(service: OrganisationServices, body: AgentBody, *, existing: Collection[str] = ()) -> AgentDraft:
-    """The agent of a request; skills among the `known` need not be there."""
+    """The agent of a request; the `existing` skills of the agent may be missing."""
     return AgentDraft(
         name=body.name,
         description=body.description,

@@ -56,7 +56,7 @@ _Name = Annotated[str, Query(min_length=1, max_length=300, description="an id, a
 
 
 class NewSkill(RequestBody):
-    """What a new skill of the user says."""
+    """The content of a new skill of the user."""
 
     name: str = Field(max_length=64)
     description: str = Field(max_length=1024)
@@ -64,7 +64,7 @@ class NewSkill(RequestBody):
 
 
 class CatalogChanges(BaseModel):
-    """The ids of the skills that are new, others than before, and gone."""
+    """The ids of the skills that were added, changed and removed."""
 
     added: list[str]
     changed: list[str]
@@ -183,7 +183,7 @@ def toggle(service: CurrentServices, body: SkillReference) -> Answer[Entry]:
 
 @routes.get("/skill", responses=READ_PROBLEMS)
 def look_at(service: CurrentServices, skill: _Name) -> Answer[PortraitOf]:
-    """Everything about one skill, whatever its status: what its header says, its files, what it may do, whether it can run."""
+    """Everything about one skill, whatever its status: its front matter, its files, what it may do, whether it can run."""
     portrait = read_skill_detail(service.catalog, service.catalog.get(skill))
     powers, schema = portrait.powers, portrait.input_schema
     shape = portrait.to_dict() | entry(portrait.skill).model_dump()

@@ -73,7 +73,7 @@ async def list_conversations(
 
 @routes.post("/conversations", status_code=201, responses=WRITE_PROBLEMS)
 async def begin(service: CurrentServices, caller: CurrentCaller, body: NewConversation) -> Answer[ConversationShape]:
-    """Begin a conversation: nothing is said yet."""
+    """Begin a conversation without a message."""
     from skillyard.conversations import ChatSettings
 
     settings = ChatSettings.read(body.settings.model_dump()) if body.settings else None
@@ -114,7 +114,7 @@ async def delete(service: CurrentServices, caller: CurrentCaller, conversation: 
 
 @routes.post("/conversations/{conversation}/messages", status_code=201, responses=WRITE_PROBLEMS)
 async def say(service: CurrentServices, caller: CurrentCaller, conversation: str, body: NewMessage) -> Answer[TurnShape]:
-    """Say something; the turn goes on by itself, its events tell how. `/name …` starts a skill."""
+    """Send a message; the turn runs in the background and reports its events. `/name …` starts a skill."""
     chat, chosen = await _own_conversation(service, caller, conversation)
     replacing = (await chat.turn(chosen, body.replaces)).number if body.replaces else None
     return Answer(data=turn_shape(await chat.send(chosen, body.text, replacing=replacing, files=body.files)))
@@ -142,8 +142,8 @@ async def follow(
 ) -> EventStream:
     """A turn as it goes on, as server-sent events, until it has ended or waits for an answer.
 
-    A client that comes back with `Last-Event-ID`, to whichever process, is told the rest; with an id that is none, a `begin`
-    says that all is told again.
+    A client that comes back with `Last-Event-ID`, to any process, gets the rest; with an invalid id, a `begin`
+    means that all events are sent again.
     """
     chat, chosen = await _own_conversation(service, caller, conversation)
     return EventStream(_turn_events(chat, await chat.turn(chosen, turn), last_event_id))
@@ -190,7 +190,7 @@ async def list_files(service: CurrentServices, caller: CurrentCaller, conversati
 async def put_file(
     service: CurrentServices, caller: CurrentCaller, conversation: str, path: str, request: Request
 ) -> Answer[ChatFile]:
-    """Give the conversation a file, in place of the one of that name; at most 50 MiB."""
+    """Add a file to the conversation, replacing one of that name; at most 50 MiB."""
     from skillyard.conversations.work_folder import MAX_FILE_BYTES
 
     chat, chosen = await _own_conversation(service, caller, conversation)

@@ -1,7 +1,7 @@
 """The page in the browser: one document for every address of it, and the files that document names.
 
 A browser that asks for an address which is nothing at all gets the document too, with the status 404: the page says that there
-is no such page, and leads on. Programs, and whoever asks below the addresses of programs, get a problem like any other.
+is no such page, and leads on. Programs, and requests below the paths of programs, get a problem like any other.
 
 The files were written when the package was built (`web/`), with compressed copies beside them. Their names hold a digest of
 what is in them, so a browser keeps them for good; the document is asked for each time. It may load scripts and styles from this
@@ -36,7 +36,7 @@ _PAGES: Final = (
 )  # fmt: skip # as web/src/app/router.tsx names them
 _NAME: Final = re.compile(r"[\w-][\w.-]*", re.ASCII)
 _ENCODINGS: Final = (("br", ".br"), ("gzip", ".gz"))  # the smaller first
-_NONCE: Final = "__NONCE__"  # where the document wants it (web/vite.config.ts)
+_NONCE: Final = "__NONCE__"  # its position in the document (web/vite.config.ts)
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data: blob:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"

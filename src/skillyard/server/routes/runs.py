@@ -1,6 +1,6 @@
 """Runs: start one and wait or let it go on, follow it as server-sent events, cancel it, list them, read one with its steps.
 
-The id of an event says how far the run has been reported: state, characters of both streams, steps. A client that comes back
+The id of an event is how far the run has been reported: state, characters of both streams, steps. A client that comes back
 with `Last-Event-ID` gets the rest, from whichever process of the database it reaches.
 """
 
@@ -174,7 +174,7 @@ _Key = Annotated[
 class NewRun(RequestBody):
     """What to run; with `digest` only exactly that content.
 
-    With `wait: false` the answer comes at once, and where a rule wants somebody to be asked, the run waits for the answer.
+    With `wait: false` the answer comes at once, and where a rule requires an approval, the run waits for it.
     `fresh` runs although a result is kept.
     """
 
@@ -196,9 +196,9 @@ _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
 async def start(
     service: CurrentServices, caller: CurrentCaller, body: NewRun, response: Response, idempotency_key: _Key = None
 ) -> Answer[RunDetail]:
-    """Run a skill in the sandbox. A script that fails is no error: `status` and `error` of the run say so.
+    """Run a skill in the sandbox. A script that fails is no error: `status` and `error` of the run report it.
 
-    Where a rule wants a person to be asked, a request that waits is refused, unless the workspace has agreed before.
+    Where a rule requires an approval, a request that waits is refused, unless the workspace has approved before.
     """
     set_audit_subject(body.skill)
     run_id = _idempotent_run_id(caller, idempotency_key, body) if idempotency_key else new_run_id()
@@ -240,7 +240,7 @@ async def _start_run(service: OrganisationServices, caller: Caller, body: NewRun
 def _consent(
     service: OrganisationServices, caller: Caller, skill: Skill, body: NewRun, approver: Approver
 ) -> Callable[[], Awaitable[str | None]] | None:
-    """What asks before the run; None where no rule wants it."""
+    """The function that requests an approval before the run; None where no rule requires one."""
     if service.catalog.rules().decide(skill) != "ask":
         return None
     gate = service.catalog.gate(approver)
@@ -327,7 +327,7 @@ async def follow(
 ) -> EventStream:
     """A run as it goes on, as server-sent events; the stream ends with the run, and `Last-Event-ID` goes on where it broke.
 
-    The data of each event is JSON: `state` says where the run is, `asked` that it waits for an answer, `log` what it printed,
+    The data of each event is JSON: `state` is that of the run, `asked` that it waits for an answer, `log` what it printed,
     `step` what it did, `end` the whole run.
     """
     journal = await run_in_threadpool(lambda: service.catalog.records().journal)

@@ -1,4 +1,4 @@
-"""Schedules over HTTP: skills that run at a time, or again and again; a run of one says its name in `schedule`."""
+"""Schedules over HTTP: skills that run at a time, or again and again; a run of one has its name in `schedule`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Name = Annotated[str, Path(max_length=63, description="the name of the schedule
 class ScheduleTimes(RequestBody):
     """When: with `cron` (minute, hour, day, month, weekday) again and again, with `at` once.
 
-    What says no offset is a time of `time_zone`.
+    A time without an offset is one of `time_zone`.
     """
 
     cron: str | None = Field(default=None, max_length=200)
@@ -39,7 +39,7 @@ class ScheduleTimes(RequestBody):
 class ScheduleBody(ScheduleTimes):
     """A new schedule: with `cron` (minute, hour, day, month, weekday) a recurring run, with `at` a single one.
 
-    What says no offset is a time of `time_zone`. Of the times that were `missed`, because no server was there, none, the last
+    A time without an offset is one of `time_zone`. Of the times that were `missed`, because no server was there, none, the last
     one or each of the last hundred is made up for.
     """
 
@@ -150,7 +150,7 @@ def preview_times(body: ScheduleTimes) -> Answer[list[str]]:
 async def add_schedule(service: CurrentServices, book: _Schedules, body: ScheduleBody) -> Answer[ScheduleDetail]:
     """Let a skill run at a time, or again and again, for the caller.
 
-    Where a rule wants a person to be asked, the workspace must have agreed before.
+    Where a rule requires an approval, the workspace must have approved before.
     """
     set_audit_subject(body.name)
     skill = await run_in_threadpool(service.catalog.get, body.skill)

@@ -134,7 +134,7 @@ class Namesake(BaseModel):
 
 
 class RulingOf(BaseModel):
-    """What the rules say about a skill, and the pattern of the one that decides."""
+    """The decision of the rules for a skill, and the pattern of the one that decides."""
 
     decision: Literal["allow", "ask", "deny"]
     pattern: str | None
