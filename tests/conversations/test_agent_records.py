@@ -121,10 +121,10 @@ def test_a_place_means_the_same_while_a_turn_goes_on_and_when_it_is_over(kinds: 
         found = first.take(event)
         assert found is not None
         told.append(found[1])
-    kept, later = condense_events(events), EventPositioner(first.place)
+    kept, later = condense_events(events), EventPositioner(first.position)
     told += [found[1] for shape in kept if (found := later.take(parse_event(shape))) is not None]
     assert condense_events(told) == kept
-    assert EventPosition.read(str(first.place)) == first.place
+    assert EventPosition.read(str(first.position)) == first.position
 
 
 def test_stopping_asks_who_works_and_ends_what_waits(records: ConversationStore) -> None:

@@ -49,7 +49,7 @@ def live(app: FastAPI) -> Iterator[str]:
             time.sleep(0.01)
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
-        app.state.endpoints.stop_telling()
+        app.state.endpoints.close_change_streams()
         server.should_exit = True
         thread.join(30)
     assert not thread.is_alive()

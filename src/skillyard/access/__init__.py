@@ -1,6 +1,6 @@
-"""Who may ask a server: API keys with scopes, the sessions of pages, organisations, and the audit log of who did what.
+"""Access to a server: API keys with scopes, sign-in sessions of pages, organisations, and the audit log.
 
-Keys are of no use to who reads the database: only hashes are kept. What a scope allows is decided by the entry points.
+The database has only hashes of keys. What a scope allows is decided by the entry points.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The audit log: one record for everything that was changed or refused, with who did it, from where, and how it ended.
 
-Whoever changes something calls `record_audit` inside the transaction of the change. Who acts is said once, at the entry
-point, by `acting_as`; what happens below, also in other threads of the same request, is recorded in that name.
+Code that changes something calls `record_audit` inside the transaction of the change. The actor is set once, at the entry
+point, by `acting_as`; changes below, also in other threads of the same request, are recorded in that name.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _ACTING: Final[ContextVar[Actor | None]] = ContextVar("skillyard_actor", default
 
 @contextmanager
 def acting_as(actor: Actor) -> Iterator[Actor]:
-    """Let everything that is recorded inside the block, and in the threads it calls, be done by `actor`."""
+    """Record everything inside the block, and in the threads it calls, as done by `actor`."""
     token = _ACTING.set(actor)
     try:
         yield actor
@@ -86,13 +86,13 @@ def acting_as(actor: Actor) -> Iterator[Actor]:
 
 
 def set_audit_subject(subject: str) -> None:
-    """Say what the request that goes on is about, for a record that is written when it ends."""
+    """Set the subject of the current request, for the record that is written when it ends."""
     if (actor := _ACTING.get()) is not None:
         actor.subject = subject
 
 
 def actor_name(fallback: str | None = None) -> str:
-    """Who acts now: who `acting_as` says, else `fallback`, else the user of this process."""
+    """The current actor: that of `acting_as`, else `fallback`, else the user of this process."""
     actor = _ACTING.get()
     return actor.name if actor else fallback or _user()
 
@@ -106,7 +106,7 @@ def record_audit(
     *,
     fallback: str | None = None,
 ) -> None:
-    """Record what was done, in the transaction of `connection`; `fallback` did it where nobody is said to act."""
+    """Record an action, in the transaction of `connection`; `fallback` is the actor where `acting_as` set none."""
     actor = _ACTING.get() or Actor(fallback or _user())
     values = {
         "id": f"event_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}",
@@ -125,7 +125,7 @@ def record_audit(
 
 
 class AuditFilter(TypedDict, total=False):
-    """Which records are asked for; a `subject` is one exactly, or a skill for all its versions."""
+    """Which records to list; a `subject` is one exactly, or a skill for all its versions."""
 
     actor: str | None
     action: str | None
@@ -147,7 +147,7 @@ class AuditLog:
     def record(
         self, action: str, subject: str, outcome: AuditOutcome = "success", details: Mapping[str, object] | None = None
     ) -> None:
-        """Record what was done, where the change itself is in no transaction."""
+        """Record an action whose change is in no transaction."""
         with self.database().write() as connection:
             record_audit(connection, action, subject, outcome, details)
 
@@ -155,7 +155,7 @@ class AuditLog:
         """Delete the records from before that time, and all but the newest `keep`; gives how many, and leaves a record of it.
 
         Raises:
-            InvalidInput: neither is said.
+            InvalidInput: neither is given.
         """
         columns, which = audit_events.c, []
         if older_than is not None:

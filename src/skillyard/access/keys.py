@@ -1,6 +1,6 @@
 """API keys with an organisation and scopes, shown once and kept as a hash; and the sign-in sessions of pages.
 
-Secrets are made here with 256 random bits, so a fast hash is enough: a slow one is for what people think up. Whoever
+Secrets are made here with 256 random bits, so a fast hash is enough: a slow one is for passwords. A person who
 signs in on a page gets a cookie instead of the key, so that no script of a page ever holds it; the session ends when its
 time is over, when somebody signs out, and when its key is revoked or expires. Every method is one transaction in the
 server's main database, and blocks.
@@ -47,7 +47,7 @@ def hash_secret(secret: str) -> str:
 
 
 def same_hash(left: str, right: str) -> bool:
-    """Whether two hashes are the same, in a time that tells nothing about where they differ."""
+    """Compare two hashes in constant time."""
     return secrets.compare_digest(left, right)
 
 
@@ -59,7 +59,7 @@ KeyState = Literal["usable", "expired", "revoked"]
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 KEY_PREFIX: Final = "sky_"
-"""What every key begins with, so that people and scanners for leaked secrets know one."""
+"""The prefix of every key, by which people and scanners for leaked secrets recognise one."""
 
 _SHOWN: Final = 10  # letters of a key that stay readable: too few to be of use
 _NAME: Final = 80
@@ -82,7 +82,7 @@ class ApiKey(WireForm):
 
     @property
     def state(self) -> KeyState:
-        """Whether it holds now."""
+        """Whether it is valid now."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= datetime.now(UTC) else "usable"
@@ -108,7 +108,7 @@ class Keys:
     def create(
         self, name: str, scopes: Collection[str], *, organisation: str = DEFAULT_ORGANISATION, lifetime: timedelta | None = None
     ) -> tuple[ApiKey, str]:
-        """A new key, and the secret that is its only copy; without a `lifetime` it holds until it is revoked.
+        """A new key, and the secret that is its only copy; without a `lifetime` it is valid until it is revoked.
 
         Raises:
             InvalidInput: no name, no scope or an unknown one, or a lifetime that is none.
@@ -132,12 +132,12 @@ class Keys:
         return key, secret
 
     def all(self, organisation: str | None = None) -> tuple[ApiKey, ...]:
-        """Every key, of one organisation or of all, also those that do not hold any more, the newest first."""
+        """Every key, of one organisation or of all, also those that are no longer valid, the newest first."""
         with self.database().read() as connection:
             return tuple(_find(connection, **({} if organisation is None else {"organisation": organisation})))
 
     def revoke(self, key_id: str, organisation: str | None = None) -> ApiKey:
-        """Let a key hold no more, and the sessions that were opened with it; to revoke one again changes nothing.
+        """Revoke a key and the sessions that were opened with it; to revoke one again changes nothing.
 
         Raises:
             RecordNotFound: there is no such key, in that organisation when one is given.
@@ -169,7 +169,7 @@ class Keys:
             return bool(_find(connection, hash=hash_secret(secret)))
 
     def has_admin(self) -> bool:
-        """Whether somebody could manage the server: a usable key of the default organisation with the scope `admin`."""
+        """Whether the server can be managed: there is a usable key of the default organisation with the scope `admin`."""
         return any(key.state == "usable" and "admin" in key.scopes for key in self.all(DEFAULT_ORGANISATION))
 
     def _note_use(self, key: ApiKey) -> None:
@@ -197,10 +197,10 @@ def _find(connection: Connection, **which: str) -> list[ApiKey]:
 
 
 def _checked_name(name: str) -> str:
-    found = single_line(name).strip()
-    if not found or len(found) > _NAME:
+    checked = single_line(name).strip()
+    if not checked or len(checked) > _NAME:
         raise InvalidInput(f"a key needs a name of at most {_NAME} characters", hint="name it after who or what will use it")
-    return found
+    return checked
 
 
 def _checked_scopes(scopes: Collection[str]) -> tuple[Scope, ...]:

@@ -1,4 +1,4 @@
-"""Organisations: each has a home of its own, a folder and a database, so that no query can forget whose rows it asks for.
+"""Organisations: each has a home of its own, a folder and a database, so that no query can mix rows of two.
 
 The folder is `organisations/{name}` in the server's home. The database is a file in that folder; on PostgreSQL it is the
 schema `org_{name}` of the server's database. The organisation `default` is the server's own home. `move_records` copies
@@ -117,10 +117,10 @@ class Organisations:
         Raises:
             RecordNotFound: there is none.
         """
-        found = next((organisation for organisation in self.all() if organisation.name == name), None)
-        if found is None:
+        organisation = next((organisation for organisation in self.all() if organisation.name == name), None)
+        if organisation is None:
             raise _missing(name, [organisation.name for organisation in self.all()])
-        return found
+        return organisation
 
     def catalog(self, name: str, main: _Catalog) -> _Catalog:
         """The catalog of an organisation beside the server's own, `main`: its folder is made when it is not there.
@@ -180,7 +180,7 @@ def move_records(
     """Copy the records of the server in the home `data`, and of all its organisations, from `configured` into `to`.
 
     Nothing else may write to the two meanwhile. With `check` nothing is copied: `new` counts the rows that `to` lacks.
-    What is in `to` already is compared and not copied again, so whoever was interrupted does it once more.
+    What is in `to` already is compared and not copied again, so an interrupted copy can be repeated.
 
     Raises:
         InvalidInput: `to` is the database that is copied, or holds another row under one of its keys; what was copied stays.

@@ -1,4 +1,4 @@
-"""Conversations with a model that uses skills: begin one, send a message, follow the turn, answer what it asks, stop it."""
+"""Conversations with a model that uses skills: begin one, send a message, follow the turn, answer its questions, stop it."""
 
 from __future__ import annotations
 
@@ -39,48 +39,48 @@ if TYPE_CHECKING:
 async def follow_turn(
     turn: Turn, after: EventPosition, *, live: LiveTurn | None, records: ConversationStore, database: Callable[[], Database]
 ) -> AsyncGenerator[tuple[EventPosition, TurnEvent], None]:
-    """What happens in a turn behind a place, each event with the place that is reached; `live` when it works here."""
-    placing = EventPositioner(after)
+    """The events of a turn after a position, each with its own; `live` when the turn runs in this process."""
+    positioner = EventPositioner(after)
     async with aclosing(live.follow() if live is not None else _events_elsewhere(turn, records, database)) as events:
         async for event in events:
-            if (found := placing.take(event)) is not None:
-                yield found
+            if (positioned := positioner.take(event)) is not None:
+                yield positioned
     if live is None:
-        placing = EventPositioner(max(after, placing.place))
+        positioner = EventPositioner(max(after, positioner.position))
         for event in replay_events(await asyncio.to_thread(records.turn, turn.id)):
-            if (found := placing.take(event)) is not None:
-                yield found
+            if (positioned := positioner.take(event)) is not None:
+                yield positioned
 
 
 async def _events_elsewhere(
     turn: Turn, records: ConversationStore, database: Callable[[], Database]
 ) -> AsyncGenerator[TurnEvent, None]:
-    """What happens in a turn that another process works on, until it does no longer."""
+    """The events of a turn that another process executes, until it stops running."""
     from skillyard.database import wait_for_change
 
     opened, number = await asyncio.to_thread(database), 0
-    async with opened.notifier.subscribe(turn.id) as rung:
+    async with opened.notifier.subscribe(turn.id) as changed:
         while True:
-            state, news = await asyncio.to_thread(records.events_since, turn.id, number)
+            state, events = await asyncio.to_thread(records.events_since, turn.id, number)
             if state != "running":
                 return
-            for number, shapes in news:  # noqa: B007 # where it goes on the next time
+            for number, shapes in events:  # noqa: B007 # where it goes on the next time
                 for shape in shapes:
                     yield parse_event(shape)
-            await wait_for_change(rung, opened.timing.turn_look_s)
-            await asyncio.to_thread(lambda: records.turns(turn.conversation_id))  # its process may be gone
+            await wait_for_change(changed, opened.timing.turn_look_s)
+            await asyncio.to_thread(lambda: records.turns(turn.conversation_id))  # marks the turn when its process has ended
 
 
 _LONGEST: Final = 400_000
 _TITLE: Final = 60
 _LONGEST_TITLE: Final = 200
-_KEPT_MEMORY: Final = ("versions", "known", "announced")  # of what is remembered, when turns are replaced
+_KEPT_MEMORY: Final = ("versions", "known", "announced")  # the parts of `memory` that stay when turns are replaced
 
 
 class Chat:
     """The conversations of one home, over the skills of `catalog`.
 
-    Turns work in the background: `events` tells what happens, from the beginning and to whoever asks. They are written down as
+    Turns run in the background: `events` yields their events from the beginning, to any number of callers. They are recorded as
     they go on, so a conversation is there after a restart, with a turn that was cut off marked `interrupted`. Without
     `addresses` only models of known providers can be chosen.
     """
@@ -128,7 +128,7 @@ class Chat:
         return await asyncio.to_thread(self.records.get, conversation_id, owner)
 
     async def list(self, owner: str, *, limit: int = 50, text: str = "") -> tuple[Conversation, ...]:
-        """The person's conversations, the one used last first; with `text` those whose title or words hold it."""
+        """The person's conversations, the last used first; with `text` those whose title or messages contain it."""
         return await asyncio.to_thread(lambda: self.records.list(owner, limit=limit, text=text))
 
     async def change(self, conversation: Conversation, *, title: str | None = None, model: str | None = None) -> Conversation:
@@ -150,7 +150,7 @@ class Chat:
         return await self.get(conversation.id, conversation.owner)
 
     def commands(self, conversation: Conversation | None, text: str, *, limit: int = 20) -> tuple[InvocableSkill, ...]:
-        """The skills that a person may start by name whose name holds `text`, the best first. Blocks."""
+        """The skills that a person may start by name and whose name contains `text`, the best first. Blocks."""
         if conversation is None:
             return invocable_skills(self._catalog, self._catalog.rules(), text, limit=limit)
         settings = conversation.settings
@@ -167,10 +167,10 @@ class Chat:
         Raises:
             RecordNotFound: it has none with that id.
         """
-        found = await asyncio.to_thread(self.records.turn, turn_id)
-        if found.conversation_id != conversation.id:
+        turn = await asyncio.to_thread(self.records.turn, turn_id)
+        if turn.conversation_id != conversation.id:
             raise RecordNotFound(f"there is no turn {turn_id!r}", hint="the conversation lists its turns")
-        return found
+        return turn
 
     def folder(self, conversation: Conversation) -> WorkFolder:
         """The files of a conversation."""
@@ -188,13 +188,13 @@ class Chat:
     async def send(
         self, conversation: Conversation, text: str, *, replacing: int | None = None, files: Sequence[str] = ()
     ) -> Turn:
-        """Say something, and give the turn that works on it; with `replacing` in place of the turns from that number on.
+        """Send a message and give its turn; with `replacing` in place of the turns from that number on.
 
         `files` are names of files of the conversation that the message is about.
 
         Raises:
             FileMissing: one of the files is not there.
-            InvalidInput: nothing is said, or too much; the model cannot be used.
+            InvalidInput: the message is empty or too long; the model cannot be used.
             ConversationBusy: a turn is open.
             SkillNotFound, SkillUnusable, PermissionDenied: `/name` means a skill that cannot be started.
         """
@@ -226,7 +226,7 @@ class Chat:
         """Try the newest turn once more.
 
         Raises:
-            InvalidInput: nothing was said yet.
+            InvalidInput: there is no turn yet.
         """
         turns = await self.turns(conversation)
         if not turns:
@@ -234,7 +234,7 @@ class Chat:
         return await self._again(conversation, turns[-1], turns[-1].request)
 
     async def edit(self, conversation: Conversation, turn: Turn, text: str) -> Turn:
-        """Say something else in place of a turn; it and all after it are replaced."""
+        """Send another message in place of a turn; it and all after it are replaced."""
         return await self._again(conversation, turn, text)
 
     async def _again(self, conversation: Conversation, turn: Turn, text: str) -> Turn:
@@ -268,18 +268,18 @@ class Chat:
         return replace(turn, state="running", pending=None)
 
     async def stop(self, turn: Turn) -> bool:
-        """Stop a turn, wherever it works; False when it is over."""
+        """Stop a turn in any process; False when it is over."""
         return await self._runner.stop(turn) or await asyncio.to_thread(self.records.ask_to_stop, turn.id)
 
     async def events(self, turn: Turn, *, fresh: bool = False) -> AsyncGenerator[TurnEvent, None]:
-        """What happens in a turn, from the beginning to its end or to a question it waits for.
+        """The events of a turn, from the beginning to its end or to a question it waits for.
 
         With `fresh` only what happens since its last question was answered.
         """
         live = self._runner.live(turn)
         if live is None:
-            async with aclosing(self.follow(turn)) as placed_events:
-                async for _, event in placed_events:
+            async with aclosing(self.follow(turn)) as positioned_events:
+                async for _, event in positioned_events:
                     yield event
             return
         async with aclosing(live.follow(live.earlier if fresh else 0)) as events:
@@ -289,7 +289,7 @@ class Chat:
     def follow(
         self, turn: Turn, after: EventPosition = START_POSITION
     ) -> AsyncGenerator[tuple[EventPosition, TurnEvent], None]:
-        """What happens in a turn behind a place, whichever process works on it; each event with the place that is reached."""
+        """The events of a turn after a position, whichever process executes it; each event with its own position."""
         return follow_turn(turn, after, live=self._runner.live(turn), records=self.records, database=self._database)
 
     @property
@@ -298,14 +298,14 @@ class Chat:
         return self._runner.busy
 
     async def close(self) -> None:
-        """Stop every turn that works here, and let go of the connections to models."""
+        """Stop every turn of this process, and close the connections to models."""
         await self._runner.close()
 
     def _database(self) -> Database:
         return self._catalog.records().database
 
     async def _rewound(self, conversation: Conversation, number: int) -> Conversation:
-        """The conversation as if what was loaded since that turn had not been: it is no longer in the history."""
+        """The conversation without the skills that were loaded since that turn: they are no longer in the history."""
         memory = {key: value for key, value in conversation.memory.items() if key in _KEPT_MEMORY}
         compacted = conversation.memory.get("compacted")
         if compacted and compacted["until"] < number:

@@ -26,7 +26,7 @@ class ChatSettings(WireForm):
     the history is compacted; `temperature` is passed on.
 
     Raises:
-        InvalidInput: a value that cannot be meant.
+        InvalidInput: an invalid value.
     """
 
     system_prompt: str = ""
@@ -46,14 +46,14 @@ class ChatSettings(WireForm):
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
-        """The settings that `to_dict` wrote; what is not known is refused.
+        """The settings that `to_dict` wrote; unknown names are refused.
 
         Raises:
             InvalidInput: a value of another kind, or an unknown name.
         """
-        known = {item.name for item in fields(cls)}
-        if unknown := sorted(set(values) - known):
-            raise InvalidInput(f"unknown settings: {', '.join(unknown)}", hint=f"known: {', '.join(sorted(known))}")
+        names = {item.name for item in fields(cls)}
+        if unknown := sorted(set(values) - names):
+            raise InvalidInput(f"unknown settings: {', '.join(unknown)}", hint=f"known: {', '.join(sorted(names))}")
         given = dict(values)
         for name in ("skills", "pinned"):
             if not isinstance(given.get(name, ()), (list, tuple)):
@@ -66,7 +66,7 @@ class ChatSettings(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class Conversation(WireForm):
-    """One conversation; `memory` is what has to be known again after a restart."""
+    """One conversation; `memory` is the state that is restored after a restart."""
 
     id: str
     owner: str = field(metadata=wire(hidden=True))
@@ -86,7 +86,7 @@ class Conversation(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One request and what came of it.
+    """One request and its answer.
 
     `messages` are those sent and received in it, as pydantic-ai writes them; `events` is what was shown. `pending` are the
     questions it waits for. A turn that is `replaced` is kept, and no longer part of the conversation.
@@ -120,12 +120,12 @@ class Turn:
         """The questions it waits for; `call` names the tool call, `decision` is what somebody has answered."""
         pending = self.pending or {}
         decided = pending.get("decided", {})
-        asked = pending.get("questions", {})
-        return [{**it, "call": call, "decision": decided.get(call, {}).get("decision")} for call, it in asked.items()]
+        questions = pending.get("questions", {})
+        return [{**it, "call": call, "decision": decided.get(call, {}).get("decision")} for call, it in questions.items()]
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """Why it failed: `code`, `message`, `hint` and, where the service of the model said something, that as `said`."""
+        """Why it failed: `code`, `message`, `hint` and, as `said`, the message of the model's service, if it sent one."""
         if self.error_code is None:
             return None
         shown: Mapping[str, Any] = next((event for event in reversed(self.events) if event["event"] == "error"), {})

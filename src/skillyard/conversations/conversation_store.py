@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from skillyard.database import Database, LiveEvent
 
 
-_ABANDONED: Final = timedelta(hours=6)  # a turn of another machine that says nothing more
+_ABANDONED: Final = timedelta(hours=6)  # a turn of another machine without any sign of life
 _HIDDEN: Final = ("stop_asked", "process")
 
 
@@ -62,11 +62,11 @@ class ConversationStore:
         Raises:
             RecordNotFound: there is none of this person.
         """
-        mine = select(conversations).where(conversations.c.owner == owner)
+        query = select(conversations).where(conversations.c.owner == owner)
         with self._database().read() as connection:
-            row = connection.execute(mine.where(conversations.c.id == conversation_id)).first()
+            row = connection.execute(query.where(conversations.c.id == conversation_id)).first()
             if row is None and len(conversation_id) >= 6:
-                near = mine.where(conversations.c.id.endswith(conversation_id, autoescape=True)).limit(2)
+                near = query.where(conversations.c.id.endswith(conversation_id, autoescape=True)).limit(2)
                 rows = connection.execute(near).all()
                 row = rows[0] if len(rows) == 1 else None
         if row is None:
@@ -86,7 +86,7 @@ class ConversationStore:
         return _conversation(row)
 
     def list(self, owner: str, *, limit: int = 50, text: str = "") -> tuple[Conversation, ...]:
-        """The person's conversations, the one used last first; with `text` those in whose title or turns it stands."""
+        """The person's conversations, the last used first; with `text` those whose title or turns contain it."""
         query = select(conversations).where(conversations.c.owner == owner)
         if text.strip():
             query = query.where(_mentions(text.strip()))
@@ -95,14 +95,14 @@ class ConversationStore:
             return tuple(_conversation(row) for row in connection.execute(query))
 
     def change(self, conversation_id: str, *, used: bool = True, **values: Any) -> None:
-        """Note other values of a conversation, and unless it was not `used` that it was used now."""
+        """Change values of a conversation, and with `used` the time of its last use."""
         changed = update(conversations).where(conversations.c.id == conversation_id)
         now = {"updated_at": datetime.now(UTC)} if used else {}
         with self._database().write() as connection:
             connection.execute(changed.values(values | now))
 
     def delete(self, conversation_id: str) -> None:
-        """Forget a conversation with all that belongs to it."""
+        """Delete a conversation with all that belongs to it."""
         with self._database().write() as connection:
             connection.execute(delete(conversations).where(conversations.c.id == conversation_id))
             connection.execute(delete(session_approvals).where(session_approvals.c.session == conversation_id))
@@ -114,23 +114,23 @@ class ConversationStore:
             ConversationBusy: a turn is still open.
         """
         with self._database().write() as connection:
-            mine = conversations.c.id == turn.conversation_id
-            connection.execute(select(conversations.c.id).where(mine).with_for_update())  # one at a time begins a turn
+            same = conversations.c.id == turn.conversation_id
+            connection.execute(select(conversations.c.id).where(same).with_for_update())  # one at a time begins a turn
             self._recover(connection, turn.conversation_id)
-            mine = turns.c.conversation_id == turn.conversation_id
-            open_turn = select(turns.c.state).where(mine, turns.c.state.in_(OPEN_TURN_STATES), turns.c.replaced.is_(False))
+            same = turns.c.conversation_id == turn.conversation_id
+            open_turn = select(turns.c.state).where(same, turns.c.state.in_(OPEN_TURN_STATES), turns.c.replaced.is_(False))
             if (state := connection.execute(open_turn).scalar()) is not None:
-                waits = "it waits for an approval: answer it, or stop it" if state == "waiting" else "wait for it, or stop it"
-                raise ConversationBusy("the conversation is in the middle of a turn", hint=waits)
+                hint = "it waits for an approval: answer it, or stop it" if state == "waiting" else "wait for it, or stop it"
+                raise ConversationBusy("the conversation is in the middle of a turn", hint=hint)
             if replacing is not None:
-                connection.execute(update(turns).where(mine, turns.c.number >= replacing).values(replaced=True))
-            number = (connection.execute(select(func.max(turns.c.number)).where(mine)).scalar() or 0) + 1
+                connection.execute(update(turns).where(same, turns.c.number >= replacing).values(replaced=True))
+            number = (connection.execute(select(func.max(turns.c.number)).where(same)).scalar() or 0) + 1
             row = _turn_row(turn) | {"number": number, "stop_asked": False, "process": str(ProcessIdentity.current())}
             connection.execute(insert(turns).values(row))
         return replace(turn, number=number)
 
     def note(self, turn_id: str, **values: Any) -> bool:
-        """Note how far an open turn has come; whether somebody asked to stop it."""
+        """Record the progress of an open turn; gives whether its stop was requested."""
         with self._database().write() as connection:
             connection.execute(update(turns).where(turns.c.id == turn_id, turns.c.state.in_(OPEN_TURN_STATES)).values(values))
             if values.get("state", "running") != "running":
@@ -149,47 +149,47 @@ class ConversationStore:
             )
 
     def decide(self, turn_id: str, call_id: str, decision: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Note the answer to a question of a turn that waits, and to its others about the same content.
+        """Record the answer to a question of a turn that waits, and to its others about the same content.
 
         Gives what it waits for and has been answered now; None when it does not wait for this.
         """
-        mine = turns.c.id == turn_id, turns.c.state == "waiting"
+        waiting = turns.c.id == turn_id, turns.c.state == "waiting"
         with self._database().write() as connection:
-            pending = connection.execute(select(turns.c.pending).where(*mine).with_for_update()).scalar() or {}
-            asked: Mapping[str, Any] = pending.get("questions", {})
-            if call_id not in asked:
+            pending = connection.execute(select(turns.c.pending).where(*waiting).with_for_update()).scalar() or {}
+            questions: Mapping[str, Any] = pending.get("questions", {})
+            if call_id not in questions:
                 return None
-            digest = asked[call_id]["digest"]
-            same = [call for call, other in asked.items() if other["digest"] == digest]
+            digest = questions[call_id]["digest"]
+            same = [call for call, other in questions.items() if other["digest"] == digest]
             decided = {call: {**decision, "digest": digest} for call in same}
             pending = {**pending, "decided": {**pending["decided"], **decided}}
-            connection.execute(update(turns).where(*mine).values(pending=pending))
+            connection.execute(update(turns).where(*waiting).values(pending=pending))
         return pending
 
     def publish_events(self, turn_id: str, events: Sequence[Mapping[str, Any]]) -> None:
-        """Let those who follow the turn through other processes know what happened, while it works."""
+        """Publish events to followers in other processes while the turn runs."""
         with self._database().write() as connection:
             if connection.execute(select(turns.c.state).where(turns.c.id == turn_id)).scalar() == "running":
                 publish_live_events(connection, turn_id, [list(events)])
 
     def events_since(self, turn_id: str, after: int) -> tuple[TurnState | None, tuple[LiveEvent, ...]]:
-        """Where a turn is, and what was told since that number."""
+        """The state of a turn, and its live events after that number."""
         with self._database().read() as connection:
-            found = live_events_of(connection, turn_id, after=after)
-            return connection.execute(select(turns.c.state).where(turns.c.id == turn_id)).scalar(), found
+            events = live_events_of(connection, turn_id, after=after)
+            return connection.execute(select(turns.c.state).where(turns.c.id == turn_id)).scalar(), events
 
     def ask_to_stop(self, turn_id: str) -> bool:
-        """Ask whoever works on the turn to stop; one that waits stops at once. False when it is not open."""
+        """Request the stop of a turn in any process; one that waits stops at once. False when it is not open."""
         with self._database().write() as connection:
-            waits = update(turns).where(turns.c.id == turn_id, turns.c.state == "waiting")
+            stopped = update(turns).where(turns.c.id == turn_id, turns.c.state == "waiting")
             ended = {"state": "stopped", "finished_at": datetime.now(UTC), "pending": None}
-            if connection.execute(waits.values(ended)).rowcount == 1:
+            if connection.execute(stopped.values(ended)).rowcount == 1:
                 return True
             running = update(turns).where(turns.c.id == turn_id, turns.c.state == "running")
             return connection.execute(running.values(stop_asked=True)).rowcount == 1
 
     def stop_asked(self, turn_id: str) -> bool:
-        """Whether somebody asked to stop the turn."""
+        """Whether the stop of the turn was requested."""
         with self._database().read() as connection:
             return bool(connection.execute(select(turns.c.stop_asked).where(turns.c.id == turn_id)).scalar())
 
@@ -206,24 +206,24 @@ class ConversationStore:
         return _turn(row)
 
     def turns(self, conversation_id: str, *, replaced: bool = False) -> tuple[Turn, ...]:
-        """The turns of a conversation in their order; those whose process is gone are marked first."""
+        """The turns of a conversation in their order; those whose process has ended are marked first."""
         query = select(turns).where(turns.c.conversation_id == conversation_id).order_by(turns.c.number)
         with self._database().write() as connection:
             self._recover(connection, conversation_id)
-            found = tuple(_turn(row) for row in connection.execute(query))
-        return found if replaced else tuple(turn for turn in found if not turn.replaced)
+            listed = tuple(_turn(row) for row in connection.execute(query))
+        return listed if replaced else tuple(turn for turn in listed if not turn.replaced)
 
     def keep_file(self, conversation_id: str, file: Attachment) -> None:
-        """Note a file, in place of the one of that name."""
+        """Record a file, in place of the one of that name."""
         row = {name: getattr(file, name) for name in _names(attachments) if name != "conversation_id"}
         with self._database().write() as connection:
             connection.execute(insert_or_update(connection, attachments, row | {"conversation_id": conversation_id}))
 
     def drop_file(self, conversation_id: str, name: str) -> None:
-        """Forget a file."""
-        mine = (attachments.c.conversation_id == conversation_id) & (attachments.c.name == name)
+        """Delete the record of a file."""
+        named = (attachments.c.conversation_id == conversation_id) & (attachments.c.name == name)
         with self._database().write() as connection:
-            connection.execute(delete(attachments).where(mine))
+            connection.execute(delete(attachments).where(named))
 
     def files(self, conversation_id: str) -> tuple[Attachment, ...]:
         """The files of a conversation, by name."""
@@ -233,7 +233,7 @@ class ConversationStore:
             return tuple(Attachment(**row._mapping) for row in connection.execute(query))
 
     def _recover(self, connection: Connection, conversation_id: str) -> None:
-        """Mark the running turns whose process is gone: nothing of them is done again."""
+        """Mark the running turns whose process has ended: nothing of them is repeated."""
         running = (turns.c.conversation_id == conversation_id) & (turns.c.state == "running")
         for row in connection.execute(select(turns.c.id, turns.c.process, turns.c.created_at).where(running)).all():
             alive = ProcessIdentity.is_process_alive(row.process)
@@ -241,17 +241,17 @@ class ConversationStore:
                 continue
             error = {"error_code": "interrupted", "error_message": "the process that worked on it is gone"}
             ended: dict[str, Any] = {"state": "interrupted", "finished_at": datetime.now(UTC), **error}
-            if told := [parse_event(shape) for item in live_events_of(connection, row.id) for shape in item.body]:
-                ended["events"] = condense_events(told)
+            if events := [parse_event(shape) for item in live_events_of(connection, row.id) for shape in item.body]:
+                ended["events"] = condense_events(events)
             delete_live_events(connection, row.id)
             connection.execute(update(turns).where(turns.c.id == row.id).values(ended))
 
 
 def _mentions(text: str) -> ColumnElement[bool]:
-    """Whether a conversation's title, or a request or answer in it, holds the text; capitals do not matter."""
-    told = [column.icontains(text, autoescape=True) for column in (turns.c.request, turns.c.answer)]
-    said = exists().where(turns.c.conversation_id == conversations.c.id, turns.c.replaced.is_(False), or_(*told))
-    return or_(conversations.c.title.icontains(text, autoescape=True), said)
+    """The condition that a conversation's title, or a request or answer in it, contains the text in any case."""
+    matches = [column.icontains(text, autoescape=True) for column in (turns.c.request, turns.c.answer)]
+    in_turns = exists().where(turns.c.conversation_id == conversations.c.id, turns.c.replaced.is_(False), or_(*matches))
+    return or_(conversations.c.title.icontains(text, autoescape=True), in_turns)
 
 
 def _names(table: Table) -> list[str]:

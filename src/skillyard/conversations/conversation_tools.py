@@ -1,6 +1,6 @@
 """The tools of one conversation: which skills its agent or settings let it use, in which versions, under which rules.
 
-`ConversationTools` holds the versions that the conversation began with, and says what changed meanwhile. `StricterRules`
+`ConversationTools` holds the versions that the conversation began with, and reports changes. `StricterRules`
 are two sets of permission rules at once, of which the stricter one holds. `DeferredApprover` is for approvals that are given
 later: a tool call that needs one is deferred until somebody has decided.
 """
@@ -53,18 +53,18 @@ def versions_of_locks(agent: AgentDraft, registry: Registry) -> dict[str, str]:
     for chosen in agent.skills:
         if chosen.version_lock is None:
             continue
-        found = locked_versions(registry.installed.versions(chosen.skill_id), [chosen.version_lock])
-        if not found:
+        locked = locked_versions(registry.installed.versions(chosen.skill_id), [chosen.version_lock])
+        if not locked:
             raise VersionNotFound(
                 f"the agent {agent.name!r} is locked to {chosen.skill_id} {chosen.version_lock}, which is not installed",
                 hint="install it, or change the agent",
             )
-        held[f"installed:{chosen.skill_id}"] = next(iter(found))
+        held[f"installed:{chosen.skill_id}"] = next(iter(locked))
     return held
 
 
 def visible_catalog(catalog: SkillCatalog, settings: ChatSettings) -> SkillCatalog:
-    """The catalog as a conversation with these settings sees it; a view of its own, that may be looked at again."""
+    """The catalog as a conversation with these settings sees it; a view of its own that can be refreshed."""
     skills = tuple(AgentSkill(name) for name in dict.fromkeys(settings.skills))
     return catalog_for_agent(
         catalog, AgentDraft("conversation", settings={"permissions": dict(settings.permissions)}, skills=skills)
@@ -72,7 +72,7 @@ def visible_catalog(catalog: SkillCatalog, settings: ChatSettings) -> SkillCatal
 
 
 class StricterRules(Rules):
-    """Two sets of rules at once: of each skill the stricter word holds."""
+    """Two sets of rules at once: for each skill the stricter decision holds."""
 
     __slots__ = ("_base",)
 
@@ -102,7 +102,7 @@ _SENTENCES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision:
-    """What somebody decided about one call: the answer, and the content (`sha256:…`) that was looked at."""
+    """The decision about one call: the answer, and the content (`sha256:…`) that it is about."""
 
     answer: ApprovalAnswer
     digest: str
@@ -112,10 +112,10 @@ _decided: Final[ContextVar[ApprovalDecision | None]] = ContextVar("decided", def
 
 
 class DeferredApprover:
-    """An approver that asks nobody now: it gives the decision that the current call carries, else puts the call aside.
+    """An approver for deferred calls: it gives the decision that came with the current call, else defers the call.
 
-    A decision about other content than the skill has now does not count: the question is put again. With `find`, which gives a
-    skill for its id, the question says what files it has and what it may do.
+    A decision about other content than the current one does not count: the question is asked again. With `find`, which gives a
+    skill for its id, the question lists its files and powers.
     """
 
     def __init__(self, find: Callable[[str], Skill | None] | None = None) -> None:
@@ -143,7 +143,7 @@ class DeferredApprover:
 
 @contextmanager
 def decision_in_context(decided: ApprovalDecision | None) -> Iterator[None]:
-    """Let the calls inside carry this decision."""
+    """Attach this decision to the calls inside."""
     token = _decided.set(decided)
     try:
         yield
@@ -152,7 +152,7 @@ def decision_in_context(decided: ApprovalDecision | None) -> Iterator[None]:
 
 
 def question_data(request: ApprovalRequest) -> dict[str, object]:
-    """A question as plain data: the request, and what the skill says it is for."""
+    """A question as plain data: the request, and the skill's description."""
     described = shorten(single_line(request.description), _DESCRIPTION)
     return {**request.to_dict(), "skillName": request.skill_name, "description": described}
 
@@ -169,9 +169,9 @@ def _skill_summary(skill: Skill) -> dict[str, object]:
 
 
 def pending_question(result: ToolResult) -> dict[str, object] | None:
-    """The question that a call waits for, when it was put aside."""
-    found = result.data.get(_PENDING) if result.code == ApprovalRejected.code else None
-    return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else None
+    """The question that a call waits for; None when it was not deferred."""
+    question = result.data.get(_PENDING) if result.code == ApprovalRejected.code else None
+    return {str(key): value for key, value in question.items()} if isinstance(question, Mapping) else None
 
 
 _CURRENT: Final = "/current"
@@ -179,7 +179,7 @@ _LONGEST_ID: Final = 100  # characters of an id that is shown
 
 
 class ConversationTools:
-    """The tools of one conversation over `catalog`; `memory` is what it has to know again after a restart."""
+    """The tools of one conversation over `catalog`; `memory` is the state that is restored after a restart."""
 
     def __init__(self, catalog: Catalog, conversation: Conversation, folder: str) -> None:
         settings = conversation.settings
@@ -196,7 +196,7 @@ class ConversationTools:
         self._session = conversation.id
         memory = conversation.memory
         self._versions: dict[str, str] = dict(memory.get("versions") or {})
-        self._known: dict[str, str] = dict(memory.get("known") or {})
+        self._loaded_digests: dict[str, str] = dict(memory.get("known") or {})
         self._announced: list[str] = list(memory.get("announced") or [])
         for skill_id, version in self._versions.items():
             self.skill_tools.access.hold(skill_id, version)
@@ -205,29 +205,29 @@ class ConversationTools:
         self.skill_tools.access.share(SqlSessionApprovals(lambda: records.database))
 
     def memory(self) -> dict[str, Any]:
-        """What has to be known again, as plain data."""
+        """The state to restore after a restart, as plain data."""
         state = self.skill_tools.session_state(self._session)
-        known = {"versions": self._versions, "known": self._known, "announced": self._announced}
-        return {"session": state, **known}
+        memory = {"versions": self._versions, "known": self._loaded_digests, "announced": self._announced}
+        return {"session": state, **memory}
 
     def matches_memory(self, memory: Mapping[str, Any]) -> bool:
-        """Whether it knows what the conversation's `memory` says: nobody else has written there since."""
-        known = json.loads(json.dumps(self.memory()))
-        return all(memory.get(name, None) == value for name, value in known.items()) or not memory.keys() & known.keys()
+        """Whether its state equals the conversation's `memory`: no other process has written there since."""
+        current = json.loads(json.dumps(self.memory()))
+        return all(memory.get(name, None) == value for name, value in current.items()) or not memory.keys() & current.keys()
 
     def refresh(self) -> tuple[str, ...]:
-        """Look at the folders again; a sentence for the model about each used skill that is another or gone. Blocks."""
+        """Rescan the folders; a sentence for the model about each used skill that was changed or removed. Blocks."""
         self._catalog.refresh()
-        return tuple(filter(None, [self._change(skill_id) for skill_id in tuple(self._known)]))
+        return tuple(filter(None, [self._change(skill_id) for skill_id in tuple(self._loaded_digests)]))
 
     def note_used(self, skill: Skill) -> None:
-        """Note that the conversation uses a skill, in the version it has now. Blocks."""
-        if skill.id in self._known:
+        """Record that the conversation uses a skill, in its current version. Blocks."""
+        if skill.id in self._loaded_digests:
             return
         if skill.source == "installed" and skill.directory.endswith(_CURRENT):
             self._versions[skill.id] = _version(skill)
             self.skill_tools.access.hold(skill.id, self._versions[skill.id])
-        self._known[skill.id] = skill.digest()
+        self._loaded_digests[skill.id] = skill.digest()
 
     def find(self, name: str) -> Skill | None:
         """The skill that a call names, whether or not it may be used."""
@@ -237,10 +237,10 @@ class ConversationTools:
             return None
 
     def forget_loaded_texts(self, but: tuple[str, ...]) -> None:
-        """Note that the texts of skills are no longer in the history, except those."""
+        """Record that the texts of skills are no longer in the history, except those."""
         state = self.skill_tools.session_state(self._session)
         loaded = state["loaded"]
-        assert isinstance(loaded, dict)  # noqa: S101 # it says so itself
+        assert isinstance(loaded, dict)  # noqa: S101 # `session_state` gives it so
         for skill_id, it in loaded.items():
             if skill_id not in but:
                 it["fingerprint"] = ""
@@ -267,9 +267,9 @@ class ConversationTools:
             notice = f"a newer version of the skill {name!r} was installed; this conversation goes on with {version}"
             return self._once(f"newer:{skill_id}:{_version(skill)}", notice)
         digest = skill.digest()
-        if digest == self._known[skill_id]:
+        if digest == self._loaded_digests[skill_id]:
             return None
-        self._known[skill_id] = digest
+        self._loaded_digests[skill_id] = digest
         return f"the skill {name!r} has changed: load it again before you go on with it"
 
     def _once(self, mark: str, text: str) -> str | None:

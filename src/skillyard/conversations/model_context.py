@@ -63,8 +63,8 @@ _log = logging.getLogger(__name__)
 
 def dump_messages(messages: Sequence[ModelMessage]) -> list[Any]:
     """Messages as plain data."""
-    found: list[Any] = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
-    return found
+    dumped: list[Any] = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
+    return dumped
 
 
 def load_messages(values: Sequence[Any]) -> list[ModelMessage]:
@@ -84,18 +84,18 @@ def build_history(turns: Sequence[Turn], memory: Mapping[str, Any]) -> list[Mode
 
 
 def _reminder(text: str) -> list[ModelMessage]:
-    said = f"What happened so far, in short:\n\n{text}"
-    return [ModelRequest(parts=[UserPromptPart(said)]), ModelResponse(parts=[TextPart("Understood.")])]
+    summary = f"What happened so far, in short:\n\n{text}"
+    return [ModelRequest(parts=[UserPromptPart(summary)]), ModelResponse(parts=[TextPart("Understood.")])]
 
 
 def _closed(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
-    """The messages with a result for every call, and without answers that say nothing: services refuse both."""
+    """The messages with a result for every call, and without empty answers: services refuse both."""
     closed: list[ModelMessage] = []
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if isinstance(message, ModelResponse) and not _says_something(message):
             continue
         closed.append(message)
-        following = messages[place + 1] if place + 1 < len(messages) else None
+        following = messages[index + 1] if index + 1 < len(messages) else None
         if isinstance(message, ModelResponse) and (missing := _unanswered(message, following)):
             closed.append(ModelRequest(parts=[_unknown(call) for call in missing]))
     return closed
@@ -119,7 +119,7 @@ def _unknown(call: ToolCallPart) -> ToolReturnPart:
 
 
 def count_message_tokens(messages: Sequence[ModelMessage]) -> int:
-    """How many tokens messages are reckoned at."""
+    """The estimated number of tokens of messages."""
     return count_tokens(transcript(messages))
 
 
@@ -134,7 +134,7 @@ def transcript(messages: Sequence[ModelMessage]) -> str:
 
 
 async def summarise(model: Model, messages: Sequence[ModelMessage]) -> tuple[str, RunUsage]:
-    """The messages in short, by the model itself; their beginnings and ends when it cannot be asked. And what that used."""
+    """A summary of the messages by the model itself, else their beginnings and ends; and the usage of that."""
     used = RunUsage()
     text = transcript(messages)
     middle = f"{text[: _TRANSCRIPT // 2]}\n…\n{text[-_TRANSCRIPT // 2 :]}" if len(text) > _TRANSCRIPT else text
@@ -142,13 +142,13 @@ async def summarise(model: Model, messages: Sequence[ModelMessage]) -> tuple[str
         response = await model_request(
             model, [ModelRequest(parts=[UserPromptPart(f"{_ASK}\n\n{fence('conversation', middle)}")])]
         )
-        found = response_text(response).strip()
+        summary = response_text(response).strip()
         used.requests += 1
         used.incr(response.usage)
     except Exception as error:  # a summary is a convenience: the conversation goes on without
         _log.info("the history could not be summarised", exc_info=error)
-        found = ""
-    return shorten(found or _in_short(messages), _SUMMARY), used
+        summary = ""
+    return shorten(summary or _in_short(messages), _SUMMARY), used
 
 
 def _in_short(messages: Sequence[ModelMessage]) -> str:
@@ -213,7 +213,7 @@ async def build_turn_prompt(
     memories: Sequence[str],
     changes: Sequence[str],
 ) -> TurnPrompt:
-    """What goes into the system prompt of one turn; the index goes on from the one that this conversation was shown last."""
+    """The content of one turn's system prompt; its index continues the one that this conversation was shown last."""
     index = await asyncio.to_thread(
         tools.prompt,
         settings.index_tokens,
@@ -233,18 +233,18 @@ async def build_turn_prompt(
 
 
 async def recall_memories(memory: MemoryService | None, request: str, owner: str) -> tuple[str, ...]:
-    """What is remembered of the user and fits the request; nothing when the memory cannot be asked."""
+    """The memories of the user that fit the request; none when the memory service cannot be used."""
     if memory is None or not request.strip():
         return ()
     try:
-        found = await memory.recall(request, user_id=owner, limit=_MEMORIES, threshold=_FIT)
+        matches = await memory.recall(request, user_id=owner, limit=_MEMORIES, threshold=_FIT)
     except SkillyardError:
         return ()
-    return tuple(item.memory.content for item in found)
+    return tuple(item.memory.content for item in matches)
 
 
 def user_message(request: str, prepared: Sequence[Preprocessed], *, files: Sequence[str] = ()) -> str:
-    """The request, with the names of the files that came with it and what preprocessor skills found out about it."""
+    """The request, with the names of the files that came with it and the results of preprocessor skills."""
     useful = [item for item in prepared if item.run.ok and item.run.output is not None]
     parts = [
         fence("run_result", shorten(str(item.run.output), 8_000), skill=item.skill.label, run=item.run.run_id)

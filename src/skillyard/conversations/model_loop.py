@@ -1,7 +1,7 @@
 """One turn with a model: ask it, do the calls it makes, answer it, until it is done; every step is bounded and recorded.
 
-A response is recorded before anything in it is done, and each result before the model is asked again. So whatever cuts a
-turn off, what was said is there, and nothing is done twice.
+A response is recorded before any of its calls is executed, and each result before the next request. So whatever cuts a
+turn off, its messages are recorded, and nothing is executed twice.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class TurnOutcome:
     answers: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
-        """What has to be known to go on: the calls of the response that waits, and the texts for those that are done."""
+        """The state to continue from: the calls of the response that waits, and the results of those that are done."""
         calls = [call.to_dict() for call in self.calls]
         return {"questions": dict(self.questions), "wanted": calls, "answers": dict(self.answers), "decided": {}}
 
@@ -99,7 +99,7 @@ class ModelLoop:
     _calls: int = 0
 
     async def run(self) -> TurnOutcome:
-        """Go on until the model is done, or somebody has to be asked.
+        """Continue until the model is done, or an approval is needed.
 
         Raises:
             ModelFailed: its service refuses, or is silent for too long.
@@ -195,7 +195,7 @@ class ModelLoop:
         return result, text
 
     def _refusal(self, call: RequestedCall, number: int) -> str | None:
-        """Why a call is not done: the model asks for too much, or turns in a circle."""
+        """Why a call is not executed: too many calls, or the same one again and again."""
         self._calls += 1
         if number >= self.limits.calls:
             return f"At most {self.limits.calls} calls in one message are done. Call again what you still need."

@@ -44,7 +44,7 @@ _BY_STATUS: Final[Mapping[int, str]] = {
 def open_model(name: str | None, *, addresses: bool = True) -> Model:
     """The model that `name`, or the variable SKILLYARD_MODEL, means.
 
-    Without `addresses` one at an address may only be the one of the variable, which whoever runs the program has set.
+    Without `addresses` a model at an address may only be that of the variable, which the operator has set.
 
     Raises:
         InvalidInput: nothing is named, the provider is unknown, or its key is missing.
@@ -58,7 +58,7 @@ def open_model(name: str | None, *, addresses: bool = True) -> Model:
         if not addresses and chosen != usual:
             raise InvalidInput("a model at an address cannot be chosen here", hint="name a provider and a model")
         return _at(plain.removeprefix("openai-chat:"), f"http{address}")
-    return _known(chosen)
+    return _provider_model(chosen)
 
 
 def _at(name: str, address: str) -> Model:
@@ -73,7 +73,7 @@ def _at(name: str, address: str) -> Model:
     return OpenAIChatModel(name, provider=OpenAIProvider(base_url=address, api_key=key))
 
 
-def _known(name: str) -> Model:
+def _provider_model(name: str) -> Model:
     try:
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
@@ -115,7 +115,7 @@ KEY_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A service: its name before the colon, the variable it wants, whether that is set, and the models known of it."""
+    """A service: its name before the colon, its variable, whether that is set, and its known models."""
 
     name: str
     variable: str
@@ -132,33 +132,33 @@ class AvailableModels:
 
 
 def available_models() -> AvailableModels:
-    """What can be chosen in this process; no service is asked."""
-    known = _known_models()
+    """The models that can be chosen in this process; no request is sent."""
+    models = _known_models()
     providers = [
-        Provider(name, variables[0], any(os.environ.get(variable) for variable in variables), known.get(name, ()))
+        Provider(name, variables[0], any(os.environ.get(variable) for variable in variables), models.get(name, ()))
         for name, variables in KEY_VARIABLES.items()
     ]
     return AvailableModels(os.environ.get(VARIABLE, "").strip() or None, tuple(providers))
 
 
 def _known_models() -> dict[str, tuple[str, ...]]:
-    """The models that pydantic-ai knows by name, by their service."""
+    """The names of models in pydantic-ai, by their service."""
     from pydantic_ai.models import KnownModelName
 
-    found: dict[str, list[str]] = defaultdict(list)
+    by_provider: dict[str, list[str]] = defaultdict(list)
     for name in get_args(KnownModelName.__value__):
         provider, colon, _ = str(name).partition(":")
         if colon:
-            found[provider].append(str(name))
-    return {provider: tuple(sorted(names)) for provider, names in found.items()}
+            by_provider[provider].append(str(name))
+    return {provider: tuple(sorted(names)) for provider, names in by_provider.items()}
 
 
 def provider_error(error: Exception, model: Model) -> ModelFailed:
-    """What a model's service did wrong; `said` in its details are the service's own words, without any key."""
-    found = _described(error, model)
-    if said := _said(error):
-        found.details["said"] = said
-    return found
+    """The error of a model's service; `said` in its details is the service's own message, without any key."""
+    failure = _described(error, model)
+    if message := _service_message(error):
+        failure.details["said"] = message
+    return failure
 
 
 def _described(error: Exception, model: Model) -> ModelFailed:
@@ -259,34 +259,34 @@ def _and_address(model: Model) -> str:
     return f" and at the address {_address(model)}" if _is_own(model) else ""
 
 
-def _said(error: Exception) -> str:
-    """The words of the service, or of what kept us from reaching it."""
+def _service_message(error: Exception) -> str:
+    """The message of the service, or of the connection error."""
     body = getattr(error, "body", None)
-    words = _words(body)
-    if not words and getattr(error, "status_code", None) is None:
+    text = _message_in(body)
+    if not text and getattr(error, "status_code", None) is None:
         deepest = [str(cause) for cause in _causes(error) if str(cause)]
-        words = deepest[-1] if deepest else str(error)
-    return shorten(_without_keys(single_line(words)), _SHOWN)
+        text = deepest[-1] if deepest else str(error)
+    return shorten(_without_keys(single_line(text)), _SHOWN)
 
 
-def _words(body: object) -> str:
-    """The sentence in the body of an answer, wherever this service puts it."""
+def _message_in(body: object) -> str:
+    """The message in the body of an answer, at any of the usual positions."""
     if isinstance(body, Mapping):
         for name in ("error", "message", "detail"):
-            if found := _words(body.get(name)):
-                return found
+            if text := _message_in(body.get(name)):
+                return text
         return ""
     if isinstance(body, list):
-        return _words(body[0]) if body else ""
+        return _message_in(body[0]) if body else ""
     return body if isinstance(body, str) else ""
 
 
-def _without_keys(words: str) -> str:
-    """The words without any key of this program, and without what looks like one: services repeat those they refuse."""
-    words = _LOOKS_LIKE_A_KEY.sub("***", words)
+def _without_keys(text: str) -> str:
+    """The text without any key of this program, and without what looks like one: services repeat refused keys."""
+    text = _LOOKS_LIKE_A_KEY.sub("***", text)
     variables = {variable for names in KEY_VARIABLES.values() for variable in names} | {_OWN_KEY}
     for variable in variables:
         secret = os.environ.get(variable, "").strip()
         if len(secret) >= 4 and not variable.endswith("_URL"):
-            words = words.replace(secret, "***")
-    return words
+            text = text.replace(secret, "***")
+    return text

@@ -36,7 +36,7 @@ class SlashCommand:
 
 @dataclass(frozen=True, slots=True)
 class InvocableSkill:
-    """A skill that a person may start: the name to write after the `/`, and what its author says is to follow."""
+    """A skill that a person may start: the name to write after the `/`, and its author's hint for the arguments."""
 
     id: str
     name: str
@@ -45,23 +45,23 @@ class InvocableSkill:
 
 
 def invocable_skills(catalog: SkillCatalog, rules: Rules, text: str, *, limit: int) -> tuple[InvocableSkill, ...]:
-    """The skills that may be started whose name holds `text`; those that begin with it first. Blocks."""
-    wanted = text.casefold()
-    fitting = [skill for skill in catalog.all() if skill.status == "ok" and wanted in skill.name.casefold()]
-    found: list[InvocableSkill] = []
-    for skill in sorted(fitting, key=lambda one: (not one.name.casefold().startswith(wanted), one.name.casefold())):
-        if len(found) == limit:
+    """The skills that may be started and whose name contains `text`; those that begin with it first. Blocks."""
+    part = text.casefold()
+    fitting = [skill for skill in catalog.all() if skill.status == "ok" and part in skill.name.casefold()]
+    listed: list[InvocableSkill] = []
+    for skill in sorted(fitting, key=lambda one: (not one.name.casefold().startswith(part), one.name.casefold())):
+        if len(listed) == limit:
             break
         if rules.decide(skill) == "deny":
             continue
         try:
             metadata = skill.document().metadata
-        except (SkillyardError, OSError):  # gone, or broken since it was listed
+        except (SkillyardError, OSError):  # removed, or broken since it was listed
             continue
         if metadata.user_invocable:
             name = skill.name if _COMMAND.fullmatch(f"/{skill.name}") and " " not in skill.name else skill.slug
-            found.append(InvocableSkill(skill.id, name, single_line(skill.description), _hint(metadata.argument_hint)))
-    return tuple(found)
+            listed.append(InvocableSkill(skill.id, name, single_line(skill.description), _hint(metadata.argument_hint)))
+    return tuple(listed)
 
 
 def _hint(written: str | None) -> str | None:
@@ -72,16 +72,16 @@ def parse_command(request: str, tools: SkillTools) -> SlashCommand | None:
     """The skill that a request starts; None for a request that is none.
 
     The skill's own rules hold: what a rule denies, what is broken or switched off, and what its author keeps from people
-    (`user-invocable: false`) cannot be started. Where a rule says `ask`, who starts it has agreed, this once.
+    (`user-invocable: false`) cannot be started. Where a rule is `ask`, starting it counts as approval, this once.
 
     Raises:
         SkillNotFound: there is no skill of that name; `candidates` names near ones.
         PermissionDenied, SkillUnusable: it may not be started.
     """
-    found = _COMMAND.fullmatch(request.strip())
-    if found is None:
+    parsed = _COMMAND.fullmatch(request.strip())
+    if parsed is None:
         return None
-    skill = _named(found["name"], tools)
+    skill = _named(parsed["name"], tools)
     PermissionGate(tools.access.rules, tools.access.approvals_of(PolicyApprover("once"))).check(skill)
     document = skill.document()
     if not document.usable:
@@ -95,15 +95,15 @@ def parse_command(request: str, tools: SkillTools) -> SlashCommand | None:
             status=skill.status,
             reason="user-invocable: false",
         )
-    arguments = (found["arguments"] or "").strip()
+    arguments = (parsed["arguments"] or "").strip()
     files = tuple(file.name for file in skill.files())
     text = render_skill(skill, fill_arguments(document.body, arguments), files)
-    said = f"The user starts the skill /{skill.label}" + (f" with: {arguments}" if arguments else ".")
-    return SlashCommand(skill, arguments, f"{said}\n\n{text}", skill_fingerprint(skill, document.body, files))
+    introduction = f"The user starts the skill /{skill.label}" + (f" with: {arguments}" if arguments else ".")
+    return SlashCommand(skill, arguments, f"{introduction}\n\n{text}", skill_fingerprint(skill, document.body, files))
 
 
 def fill_arguments(body: str, arguments: str) -> str:
-    r"""`body` with the arguments in their places; they are put in once and never looked at again for places.
+    r"""`body` with its placeholders replaced by the arguments; placeholders inside arguments are not replaced.
 
     `$ARGUMENTS` is all of them, `$1` and `$ARGUMENTS[0]` the first; `\$1` stays as it is written. Where the text has no place
     for them they are added at its end.
@@ -134,15 +134,15 @@ def _words(arguments: str) -> list[str]:
 
 def _named(name: str, tools: SkillTools) -> Skill:
     """The usable skill with exactly that name, slug or id."""
-    wanted = name.casefold()
+    folded = name.casefold()
     skills = tools.access.catalog.all()
-    found = [
-        skill for skill in skills if wanted in (one.casefold() for one in (skill.name, skill.slug, skill.id, skill.reference))
+    matches = [
+        skill for skill in skills if folded in (one.casefold() for one in (skill.name, skill.slug, skill.id, skill.reference))
     ]
-    usable = [skill for skill in found if skill.status == "ok"]
-    if not found:
+    usable = [skill for skill in matches if skill.status == "ok"]
+    if not matches:
         labels = {skill.name: skill.label for skill in skills if skill.status == "ok"}
-        near = [labels[known] for known in nearest(name, labels, limit=_NEAR)]
+        near = [labels[label] for label in nearest(name, labels, limit=_NEAR)]
         hint = f"did you mean /{', /'.join(near)}?" if near else "`skillyard list` lists the skills"
         raise SkillNotFound(f"there is no skill /{single_line(name)[:80]}", hint=hint, candidates=near)
-    return tools.access.pinned_version((usable or found)[0])
+    return tools.access.pinned_version((usable or matches)[0])

@@ -37,7 +37,7 @@ _MARKER: Final = "[[ABP_"
 
 @dataclass(frozen=True, slots=True)
 class RequestedCall(WireForm):
-    """One call that a model asks for; `block` is the call where it was written in text."""
+    """One call that a model requests; `block` is the call where it was written in text."""
 
     id: str
     tool: str
@@ -57,12 +57,12 @@ class RequestedCall(WireForm):
         """The arguments as they may be shown: as an object where they are one, else as they were written."""
         if isinstance(self.arguments, Mapping):
             return dict(self.arguments)
-        found = _object(self.arguments)
-        return str(self.arguments)[:_SHOWN] if "unreadable" in found else found
+        parsed = _object(self.arguments)
+        return str(self.arguments)[:_SHOWN] if "unreadable" in parsed else parsed
 
 
 class ToolCallFormat(Protocol):
-    """How calls are offered, found and answered."""
+    """How calls are offered, parsed and answered."""
 
     def parameters(self, fixed: str, moving: str) -> ModelRequestParameters:
         """What goes with each request: the tools, and the system prompt with its moving part last."""
@@ -71,7 +71,7 @@ class ToolCallFormat(Protocol):
         """The response as it may stand in the history, and the calls in it."""
 
     async def perform(self, call: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
-        """Do one call; the result, and the text for the model."""
+        """Execute one call; the result, and the text for the model."""
 
     def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
         """The answers to all calls of a response."""
@@ -81,7 +81,7 @@ class ToolCallFormat(Protocol):
 
 
 def call_format_for(tools: SkillTools, *, functions: bool) -> ToolCallFormat:
-    """The form for a conversation."""
+    """The format for a conversation."""
     return FunctionCallFormat(tools) if functions else TextCallFormat(tools)
 
 
@@ -98,7 +98,7 @@ class FunctionCallFormat:
 
     def parameters(self, fixed: str, moving: str) -> ModelRequestParameters:
         """The offered tools, those that skills declare among them."""
-        found = [shape["function"] for shape in self.tools.definitions("openai", abp_tools=True)]
+        shapes = [shape["function"] for shape in self.tools.definitions("openai", abp_tools=True)]
         functions = [
             ToolDefinition(
                 name=shape["name"],
@@ -106,7 +106,7 @@ class FunctionCallFormat:
                 parameters_json_schema=shape["parameters"],
                 strict=False,  # what a script takes is open, and a strict schema is closed
             )
-            for shape in found
+            for shape in shapes
             if isinstance(shape, dict)
         ]
         return ModelRequestParameters(function_tools=functions, instruction_parts=_instructions(fixed, moving))
@@ -119,8 +119,8 @@ class FunctionCallFormat:
             if not isinstance(part, ToolCallPart):
                 parts.append(part)
                 continue
-            known = {call.id for call in calls}
-            identity = part.tool_call_id if part.tool_call_id and part.tool_call_id not in known else new_id("call")
+            call_ids = {call.id for call in calls}
+            identity = part.tool_call_id if part.tool_call_id and part.tool_call_id not in call_ids else new_id("call")
             calls.append(RequestedCall(identity, part.tool_name, part.args))
             name = _NOT_A_NAME.sub("_", part.tool_name)[:_LONGEST_NAME] or "unknown"
             fixed: Any = part
@@ -154,15 +154,15 @@ class TextCallFormat:
     tools: SkillTools
 
     def parameters(self, fixed: str, moving: str) -> ModelRequestParameters:
-        """No functions; the paragraph about the form stands in the system prompt."""
+        """No functions; the format is described in the system prompt."""
         explained = "\n\n".join(filter(None, [fixed, self.tools.text_prompt()]))
         return ModelRequestParameters(instruction_parts=_instructions(explained, moving))
 
     def received(self, response: ModelResponse) -> tuple[ModelResponse, list[RequestedCall]]:
         """The response, and the blocks in its text; one that cannot be read is a call that fails."""
-        found = self.tools.text_calls(response_text(response))
-        readable = [RequestedCall(call.id, call.tool, call.parameters, call) for call in found.calls]
-        wrong = [RequestedCall(new_id("call"), problem.tool or "unknown", problem.message) for problem in found.problems]
+        blocks = self.tools.text_calls(response_text(response))
+        readable = [RequestedCall(call.id, call.tool, call.parameters, call) for call in blocks.calls]
+        wrong = [RequestedCall(new_id("call"), problem.tool or "unknown", problem.message) for problem in blocks.problems]
         only_text = [part for part in response.parts if isinstance(part, TextPart)]
         return replace(response, parts=only_text or [TextPart("")]), readable + wrong
 
@@ -191,12 +191,12 @@ class TextCallFormat:
 
 
 def response_text(response: ModelResponse) -> str:
-    """What the model wrote."""
+    """The text of a response."""
     return "".join(part.content for part in response.parts if isinstance(part, TextPart))
 
 
 def _object(arguments: Mapping[str, Any] | str | None) -> dict[str, Any]:
-    """Arguments as an object, which is what every API wants to see in a history."""
+    """Arguments as an object, which every API requires in a history."""
     if isinstance(arguments, Mapping):
         return dict(arguments)
     try:

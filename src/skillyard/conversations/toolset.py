@@ -36,9 +36,9 @@ class SkillToolset(AbstractToolset[Any]):
     """The skills of a catalog for a pydantic-ai agent.
 
     The index of skills goes into the instructions, ranked for the prompt and kept stable within a conversation; `budget` is its
-    limit in tokens. With `live` the folders are looked at before each step, so that new and changed skills are there at once.
-    Where a rule says `ask` and there is no `approver`, the call is deferred: the run ends with `DeferredToolRequests`, and its
-    `metadata` says what is asked. Give it back with the answer, so that the approval is bound to the content it was given for;
+    limit in tokens. With `live` the folders are rescanned before each step, so that new and changed skills are there at once.
+    Where a rule is `ask` and there is no `approver`, the call is deferred: the run ends with `DeferredToolRequests`, and its
+    `metadata` has the question. Give it back with the answer, so that the approval is bound to the content it was given for;
     `"decision"` in it may be `once` (the default), `session` or `workspace`. Everything else is as in `SkillTools`.
 
     ::
@@ -86,13 +86,13 @@ class SkillToolset(AbstractToolset[Any]):
         return self._id
 
     async def for_run_step(self, ctx: RunContext[Any]) -> Self:
-        """Look at the folders again."""
+        """Rescan the folders."""
         if self._live:
             await asyncio.to_thread(self._catalog.refresh)
         return self
 
     async def get_instructions(self, ctx: RunContext[Any]) -> InstructionPart | None:
-        """The index, ranked for the prompt, going on from the one that this conversation was shown last."""
+        """The index, ranked for the prompt, continuing the one that this conversation was shown last."""
         request = ctx.prompt if isinstance(ctx.prompt, str) else None
         index = await asyncio.to_thread(
             self.tools.prompt, self._budget, request=request, pinned=self._pinned, session=_session(ctx)
@@ -100,14 +100,14 @@ class SkillToolset(AbstractToolset[Any]):
         return InstructionPart(index.text, dynamic=True, name="index") if index.text else None
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """The tools that something can use now."""
+        """The tools that can be used now."""
         shapes = await asyncio.to_thread(self._definitions)
         return {
             shape.name: ToolsetTool(toolset=self, tool_def=shape, max_retries=_TRIES, args_validator=_ANY) for shape in shapes
         }
 
     def _definitions(self) -> list[ToolDefinition]:
-        found = [self.tools.define(name) for name in self.tools.names()]
+        definitions = [self.tools.define(name) for name in self.tools.names()]
         return [
             ToolDefinition(
                 name=tool.name,
@@ -116,16 +116,16 @@ class SkillToolset(AbstractToolset[Any]):
                 metadata={"title": tool.title},
                 strict=False,  # what a script takes is open, and a strict schema is closed
             )
-            for tool in found
+            for tool in definitions
         ]
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> ToolReturn[str]:
-        """Call a tool; what goes wrong is a text for the model.
+        """Call a tool; an error becomes a text for the model.
 
         Raises:
-            ApprovalRequired: somebody has to agree first.
+            ApprovalRequired: an approval is needed first.
         """
         with decision_in_context(_decision(ctx)):
             result = await self.tools.call(name, tool_args, session=_session(ctx), call_id=ctx.tool_call_id)
@@ -146,8 +146,8 @@ class _Limited(WrapperToolset[Any]):
     skills: SkillToolset
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        found = await super().get_tools(ctx)
-        return {name: found[name] for name in self.skills.tools.filter(found, session=_session(ctx))}
+        tools = await super().get_tools(ctx)
+        return {name: tools[name] for name in self.skills.tools.filter(tools, session=_session(ctx))}
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]) -> Any:
         if not self.skills.tools.permits(name, argument_of(tool_args), session=_session(ctx)):
@@ -156,7 +156,7 @@ class _Limited(WrapperToolset[Any]):
 
 
 def argument_of(arguments: Mapping[str, object]) -> str | None:
-    """What `allowed-tools` speak about in a call of a host's tool: its command, path or address."""
+    """The part of a host's tool call that `allowed-tools` match: its command, path or address."""
     named = [arguments[name] for name in _ARGUMENTS if isinstance(arguments.get(name), str)]
     texts = named or [value for value in arguments.values() if isinstance(value, str)]
     return str(texts[0]) if len(texts) == 1 or named else None
@@ -171,9 +171,9 @@ def _session(ctx: RunContext[Any]) -> str:
 
 
 def _decision(ctx: RunContext[Any]) -> ApprovalDecision | None:
-    """The answer that the run was given for this call; without the content it is about it answers nothing."""
+    """The decision that the run was given for this call; without the digest of its content it decides nothing."""
     if not ctx.tool_call_approved or not isinstance(ctx.tool_call_metadata, Mapping):
         return None
-    told = ctx.tool_call_metadata
-    answer = ApprovalAnswer.parse(str(told.get("decision", "once")))
-    return ApprovalDecision(answer, str(told.get("digest", "")))
+    metadata = ctx.tool_call_metadata
+    answer = ApprovalAnswer.parse(str(metadata.get("decision", "once")))
+    return ApprovalDecision(answer, str(metadata.get("digest", "")))

@@ -11,11 +11,11 @@
 `file`   `name`, `size`, `media_type`, `origin`: a file was given with the message, is new or has changed
 `notice` `text`, `detail`: something worth knowing: a skill changed, the history was compacted (and to what)
 `usage`  `input_tokens`, `output_tokens`, `requests`, so far in this turn
-`error`  `code`, `message`, `hint`, `said`: the turn failed; the last is what the service of the model said, if it did
+`error`  `code`, `message`, `hint`, `said`: the turn failed; `said` is the message of the model's service, if it sent one
 `end`    `state`, `answer`: nothing comes after it
 ======== =================================================================================================
 
-An `EventPosition` says how far a turn was followed: it counts the events as they are kept, so it means the same while the
+An `EventPosition` is how far a turn was followed: it counts the events as they are kept, so it means the same while the
 turn goes on, when it is over, and in every process.
 """
 
@@ -73,16 +73,16 @@ _log = logging.getLogger(__name__)
 
 
 class EventPosition(NamedTuple):
-    """So many events were told as they are kept, and so many characters of the last one, when it is text."""
+    """How many events, as they are kept, were sent, and how many characters of the last one, when it is text."""
 
     events: int = 0
     characters: int = 0
 
     @classmethod
     def read(cls, text: str | None) -> Self:
-        """The place that `str()` wrote; the beginning when it is none."""
-        found = _POSITION.fullmatch(text or "")
-        return cls(*map(int, found.groups())) if found else cls()
+        """The position that `str()` wrote; the beginning when the text is invalid."""
+        match = _POSITION.fullmatch(text or "")
+        return cls(*map(int, match.groups())) if match else cls()
 
     def __str__(self) -> str:
         return f"{self.events}.{self.characters}"
@@ -97,34 +97,34 @@ class LiveTurn:
     def __init__(
         self,
         before: Sequence[TurnEvent] = (),
-        tell: Callable[[list[dict[str, Any]]], object] | None = None,
+        publish: Callable[[list[dict[str, Any]]], object] | None = None,
         gather_s: float = DEFAULT_TIMING.gather_s,
     ) -> None:
         self.events: list[TurnEvent] = list(before)
         self.earlier = len(self.events)
         self.over = False
-        self._tell = tell
+        self._publish = publish
         self._gather_s = gather_s
-        self._told = 0
-        self._telling: asyncio.Task[None] | None = None
+        self._published = 0
+        self._publishing: asyncio.Task[None] | None = None
         self.task: asyncio.Task[None] | None = None
         self.begun = asyncio.Event()
         self._interrupted = False
         self._changed = asyncio.Condition()
 
     async def show(self, event: TurnEvent) -> None:
-        """Tell everyone; beyond thousands of events only text and the end are told."""
+        """Publish an event to all watchers; after thousands of events only text, errors and the end."""
         if len(self.events) < _MOST or event.kind in ("text", "end", "error"):
             self.events.append(event)
         if event.kind == "end":
             self.over = True
-        elif self._tell is not None and self._telling is None:
-            self._telling = asyncio.create_task(self._tell_others(self._tell))
+        elif self._publish is not None and self._publishing is None:
+            self._publishing = asyncio.create_task(self._publish_new(self._publish))
         async with self._changed:
             self._changed.notify_all()
 
     async def stop(self) -> bool:
-        """Stop the work on the turn, and wait until its end is written down; False when it does not go on here."""
+        """Stop the turn, and wait until its end is recorded; False when it does not run here."""
         if self.task is None or self.over:
             return False
         await self.interrupt()
@@ -139,69 +139,69 @@ class LiveTurn:
             self.task.cancel()
 
     async def settled(self) -> None:
-        """Wait until nothing is being told to others any more; from now on nothing is."""
-        self._tell = None
-        if self._telling is not None:
-            await asyncio.wait([self._telling])
+        """Stop publishing to other processes, and wait for what is being published."""
+        self._publish = None
+        if self._publishing is not None:
+            await asyncio.wait([self._publishing])
 
-    async def _tell_others(self, tell: Callable[[list[dict[str, Any]]], object]) -> None:
-        """Tell those who follow through other processes, ten times a second at most."""
-        while self._tell is not None and self._told < len(self.events):
+    async def _publish_new(self, publish: Callable[[list[dict[str, Any]]], object]) -> None:
+        """Publish new events to followers in other processes, ten times a second at most."""
+        while self._publish is not None and self._published < len(self.events):
             await asyncio.sleep(self._gather_s)
-            new, self._told = self.events[self._told :], len(self.events)
+            new, self._published = self.events[self._published :], len(self.events)
             try:
-                await asyncio.to_thread(tell, _join_text_events(new))
+                await asyncio.to_thread(publish, _join_text_events(new))
             except SkillyardError as error:
                 _log.warning("a turn cannot be followed elsewhere for a moment: %s", error.message)
-        self._telling = None
+        self._publishing = None
 
     async def follow(self, after: int = 0) -> AsyncGenerator[TurnEvent, None]:
         """The events from the number `after` on, as they come, until the end."""
-        place = after
+        index = after
         while True:
-            while place < len(self.events):
-                event = self.events[place]
-                place += 1
+            while index < len(self.events):
+                event = self.events[index]
+                index += 1
                 yield event
                 if event.kind == "end":
                     return
             if self.over:
                 return
             async with self._changed:
-                if place >= len(self.events) and not self.over:
+                if index >= len(self.events) and not self.over:
                     await self._changed.wait()
 
 
 class EventPositioner:
-    """Gives each event its place, and leaves out those that were told up to the place `after`."""
+    """Gives each event its position, and leaves out those up to the position `after`."""
 
     def __init__(self, after: EventPosition = START_POSITION) -> None:
-        self.place = EventPosition()
+        self.position = EventPosition()
         self._after = after
         self._last = ""  # the kind of the event that is kept last
 
     def take(self, event: TurnEvent) -> tuple[EventPosition, TurnEvent] | None:
-        """The event with the place behind it, as far as it is to be told; the `usage` that was told last may be told again."""
+        """The event with the position after it; None when it was sent before. The last `usage` may be sent again."""
         after, kept = self._after, bool(condense_events([event]))
         if kept:
             size = len(event.data["delta"]) if event.kind == "text" else 0
             going_on = event.kind == self._last and event.kind in ("text", "usage")
-            self.place = (
-                EventPosition(self.place.events, self.place.characters + size)
+            self.position = (
+                EventPosition(self.position.events, self.position.characters + size)
                 if going_on
-                else EventPosition(self.place.events + 1, size)
+                else EventPosition(self.position.events + 1, size)
             )
             self._last = event.kind
-        if event.kind == "text" and self.place.events == after.events:
+        if event.kind == "text" and self.position.events == after.events:
             delta = event.data["delta"]
             event = TurnEvent(
-                "text", {**event.data, "delta": delta[max(0, len(delta) - (self.place.characters - after.characters)) :]}
+                "text", {**event.data, "delta": delta[max(0, len(delta) - (self.position.characters - after.characters)) :]}
             )
         if event.kind == "begin":
-            return (self.place, event) if after == START_POSITION else None
+            return (self.position, event) if after == START_POSITION else None
         again = event.kind == "usage" or not kept
-        told = event.kind == "end" or self.place > after or (again and self.place == after)
-        return (self.place, event) if told else None
+        is_new = event.kind == "end" or self.position > after or (again and self.position == after)
+        return (self.position, event) if is_new else None
 
 
 def parse_event(shape: dict[str, Any]) -> TurnEvent:
@@ -210,19 +210,19 @@ def parse_event(shape: dict[str, Any]) -> TurnEvent:
 
 
 def _join_text_events(events: Iterable[TurnEvent]) -> list[dict[str, Any]]:
-    """Events as plain data, pieces of text put together; the end is said by the record."""
-    told: list[dict[str, Any]] = []
+    """Events as plain data, pieces of text joined; without the end, which is in the record."""
+    joined: list[dict[str, Any]] = []
     for event in events:
         shape = event.to_dict()
-        if event.kind == "text" and told and told[-1]["event"] == "text":
-            told[-1] = told[-1] | {"delta": told[-1]["delta"] + shape["delta"]}
+        if event.kind == "text" and joined and joined[-1]["event"] == "text":
+            joined[-1] = joined[-1] | {"delta": joined[-1]["delta"] + shape["delta"]}
         elif event.kind != "end":
-            told.append(shape)
-    return told
+            joined.append(shape)
+    return joined
 
 
 def condense_events(events: Sequence[TurnEvent]) -> list[dict[str, Any]]:
-    """Events as they are kept: pieces of text put together, only the last of several counts of usage, long results cut."""
+    """Events as they are kept: pieces of text joined, only the last of several counts of usage, long results cut."""
     kept: list[dict[str, Any]] = []
     for shape in _join_text_events(event for event in events if event.kind not in ("begin", "log", "step")):
         if shape["event"] == "usage" and kept and kept[-1]["event"] == "usage":

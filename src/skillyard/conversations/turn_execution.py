@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 
 class TurnStopped(Exception):  # nothing went wrong
-    """Somebody asked another process to stop the turn."""
+    """The stop of the turn was requested in another process."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class TurnExecution:
     tools: ConversationTools
     live: LiveTurn
     records: ConversationStore
-    trail: SkillUsageLog
+    usage_log: SkillUsageLog
     folder: WorkFolder
     catalog: Catalog
     limits: TurnLimits
@@ -86,14 +86,14 @@ class TurnExecution:
     _reporter: TurnReporter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._reporter = TurnReporter(self.conversation.id, self.turn.id, self.tools, self.live, self.trail, self.folder)
+        self._reporter = TurnReporter(self.conversation.id, self.turn.id, self.tools, self.live, self.usage_log, self.folder)
 
     async def begin(self) -> None:
-        """Work on a new turn to its end; never raises but when it is cancelled at the end of the program."""
+        """Execute a new turn to its end; raises only when it is cancelled at the end of the program."""
         await self._guarded(self._begin())
 
     async def go_on(self, pending: Mapping[str, Any]) -> None:
-        """Go on with a turn whose questions are answered."""
+        """Continue a turn whose questions are answered."""
         await self._guarded(self._go_on(pending))
 
     async def _begin(self) -> TurnOutcome:
@@ -152,7 +152,7 @@ class TurnExecution:
         offered = prompt.index.added if prompt.index.turn > 1 else (*prompt.index.kept, *prompt.index.shortened)
         share = prompt.index.tokens // max(1, len(prompt.index.lines))
         steps = [SkillUsageEvent(conversation.id, self.turn.id, "offered", skill, tokens=share) for skill in offered]
-        await asyncio.to_thread(self.trail.add, steps)
+        await asyncio.to_thread(self.usage_log.add, steps)
         self.loop = ModelLoop(
             model=self.model,
             form=call_format_for(self.tools.skill_tools, functions=settings.tools),
@@ -199,7 +199,7 @@ class TurnExecution:
             return ""
 
     async def _started(self, command: SlashCommand) -> None:
-        """Note that a person started a skill: its text is in the conversation now."""
+        """Record that a person started a skill: its text is in the conversation now."""
         skill = command.skill
         loaded = {skill.id: {"fingerprint": command.mark, "allowed_tools": list(skill.allowed_tools)}}
         self.tools.skill_tools.restore_session(self.conversation.id, {"loaded": loaded})
@@ -207,10 +207,10 @@ class TurnExecution:
         await self._reporter.record_usage("loaded", skill.id, "started by the user", tokens=count_tokens(command.text))
 
     async def _note(self) -> None:
-        """Write down how far the turn has come.
+        """Record the progress of the turn.
 
         Raises:
-            TurnStopped: somebody asked for it.
+            TurnStopped: its stop was requested.
         """
         usage = usage_of(self._spent)
         values = {"messages": dump_messages(self.messages), "events": condense_events(self.live.events), "usage": usage}
@@ -218,7 +218,7 @@ class TurnExecution:
             raise TurnStopped
 
     async def _guarded(self, work: Any) -> None:
-        """Note how the turn ends, whatever happens; whoever stops it from then on is too late and changes nothing of it."""
+        """Record how the turn ends, whatever happens; a stop that is requested from then on has no effect."""
         ending: Coroutine[Any, Any, None]
         try:
             with turn_span(self.conversation.id, self.turn.model or "", self.conversation.agent):
@@ -244,7 +244,7 @@ class TurnExecution:
         await self.live.settled()
         values = {"state": "waiting", "pending": outcome.to_dict(), "events": condense_events(self.live.events)}
         if await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values)):
-            await self._ended("stopped")  # another process was asked to stop it before it waited
+            await self._ended("stopped")  # its stop was requested before it waited
             return
         await self._keep_memory()
         await self.live.show(TurnEvent("end", {"state": "waiting", "answer": ""}))
@@ -275,7 +275,7 @@ class TurnExecution:
         ]  # fmt: skip
         try:
             await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values))
-            await asyncio.to_thread(self.trail.add, steps)
+            await asyncio.to_thread(self.usage_log.add, steps)
             await self._keep_memory()
         except SkillyardError:
             _log.exception("how a turn ended could not be written down")
@@ -287,6 +287,6 @@ class TurnExecution:
 
 
 def _error_event(error: SkillyardError) -> TurnEvent:
-    """Why a turn failed, with what the service of the model said, where it was that."""
-    said = {"said": error.details["said"]} if "said" in error.details else {}
-    return TurnEvent("error", {"code": error.code, "message": error.message, "hint": error.hint, **said})
+    """The error event of a turn that failed, with the message of the model's service, if there is one."""
+    service_message = {"said": error.details["said"]} if "said" in error.details else {}
+    return TurnEvent("error", {"code": error.code, "message": error.message, "hint": error.hint, **service_message})

@@ -45,7 +45,7 @@ class CallSpan:
     span: Any = None
 
     def ended(self, result: ToolResult) -> None:
-        """Say how the call ended."""
+        """Set the status of the span."""
         if self.span is None or result.ok:
             return
         self.span.set_attribute("error.type", result.code or "error")
@@ -53,7 +53,7 @@ class CallSpan:
 
 
 def is_traced() -> bool:
-    """Whether somebody collects spans."""
+    """Whether spans are collected."""
     trace: Any = sys.modules.get(_MODULE)
     return trace is not None and type(trace.get_tracer_provider()).__name__ not in ("ProxyTracerProvider", "NoOpTracerProvider")
 
@@ -137,7 +137,7 @@ class _OutputReporter:
             self._news.set()
 
     def _print(self, stream: _Stream, text: str) -> None:
-        """One more piece; what follows each other on one stream is put together."""
+        """Add a piece of output; consecutive pieces of one stream are joined."""
         last = self._gathered[-1].data if self._gathered else {}
         if last.get("stream") == stream:
             text = self._gathered.pop().data["text"] + text
@@ -171,13 +171,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TurnReporter:
-    """Reports of one turn; `used` are the ids of the skills that it has had to do with so far."""
+    """Reports of one turn; `used` are the ids of the skills that it has used so far."""
 
     conversation_id: str
     turn_id: str
     tools: ConversationTools
     live: LiveTurn
-    trail: SkillUsageLog
+    usage_log: SkillUsageLog
     folder: WorkFolder
     used: set[str] = field(default_factory=set)
 
@@ -228,7 +228,7 @@ class TurnReporter:
         return skill.id
 
     async def record_usage(self, event: Any, skill: str, detail: str | None, **values: Any) -> None:
-        """Record what became of a skill."""
+        """Record a use of a skill."""
         self.used.add(skill)
         step = SkillUsageEvent(self.conversation_id, self.turn_id, event, skill, detail, **values)
-        await asyncio.to_thread(self.trail.add, [step])
+        await asyncio.to_thread(self.usage_log.add, [step])

@@ -32,14 +32,20 @@ _KEPT_TURNS: Final = 256
 
 
 class TurnRunner:
-    """What conversations over `catalog` have in this process; the records say what they have everywhere."""
+    """The state of conversations over `catalog` in this process; their shared state is in the records."""
 
     def __init__(
-        self, catalog: Catalog, records: ConversationStore, trail: SkillUsageLog, *, addresses: bool = True, limits: TurnLimits
+        self,
+        catalog: Catalog,
+        records: ConversationStore,
+        usage_log: SkillUsageLog,
+        *,
+        addresses: bool = True,
+        limits: TurnLimits,
     ) -> None:
         self._catalog = catalog
         self._records = records
-        self._trail = trail
+        self._usage_log = usage_log
         self._addresses = addresses
         self._limits = limits
         self._tools: OrderedDict[str, ConversationTools] = OrderedDict()
@@ -51,7 +57,7 @@ class TurnRunner:
         return WorkFolder(self._catalog.data_directory, conversation.id, self._records)
 
     async def model(self, name: str | None) -> Model:
-        """The model of that name, else the usual one; opened once.
+        """The model of that name, else the default; opened once.
 
         Raises:
             InvalidInput: it cannot be used.
@@ -75,11 +81,11 @@ class TurnRunner:
         return tools
 
     def clear(self, conversation: Conversation) -> None:
-        """Forget the tools of a conversation: it is deleted, or begins anew from an earlier turn."""
+        """Drop the tools of a conversation: it is deleted, or continues from an earlier turn."""
         self._tools.pop(conversation.id, None)
 
     def live(self, turn: Turn) -> LiveTurn | None:
-        """The turn as it works here, or ended here last: not when another process has gone on with it."""
+        """The turn as it runs here, or ended here last; None when another process has continued it."""
         live = self._live.get(turn.id)
         return None if live is not None and live.over and turn.state == "running" else live
 
@@ -93,19 +99,19 @@ class TurnRunner:
         *,
         before: Sequence[TurnEvent] = (),
     ) -> TurnExecution:
-        """What the work on a turn needs; `before` are its events up to the question that it waited for."""
+        """The execution of a turn; `before` are its events up to the question that it waited for."""
         live = self._live[turn.id] = LiveTurn(
             before, partial(self._records.publish_events, turn.id), self._catalog.timing.gather_s
         )
         while len(self._live) > _KEPT_TURNS:
             self._live.popitem(last=False)
         return TurnExecution(
-            conversation, turn, earlier, model, tools, live, self._records, self._trail, self.folder(conversation),
+            conversation, turn, earlier, model, tools, live, self._records, self._usage_log, self.folder(conversation),
             self._catalog, self._limits,
         )  # fmt: skip
 
     def start(self, execution: TurnExecution, work: Coroutine[Any, Any, None]) -> None:
-        """Let the work on a turn go on in the background, until it is done or somebody stops it."""
+        """Execute a turn in the background, until it is done or stopped."""
 
         async def watched() -> None:
             execution.live.begun.set()
@@ -118,17 +124,17 @@ class TurnRunner:
         execution.live.task = asyncio.create_task(watched())
 
     async def stop(self, turn: Turn) -> bool:
-        """Stop a turn that works here; False when it does not."""
+        """Stop a turn that runs here; False when it does not."""
         live = self._live.get(turn.id)
         return live is not None and await live.stop()
 
     @property
     def busy(self) -> bool:
-        """Whether a turn goes on here."""
+        """Whether a turn runs here."""
         return any(self._going())
 
     async def close(self) -> None:
-        """Stop every turn that works here, and let go of the connections to models."""
+        """Stop every turn of this process, and close the connections to models."""
         await asyncio.gather(*(live.stop() for live in self._going()))
         for model in self._models.values():
             await model.__aexit__(None, None, None)
@@ -138,7 +144,7 @@ class TurnRunner:
         return [live for live in self._live.values() if live.task is not None and not live.task.done()]
 
     async def _watch(self, turn_id: str, live: LiveTurn) -> None:
-        """Stop the turn when somebody asked for it in another process."""
+        """Stop the turn when that was requested in another process."""
         while True:
             await asyncio.sleep(self._catalog.timing.turn_look_s)
             with suppress(DatabaseUnavailable):

@@ -29,7 +29,7 @@ _LONGEST_NAME: Final = 200
 
 
 class WorkFolder:
-    """The work folder of one conversation below `data`, and the notes about its files."""
+    """The work folder of one conversation below `data`, and the records of its files."""
 
     def __init__(self, data: str, conversation_id: str, records: ConversationStore) -> None:
         self.path: Final = f"{data}/conversations/{conversation_id}/files"
@@ -42,7 +42,7 @@ class WorkFolder:
         return self.path
 
     def put(self, name: str, data: bytes, *, origin: str = "user") -> Attachment:
-        """Keep a file under a path inside the folder, in place of the one that is there.
+        """Store a file under a path inside the folder, replacing an existing one.
 
         Raises:
             PathRefused: the name leaves the folder.
@@ -66,7 +66,7 @@ class WorkFolder:
         return self._note(relative, data, origin)
 
     def note(self, name: str, *, origin: str) -> Attachment | None:
-        """Note a file that a script has written; None when it is no longer there, or has a name that nobody could use."""
+        """Record a file that a script has written; None when it is no longer there, or its name is invalid."""
         try:
             return self._note(name, self.read(name), origin)
         except (FileProblem, OSError):
@@ -92,10 +92,10 @@ class WorkFolder:
         Raises:
             FileMissing: there is none of that name.
         """
-        known = {file.name: file for file in self.list()} if names else {}
-        if missing := [name for name in names if name not in known]:
+        files_by_name = {file.name: file for file in self.list()} if names else {}
+        if missing := [name for name in names if name not in files_by_name]:
             raise FileMissing(f"there is no file {single_line(missing[0])[:80]!r}", hint="give it to the conversation first")
-        return tuple(known[name] for name in dict.fromkeys(names))
+        return tuple(files_by_name[name] for name in dict.fromkeys(names))
 
     def drop(self, name: str) -> None:
         """Delete a file.

@@ -44,7 +44,7 @@ _TIMEOUT_OPTIONS: Final = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
-"""A server that is gone without a word is noticed in half a minute, not in the hours that systems wait by themselves."""
+"""A lost connection is noticed in half a minute, not in the hours that systems wait by default."""
 
 _EXAMPLES: Final = "for example sqlite:////var/lib/skillyard.db or postgresql://user:password@host/skillyard"
 
@@ -122,7 +122,7 @@ class Database:
 
     @classmethod
     def at(cls, data: str, configured: str | None = None, *, timing: Timing = DEFAULT_TIMING) -> Self:
-        """As `open`, but nothing is opened or made before the first transaction, and its tables are as they are."""
+        """As `open`, but nothing is opened before the first transaction, and tables are neither made nor upgraded."""
         return cls(database_url(data, configured), timing=timing)
 
     @property
@@ -149,7 +149,7 @@ class Database:
 
     @functools.cached_property
     def notifier(self) -> ChangeNotifier:
-        """What rings when another process has written something that is waited for."""
+        """Reports that another process has written something that is waited for."""
         return ChangeNotifier(conninfo=self.conninfo, file=str(self.file) if self.file else None, timing=self.timing)
 
     @contextmanager
@@ -175,7 +175,7 @@ class Database:
             yield connection
 
     def status(self) -> DatabaseStatus:
-        """Where the records are and which revision their tables have.
+        """The address of the records and the revision of their tables.
 
         Raises:
             DatabaseUnavailable: the database cannot be read.
@@ -232,7 +232,7 @@ class Database:
             _log.warning("upgrading the tables; the records as they were before are kept in %s", copy)
 
     def close(self) -> None:
-        """Let go of the connections, which are closed when nobody else in this process uses them; the next use opens others."""
+        """Release the connections, closed when nothing else in this process uses them; the next use opens new ones."""
         self._lease.release()
 
     @contextmanager

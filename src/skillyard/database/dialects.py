@@ -112,16 +112,16 @@ def database_now(connection: Connection) -> ColumnElement[datetime]:
 
 
 def take_global_lock(connection: Connection) -> None:
-    """Hold every other process that asks for the same until this transaction ends; SQLite's writers are alone anyway.
+    """Take an exclusive lock until this transaction ends; in SQLite writers exclude each other anyway.
 
-    For migrations, and for names that are looked for before they are given.
+    For migrations, and for names that must be checked before they are assigned.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
 
 
 def limit_lock_wait(connection: Connection) -> None:
-    """Let this transaction end rather than wait for a table that is in use, because everybody else would wait behind it.
+    """Let this transaction fail rather than wait for a table that is in use, because all others would wait behind it.
 
     It ends before PostgreSQL looks for a deadlock (after a second), so that it is never the others who are ended.
     """
@@ -130,7 +130,7 @@ def limit_lock_wait(connection: Connection) -> None:
 
 
 def is_lock_conflict(error: BaseException) -> bool:
-    """Whether a transaction ended with `error` because others held what it needed: it may be tried again as it was."""
+    """Whether a transaction failed with `error` because of a lock conflict: it may be retried unchanged."""
     cause = error.__cause__
     return isinstance(cause, DBAPIError) and getattr(cause.orig, "sqlstate", None) in _LOCK_CONFLICT_CODES
 
@@ -151,7 +151,7 @@ def schema_url(url: URL, schema: str, file: str) -> URL:
 
 
 def insert_or_update(connection: Connection, table: Table, row: Mapping[str, object]) -> Insert:
-    """Put `row` into the table, in place of the one with the same primary key."""
+    """Insert `row`, replacing the one with the same primary key."""
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     keys = [column.name for column in table.primary_key]
     others = {name: value for name, value in row.items() if name not in keys}
@@ -159,14 +159,14 @@ def insert_or_update(connection: Connection, table: Table, row: Mapping[str, obj
 
 
 def insert_if_new(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any] | RowMapping]) -> None:
-    """Put those of `rows` into the table whose primary key is not there yet."""
+    """Insert those of `rows` whose primary key does not exist yet."""
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     keys = [column.name for column in table.primary_key]
     connection.execute(insert(table).on_conflict_do_nothing(index_elements=keys), [dict(row) for row in rows])
 
 
 def advance_sequence(connection: Connection, table: Table) -> None:
-    """Let the numbers that the table gives itself go on behind the highest one; SQLite does that by itself."""
+    """Set the table's sequence to continue after the highest number; SQLite does that by itself."""
     number = table.autoincrement_column
     if number is None or connection.dialect.name != "postgresql":
         return
@@ -177,13 +177,13 @@ def advance_sequence(connection: Connection, table: Table) -> None:
 
 
 def use_snapshot(connection: Connection) -> None:
-    """Let everything this transaction reads be as it is now; to be called before it reads. SQLite does that by itself."""
+    """Give this transaction a consistent snapshot; to be called before it reads. SQLite does that by itself."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
 
 
 def notify(connection: Connection, channel: str, message: str) -> None:
-    """Notify who listens on that channel when this transaction is kept; SQLite has nobody who could listen."""
+    """Notify listeners on that channel when this transaction commits; SQLite has none."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_notify(:channel, :message)"), {"channel": channel, "message": message})
 
@@ -200,12 +200,12 @@ def create_fulltext(connection: Connection) -> None:
 def matching_any_word(connection: Connection, query: Select[Any], words: Sequence[str]) -> Select[Any]:
     """`query` over the memories, only those with one of `words` (each without space or quote), the best fit or newest first."""
     if connection.dialect.name == "postgresql":
-        found = text("string_to_array(memories.words, ' ') && CAST(:any_word AS text[])").bindparams(any_word=list(words))
-        return query.where(found).order_by(text("memories.number DESC"))
+        matches = text("string_to_array(memories.words, ' ') && CAST(:any_word AS text[])").bindparams(any_word=list(words))
+        return query.where(matches).order_by(text("memories.number DESC"))
     phrases = " OR ".join(f'"{word}"' for word in words)
-    found = text("memories_words MATCH :any_word").bindparams(any_word=phrases)
+    matches = text("memories_words MATCH :any_word").bindparams(any_word=phrases)
     joined = query.join(text("memories_words"), text("memories_words.rowid = memories.number"))
-    return joined.where(found).order_by(text("memories_words.rank"))
+    return joined.where(matches).order_by(text("memories_words.rank"))
 
 
 _FTS5: Final = (

@@ -1,8 +1,8 @@
 """What a driver or the file system reports about a database, as one of our errors: without SQL, values or passwords.
 
-Two kinds are told apart. A value that the tables do not take will not be taken later either: that is `ValueRefused`, or
-`RecordExists` when its key is taken. Everything else is a problem of the database itself, and may be over when it is
-asked again.
+There are two kinds. A value that the tables refuse now is refused later too: that is `ValueRefused`, or
+`RecordExists` when its key is taken. Everything else is a problem of the database itself, and may be over at the
+next attempt.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _TOO_LONG: Final = "54"  # the class of PostgreSQL's codes for what is over a li
 
 
 def translate_error(error: SQLAlchemyError | OSError, *, name: str, secret: str | None) -> SkillyardError:
-    """The error of the house for one that the database `name` gave; its password, the `secret`, is never shown."""
+    """Skillyard's error for one of the database `name`; its password, the `secret`, is never shown."""
     reason = error.orig if isinstance(error, DBAPIError) else error
-    words = " ".join(str(reason).split()) or type(error).__name__
+    reason_text = " ".join(str(reason).split()) or type(error).__name__
     if secret:
-        words = words.replace(secret, "***")
+        reason_text = reason_text.replace(secret, "***")
     if isinstance(error, IntegrityError) and _code(reason) in _DUPLICATE_CODES:
         return RecordExists("such a record exists already", hint="choose another name or id")
     if isinstance(error, (DataError, IntegrityError)) or str(_code(reason)).startswith(_TOO_LONG):
@@ -41,18 +41,18 @@ def translate_error(error: SQLAlchemyError | OSError, *, name: str, secret: str 
         )
     if is_damage(reason):
         hint = _DAMAGED if isinstance(reason, sqlite3.Error) else _DAMAGED_SERVER
-        return DatabaseDamaged(f"the database {name} is damaged: {words[:300]}", hint=hint)
-    return DatabaseUnavailable(f"the database {name} cannot be used: {words[:300]}", hint=_HINT)
+        return DatabaseDamaged(f"the database {name} is damaged: {reason_text[:300]}", hint=hint)
+    return DatabaseUnavailable(f"the database {name} cannot be used: {reason_text[:300]}", hint=_HINT)
 
 
 def is_damage(reason: object) -> bool:
-    """Whether a driver's error says that what is stored is damaged."""
+    """Whether a driver's error means that stored data is damaged."""
     code = _code(reason)
     return (code & _PRIMARY if isinstance(code, int) else code) in _DAMAGED_CODES
 
 
 def translate_refusal(context: ExceptionContext) -> DataError | None:
-    """What a driver refuses before it asks the database, such as a number that SQLite has no room for, as what it is."""
+    """Translate values that a driver refuses by itself, such as a number that is too large for SQLite."""
     error = context.original_exception
     if isinstance(error, (OverflowError, UnicodeError)):
         return DataError(context.statement, None, error)
@@ -60,11 +60,11 @@ def translate_refusal(context: ExceptionContext) -> DataError | None:
 
 
 def _code(reason: Any) -> object:
-    """What the driver calls it: a number of SQLite's, five characters of PostgreSQL's."""
+    """The driver's error code: a number for SQLite, five characters for PostgreSQL."""
     return getattr(reason, "sqlstate", None) or getattr(reason, "sqlite_errorcode", None)
 
 
 def _first_sentence(reason: Any) -> str:
-    """What is wrong, in one sentence; the lines behind the first one quote the row."""
+    """The error in one sentence; the lines after the first one quote the row."""
     message = getattr(getattr(reason, "diag", None), "message_primary", None) or str(reason)
     return " ".join(str(message).partition("\n")[0].split())[:200]

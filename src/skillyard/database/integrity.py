@@ -30,14 +30,14 @@ _ROWS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class DatabaseCheck(WireForm):
-    """What is wrong with a database, in sentences; none when it is whole. At most a hundred are given."""
+    """The problems of a database, in sentences; none when it is intact. At most a hundred are given."""
 
     url: str
     problems: tuple[str, ...]
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there is no problem."""
         return not self.problems
 
     def to_dict(self) -> dict[str, object]:
@@ -49,9 +49,9 @@ def find_problems(connection: Connection, *, quick: bool = False) -> tuple[str, 
     """What is wrong with the tables and their indexes; with `quick` SQLite does not compare the two.
 
     Raises:
-        DBAPIError: the database cannot be asked, for another reason than its damage.
+        DBAPIError: the database cannot be read, for another reason than its damage.
     """
-    return _found(
+    return _at_most(
         _of_sqlite(connection, "quick_check" if quick else "integrity_check")
         if connection.dialect.name == "sqlite"
         else _of_postgresql(connection)
@@ -66,10 +66,10 @@ def find_fulltext_problems(connection: Connection) -> tuple[str, ...]:
     if connection.dialect.name == "postgresql":
         return ()
     there = inspect(connection).get_table_names()
-    return _found(problem for table in _FULLTEXT if table in there for problem in _fulltext(connection, table))
+    return _at_most(problem for table in _FULLTEXT if table in there for problem in _fulltext(connection, table))
 
 
-def _found(problems: Iterator[str]) -> tuple[str, ...]:
+def _at_most(problems: Iterator[str]) -> tuple[str, ...]:
     found: list[str] = []
     try:
         for problem in problems:
@@ -112,7 +112,7 @@ def _of_postgresql(connection: Connection) -> Iterator[str]:
 
 
 def _attempted(connection: Connection, name: str, look: Callable[[], object]) -> Iterator[str]:
-    """Look inside of a savepoint, so that one damaged table does not hide the others."""
+    """Check inside a savepoint, so that one damaged table does not hide the others."""
     try:
         with connection.begin_nested():
             look()

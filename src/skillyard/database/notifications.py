@@ -1,9 +1,9 @@
-"""Being notified at once that another process has written something, and the live events that are written for it.
+"""Notifications that another process has written something, and the live events that are written for them.
 
-PostgreSQL notifies (`LISTEN`). A SQLite file is asked ten times a second whether anybody has written to it, which costs
-microseconds. Nothing depends on it: whoever waits also looks for itself, and a listener that is cut off is opened again.
+PostgreSQL notifies (`LISTEN`). A SQLite file is polled ten times a second for its data version, which costs
+microseconds. Nothing depends on it: every waiting caller also polls, and a listener that is disconnected reconnects.
 Live events belong to a subject (a run, a turn of a conversation or an operation, by its id) and are numbered from 1; they
-are deleted when the subject has ended and its own record says everything.
+are deleted when the subject has ended and its own record is complete.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 RUN_ENDED_CHANNEL: Final = "skillyard_run_ended"
-"""The channel on which PostgreSQL tells the ids of runs that have ended."""
+"""The channel on which PostgreSQL sends the ids of runs that have ended."""
 
 UPDATES_CHANNEL: Final = "skillyard_news"
 """The channel for everything else that is waited for: a run, a turn, a question, an operation, by its id."""
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class ChangeNotifier:
-    """Rings for ids of which something was told: in PostgreSQL at `conninfo`, else in the SQLite file `file`."""
+    """Reports changes of subjects by their ids: in PostgreSQL at `conninfo`, else in the SQLite file `file`."""
 
     def __init__(self, *, conninfo: str | None = None, file: str | None = None, timing: Timing = DEFAULT_TIMING) -> None:
         self._conninfo, self._file, self._timing = conninfo, file, timing
@@ -45,31 +45,31 @@ class ChangeNotifier:
 
     @asynccontextmanager
     async def subscribe(self, *ids: str) -> AsyncIterator[asyncio.Event]:
-        """An event that is set when something was told about one of `ids`, perhaps more often, and when listening begins."""
-        ear = self._of_loop.get(asyncio.get_running_loop())
-        if ear is None:
-            ear = self._of_loop[asyncio.get_running_loop()] = _Listener(self._conninfo, self._file, self._timing)
+        """An event that is set when one of `ids` has changed, perhaps more often, and when listening begins."""
+        listener = self._of_loop.get(asyncio.get_running_loop())
+        if listener is None:
+            listener = self._of_loop[asyncio.get_running_loop()] = _Listener(self._conninfo, self._file, self._timing)
         event = asyncio.Event()
-        ear.open(event, ids)
+        listener.open(event, ids)
         try:
             yield event
         finally:
-            await ear.leave(event)
+            await listener.leave(event)
 
 
-async def wait_for_change(rung: asyncio.Event, timeout_s: float) -> None:
-    """Wait until it rings, at most so long; what rings from now on is heard the next time.
+async def wait_for_change(changed: asyncio.Event, timeout_s: float) -> None:
+    """Wait until the event is set, at most so long, and clear it.
 
-    Who is cancelled at the moment when it rings is cancelled (`asyncio.wait_for` would lose that before Python 3.12).
+    A cancellation at the moment when it is set is not lost (`asyncio.wait_for` would lose it before Python 3.12).
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
-            await rung.wait()
-    rung.clear()
+            await changed.wait()
+    changed.clear()
 
 
 class _Listener:
-    """What listens for one event loop, open while someone waits."""
+    """The listener of one event loop, open while someone waits."""
 
     def __init__(self, conninfo: str | None, file: str | None, timing: Timing) -> None:
         self._conninfo, self._file, self._timing = conninfo, file, timing
@@ -101,17 +101,17 @@ class _Listener:
                 async with connection:
                     for channel in (RUN_ENDED_CHANNEL, UPDATES_CHANNEL):
                         await connection.execute(f"LISTEN {channel}")
-                    self._all()  # what was told before we listened
-                    async for told in connection.notifies():
+                    self._all()  # changes from before the connection
+                    async for notification in connection.notifies():
                         for event, ids in self._waiting.items():
-                            if told.payload in ids:
+                            if notification.payload in ids:
                                 event.set()
             except (psycopg.Error, OSError) as error:
                 _log.warning("not listening to the database for a while: %s", error)
             await asyncio.sleep(self._timing.listen_again_s)
 
     async def _watch(self, file: str) -> None:
-        """Ring for everyone when the version of the file's data is another one."""
+        """Set every event when the data version of the file has changed."""
         while True:
             with suppress(sqlite3.Error):
                 connection = sqlite3.connect(f"file:{_quoted(file)}?mode=rw", uri=True, timeout=0, isolation_level=None)
@@ -138,18 +138,18 @@ def _quoted(path: str) -> str:
     return quote(path)
 
 
-_OLD: Final = timedelta(days=1)  # nothing goes on for longer; what is left then was left by a process that was killed
+_OLD: Final = timedelta(days=1)  # nothing takes longer; older events were left by a process that was killed
 
 
 class LiveEvent(NamedTuple):
-    """One thing that happened: its number, and what it was as plain data."""
+    """One event: its number, and its body as plain data."""
 
     number: int
     body: Any
 
 
 def publish_live_events(connection: Connection, subject: str, bodies: Sequence[object], *, without: Sequence[int] = ()) -> int:
-    """Write down what happened, wake who follows, and give the number of the last; those numbered `without` are forgotten."""
+    """Insert live events, notify followers, and give the number of the last; those numbered `without` are deleted."""
     last = connection.execute(select(func.max(live_events.c.number)).where(live_events.c.subject == subject)).scalar() or 0
     now = datetime.now(UTC)
     rows = [{"subject": subject, "number": last + at, "body": body, "at": now} for at, body in enumerate(bodies, 1)]
@@ -162,7 +162,7 @@ def publish_live_events(connection: Connection, subject: str, bodies: Sequence[o
 
 
 def live_events_of(connection: Connection, subject: str, *, after: int = 0) -> tuple[LiveEvent, ...]:
-    """What happened in the subject, in order, after the number `after`."""
+    """The live events of the subject, in order, after the number `after`."""
     query = select(live_events.c.number, live_events.c.body).where(
         live_events.c.subject == subject, live_events.c.number > after
     )
@@ -170,11 +170,11 @@ def live_events_of(connection: Connection, subject: str, *, after: int = 0) -> t
 
 
 def delete_live_events(connection: Connection, subject: str) -> None:
-    """Forget what happened in a subject that has ended, and wake who follows it."""
+    """Delete the live events of a subject that has ended, and notify its followers."""
     connection.execute(delete(live_events).where(live_events.c.subject == subject))
     notify(connection, UPDATES_CHANNEL, subject)
 
 
 def delete_old_live_events(connection: Connection) -> None:
-    """Forget what nobody has forgotten for a day."""
+    """Delete live events that are older than a day."""
     connection.execute(delete(live_events).where(live_events.c.at < datetime.now(UTC) - _OLD))

@@ -89,9 +89,9 @@ def _copy_table(source: Database, target: Database, table: Table, *, check: bool
 
 
 def replace_records(source: Database, target: Database) -> int:
-    """Let `target` hold what `source` holds at one moment, and nothing else; gives the number of rows.
+    """Replace the records of `target` by a snapshot of `source`; gives the number of rows.
 
-    It is one transaction: whoever kills it finds the old records. `source` may be written to meanwhile.
+    It is one transaction: when it is interrupted, the old records stay. `source` may be written to meanwhile.
 
     Raises:
         DatabaseUnavailable: one of the two cannot be used, or is of a newer Skillyard.
@@ -112,7 +112,7 @@ def replace_records(source: Database, target: Database) -> int:
 
 
 def has_records(database: Database) -> bool:
-    """Whether there is anything that `replace_records` would take away.
+    """Whether there are records that `replace_records` would delete.
 
     Raises:
         DatabaseUnavailable: the database cannot be used.

@@ -36,7 +36,7 @@ skill_definitions: Final = Table(
     Column("skill_md_content", SafeText),
     Column("skill_md_hash", SafeText),
     Column("file_inventory", JSON(none_as_null=True)),
-    Column("edits", JSON(none_as_null=True)),  # what a person says in place of its SKILL.md, by column
+    Column("edits", JSON(none_as_null=True)),  # a person's values in place of those in SKILL.md, by column
     Column("created_by", SafeText),
     Column("created_at", Instant, nullable=False),
     Column("updated_at", Instant, nullable=False),
@@ -49,7 +49,7 @@ skill_versions: Final = Table(
     METADATA,
     Column("skill_id", SafeText, ForeignKey("skill_definitions.skill_id", ondelete="CASCADE"), primary_key=True),
     Column("version", SafeText, primary_key=True),  # the install version: a UTC time
-    Column("declared_version", SafeText),  # what SKILL.md says, when it says one
+    Column("declared_version", SafeText),  # the one in SKILL.md, if any
     Column("status", SafeText, nullable=False),
     Column("operation_id", SafeText),
     Column("source_type", SafeText, nullable=False),
@@ -71,7 +71,7 @@ skill_versions: Final = Table(
     Column("deprecated_reason", SafeText),
     Column("yanked_at", Instant),
     Column("yanked_reason", SafeText),
-    Column("removed_at", Instant),  # its files are gone from the disk
+    Column("removed_at", Instant),  # when its files were deleted
     Column("created_at", Instant, nullable=False),
     CheckConstraint(_VERSION_STATES, name="status"),
     Index(None, "digest"),
@@ -143,7 +143,7 @@ api_keys: Final = Table(
     Column("id", SafeText, primary_key=True),
     Column("name", SafeText, nullable=False),
     Column("organisation", SafeText, nullable=False, server_default="default"),
-    Column("prefix", SafeText, nullable=False, server_default=""),  # its first letters, so that a person knows it again
+    Column("prefix", SafeText, nullable=False, server_default=""),  # its first characters, to recognise it by
     Column("hash", SafeText, nullable=False),  # the key itself is never kept
     Column("scopes", JSON(none_as_null=True), nullable=False),
     Column("created_at", Instant, nullable=False),
@@ -156,7 +156,7 @@ api_keys: Final = Table(
 api_sessions: Final = Table(  # a page that signed in with a key
     "api_sessions",
     METADATA,
-    Column("hash", SafeText, primary_key=True),  # of what its cookie says
+    Column("hash", SafeText, primary_key=True),  # of the cookie's secret
     Column("key_id", SafeText, ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("expires_at", Instant, nullable=False),
@@ -197,7 +197,7 @@ skill_counts: Final = Table(
     Column("installs", Integer, nullable=False),
 )
 
-skill_callers: Final = Table(  # who was counted for a skill
+skill_callers: Final = Table(  # the callers that were counted for a skill
     "skill_callers",
     METADATA,
     Column("skill_id", SafeText, ForeignKey("skill_definitions.skill_id", ondelete="CASCADE"), primary_key=True),

@@ -33,14 +33,14 @@ _LOCKS: Final = 0x40000000
 """Where SQLite locks a file: https://www.sqlite.org/fileformat2.html#the_lock_byte_page, 512 bytes."""
 _GRANTING: Final = frozenset({"api_keys", "api_sessions", "approvals", "session_approvals"})
 """What lets somebody do something: a row of these that no tree leads to may be one that was taken back."""
-_Found = Mapping[str, tuple[int, str]]
+_TreeRoots = Mapping[str, tuple[int, str]]
 """Tables and indexes of the old file, as `PageFile.tables` gives them."""
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True)
 class RepairedTable(WireForm):
-    """How many rows of a table came back, and how many did not: None when pages were lost and nothing says what was on them."""
+    """How many rows of a table came back, and how many did not: None when pages were lost and their rows are unknown."""
 
     table: str
     rows: int
@@ -144,13 +144,13 @@ class _Column:
 
 def _recover(pages: PageFile, scratch: Path) -> tuple[tuple[RepairedTable, ...], int]:
     """Fill a new file in the folder `scratch`, prove it, and close it."""
-    found = pages.tables()
-    if not any(table.name in found for table in METADATA.sorted_tables):
+    roots = pages.tables()
+    if not any(table.name in roots for table in METADATA.sorted_tables):
         raise DatabaseDamaged(
             "nothing can be read in it: the list of its tables is lost",
             hint="move it away and restore a backup; `skillyard db backfill` records again what is installed",
         )
-    revision = _revision(pages, found)
+    revision = _revision(pages, roots)
     database = Database.open(str(scratch), migrate=False)
     try:
         with database.write() as connection:
@@ -160,8 +160,8 @@ def _recover(pages: PageFile, scratch: Path) -> tuple[tuple[RepairedTable, ...],
             connection.execute("BEGIN")
             tables = _new_tables(connection)
             for table in tables:
-                _fill(connection, pages, table, found)
-            for name, (root, _) in found.items():  # so that none of their pages looks like one of ours
+                _fill(connection, pages, table, roots)
+            for name, (root, _) in roots.items():  # so that none of their pages looks like one of ours
                 if not name.startswith("index:"):
                     pages.tree(root)
             unplaced = _place_strays(connection, pages, tables)
@@ -176,9 +176,9 @@ def _recover(pages: PageFile, scratch: Path) -> tuple[tuple[RepairedTable, ...],
     return tuple(table.result() for table in tables), unplaced
 
 
-def _revision(pages: PageFile, found: _Found) -> str:
-    """The revision of the tables; the newest where nothing says it. Raises what `readable_revision` raises."""
-    rows = pages.tree(found["alembic_version"][0]).rows if "alembic_version" in found else []
+def _revision(pages: PageFile, roots: _TreeRoots) -> str:
+    """The revision of the tables; the newest where it is not recorded. Raises what `readable_revision` raises."""
+    rows = pages.tree(roots["alembic_version"][0]).rows if "alembic_version" in roots else []
     return readable_revision(str(rows[0].values[0]) if rows and rows[0].values else None)
 
 
@@ -198,18 +198,18 @@ def _new_tables(connection: sqlite3.Connection) -> list[_Table]:
     return tables
 
 
-def _fill(connection: sqlite3.Connection, pages: PageFile, table: _Table, found: _Found) -> None:
-    """Put in what the tree of the table leads to, and count what its indexes say there was."""
+def _fill(connection: sqlite3.Connection, pages: PageFile, table: _Table, roots: _TreeRoots) -> None:
+    """Insert the rows that the tree of the table leads to, and count those in its indexes."""
     table.old_names = tuple(table.columns)
-    if table.name not in found:
+    if table.name not in roots:
         return
-    root, statement = found[table.name]
+    root, statement = roots[table.name]
     table.has_tree = True
     table.old_names = _column_names(statement, table.name) or table.old_names
     tree = pages.tree(root)
     table.lost_rows, table.lost_pages = tree.broken_rows, tree.broken_pages
     _insert(connection, table, tree.rows)
-    counts = [pages.count_index(found[name][0]) for name in found if name.startswith(f"index:{table.name}:")]
+    counts = [pages.count_index(roots[name][0]) for name in roots if name.startswith(f"index:{table.name}:")]
     table.counted = max((count for count in counts if count is not None), default=None)
 
 

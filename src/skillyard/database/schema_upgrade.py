@@ -41,7 +41,7 @@ _KEPT_COPIES: Final = 3
 class DatabaseStatus(WireForm):
     """Where the records are and which revision their tables have (`None`: no tables yet).
 
-    `newest` is the one this program knows; `newer` says that a newer program has made them and lets this one go on using
+    `newest` is the one this program knows; `newer` means that a newer program has made them and lets this one go on using
     them. `indexed_search` is whether a part of a word is found without reading every skill.
     """
 
@@ -102,7 +102,7 @@ def upgrade(connection: Connection) -> str | None:
     added to them stay as they are.
 
     Raises:
-        DatabaseUnavailable: they are of a newer Skillyard, which says that this one cannot use them.
+        DatabaseUnavailable: they are of a newer Skillyard, and this one cannot use them.
     """
     take_global_lock(connection)
     limit_lock_wait(connection)
@@ -139,7 +139,7 @@ def refuse_newer(connection: Connection) -> None:
 
 
 def _is_newer(connection: Connection, revision: str) -> bool:
-    """Whether the tables are of a newer program, which says that this one may go on using them."""
+    """Whether the tables are of a newer program and compatible with this one."""
     if revision <= HEAD:
         return False
     if "oldest" not in {column["name"] for column in inspect(connection).get_columns(_TABLE)}:
@@ -149,7 +149,7 @@ def _is_newer(connection: Connection, revision: str) -> bool:
 
 
 def readable_revision(stored: str | None) -> str:
-    """The revision that a damaged file says its tables have; the newest one where it says none.
+    """The revision that is recorded in a damaged file; the newest one where there is none.
 
     Raises:
         DatabaseUnavailable: a newer Skillyard has made them.

@@ -1,4 +1,4 @@
-"""One SQLAlchemy engine for each database file and process: whoever opens the same file shares its connections.
+"""One SQLAlchemy engine for each database file and process: all users of a file share its connections.
 
 A second engine would be no harm to the file, but one place that knows every user of a file can say whether it is in use,
 and closes the connections when the last user has left. A process that was forked begins without connections: those of its
@@ -67,7 +67,7 @@ class EngineLease:
             return self._engine
 
     def release(self) -> None:
-        """Let go of it; the last one closes the connections."""
+        """Release the lease; the last one closes the connections."""
         with self._own:
             key, engine = self._key, self._engine
             self._key = self._engine = None
@@ -75,7 +75,7 @@ class EngineLease:
             engine.dispose()
 
     def abandon(self) -> None:
-        """As `release`, for a finalizer: whoever had the lease is gone, and no lock is waited for."""
+        """As `release`, for a finalizer: its owner was collected, and no lock is waited for."""
         key, engine = self._key, self._engine
         self._key = self._engine = None
         if engine is None:
@@ -101,11 +101,11 @@ def _taken(url: URL) -> tuple[_Key | None, Engine]:
     with _locked():
         state = path.stat()
         key = (os.path.realpath(path), state.st_dev, state.st_ino, str(sorted(url.query.items())))
-        found = _shared.get(key)
-        if found is None:
-            found = _shared[key] = _SharedEngine(make_engine(url))
-        found.users += 1
-        return key, found.engine
+        shared = _shared.get(key)
+        if shared is None:
+            shared = _shared[key] = _SharedEngine(make_engine(url))
+        shared.users += 1
+        return key, shared.engine
 
 
 def _is_last(key: _Key, engine: Engine) -> bool:
@@ -115,11 +115,11 @@ def _is_last(key: _Key, engine: Engine) -> bool:
 
 def _is_last_of(key: _Key, engine: Engine) -> bool:
     """Count one user less, with the lock held; whether it was the last one."""
-    found = _shared.get(key)
-    if found is None or found.engine is not engine:
+    shared = _shared.get(key)
+    if shared is None or shared.engine is not engine:
         return False
-    found.users -= 1
-    if found.users:
+    shared.users -= 1
+    if shared.users:
         return False
     del _shared[key]
     return True
@@ -136,7 +136,7 @@ def _locked() -> Iterator[None]:
 
 
 def _count_abandoned() -> None:
-    """Count the uses that ended in finalizers, unless somebody has the lock: who has it does so when it is let go of."""
+    """Count the leases that ended in finalizers, unless the lock is held: then its holder does so on release."""
     while _abandoned and _lock.acquire(blocking=False):
         last = []
         try:

@@ -25,7 +25,7 @@ Value = int | float | str | bytes | None
 
 
 class _Unreadable(Exception):
-    """Something on a page is not what the format says."""
+    """Something on a page is not in the format."""
 
 
 class Row(NamedTuple):
@@ -72,18 +72,18 @@ class PageFile:
         rows = self.tree(1).rows
         if not rows:
             rows = [row for page in range(2, self.pages + 1) if page not in self._free for row in self._schema_rows(page)]
-        found = {}
+        tables = {}
         for row in rows:
             match row.values:
                 case ("table", str(name), _, int(root), str(statement)):
-                    found[name] = (root, statement)
+                    tables[name] = (root, statement)
                 case ("index", str(name), str(table), int(root), _):
-                    found[f"index:{table}:{name}"] = (root, "")
-        return found
+                    tables[f"index:{table}:{name}"] = (root, "")
+        return tables
 
     def tree(self, root: int) -> Tree:
         """Every row of the table whose tree begins at the page `root`."""
-        found = Tree([])
+        tree = Tree([])
         waiting = [root]
         while waiting:
             number = waiting.pop()
@@ -101,12 +101,12 @@ class PageFile:
                 else:
                     raise _Unreadable
             except (_Unreadable, IndexError):
-                found.broken_pages += 1
+                tree.broken_pages += 1
                 continue
             self._seen.add(number)
             if kind == _LEAF:
-                self._take(page, cells, found)
-        return found
+                self._take(page, cells, tree)
+        return tree
 
     def count_index(self, root: int) -> int | None:
         """How many entries an index has, one for each row of its table; None when a page of it is damaged."""
@@ -153,12 +153,12 @@ class PageFile:
         kinds = ("table", "index", "trigger", "view")
         return rows if rows and all(len(row.values) == 5 and row.values[0] in kinds for row in rows) else []
 
-    def _take(self, page: bytes, cells: Sequence[int], found: Tree) -> None:
+    def _take(self, page: bytes, cells: Sequence[int], tree: Tree) -> None:
         for cell in cells:
             try:
-                found.rows.append(self._row(page, cell))
+                tree.rows.append(self._row(page, cell))
             except (_Unreadable, IndexError):
-                found.broken_rows += 1
+                tree.broken_rows += 1
 
     def _page(self, number: int) -> tuple[bytes, int]:
         """The bytes of a page, and where its tree begins: behind the header of the file on the first one."""

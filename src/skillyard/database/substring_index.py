@@ -1,7 +1,7 @@
 """Searching for a part of a word among very many skills: by the trigrams of its id, name and description.
 
 In PostgreSQL that is one GIN index of the extension pg_trgm, which a role may not always make; in SQLite a table of FTS5
-that triggers keep. Either only says which skills may fit: that the part is in them, whatever the case of its letters, is
+that triggers keep. Either only gives candidates: that the part is in them, in any case of its letters, is
 checked in each. So the results are the same with an index and without one, and parts of fewer than three characters need
 none.
 """
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 _NAME: Final = "skill_parts"
 _LONG: Final = 3  # characters of a trigram
-_ENOUGH: Final = 12  # trigrams of a long part that are asked for
+_ENOUGH: Final = 12  # trigrams of a long part in a query
 _SINCE: Final = (3, 34)  # the SQLite that knows trigrams
 _FIELDS: Final = (skill_definitions.c.skill_id, skill_definitions.c.name, skill_definitions.c.description)
 
 
 def has_substring_index(connection: Connection) -> bool:
-    """Whether a part of a word is found without reading every skill."""
+    """Whether a part of a word can be searched without reading every skill."""
     if connection.dialect.name == "postgresql":
-        found = "SELECT to_regclass('skill_parts') IS NOT NULL"
+        query = "SELECT to_regclass('skill_parts') IS NOT NULL"
     else:
-        found = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'skill_parts')"
-    return bool(connection.execute(text(found)).scalar())
+        query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'skill_parts')"
+    return bool(connection.execute(text(query)).scalar())
 
 
 def make_substring_index(connection: Connection) -> bool:
@@ -51,7 +51,7 @@ def make_substring_index(connection: Connection) -> bool:
 
 
 def containing_substring(connection: Connection, part: str) -> list[ColumnElement[bool] | TextClause]:
-    """The conditions that `part` is in the id, name or description of a skill; to be asked in this transaction."""
+    """The conditions that `part` is in the id, name or description of a skill; to be used in this transaction."""
     exactly = or_(*(field.icontains(part, autoescape=True) for field in _FIELDS))
     if connection.dialect.name == "postgresql":
         # a plan that is kept for every part would read all skills for one that few have
@@ -66,8 +66,8 @@ def containing_substring(connection: Connection, part: str) -> list[ColumnElemen
 
 def _trigrams(part: str) -> list[str]:
     """Some of the trigrams of `part`, its first and its last among them."""
-    found = [part[start : start + _LONG] for start in range(len(part) - _LONG + 1)]
-    return list(dict.fromkeys([*found[:: -(-len(found) // _ENOUGH) or 1], *found[-1:]]))
+    trigrams = [part[start : start + _LONG] for start in range(len(part) - _LONG + 1)]
+    return list(dict.fromkeys([*trigrams[:: -(-len(trigrams) // _ENOUGH) or 1], *trigrams[-1:]]))
 
 
 def _make_gin(connection: Connection) -> bool:

@@ -66,7 +66,7 @@ runs: Final = Table(
     Column("stdout", SafeText),
     Column("stderr", SafeText),
     Column("duration_ms", Integer),
-    Column("printed", JSON(none_as_null=True)),  # how much it printed, where the record does not hold all of it
+    Column("printed", JSON(none_as_null=True)),  # how much it printed, where the record is incomplete
     Column("cache_key", SafeText),
     Column("cache_hit", Boolean, nullable=False),
     Column("cached_from", SafeText),
@@ -105,7 +105,7 @@ steps: Final = Table(
 memories: Final = Table(
     "memories",
     METADATA,
-    Column("number", Integer, primary_key=True),  # what a full-text index knows a memory by
+    Column("number", Integer, primary_key=True),  # the key of a memory in a full-text index
     Column("id", SafeText, nullable=False),
     Column("key", SafeText),
     Column("content", SafeText, nullable=False),
@@ -163,17 +163,17 @@ worker_pools: Final = Table(
     Column("worker_id", SafeText, ForeignKey("workers.id", ondelete="CASCADE"), primary_key=True),
     Index(None, "worker_id"),
 )
-queued_runs: Final = Table(  # a run on its way to a worker: gone when the worker has done everything about it
+queued_runs: Final = Table(  # a run for a worker: deleted when the worker is finished with it
     "queued_runs",
     METADATA,
     Column("run_id", SafeText, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
     Column("pool", SafeText, nullable=False),
     Column("request", SafeText),  # what to run, with its parameters in full
     Column("priority", Integer, nullable=False, server_default="0"),
-    Column("attempts", Integer, nullable=False, server_default="1"),  # so many at most, all in all
+    Column("attempts", Integer, nullable=False, server_default="1"),  # the most, in total
     Column("waiting", Boolean, nullable=False, server_default=true()),  # for a worker
     Column("ready_at", Instant),  # not before this; null is at once
-    Column("queued_at", Instant),  # a clock that shows less has been set back
+    Column("queued_at", Instant),  # a clock before this was set back
     Index(None, "pool"),
     Index(None, "pool", "waiting", "priority"),
 )
@@ -201,7 +201,7 @@ schedules: Final = Table(
     Column("time_zone", SafeText, nullable=False),
     Column("missed", SafeText, nullable=False),
     Column("priority", Integer, nullable=False),
-    Column("digest", SafeText),  # nothing runs but that content
+    Column("digest", SafeText),  # only that content runs
     Column("paused", Boolean, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("next_at", Instant),  # null: never again
@@ -209,7 +209,7 @@ schedules: Final = Table(
     Column("last_run", SafeText),
     Column("made_by", SafeText),
     Column("key_id", SafeText),  # the API key it was made with; null: at this machine
-    Column("held", SafeText),  # why it begins nothing any more
+    Column("held", SafeText),  # why it starts no more runs
     CheckConstraint("missed IN ('skip', 'once', 'all')", name="missed"),
     Index(None, "next_at"),
 )
@@ -217,7 +217,7 @@ live_events: Final = Table(
     "live_events",
     METADATA,
     Column("subject", SafeText, primary_key=True),  # a run, a turn of a conversation, an operation
-    Column("number", Integer, primary_key=True, autoincrement=False),  # its place among those of the subject, from 1
+    Column("number", Integer, primary_key=True, autoincrement=False),  # its position among those of the subject, from 1
     Column("body", JSON(none_as_null=True), nullable=False),
     Column("at", Instant, nullable=False),
     Index(None, "at"),
@@ -237,7 +237,7 @@ questions: Final = Table(
     Column("run_id", SafeText),
     Column("owner", SafeText, nullable=False),  # the process that waits for the answer
     Column("asked_at", Instant, nullable=False),
-    Column("seen_at", Instant, nullable=False),  # when it last said that it waits
+    Column("seen_at", Instant, nullable=False),  # the last sign that it waits
     Column("expires_at", Instant, nullable=False),
     Column("decision", SafeText),
     Column("reason", SafeText),
@@ -268,7 +268,7 @@ conversations: Final = Table(
     "conversations",
     METADATA,
     Column("id", SafeText, primary_key=True),
-    Column("owner", SafeText, nullable=False),  # whoever began it: nobody else sees it
+    Column("owner", SafeText, nullable=False),  # who began it: nobody else sees it
     Column("title", SafeText, nullable=False),
     Column("agent", SafeText),  # the name of an agent
     Column("model", SafeText),

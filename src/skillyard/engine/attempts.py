@@ -1,7 +1,7 @@
 """Attempts at a run: the number of the current one is the fence that an older one cannot pass.
 
-A run that is tried again waits once more, under the next number; the result of the attempt before is recorded. Whoever
-still works on an older attempt, because it slept or was cut off, finds another number and changes nothing.
+A run that is tried again waits once more, under the next number; the result of the attempt before is recorded. A process that
+still executes an older attempt, because it was suspended or disconnected, sees another number and changes nothing.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def requeue(
     finished: tuple[StepTrace, ...] = (),
     wait_s: float = 0,
 ) -> bool:
-    """Let the run wait for its next attempt, not before `wait_s` seconds; False when that attempt does not go on any more.
+    """Queue the run for its next attempt, not before `wait_s` seconds; False when `attempt` is no longer the running one.
 
-    A run that is in the queue of a pool waits there for any worker, every other one where it is.
+    A run in the queue of a pool waits there for any worker, every other one in its own process.
     """
-    mine = (runs.c.id == run_id, runs.c.state == "running", runs.c.attempt == attempt)
-    before = connection.execute(select(runs.c.owner, runs.c.started_at).where(*mine)).first()
+    this_attempt = (runs.c.id == run_id, runs.c.state == "running", runs.c.attempt == attempt)
+    before = connection.execute(select(runs.c.owner, runs.c.started_at).where(*this_attempt)).first()
     queued = update(queued_runs).where(queued_runs.c.run_id == run_id)
     if before is None:
         return False
@@ -51,7 +51,7 @@ def requeue(
         later = func.now() + timedelta(seconds=wait_s) if wait_s else IMMEDIATELY
         if connection.execute(queued.values(waiting=True, ready_at=later, queued_at=func.now())).rowcount == 1:
             values["owner"] = QUEUE_OWNER
-    if connection.execute(update(runs).where(*mine).values(values)).rowcount != 1:
+    if connection.execute(update(runs).where(*this_attempt).values(values)).rowcount != 1:
         return False
     note = {"owner": before.owner, "started_at": before.started_at, "finished_at": utc_now()}
     failed = {"error_code": error.code, "error_message": error.message}
@@ -63,22 +63,22 @@ def requeue(
 
 
 def lock_queue_row(connection: Connection, run_id: str) -> None:
-    """Hold the place of a run in a queue before its row is changed, as a worker does that takes it.
+    """Lock a run's row in the queue before its row in the journal, in the same order as a worker that claims it.
 
-    Who held the row first, and then wanted the place, would wait for such a worker while it waits for the row.
+    The opposite order could deadlock with such a worker.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(queued_runs.c.run_id).where(queued_runs.c.run_id == run_id).with_for_update())
 
 
 def is_due() -> ColumnElement[bool]:
-    """That a run which waits for a worker may start now; one that was told to wait before the clock was set back may, too."""
+    """The condition that a queued run may start now; also when the clock was set back after it was delayed."""
     at = queued_runs.c.ready_at
     return or_(at <= func.now(), at.is_(None), queued_runs.c.queued_at > func.now())
 
 
 def attempts_of(connection: Connection, run_id: str) -> tuple[Attempt, ...]:
-    """The attempts at a run before the one that goes on, or was its last."""
+    """The attempts at a run before the current or last one."""
     columns = (
         attempts.c.number,
         attempts.c.error_code,
@@ -91,7 +91,7 @@ def attempts_of(connection: Connection, run_id: str) -> tuple[Attempt, ...]:
 
 
 def is_reusable(step: StepTrace) -> bool:
-    """Whether a step as it is recorded is whole: what stood under a secret's name is not in a record."""
+    """Whether a recorded step is complete: values under a secret's name are redacted in the record."""
     return not step.error and not _has(step.output, REDACTED) and not _has(step.input, REDACTED)
 
 

@@ -35,7 +35,7 @@ _Value = TypeVar("_Value")
 class StartedRun:
     """A run that goes on by itself: `ended` gives what became of it, or raises as `Engine.run` does.
 
-    Whoever keeps this keeps the run: a task that nobody holds may be thrown away.
+    Keep a reference to it: a task without one may be garbage collected.
     """
 
     run_id: str
@@ -48,26 +48,26 @@ class BaseEngine(ABC):
     def __init__(self, records: Records | None) -> None:
         self._records = records
         self._working: dict[str, RunTask] = {}
-        self._heeding = CancellationWatch()
+        self._cancellations = CancellationWatch()
         self._left: set[str] = set()
 
     async def run(self, request: RunRequest) -> Run:
-        """Carry out the request (see `Engine.run`); cancelling the caller ends the run as `cancelled`.
+        """Execute the request (see `Engine.run`); cancelling the caller ends the run as `cancelled`.
 
         Raises:
             InvalidInput: the priority is not from -100 to 100.
             DatabaseUnavailable: the run cannot be recorded; nothing was started.
-            SkillyardError: it could not be started; the record says why.
+            SkillyardError: it could not be started; the reason is in the record.
         """
         call = new_call(request)
         if self._records is None:
-            return await self._awaited(self._carried(call, None), call, None)
+            return await self._awaited(self._execute(call, None), call, None)
         journal = await asyncio.to_thread(lambda records: records.journal, self._records)
         ready = await self._ready(call, journal)
-        return ready if isinstance(ready, Run) else await self._awaited(self._carried(ready, journal), ready, journal)
+        return ready if isinstance(ready, Run) else await self._awaited(self._execute(ready, journal), ready, journal)
 
     async def begin(self, request: RunRequest, *, consent: Callable[[], Awaitable[str | None]] | None = None) -> StartedRun:
-        """Record a run and let it go on by itself, whatever becomes of the caller.
+        """Record a run and execute it in the background, whatever happens to the caller.
 
         `consent` is awaited before anything starts: it gives the digest that was agreed to, or raises; the run waits for it as
         `queued`.
@@ -79,7 +79,7 @@ class BaseEngine(ABC):
         """
         call = new_call(request)
         if self._records is None:
-            return StartedRun(call.run_id, asyncio.create_task(self._awaited(self._carried(call, None), call, None)))
+            return StartedRun(call.run_id, asyncio.create_task(self._awaited(self._execute(call, None), call, None)))
         journal = await asyncio.to_thread(lambda records: records.journal, self._records)
         if consent is not None:
             await _recorded_or_cancelled(call.run_id, journal, asyncio.to_thread(journal.queue, call.record()))
@@ -89,7 +89,7 @@ class BaseEngine(ABC):
         ready = await self._ready(call, journal)
         if isinstance(ready, Run):
             return StartedRun(call.run_id, asyncio.create_task(_completed_run(ready)))
-        return StartedRun(call.run_id, asyncio.create_task(self._awaited(self._carried(ready, journal), ready, journal)))
+        return StartedRun(call.run_id, asyncio.create_task(self._awaited(self._execute(ready, journal), ready, journal)))
 
     async def cancel(self, run_id: str) -> bool:
         """End a run that waits or works in this engine, as `cancelled`; False when none of that id does, or it has ended."""
@@ -111,24 +111,24 @@ class BaseEngine(ABC):
             await asyncio.wait([working.task for working in waiting])
 
     def _going_on(self) -> frozenset[str]:
-        """The runs of this engine that come to their end without this process, from now on."""
+        """The runs of this engine that end without this process, from now on."""
         return frozenset()
 
     async def _agreed(self, call: RunCall, journal: Journal, consent: Callable[[], Awaitable[str | None]]) -> Run:
-        """The run after somebody has agreed to it; that nobody did is noted."""
+        """The run after consent was given; a refusal is recorded."""
         try:
             call = call.with_request(digest=await consent() or call.request.digest)
             ready = await self._ready(call, journal)
-            return ready if isinstance(ready, Run) else await self._carried(ready, journal)
+            return ready if isinstance(ready, Run) else await self._execute(ready, journal)
         except asyncio.CancelledError:
-            raise  # who interrupted it has decided how it ends
+            raise  # the interrupting code decides how it ends
         except BaseException as error:
             code = error.code if isinstance(error, SkillyardError) else "UNKNOWN_ERROR"
             await record_end(journal, "failed", call.run_id, RunError(code, str(error)))
             raise
 
     async def _ready(self, call: RunCall, journal: Journal) -> Run | RunCall:
-        """A result that is kept, or the call, written down and ready to be carried."""
+        """A cached result, or the call, recorded and ready to be executed."""
         return await _recorded_or_cancelled(call.run_id, journal, self._prepared(call, journal))
 
     async def _prepared(self, call: RunCall, journal: Journal) -> Run | RunCall:
@@ -140,13 +140,13 @@ class BaseEngine(ABC):
         return await asyncio.to_thread(self._queued, call, journal)
 
     def _queued(self, call: RunCall, journal: Journal) -> RunCall:
-        """The call, written down before anything of it happens."""
-        journal.queue(call.record(), cache_key=call.keeping.key if call.keeping else None, known=call.recorded)
+        """The call, recorded before anything is started."""
+        journal.queue(call.record(), cache_key=call.keeping.key if call.keeping else None, recorded=call.recorded)
         return replace(call, retry=retry_policy(call.skill))
 
     @abstractmethod
-    async def _carried(self, call: RunCall, journal: Journal | None) -> Run:
-        """Bring the run to its end."""
+    async def _execute(self, call: RunCall, journal: Journal | None) -> Run:
+        """Execute the run to its end."""
 
     async def _awaited(self, going: Coroutine[object, object, Run], call: RunCall, journal: Journal | None) -> Run:
         """The run as a task of its own, so that `cancel` ends it and not its caller."""
@@ -155,7 +155,7 @@ class BaseEngine(ABC):
             return self._not_waited_for(call)
         working = self._working[call.run_id] = RunTask(call.run_id, going, journal)
         if call.pool is None:
-            self._heed(call.run_id, journal)
+            self._watch_cancellation(call.run_id, journal)
         try:
             await asyncio.wait([working.task])
             return await self._ended(working, call, journal)
@@ -165,10 +165,10 @@ class BaseEngine(ABC):
             raise
         finally:
             del self._working[call.run_id]
-            self._heeding.remove(call.run_id)
+            self._cancellations.remove(call.run_id)
 
     async def _ended(self, working: RunTask, call: RunCall, journal: Journal | None) -> Run:
-        """What became of the run: of one that was cancelled that, whatever its task says."""
+        """The result of the run; `cancelled` for one that was cancelled, whatever its task returned."""
         if not await working.was_cancelled():
             if not working.task.cancelled():
                 return working.task.result()
@@ -177,10 +177,10 @@ class BaseEngine(ABC):
             await record_end(journal, "cancelled", call.run_id, CANCELLED)  # its task was interrupted by itself
         return Run(call.run_id, call.skill.id, status="killed", error=CANCELLED)
 
-    def _heed(self, run_id: str, journal: Journal | None) -> None:
-        """End the run when its record says that another process has cancelled it."""
+    def _watch_cancellation(self, run_id: str, journal: Journal | None) -> None:
+        """End the run when another process cancels it in its record."""
         if journal is not None and run_id in self._working:
-            self._heeding.add(run_id, self._working[run_id], journal)
+            self._cancellations.add(run_id, self._working[run_id], journal)
 
     def _not_waited_for(self, call: RunCall) -> Run:
         self._left.discard(call.run_id)
@@ -188,7 +188,7 @@ class BaseEngine(ABC):
 
 
 async def _recorded_or_cancelled(run_id: str, journal: Journal, writing: Coroutine[Any, Any, _Value]) -> _Value:
-    """What writes a run down, done; when its caller is cancelled meanwhile, nobody would carry it, and it ends as cancelled."""
+    """Await what records a run; when the caller is cancelled meanwhile, nothing would execute it, so it ends as cancelled."""
     doing = asyncio.ensure_future(writing)
     try:
         return await completed(doing)
@@ -203,9 +203,9 @@ async def _completed_run(run: Run) -> Run:
 
 
 def _repeat_cached(journal: Journal, call: RunCall, kept: RunRecord) -> Run:
-    """A kept result, recorded as a run of its own; nothing is remembered once more."""
+    """A cached result, recorded as a run of its own; its memories are not saved again."""
     run = run_from_cache(kept, call.run_id, call.skill.id)
-    journal.repeat(replace(call.record(), cache_hit=True, cached_from=kept.id), run, known=call.recorded)
+    journal.repeat(replace(call.record(), cache_hit=True, cached_from=kept.id), run, recorded=call.recorded)
     now = time.time_ns()
-    trace_run(run, asked_ns=now, turn_ns=now, ended_ns=now)
+    trace_run(run, requested_ns=now, turn_ns=now, ended_ns=now)
     return run

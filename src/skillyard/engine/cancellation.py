@@ -1,8 +1,8 @@
 """Cancelling runs: one run as a task of this process, and the watch for runs that another process has cancelled.
 
 The record of a run decides how it ended, so the decision is written down before the task is interrupted: what the run
-makes of being interrupted, a result or an error of its own, changes nothing then. A run that had ended before is left
-alone. One look at the records every second serves all runs of an event loop.
+makes of being interrupted, a result or an error of its own, changes nothing then. A run that had ended before is not
+changed. One query every second covers all runs of an event loop.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from skillyard.execution import Run
 
 
-_OWN_ENDS: Final = ("succeeded", "failed")  # every other one was written down by somebody else
+_OWN_ENDS: Final = ("succeeded", "failed")  # every other state was recorded by another process
 
 
 class RunTask:
-    """The task of one run; `cancelled` says that somebody has decided to end it, here or in another process."""
+    """The task of one run; `cancelled` is set when its end was decided, here or in another process."""
 
     def __init__(self, run_id: str, going: Coroutine[object, object, Run], journal: Journal | None) -> None:
         self.task: asyncio.Task[Run] = asyncio.create_task(going)
@@ -46,7 +46,7 @@ class RunTask:
         return await completed(self._cancelling)
 
     def mark_cancelled(self) -> None:
-        """Interrupt the run, because its record says that somebody has cancelled it."""
+        """Interrupt the run, because it was cancelled in its record."""
         self.cancelled = True
         self.interrupt()
 
@@ -57,7 +57,7 @@ class RunTask:
             self.task.cancel()
 
     async def over(self) -> None:
-        """Wait until its task has ended; nobody asks any more for what went wrong in it."""
+        """Wait until its task has ended; its exception is marked as retrieved."""
         await asyncio.wait([self.task])
         if not self.task.cancelled():
             self.task.exception()
@@ -89,7 +89,7 @@ class RunTask:
         return await self._state() not in _OWN_ENDS
 
     async def _state(self) -> RunState | None:
-        """What the record says; None when it is not there, or cannot be read."""
+        """The recorded state; None when there is no record, or it cannot be read."""
         journal = self._journal
         if journal is not None:
             with suppress(DatabaseUnavailable):
@@ -103,7 +103,7 @@ _WatchedRun = tuple["RunTask", "Journal"]
 
 
 class CancellationWatch:
-    """Ends the runs whose record says that somebody has cancelled them, in whatever process."""
+    """Ends the runs that were cancelled in their record, in whatever process."""
 
     def __init__(self) -> None:
         self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopWatch] = WeakKeyDictionary()
@@ -139,9 +139,9 @@ class _LoopWatch:
         while True:
             await asyncio.sleep(min(journal.database.timing.look_s for _, journal in self._runs.values()))
             for journal in {id(journal): journal for _, journal in self._runs.values()}.values():
-                await self._ask(journal)
+                await self._check(journal)
 
-    async def _ask(self, journal: Journal) -> None:
+    async def _check(self, journal: Journal) -> None:
         ids = [run_id for run_id, (_, of) in self._runs.items() if of is journal]
         for begin in range(0, len(ids), _AT_ONCE):
             with suppress(SkillyardError):

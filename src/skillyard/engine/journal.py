@@ -59,11 +59,11 @@ class Journal:
 
     @property
     def database(self) -> Database:
-        """Where the runs are."""
+        """The database of the runs."""
         return self._database
 
     def get(self, run_id: str) -> RunRecord:
-        """The run with that id, or the only the runs that this owner executes id begins or ends so (8 characters at least).
+        """The run with that id, or the only one whose id begins or ends so (8 characters at least).
 
         Raises:
             RecordNotFound: there is none, or more than one.
@@ -79,17 +79,17 @@ class Journal:
     def beginning_with(self, prefix: str) -> str | None:
         """The id of a run that begins so, or None."""
         with self._database.read() as connection:
-            found: str | None = connection.execute(select(runs.c.id).where(*_begins(prefix)).limit(1)).scalar()
-            return found
+            run_id: str | None = connection.execute(select(runs.c.id).where(*_begins(prefix)).limit(1)).scalar()
+            return run_id
 
     def state(self, run_id: str) -> RunState | None:
-        """Where the run with exactly that id is; None when there is none."""
+        """The state of the run with exactly that id; None when there is none."""
         with self._database.read() as connection:
-            found: RunState | None = connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar()
-            return found
+            state: RunState | None = connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar()
+            return state
 
     def states(self, run_ids: Collection[str]) -> dict[str, RunState]:
-        """Where the runs with those ids are; without those that are not in the records."""
+        """The states of the runs with those ids; without those that are not in the records."""
         query = select(runs.c.id, runs.c.state).where(runs.c.id.in_(run_ids))
         with self._database.read() as connection:
             return {row.id: row.state for row in connection.execute(query)}
@@ -109,7 +109,7 @@ class Journal:
             return int(connection.execute(query).scalar_one())
 
     def kept(self, cache_key: str) -> RunRecord | None:
-        """The newest result that is kept under that key and still holds."""
+        """The newest result that is cached under that key and still valid."""
         query = (
             select(runs)
             .where(runs.c.cache_key == cache_key, runs.c.expires_at > utc_now(), runs.c.state == "succeeded")
@@ -121,10 +121,10 @@ class Journal:
             return None if row is None else _with_steps(connection, row)
 
     def events_since(self, run_id: str, after: int = 0) -> tuple[RunState | None, tuple[LiveEvent, ...]]:
-        """Where the run is, and what it printed and did since its happening of that number; nothing when it has ended."""
+        """The state of the run, and its live events after that number; none when it has ended."""
         with self._database.read() as connection:
-            found = live_events_of(connection, run_id, after=after)
-            return connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar(), found
+            events = live_events_of(connection, run_id, after=after)
+            return connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar(), events
 
     def cancelled(self, run_ids: Sequence[str]) -> tuple[str, ...]:
         """Those of the runs that have been cancelled."""
@@ -132,34 +132,34 @@ class Journal:
         with self._database.read() as connection:
             return tuple(connection.execute(query).scalars())
 
-    def queue(self, record: RunRecord, *, cache_key: str | None = None, known: bool = False) -> None:
-        """Write down a run that is about to happen; one that is `known` has its row and only says more now.
+    def queue(self, record: RunRecord, *, cache_key: str | None = None, recorded: bool = False) -> None:
+        """Record a run before it starts; one that is `recorded` has its row, which is completed.
 
         Raises:
             RecordExists: there is a run with its id.
-            ExecutionProblem: it is known, and has been ended meanwhile.
+            ExecutionProblem: it is recorded already, and has been ended meanwhile.
             DatabaseUnavailable: it cannot be written down.
         """
-        self._write(queued_row(record) | {"cache_key": cache_key}, known=known)
+        self._write(queued_row(record) | {"cache_key": cache_key}, recorded=recorded)
 
-    def repeat(self, record: RunRecord, run: Run, *, known: bool = False) -> None:
-        """Write down a run that gave a kept result: it starts and ends at once.
+    def repeat(self, record: RunRecord, run: Run, *, recorded: bool = False) -> None:
+        """Record a run that gave a cached result: it starts and ends at once.
 
         Raises:
             ExecutionProblem, DatabaseUnavailable: as `queue`.
         """
         now = utc_now()
         ended = {"state": "succeeded", "started_at": now, "finished_at": now}
-        self._write(queued_row(record) | _ending(run) | ended, known=known)
+        self._write(queued_row(record) | _ending(run) | ended, recorded=recorded)
 
     def start(self, run_id: str) -> bool:
-        """Note that a queued run starts; False when it has ended meanwhile and must not."""
+        """Record that a queued run starts; False when it has ended meanwhile and must not."""
         changed = update(runs).where(runs.c.id == run_id, runs.c.state == "queued")
         with self._database.write() as connection:
             return connection.execute(changed.values(state="running", started_at=utc_now())).rowcount == 1
 
     def finish(self, run: Run, *, keep_s: int = 0, attempt: int | None = None) -> bool:
-        """Note how a run ended, with its steps; False when it had ended already. Its result is kept `keep_s` seconds.
+        """Record how a run ended, with its steps; False when it had ended already. Its result is cached for `keep_s` seconds.
 
         With the number of its `attempt` also False when there has been another one since: the result came too late.
         """
@@ -169,18 +169,18 @@ class Journal:
             "finished_at": now,
             "expires_at": now + timedelta(seconds=keep_s) if keep_s and run.ok else None,
         }
-        done = self._owner is None or not run.memory_writes  # else a worker lets go itself, when they are saved
+        done = self._owner is None or not run.memory_writes  # else the worker releases it, when they are saved
         return self._end(run.run_id, values, run.steps, attempt, done=done, printed=(run.stdout, run.stderr))
 
     def stop(self, run_id: str, state: RunState, error: RunError, *, attempt: int | None = None) -> bool:
-        """Note that a run ended without a result; False when it had ended already (see `finish`)."""
+        """Record that a run ended without a result; False when it had ended already (see `finish`)."""
         values = {"state": state, "error_code": error.code, "error_message": error.message, "finished_at": utc_now()}
         return self._end(run_id, values, (), attempt, done=True)
 
     def requeue(
         self, run_id: str, attempt: int, error: RunError, *, finished: tuple[StepTrace, ...] = (), wait_s: float = 0
     ) -> bool:
-        """Note that an attempt failed and another one follows; False when it is not the one that goes on.
+        """Record that an attempt failed and another one follows; False when it is not the running one.
 
         Those of its steps that are `finished` stay in the record.
         """
@@ -188,28 +188,28 @@ class Journal:
             return requeue(connection, run_id, attempt, error, finished=finished, wait_s=wait_s)
 
     def note_memories(self, run_id: str, writes: Collection[Mapping[str, object]], warnings: Collection[str]) -> None:
-        """Note what became of the memories a run suggested."""
+        """Record which memories of a run were saved."""
         values = {"memory_writes": to_plain_json(list(writes)), "warnings": list(warnings)}
         with self._database.write() as connection:
             connection.execute(update(runs).where(runs.c.id == run_id).values(values))
 
     def recover(self) -> tuple[str, ...]:
-        """End the runs whose process is gone, as `interrupted`; gives their ids.
+        """End the runs whose process has ended, as `interrupted`; gives their ids.
 
         One that waits for a worker goes on waiting, and one that may be tried again waits for another worker.
-        What another host or container executes cannot be seen from here: it counts as gone after a day without a sign of life.
-        Of workers the others hear sooner that they are silent (`abandoned`); one look cannot tell it from a clock that was set.
+        A process of another host or container cannot be seen from here: it counts as ended after a day without a heartbeat.
+        Other workers detect a silent worker sooner (`recover_abandoned`); a single look cannot exclude that the clock was set.
         """
         now = func.current_timestamp(type_=workers.c.seen_at.type).label("now")  # the clock that workers sign with
-        known = (runs.c.id, runs.c.owner, runs.c.created_at, runs.c.state, runs.c.attempt, queued_runs.c.attempts)
-        found = select(*known, workers.c.seen_at, now).where(runs.c.state.in_(_OPEN))
-        found = found.outerjoin_from(runs, workers, workers.c.owner == runs.c.owner)
-        found = found.outerjoin(queued_runs, queued_runs.c.run_id == runs.c.id)
+        columns = (runs.c.id, runs.c.owner, runs.c.created_at, runs.c.state, runs.c.attempt, queued_runs.c.attempts)
+        query = select(*columns, workers.c.seen_at, now).where(runs.c.state.in_(_OPEN))
+        query = query.outerjoin_from(runs, workers, workers.c.owner == runs.c.owner)
+        query = query.outerjoin(queued_runs, queued_runs.c.run_id == runs.c.id)
         with self._database.write() as connection:
             delete_old_live_events(connection)
         with self._database.read() as connection:
-            gone = [row for row in connection.execute(found) if _is_left(row)]
-        return tuple(row.id for row in gone if not self._again(row) and self.stop(row.id, "interrupted", INTERRUPTED))
+            abandoned = [row for row in connection.execute(query) if _is_left(row)]
+        return tuple(row.id for row in abandoned if not self._again(row) and self.stop(row.id, "interrupted", INTERRUPTED))
 
     def _again(self, row: Row[Any]) -> bool:
         """Whether the run waits for another worker, because it may be tried again."""
@@ -217,9 +217,9 @@ class Journal:
             return False
         return self.requeue(row.id, row.attempt, INTERRUPTED)
 
-    def _write(self, row: Mapping[str, Any], *, known: bool) -> None:
+    def _write(self, row: Mapping[str, Any], *, recorded: bool) -> None:
         with duplicate_run_explained(row["id"]), self._database.write() as connection:
-            insert_queued_run(connection, row, known=known)
+            insert_queued_run(connection, row, recorded=recorded)
 
     def _end(
         self,
@@ -246,10 +246,10 @@ class Journal:
                 return False
             delete_live_events(connection, run_id)
             if traced:
-                if attempt != 1:  # those of the attempt before
+                if attempt != 1:  # those of the previous attempt
                     connection.execute(delete(steps).where(steps.c.run_id == run_id))
                 connection.execute(insert(steps), step_rows(run_id, traced))
-            if printed is None:  # one that was asked about need not have started
+            if printed is None:  # one with a question need not have started
                 close_questions(connection, run_id)
             if done:
                 connection.execute(delete(queued_runs).where(queued_runs.c.run_id == run_id))
@@ -273,19 +273,19 @@ def _conditions(only: RunFilter) -> list[ColumnElement[bool]]:
 
 
 def _begins(prefix: str) -> tuple[ColumnElement[bool], ...]:
-    """That the id of a run begins so; the range is what an index finds it by. What follows in an id is a hexadecimal digit."""
+    """The condition that the id of a run begins so, as a range that an index supports. The rest of an id is hexadecimal."""
     return (runs.c.id >= prefix, runs.c.id < f"{prefix}g", runs.c.id.startswith(prefix, autoescape=True))
 
 
-def _only(connection: Connection, *wanted: ColumnElement[bool]) -> Row[Any] | None:
-    """The run that fits, when no other one does."""
-    rows = connection.execute(select(runs).where(*wanted).limit(2)).all()
+def _only(connection: Connection, *conditions: ColumnElement[bool]) -> Row[Any] | None:
+    """The only run that fits; None when there are several."""
+    rows = connection.execute(select(runs).where(*conditions).limit(2)).all()
     return rows[0] if len(rows) == 1 else None
 
 
 def _with_steps(connection: Connection, row: Row[Any]) -> RunRecord:
-    found = connection.execute(select(steps).where(steps.c.run_id == row.id).order_by(steps.c.position))
-    record = replace(_record(row), steps=tuple(_step(step) for step in found))
+    step_rows = connection.execute(select(steps).where(steps.c.run_id == row.id).order_by(steps.c.position))
+    record = replace(_record(row), steps=tuple(_step(step) for step in step_rows))
     return replace(record, attempts=attempts_of(connection, row.id)) if row.attempt > 1 else record
 
 
@@ -309,7 +309,7 @@ def _record(row: Row[Any]) -> RunRecord:
 
 
 def close_questions(connection: Connection, run_id: str) -> None:
-    """Close what is asked about a run: it has ended, and whoever waits for the answer hears it."""
+    """Close the questions about a run that has ended, and notify who waits for the answer."""
     closed = delete(questions).where(questions.c.run_id == run_id).returning(questions.c.id)
     for question_id in connection.execute(closed).scalars().all():
         notify(connection, UPDATES_CHANNEL, question_id)
@@ -317,7 +317,7 @@ def close_questions(connection: Connection, run_id: str) -> None:
 
 @contextmanager
 def duplicate_run_explained(run_id: str) -> Iterator[None]:
-    """Say in its own words that a run cannot be written down because there is one with its id.
+    """Translate the error of a run that cannot be recorded because its id exists.
 
     Raises:
         RecordExists: there is.
@@ -328,13 +328,13 @@ def duplicate_run_explained(run_id: str) -> Iterator[None]:
         raise RecordExists(f"there is a run {run_id} already", hint="look at it, or use another id") from error
 
 
-def insert_queued_run(connection: Connection, row: Mapping[str, Any], *, known: bool) -> None:
-    """Write the row of a run that is about to happen; a `known` one keeps when it was asked for.
+def insert_queued_run(connection: Connection, row: Mapping[str, Any], *, recorded: bool) -> None:
+    """Write the row of a run before it starts; one that is `recorded` keeps its time of creation.
 
     Raises:
-        ExecutionProblem: it is known, and has been ended meanwhile.
+        ExecutionProblem: it is recorded already, and has been ended meanwhile.
     """
-    if not known:
+    if not recorded:
         connection.execute(insert(runs).values(row))
         return
     values = {name: value for name, value in row.items() if name not in ("id", "created_at")}
@@ -344,7 +344,7 @@ def insert_queued_run(connection: Connection, row: Mapping[str, Any], *, known: 
 
 
 def _is_left(row: Row[Any]) -> bool:
-    """Whether no process executes the run any more."""
+    """Whether the process that executed the run has ended."""
     if row.owner == QUEUE_OWNER:
         return row.attempts is None
     seen_at = row.seen_at or row.created_at
@@ -352,7 +352,7 @@ def _is_left(row: Row[Any]) -> bool:
 
 
 def queued_row(record: RunRecord) -> dict[str, Any]:
-    """The row of a run that is about to happen."""
+    """The row of a run before it starts."""
     return {
         "id": record.id,
         "skill_id": record.skill_id,

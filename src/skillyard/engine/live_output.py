@@ -1,6 +1,6 @@
-"""What a run prints and does, written down while it goes on, so that it can be followed through any process of the database.
+"""The output and steps of a run, recorded while it goes on, so that every process of the database can follow it.
 
-Pieces are gathered for a tenth of a second; a run that is quicker writes nothing here, its record says it all. Of each
+Pieces are gathered for a tenth of a second; a run that is quicker writes nothing here, its record has everything. Of each
 stream the last 65,536 characters are kept, as in the record. A live event of a run is `{"stream", "attempt", "end",
 "text"}` (`end` counts the characters of the stream up to there, over all attempts) or `{"step"}`.
 """
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 class LiveOutput:
     """What was reported of a run: the text of each stream that is kept, how far it goes, and steps in the order they ended.
 
-    `before` is how far the streams went in earlier attempts than the one that is asked about.
+    `before` is how far the streams went in earlier attempts than the requested one.
     """
 
     texts: dict[str, str] = field(default_factory=lambda: dict.fromkeys(STREAMS, ""))
@@ -52,7 +52,7 @@ class LiveOutput:
 
 
 def collect_output(bodies: Iterable[Any], attempt: int) -> LiveOutput:
-    """What the live events of a run say together."""
+    """The live events of a run, joined."""
     output = LiveOutput()
     for body in bodies:
         if "step" in body:
@@ -67,12 +67,12 @@ def collect_output(bodies: Iterable[Any], attempt: int) -> LiveOutput:
 
 
 def reported_steps(output: LiveOutput) -> tuple[StepTrace, ...]:
-    """The steps of a run that could not say them at its end."""
+    """The live steps of a run that did not return any at its end."""
     return read_steps(output.steps)[0]
 
 
 def recorded_output(output: LiveOutput, traced: tuple[StepTrace, ...], printed: tuple[str, str] | None) -> dict[str, Any]:
-    """What the record of a run needs besides its own end, so that who followed it gets the rest and nothing twice.
+    """The columns that let followers of a run get the rest after its end and nothing twice.
 
     `printed` are the two logs of the last attempt; None when it left none, and what was reported of them is kept.
     """
@@ -95,9 +95,9 @@ def _order(reported: Iterable[Mapping[str, Any]], kept: tuple[StepTrace, ...]) -
     left = {at: _key(step.to_dict()) for at, step in enumerate(kept)}
     order = []
     for step in reported:
-        found = next((at for at, key in left.items() if key == _key(step)), -1)
-        order.append(found)
-        left.pop(found, None)
+        index = next((at for at, key in left.items() if key == _key(step)), -1)
+        order.append(index)
+        left.pop(index, None)
     return order
 
 
@@ -140,7 +140,7 @@ class LiveOutputWriter:
             self._add({"stream": stream, "text": text})
 
     def _add_note(self, note: str) -> None:
-        """A step that has ended; what is none is nothing."""
+        """Add a step that has ended; any other note is ignored."""
         step = parse_step_note(note)
         if step is not None and self._steps < MOST_STEPS:
             self._steps += 1
@@ -173,9 +173,9 @@ class LiveOutputWriter:
                 if connection.execute(select(runs.c.state).where(runs.c.id == self._run_id)).scalar() != "running":
                     return  # somebody has ended it
                 if (ends := self._ends) is None:
-                    known = live_events_of(connection, self._run_id)
-                    ends = self._ends = collect_output((item.body for item in known), self._attempt).ends
-                bodies = [self._placed(body, ends) for body in pending]
+                    events = live_events_of(connection, self._run_id)
+                    ends = self._ends = collect_output((item.body for item in events), self._attempt).ends
+                bodies = [self._with_position(body, ends) for body in pending]
                 old = [row for row in self._rows if row[2] <= ends[row[1]] - MAX_LOG_CHARACTERS]
                 last = publish_live_events(connection, self._run_id, bodies, without=[row[0] for row in old])
             self._rows = [row for row in self._rows if row not in old]
@@ -184,7 +184,7 @@ class LiveOutputWriter:
         except (DatabaseUnavailable, ValueRefused) as error:
             _log.warning("what run %s printed is not recorded at the moment: %s", self._run_id, error.message)
 
-    def _placed(self, body: dict[str, Any], ends: dict[str, int]) -> dict[str, Any]:
+    def _with_position(self, body: dict[str, Any], ends: dict[str, int]) -> dict[str, Any]:
         """A live event with its position; of a flood only the end."""
         if "step" in body:
             return body
@@ -193,13 +193,13 @@ class LiveOutputWriter:
 
 
 def parse_step_note(note: str) -> dict[str, Any] | None:
-    """The step that a note of a run tells, as it is recorded; None when it tells none."""
+    """The step in a note of a run, as it is recorded; None when it has none."""
     try:
         steps, _ = read_steps([json.loads(note)])
     except (ValueError, RecursionError):
         return None
-    found = to_redacted_json(steps[0].to_dict()) if steps else None
-    return found if isinstance(found, dict) else None
+    step = to_redacted_json(steps[0].to_dict()) if steps else None
+    return step if isinstance(step, dict) else None
 
 
 def _key(step: Mapping[str, Any]) -> tuple[object, ...]:

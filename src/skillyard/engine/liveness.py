@@ -1,7 +1,7 @@
 """Whether the process that executes a run still lives: the identity of a process, and how long a worker has been silent.
 
-A process number alone does not tell: it is given again. The host, its boot, the namespace of process numbers and the time
-the process started make it unique, so a run whose owner is gone was interrupted, also by `kill -9` or a power cut.
+A process number alone is not enough: numbers are reused. The host, its boot, the namespace of process numbers and the time
+the process started make it unique, so a run whose owner has ended was interrupted, also by `kill -9` or a power cut.
 Workers on other machines send heartbeats with the clock of the database, which may be set: `HeartbeatMonitor` does not
 compare hours, it counts the seconds by its own clock until a heartbeat changes.
 """
@@ -21,7 +21,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """One process: `host`, `boot` and `space` say where its number `pid` counts, `started` when it began (clock ticks)."""
+    """One process: `host`, `boot` and `space` are the scope of its number `pid`, `started` when it began (clock ticks)."""
 
     host: str
     boot: str
@@ -46,7 +46,7 @@ class ProcessIdentity:
 
     @classmethod
     def is_process_alive(cls, text: str) -> bool | None:
-        """Whether the process that `str()` wrote still is there; None when nobody can say it here, or the text is none."""
+        """Whether the process that `str()` wrote still exists; None when that is unknown here, or the text is invalid."""
         owner = cls.read(text)
         return None if owner is None else owner.alive()
 
@@ -54,7 +54,7 @@ class ProcessIdentity:
         return "|".join((self.host, self.boot, self.space, str(self.pid), self.started))
 
     def alive(self) -> bool | None:
-        """Whether the process still is there; None when that cannot be seen from here (another host or container)."""
+        """Whether the process still exists; None when that cannot be seen from here (another host or container)."""
         host, boot, space = _here()
         if self.host != host:
             return None
@@ -66,9 +66,9 @@ class ProcessIdentity:
 
 
 def is_gone(owner: str, *, silent: bool = False, seen: bool = False) -> bool:
-    """Whether the process `owner` is gone: it is not there any more, or it cannot be seen from here and is `silent`.
+    """Whether the process `owner` has ended: it no longer exists, or it cannot be seen from here and is `silent`.
 
-    With `seen` a process that is there and silent is taken for dead as well.
+    With `seen` a process that exists and is silent counts as ended as well.
     """
     alive = ProcessIdentity.is_process_alive(owner)
     return silent if alive is None else not alive or (seen and silent)
@@ -119,7 +119,7 @@ class HeartbeatMonitor:
             self._seen[who] = (sign, since)
         return now - since
 
-    def keep(self, known: set[str]) -> None:
-        """Forget everybody but those."""
+    def keep(self, owners: set[str]) -> None:
+        """Keep the heartbeats of these owners only."""
         with self._lock:
-            self._seen = {who: seen for who, seen in self._seen.items() if who in known}
+            self._seen = {who: seen for who, seen in self._seen.items() if who in owners}

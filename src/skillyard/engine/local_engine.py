@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class LocalEngine(BaseEngine):
-    """Carries runs to `runner` in this process and records them in `records`.
+    """Executes runs with `runner` in this process and records them in `records`.
 
     Memories that a run suggests go to `memory`, by default the one beside the records. Without `records` and `memory` nothing
     is recorded, kept or remembered. At most `concurrency` runs work at once (default: two for each
-    processor), or as many as `slots` that several engines share; then `organisation` is for whom this one carries runs.
+    processor), or as many as `slots` that several engines share; then `organisation` is whose runs this engine executes.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class LocalEngine(BaseEngine):
         return self._runner.can_run(skill)
 
     def work(self, journal: Journal | None) -> RunLifecycle:
-        """What does one run and notes in `journal` how it ended."""
+        """Executes one run and records in `journal` how it ended."""
         return RunLifecycle(self._runner, journal, self._memory, self._slots, self._organisation)
 
-    async def _carried(self, call: RunCall, journal: Journal | None) -> Run:
+    async def _execute(self, call: RunCall, journal: Journal | None) -> Run:
         return await self.work(journal).carry_out(call)

@@ -1,8 +1,8 @@
 """The engine that has workers: runs of a pool go into its queue in PostgreSQL, all others work in this process.
 
 With `everything` there is a pool for the runs that name none: then all of them go through the queue, and wait there for a
-worker whatever becomes of the process that asked for them. `await_run` waits for a run that a worker has: until it has
-ended, its worker is gone, or nobody is left who could take it.
+worker whatever happens to the requesting process. `await_run` waits for a run that a worker has: until it has
+ended, its worker has died, or no worker is left that could claim it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _UNRECORDED: Final = "a run that is not recorded cannot go to a worker pool"
 class PoolEngine(BaseEngine):
     """Hands a skill that names a worker pool over to that pool, and leaves every other one to `local`.
 
-    A pool that no living worker serves is unavailable: nothing has run, and what stands in for the skill's kind runs here. The
+    A pool without a living worker is unavailable: nothing has run, and the fallback for the skill's kind runs here. The
     queues are in the database of `records`, which must be PostgreSQL. `everything` is the pool of every other run: one waits
     there until a worker takes it.
     """
@@ -73,7 +73,7 @@ class PoolEngine(BaseEngine):
         """The engine that `[engine]` of a configuration describes; `slots` are the turns that it shares with others.
 
         Raises:
-            InvalidConfiguration: the table says something that cannot be meant.
+            InvalidConfiguration: the table has an invalid value.
         """
         settings = EngineSettings.of(configuration)
         local = LocalEngine(runner, records, slots=slots or settings.slots(), organisation=organisation)
@@ -106,13 +106,13 @@ class PoolEngine(BaseEngine):
             if self._everything is None or call.must_run_here or _is_other_content(call):
                 return super()._queued(call, journal)
             self._require_queues(journal)
-            return self._handed_over(call, self._everything, journal, lasting=True)
+            return self._hand_over(call, self._everything, journal, lasting=True)
         reason = _STAYS if call.must_run_here else self._problem(pool, journal)
         if reason is not None:
             return super()._queued(call.with_request(unavailable=reason), journal)
-        return self._handed_over(call, pool, journal, lasting=False)
+        return self._hand_over(call, pool, journal, lasting=False)
 
-    def _handed_over(self, call: RunCall, pool: str, journal: Journal, *, lasting: bool) -> RunCall:
+    def _hand_over(self, call: RunCall, pool: str, journal: Journal, *, lasting: bool) -> RunCall:
         retry = retry_policy(call.skill)
         call = replace(call, pool=pool, retry=retry).with_request(digest=call.request.digest or call.skill.digest())
         self._reaching.reach(journal).queue.enqueue(
@@ -120,7 +120,7 @@ class PoolEngine(BaseEngine):
             pool=pool,
             request=write_request(call, timeout_ms=self._timeout_ms),
             cache_key=call.keeping.key if call.keeping else None,
-            known=call.recorded,
+            recorded=call.recorded,
             attempts=retry.attempts,
             lasting=lasting,
         )
@@ -149,9 +149,9 @@ class PoolEngine(BaseEngine):
             return wrong
         if (problem := self._reaching.problem(journal)) is not None:
             return f"it names the worker pool {pool!r}, and {problem.message} ({problem.hint})"
-        return None if self._reaching.reach(journal).roster.is_served(pool) else _nobody_serves(pool)
+        return None if self._reaching.reach(journal).roster.is_served(pool) else _no_worker(pool)
 
-    async def _carried(self, call: RunCall, journal: Journal | None) -> Run:
+    async def _execute(self, call: RunCall, journal: Journal | None) -> Run:
         if journal is None and worker_pool(call.skill) is not None:
             call = call.with_request(unavailable=_UNRECORDED)
         if call.pool is None or journal is None:
@@ -163,18 +163,18 @@ class PoolEngine(BaseEngine):
             self._lasting.discard(call.run_id)
         if run is not None:
             return run
-        self._heed(call.run_id, journal)
-        call = call.with_request(unavailable=_nobody_serves(call.pool))
+        self._watch_cancellation(call.run_id, journal)
+        call = call.with_request(unavailable=_no_worker(call.pool))
         return await self._local.work(journal).carry_out(call, started=True)
 
 
 def _is_other_content(call: RunCall) -> bool:
-    """Whether the skill is not what was agreed to: that is refused here, in the same words as ever."""
+    """Whether the skill has changed since the consent: that is refused here, with the usual error."""
     return call.request.digest is not None and call.request.digest != call.skill.digest()
 
 
-def _nobody_serves(pool: str) -> str:
-    """Why a run cannot go to a pool that no worker serves, and what to do about it."""
+def _no_worker(pool: str) -> str:
+    """The reason why a run cannot go to a pool without workers, and how to fix it."""
     return f"no worker serves the pool {pool!r}: start one with `skillyard worker --pool {pool}`"
 
 
@@ -207,7 +207,7 @@ class _PoolConnection:
             return self._reach
 
 
-_GONE: Final = RunError("INTERRUPTED", "the worker that executed the run is gone")
+_WORKER_ENDED: Final = RunError("INTERRUPTED", "the worker that executed the run is gone")
 _log = logging.getLogger(__name__)
 
 
@@ -240,7 +240,7 @@ class _RunWatch:
         return self.reach.journal.database.timing
 
     async def look(self) -> QueuedRun | None:
-        """Where the run is; None while the database does not answer.
+        """The state of the run; None while the database does not answer.
 
         Raises:
             DatabaseUnavailable: it has not answered for a minute.
@@ -265,25 +265,25 @@ class _RunWatch:
                 return await in_thread(lambda: reach.queue.reclaim(self.run_id))
         return False
 
-    async def is_left(self, queued: QueuedRun) -> bool:
-        """Whether nobody does anything about a run any more that has ended: its worker is gone, or has had long enough."""
+    async def is_abandoned(self, queued: QueuedRun) -> bool:
+        """Whether the worker of an ended run does nothing more for it: it has died, or its grace period is over."""
         self.ended = self.ended or time.monotonic()
         with suppress(DatabaseUnavailable):
-            gone = not await asyncio.to_thread(self.reach.roster.owner_lives, queued.owner)
-            if gone or time.monotonic() - self.ended > self.timing.grace_s:
+            ended = not await asyncio.to_thread(self.reach.roster.owner_lives, queued.owner)
+            if ended or time.monotonic() - self.ended > self.timing.grace_s:
                 await in_thread(lambda: self.reach.queue.release(self.run_id))
                 return True
         return False
 
     async def look_after(self, queued: QueuedRun) -> None:
-        """End the run when its worker is gone, or when it says nothing long after the run's time."""
+        """End the run when its worker has died, or has not reported its end long after its time limit."""
         now = time.monotonic()
         if queued.attempt != self.attempt:
             self.attempt, self.deadline = queued.attempt, None
         self.deadline = self.deadline or now + self.timeout_ms / 1000 + self.timing.grace_s
         with suppress(DatabaseUnavailable):
             if not await asyncio.to_thread(self.reach.roster.owner_lives, queued.owner):
-                await asyncio.to_thread(self.reach.queue.give_up, self.run_id, queued.attempt, _GONE)
+                await asyncio.to_thread(self.reach.queue.give_up, self.run_id, queued.attempt, _WORKER_ENDED)
             elif now > self.deadline:
                 message = f"its worker has not said how it ended within {self.timeout_ms} ms"
                 late = RunError("RESOURCE_LIMIT_ERROR", message)
@@ -292,7 +292,7 @@ class _RunWatch:
 
 
 async def await_run(run_id: str, *, pool: str, timeout_ms: int, reach: PoolServices, lasting: bool = False) -> Run | None:
-    """What became of a run that was handed over; None when it was taken back, noted as running here.
+    """The result of a run that was handed over; None when it was taken back, recorded as running here.
 
     One that is `lasting` is never taken back: it waits until there is a worker.
 
@@ -307,7 +307,7 @@ async def await_run(run_id: str, *, pool: str, timeout_ms: int, reach: PoolServi
         while True:
             changed.clear()
             queued = await watch.look()
-            if queued is not None and queued.state in FINAL_STATES and (not queued.open or await watch.is_left(queued)):
+            if queued is not None and queued.state in FINAL_STATES and (not queued.open or await watch.is_abandoned(queued)):
                 return run_from_record(await asyncio.to_thread(reach.journal.get, run_id))
             if queued is not None and queued.state == "queued":
                 if await watch.taken_back():

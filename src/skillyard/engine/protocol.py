@@ -1,4 +1,4 @@
-"""The seams of this room: what carries runs, and what does them."""
+"""The interfaces of this package: what records runs, and what executes them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class Runner(Protocol):
-    """Does one run and reports it, without any record; `skillyard.execution.Executor` is one."""
+    """Executes one run without recording it; `skillyard.execution.Executor` is one."""
 
     def can_run(self, skill: Skill) -> bool:
         """Whether the skill has something that could be started; looks at files, starts nothing."""
 
     async def run(self, request: RunRequest) -> Run:
-        """Carry out the request and report what became of it.
+        """Execute the request and return the result.
 
         Raises:
             SkillyardError: it could not be started.
@@ -24,20 +24,20 @@ class Runner(Protocol):
 
 
 class Engine(Protocol):
-    """Carries runs: each is recorded before it starts and ends in exactly one final state."""
+    """Executes runs: each is recorded before it starts and ends in exactly one final state."""
 
     def can_run(self, skill: Skill) -> bool:
         """Whether the skill has something that could be started; looks at files, starts nothing."""
 
     async def run(self, request: RunRequest) -> Run:
-        """Carry out the request, or give a cached result that still holds, unless it is to be `fresh`.
+        """Execute the request, or return a cached result that is still valid, unless it is to be `fresh`.
 
         With `arguments` or a `workspace` the run works in this process, and its result is not cached.
 
         Raises:
             InvalidInput: the priority is not from -100 to 100.
             DatabaseUnavailable: the run cannot be recorded; nothing was started.
-            SkillyardError: it could not be started; the record says why.
+            SkillyardError: it could not be started; the reason is in the record.
         """
 
     async def cancel(self, run_id: str) -> bool:

@@ -1,6 +1,6 @@
 """The records of one home or one server: opened when first needed, shared by everything that records.
 
-Opening makes or upgrades the tables, and ends the runs whose process is gone.
+Opening makes or upgrades the tables, and ends the runs whose process has ended.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Records:
         return self._opened()[1]
 
     def close(self) -> None:
-        """Let go of the database; the next use opens it again."""
+        """Release the database; the next use opens it again."""
         with self._lock:
             if self._database is not None:
                 self._database.close()

@@ -1,6 +1,6 @@
-"""A run that an engine carries: its request and what the engine adds; and the text of it that a worker gets through the queue.
+"""A run in an engine: its request and what the engine adds; and the text form that a worker gets through the queue.
 
-`RunCall` is the run inside a process; `write_request` and `read_request` carry it to a worker as a `WorkerRequest`.
+`RunCall` is the run inside a process; `write_request` and `read_request` pass it to a worker as a `WorkerRequest`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _MOST_IMPORTANT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class RunCall:
-    """One request on its way; `pool` is where it was handed over to, `keeping` says how its result is cached.
+    """One request in the engine; `pool` is where it was handed over to, `keeping` how its result is cached.
 
-    `warnings` are what there was to say before the run; one that is `recorded` has its row already. `attempt` is the number of
-    this attempt, and `retry` says whether another one may follow.
+    `warnings` are those from before the run; one that is `recorded` has its row already. `attempt` is the number of
+    this attempt, and `retry` decides whether another one may follow.
     """
 
     request: RunRequest
@@ -60,13 +60,13 @@ class RunCall:
         """The call with these fields of its request replaced."""
         return replace(self, request=replace(self.request, **changes))
 
-    def asks(self, organisation: str) -> SlotRequest:
-        """What it is in the line of those that wait for a turn."""
+    def slot_request(self, organisation: str) -> SlotRequest:
+        """The request for a slot."""
         name = str(getattr(self.skill, "name", self.skill.id))
         return SlotRequest(organisation, name, self.skill.id, self.request.priority)
 
     def record(self) -> RunRecord:
-        """What is known of the run before it starts."""
+        """The record of the run before it starts."""
         request = self.request
         return RunRecord(
             id=self.run_id,
@@ -95,7 +95,7 @@ def new_call(request: RunRequest) -> RunCall:
 
 
 def check_priority(priority: int) -> int:
-    """The priority, when it is one.
+    """The priority, checked.
 
     Raises:
         InvalidInput: it is not from -100 to 100.
@@ -114,7 +114,7 @@ _KINDS: Final = {"skill": str, "digest": str, "parameters": dict, "context": dic
 
 @dataclass(frozen=True, slots=True)
 class WorkerRequest:
-    """A run that was handed over: the skill by its id and the digest of its content, and with what it is called."""
+    """A run that was handed over: the skill by its id and content digest, and the call's arguments."""
 
     skill: str
     digest: str
@@ -132,7 +132,7 @@ class WorkerRequest:
 
 
 def write_request(call: RunCall, *, timeout_ms: int) -> str:
-    """The request as text that any database takes; what may be a credential in the context stays behind.
+    """The request as text that any database stores, without what may be a credential in the context.
 
     Raises:
         InvalidInput: the parameters are no JSON.

@@ -43,7 +43,7 @@ _deferred: set[asyncio.Task[None]] = set()
 
 @dataclass(frozen=True, slots=True)
 class RunLifecycle:
-    """What does runs, and where it is noted what became of them; `journal` and `memory` may be missing."""
+    """Executes runs and records their results; `journal` and `memory` are optional."""
 
     runner: Runner
     journal: Journal | None
@@ -54,13 +54,13 @@ class RunLifecycle:
     async def carry_out(self, call: RunCall, *, started: bool = False) -> Run:
         """Wait for a slot, run, and record how it ended, whatever happens; an attempt that failed is followed by the next.
 
-        `started` says that it is noted as running already.
+        `started` means that it is recorded as running already.
         """
-        asked = time.time_ns()
+        requested_ns = time.time_ns()
         while True:
             try:
-                async with self.slots.acquire(call.asks(self.organisation)):
-                    run = await self._done(call, asked, started=started)
+                async with self.slots.acquire(call.slot_request(self.organisation)):
+                    run = await self._execute(call, requested_ns, started=started)
             except BaseException as error:
                 await self._failed(error, call)
                 raise
@@ -72,15 +72,15 @@ class RunLifecycle:
             started = False
 
     async def attempt(self, call: RunCall) -> Run:
-        """Do a run that has its slot and is noted as running; that it has ended is not noted yet."""
+        """Execute a run that has its slot and is recorded as running; its end is not recorded yet."""
         try:
-            return await self._done(call, time.time_ns(), started=True)
+            return await self._execute(call, time.time_ns(), started=True)
         except BaseException as error:
             await self._failed(error, call)
             raise
 
     async def ended(self, run: Run, call: RunCall) -> Run:
-        """The run, noted as ended, with its memories saved; who interrupts that is too late, and changes nothing of it."""
+        """The run, recorded as ended, with its memories saved; cancelling the caller does not interrupt this."""
         ending = asyncio.ensure_future(self._ended(run, call))
         with suppress(asyncio.CancelledError):
             await completed(ending)
@@ -90,9 +90,9 @@ class RunLifecycle:
         return await self._save_memories(await self._recorded(run, call), call)
 
     async def _failed(self, error: BaseException, call: RunCall) -> None:
-        """Note that the run came to no result."""
+        """Record that the run has failed without a result."""
         if isinstance(error, asyncio.CancelledError):
-            return  # who interrupted it has decided how it ends
+            return  # the interrupting code decides how it ends
         if isinstance(error, SkillyardError):
             reason = RunError(error.code, error.message)
             await record_end(self.journal, "failed", call.run_id, reason, attempt=call.attempt)
@@ -101,23 +101,23 @@ class RunLifecycle:
             await record_end(self.journal, "failed", call.run_id, reason, attempt=call.attempt)
 
     async def requeue(self, run: Run, call: RunCall, wait_s: float) -> bool:
-        """Whether the attempt is noted as one that another follows."""
+        """Queue the next attempt; False when this one is no longer the current one."""
         journal, finished = self.journal, call.retry.finished(run.steps)
         error = run.error or RunError("UNKNOWN_ERROR", run.status)
         assert journal is not None  # noqa: S101 # what is not recorded is not tried again
         return await in_thread(lambda: journal.requeue(call.run_id, call.attempt, error, finished=finished, wait_s=wait_s))
 
-    async def _done(self, call: RunCall, asked: int, *, started: bool) -> Run:
+    async def _execute(self, call: RunCall, requested_ns: int, *, started: bool) -> Run:
         turn, journal = time.time_ns(), self.journal
         if journal is not None and not started and not await asyncio.to_thread(journal.start, call.run_id):
             raise ExecutionProblem("the run was ended before it started", hint="look at its record, then run again")
-        run = await self._heard(call)
+        run = await self._run_followed(call)
         run = replace(run, warnings=(*call.warnings, *run.warnings)) if call.warnings else run
-        trace_run(run, asked_ns=asked, turn_ns=turn, ended_ns=time.time_ns())
+        trace_run(run, requested_ns=requested_ns, turn_ns=turn, ended_ns=time.time_ns())
         return run
 
-    async def _heard(self, call: RunCall) -> Run:
-        """Do the run, and let it be followed meanwhile."""
+    async def _run_followed(self, call: RunCall) -> Run:
+        """Execute the run and publish its output meanwhile."""
         log = LiveOutputWriter(self.journal.database if self.journal else None, call.run_id, call.attempt)
         try:
             with log.capture():
@@ -131,7 +131,7 @@ class RunLifecycle:
         return run
 
     async def _recorded(self, run: Run, call: RunCall) -> Run:
-        """The run, noted as ended; what cannot be noted is said, and the result is not lost."""
+        """The run, recorded as ended; when that fails, the run has a warning and keeps its result."""
         journal, keeping = self.journal, call.keeping
         if journal is None:
             return run

@@ -60,7 +60,7 @@ _DELETE_ENDED: Final = """
 
 @dataclass(frozen=True, slots=True)
 class QueuedRun:
-    """Where a run is: its `state`, who executes it, whether something remains to be done about it, and which attempt it is."""
+    """The queued run: its `state`, its owner, whether something remains to be done about it, and which attempt it is."""
 
     state: str
     owner: str
@@ -112,7 +112,7 @@ class RunQueue:
             connection.execute(text(_DELETE_STALE_JOBS), self._stale_jobs)
 
     def receiver(self, work: Callable[[], Awaitable[None]]) -> App:
-        """What a worker runs: procrastinate's application, with `work` called for each word that something waits."""
+        """What a worker runs: procrastinate's application, with `work` called for each notification that a run waits."""
         from procrastinate import App, PsycopgConnector
 
         app = App(connector=PsycopgConnector(conninfo=self._database.conninfo, min_size=1, max_size=4))
@@ -130,28 +130,28 @@ class RunQueue:
         pool: str,
         request: str,
         cache_key: str | None,
-        known: bool = False,
+        recorded: bool = False,
         attempts: int = 1,
         lasting: bool = False,
     ) -> None:
-        """Write a run down, unless it is `known`, and put it into the queue of a pool: both, or nothing.
+        """Record a run, unless it is `recorded` already, and put it into the queue of a pool: both, or nothing.
 
         At most so many `attempts` are made at it. One that is `lasting` waits for a worker whatever becomes of this process.
 
         Raises:
             RecordExists: there is a run with its id.
-            ExecutionProblem: it is known, and has been ended meanwhile.
+            ExecutionProblem: it is recorded already, and has been ended meanwhile.
             DatabaseUnavailable: that is not possible.
         """
         row = queued_row(record) | {"cache_key": cache_key} | ({"owner": QUEUE_OWNER} if lasting else {})
         handed = {"run_id": record.id, "pool": pool, "request": request, "priority": record.priority, "attempts": attempts}
         with duplicate_run_explained(record.id), self._database.write() as connection:
-            insert_queued_run(connection, row, known=known)
+            insert_queued_run(connection, row, recorded=recorded)
             connection.execute(insert(queued_runs).values(**handed, waiting=True, ready_at=IMMEDIATELY))
             self._defer(connection, record.id, pool, priority=record.priority)
 
     def reclaim(self, run_id: str) -> bool:
-        """Start the run here after all, when no worker has; False when one has, or when it has ended."""
+        """Start the run in this process, when no worker has; False when one has, or when it has ended."""
         begun = update(runs).where(runs.c.id == run_id, runs.c.state == "queued")
         with self._database.write() as connection:
             lock_queue_row(connection, run_id)
@@ -161,9 +161,9 @@ class RunQueue:
         return taken
 
     def give_up(self, run_id: str, attempt: int, reason: RunError) -> bool:
-        """Take a run from a worker that is gone: another attempt where that is safe, else it has ended as `interrupted`.
+        """Recover a run from a dead worker: another attempt where that is safe, else it ends as `interrupted`.
 
-        False when that attempt does not go on any more.
+        False when that attempt is no longer the running one.
         """
         with self._database.write() as connection:
             most = connection.execute(select(queued_runs.c.attempts).where(queued_runs.c.run_id == run_id)).scalar()
@@ -178,19 +178,19 @@ class RunQueue:
         return ended
 
     def release(self, run_id: str) -> None:
-        """Note that everything about the run is done."""
+        """Delete the queue row of a run that is finished with."""
         with self._database.write() as connection:
             if connection.execute(delete(queued_runs).where(queued_runs.c.run_id == run_id)).rowcount:
                 notify(connection, RUN_ENDED_CHANNEL, run_id)
 
     def forget_ended(self) -> None:
-        """Let go of runs that ended a while ago and that nobody let go of: who had to was killed."""
+        """Delete the queue rows of runs that ended a while ago: the process that should have done it was killed."""
         with self._database.write() as connection:
             connection.execute(text(_DELETE_ENDED))
             connection.execute(text(_DELETE_STALE_JOBS), self._stale_jobs)
 
     def lookup(self, run_id: str) -> QueuedRun:
-        """Where the run is now.
+        """The current state of the run.
 
         Raises:
             DatabaseUnavailable: the database cannot be read, or the run is not in it.
@@ -233,9 +233,9 @@ class RunQueue:
         try:
             self._sender.configure_task(_TASK, queue=pool, priority=priority, connection=raw, **later).defer(run_id=run_id)
         except ConnectorException as error:
-            words = " ".join(str(error.__cause__ or error).split())[:300]
+            reason = " ".join(str(error.__cause__ or error).split())[:300]
             raise DatabaseUnavailable(
-                f"the queue of {pool} cannot be used: {words}", hint="make the database reachable"
+                f"the queue of {pool} cannot be used: {reason}", hint="make the database reachable"
             ) from error
 
 
@@ -244,7 +244,7 @@ _LIMITS_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('skillyard.turns'),
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """How many runs of this organisation, and of skills by name or id, work at once; None and nothing: as many as can."""
+    """How many runs of this organisation, and of skills by name or id, execute at once; None and empty: no limit."""
 
     per_organisation: int | None
     per_skill: Mapping[str, int]
@@ -255,7 +255,7 @@ class QueueLimits:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRun:
-    """A run that a worker has taken: what is to be run, which attempt of how many this is, and its finished steps."""
+    """A run that a worker has claimed: the request, which attempt of how many this is, and its finished steps."""
 
     run_id: str
     request: str
@@ -278,17 +278,17 @@ def claim_next(database: Database, pools: Collection[str], owner: str, limits: Q
 
 
 def release_claim(database: Database, taken: ClaimedRun, owner: str) -> None:
-    """Let a run that `owner` took and has not begun wait for any worker again, as the same attempt."""
-    mine = (runs.c.id == taken.run_id, runs.c.state == "running", runs.c.owner == owner, runs.c.attempt == taken.attempt)
+    """Requeue a run that `owner` claimed and has not begun, as the same attempt."""
+    claimed = (runs.c.id == taken.run_id, runs.c.state == "running", runs.c.owner == owner, runs.c.attempt == taken.attempt)
     with database.write() as connection:
         lock_queue_row(connection, taken.run_id)
-        waits = update(runs).where(*mine).values(state="queued", owner=QUEUE_OWNER, started_at=None)
-        if connection.execute(waits).rowcount == 1:
+        requeued = update(runs).where(*claimed).values(state="queued", owner=QUEUE_OWNER, started_at=None)
+        if connection.execute(requeued).rowcount == 1:
             connection.execute(update(queued_runs).where(queued_runs.c.run_id == taken.run_id).values(waiting=True))
 
 
 def _next(pools: Collection[str], owner: str, held: Collection[str]) -> Any:
-    """The statement that takes the first run that waits, but for those of skills that are held back."""
+    """The statement that claims the first waiting run, except those of skills at their limit."""
     first = select(queued_runs.c.run_id).where(
         queued_runs.c.pool.in_(pools),
         queued_runs.c.waiting,
@@ -308,7 +308,7 @@ def _next(pools: Collection[str], owner: str, held: Collection[str]) -> Any:
 
 
 def _held_back(connection: Connection, limits: QueueLimits) -> list[str] | None:
-    """The skills of which as many work as may; None when of the organisation as many do."""
+    """The skills at their limit; None when the organisation is at its own."""
     if not limits:
         return []
     connection.execute(text(_LIMITS_LOCK))
@@ -323,17 +323,17 @@ def _finished(connection: Connection, row: Row[Any]) -> tuple[StepTrace, ...]:
     """The steps that an earlier attempt left in the record, or reported before it was cut off: whole and without an error."""
     if row.attempt == 1:
         return ()
-    found = connection.execute(select(steps).where(steps.c.run_id == row.run_id).order_by(steps.c.position)).mappings()
+    step_rows = connection.execute(select(steps).where(steps.c.run_id == row.run_id).order_by(steps.c.position)).mappings()
     names = StepTrace.__dataclass_fields__
-    kept = [StepTrace(**{name: step[name] for name in names}) for step in found]
+    kept = [StepTrace(**{name: step[name] for name in names}) for step in step_rows]
     reported = reported_steps(collect_output((item.body for item in live_events_of(connection, row.run_id)), row.attempt))
-    known = {(step.step_id, step.step_name) for step in kept}
-    traced = (*kept, *(step for step in reported if (step.step_id, step.step_name) not in known))
+    kept_keys = {(step.step_id, step.step_name) for step in kept}
+    traced = (*kept, *(step for step in reported if (step.step_id, step.step_name) not in kept_keys))
     return tuple(step for step in traced if is_reusable(step))
 
 
 def recover_abandoned(database: Database, queue: RunQueue, silence: HeartbeatMonitor, *, silent: bool) -> tuple[str, ...]:
-    """Take the runs of workers that are gone away from them: another attempt where that is safe, else `interrupted`.
+    """Recover the runs of dead workers: another attempt where that is safe, else `interrupted`.
 
     With `silent` also those of workers that have been silent for too long, although their process may be there.
     """
@@ -345,5 +345,5 @@ def recover_abandoned(database: Database, queue: RunQueue, silence: HeartbeatMon
     silence.keep({row.owner for row in working})
     silences = {row.id: silence.of(row.owner, row.seen_at) for row in working if row.seen_at is not None}
     most = database.timing.silence_s if silent else math.inf
-    found = [row for row in working if is_gone(row.owner, silent=silences.get(row.id, 0.0) > most, seen=True)]
-    return tuple(row.id for row in found if queue.give_up(row.id, row.attempt, INTERRUPTED))
+    abandoned = [row for row in working if is_gone(row.owner, silent=silences.get(row.id, 0.0) > most, seen=True)]
+    return tuple(row.id for row in abandoned if queue.give_up(row.id, row.attempt, INTERRUPTED))

@@ -17,17 +17,17 @@ from skillyard.wire import WireForm, wire
 
 RunState = Literal["queued", "running", "succeeded", "failed", "cancelled", "interrupted"]
 FINAL_STATES: Final[tuple[RunState, ...]] = ("succeeded", "failed", "cancelled", "interrupted")
-"""A run ends in exactly one of these; `interrupted` when the process that carried it is gone."""
+"""A run ends in exactly one of these; `interrupted` when the process that executed it has ended."""
 
 QUEUE_OWNER: Final = "queue"
-"""Who carries a run that waits for any worker, whatever becomes of the process that asked for it."""
+"""The owner of a run that waits for any worker, whatever happens to the requesting process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """Which runs of the journal: of the skill with that id or name, in those states, asked for by that schedule.
+    """Which runs of the journal: of the skill with that id or name, in those states, requested by that schedule.
 
-    `statuses` are how their processes ended, `since` is when they were asked for at the earliest.
+    `statuses` are how their processes ended, `since` is the earliest time of the request.
     """
 
     skill: str | None = None
@@ -61,7 +61,7 @@ class RunRecord(WireForm):
 
     `state` is where it is; `status` how its process ended (`ok`, `error`, `timeout`, …). Parameters and context are recorded
     without what stands under a secret's name. `attempt` is the number of this attempt, `attempts` are those before it;
-    `schedule` is the name of the schedule that asked for it. Each of `memory_writes` says in `saved` whether a memory service
+    `schedule` is the name of the schedule that requested it. Each of `memory_writes` has `saved`: whether a memory service
     kept it, and else why not. Times are UTC.
     """
 
@@ -93,7 +93,7 @@ class RunRecord(WireForm):
     stdout: str = ""
     stderr: str = ""
     printed: Mapping[str, Any] | None = field(default=None, hash=False, metadata=wire(hidden=True))
-    """How far each stream and the steps were told while it went on, where that is more than the record shows."""
+    """How far each stream and the steps were published live, where that is more than the record shows."""
     duration_ms: int | None = None
     cache_hit: bool = False
     cached_from: str | None = None
@@ -142,13 +142,13 @@ _CODES: Final = {
 
 
 def run_from_record(record: RunRecord) -> Run:
-    """What became of a run that has ended.
+    """The result of a run that has ended.
 
     Raises:
         SkillyardError: it could not be started; of the same kind as where it was tried.
     """
     error = RunError(record.error_code, record.error_message or "") if record.error_code else None
-    status: Status | None = next((known for known in get_args(Status) if known == record.status), None)
+    status: Status | None = next((status_name for status_name in get_args(Status) if status_name == record.status), None)
     if status is None:
         if (
             record.state not in _STOPPED
@@ -181,8 +181,8 @@ def run_from_record(record: RunRecord) -> Run:
 
 
 def recorded_format(record: RunRecord) -> Format:
-    """The format of a recorded output; `object` when it is none that is known."""
-    return next((known for known in get_args(Format) if known == record.format), "object")
+    """The format of a recorded output; `object` when it is unknown."""
+    return next((name for name in get_args(Format) if name == record.format), "object")
 
 
 def recorded_limit(shape: Mapping[str, object]) -> Limit:

@@ -1,6 +1,6 @@
 """The scheduler: begins the runs of schedules that have come due, each once, however many processes look.
 
-`ScheduleOwners` says for whom no runs are begun any more: what was planted with a stolen key ends with that key.
+`ScheduleOwners` decides for whom no runs are begun any more: what was planted with a stolen key ends with that key.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class ScheduleOwners:
     organisation: str
 
     def held(self, schedules: Iterable[Schedule]) -> tuple[Schedule, ...]:
-        """The schedules as they stand now: each whose maker may not start runs any more is `held`, and says why.
+        """The schedules as they stand now: each whose maker may not start runs any more has the reason in `held`.
 
         Raises:
             DatabaseUnavailable: the keys cannot be read.
         """
-        known = tuple(schedules)
-        if all(one.key_id is None for one in known):  # made at this machine
-            return known
+        listed = tuple(schedules)
+        if all(one.key_id is None for one in listed):  # made at this machine
+            return listed
         keys = {key.id: key for key in self.keys.all(self.organisation)}
         return tuple(
-            one if one.held or one.key_id is None else replace(one, held=_problem(one, keys.get(one.key_id))) for one in known
+            one if one.held or one.key_id is None else replace(one, held=_problem(one, keys.get(one.key_id))) for one in listed
         )
 
 
@@ -66,8 +66,8 @@ def _problem(schedule: Schedule, key: ApiKey | None) -> str | None:
 class Scheduler:
     """Begins what `schedules` say is due with `begin`, which is given the schedule and the id of the run.
 
-    What cannot be begun, because the skill is gone or denied, is noted in `journal` as a run that failed. What `makers` say is
-    held is not begun, and rests from then on.
+    What cannot be begun, because the skill was removed or denied, is recorded in `journal` as failed. What `makers` report as
+    held is not begun, and is paused from then on.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Scheduler:
         return [one for one in ones if one is not None]
 
     def _held(self, schedule: Schedule) -> bool:
-        """Whether nothing is begun for its maker any more; noted."""
+        """Whether no runs are begun for its maker any more; recorded."""
         reason = self._makers.held((schedule,))[0].held if self._makers else None
         if reason is not None:
             _log.warning("the schedule %s is held: %s", schedule.name, reason)
@@ -135,7 +135,7 @@ class Scheduler:
             return None
 
     def _failed(self, schedule: Schedule, run_id: str, error: RunError) -> None:
-        """Note a run that could not be begun."""
+        """Record a run that could not be begun."""
         record = RunRecord(
             id=run_id,
             skill_id=schedule.skill,
@@ -159,12 +159,12 @@ class Scheduler:
 async def begin_scheduled(
     schedule: Schedule, run_id: str, *, find: Callable[[str], Skill], gate: PermissionGate, engine: Callable[[], PoolEngine]
 ) -> StartedRun:
-    """Begin the run of a schedule; nobody is there who could be asked.
+    """Begin the run of a schedule, without anybody to approve it.
 
     Raises:
         SkillNotFound, AmbiguousSkill: `find` does not give the skill.
         PermissionDenied, SkillUnusable: it may not be used.
-        ApprovalRejected: a rule wants somebody to be asked, and nobody agreed when the schedule was made.
+        ApprovalRejected: a rule requires an approval, and none was given when the schedule was made.
     """
     skill = await asyncio.to_thread(find, schedule.skill)
     gate.check(skill)

@@ -63,12 +63,12 @@ def check_cron(expression: str) -> str:
     Raises:
         InvalidInput: it is none, or such a moment never comes.
     """
-    words = expression.split()
-    if len(words) != _FIELDS or len(expression) > _LONGEST or not _WRITTEN.fullmatch(expression.lower()):
+    parts = expression.split()
+    if len(parts) != _FIELDS or len(expression) > _LONGEST or not _WRITTEN.fullmatch(expression.lower()):
         raise InvalidInput(f"{expression[:60]!r} is not a valid cron expression", hint=_HINT)
-    found = " ".join(words)
-    next_occurrence(found, zone_of("UTC"), datetime.now(UTC))
-    return found
+    normalized = " ".join(parts)
+    next_occurrence(normalized, zone_of("UTC"), datetime.now(UTC))
+    return normalized
 
 
 def next_occurrence(expression: str, zone: ZoneInfo, after: datetime) -> datetime:
@@ -92,11 +92,11 @@ def _next(expression: str, wall: datetime) -> datetime:
     from croniter import croniter
 
     try:
-        found = croniter(expression, wall, ret_type=datetime, max_years_between_matches=_YEARS).get_next()
+        following = croniter(expression, wall, ret_type=datetime, max_years_between_matches=_YEARS).get_next()
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise InvalidInput(f"{expression!r} is not a cron expression that ever comes due: {error}", hint=_HINT) from None
-    assert isinstance(found, datetime)  # noqa: S101 # it was asked for
-    return found
+    assert isinstance(following, datetime)  # noqa: S101 # it was asked for
+    return following
 
 
 MissedRunPolicy = Literal["skip", "once", "all"]
@@ -229,10 +229,10 @@ class Schedules:
         Raises:
             RecordNotFound: there is none.
         """
-        gone = self.get(name)
+        removed = self.get(name)
         with self.database().write() as connection:
             connection.execute(delete(schedules).where(schedules.c.name == name))
-        return gone
+        return removed
 
     def pause(self, name: str, *, paused: bool) -> Schedule:
         """Let a schedule rest, or go on from now: what would have come meanwhile is not made up for.
@@ -240,12 +240,12 @@ class Schedules:
         Raises:
             RecordNotFound: there is none.
         """
-        known = self.get(name)
-        following = known.next_at if paused or known.cron is None else known.after(utc_now())
+        schedule = self.get(name)
+        following = schedule.next_at if paused or schedule.cron is None else schedule.after(utc_now())
         with self.database().write() as connection:
             changed = update(schedules).where(schedules.c.name == name)
             connection.execute(changed.values(paused=paused, next_at=following))
-        return replace(known, paused=paused, next_at=following)
+        return replace(schedule, paused=paused, next_at=following)
 
     def hold(self, schedule: Schedule, reason: str) -> None:
         """Let a schedule begin nothing more until somebody takes it over; the audit log says so."""
@@ -264,13 +264,13 @@ class Schedules:
         Raises:
             RecordNotFound: there is none.
         """
-        known = self.get(name)
-        following = known.next_at if known.cron is None else known.after(utc_now())
+        schedule = self.get(name)
+        following = schedule.next_at if schedule.cron is None else schedule.after(utc_now())
         values: dict[str, Any] = {"made_by": made_by, "key_id": key_id, "context": to_plain_json(dict(context or {}))}
         values |= {"held": None, "paused": False, "next_at": following}
         with self.database().write() as connection:
             connection.execute(update(schedules).where(schedules.c.name == name).values(values))
-        return replace(known, **values)
+        return replace(schedule, **values)
 
     def due(self, now: datetime) -> tuple[Schedule, ...]:
         """Those that have come due, the one that waits for longest first."""
@@ -281,10 +281,10 @@ class Schedules:
     def next_at(self) -> datetime | None:
         """When the next one comes due."""
         with self.database().read() as connection:
-            found: datetime | None = connection.execute(
+            earliest: datetime | None = connection.execute(
                 select(func.min(schedules.c.next_at, type_=schedules.c.next_at.type)).where(*_GOING)
             ).scalar()
-        return found
+        return earliest
 
     def advance(self, schedule: Schedule, now: datetime, *, ran: tuple[datetime, ...]) -> bool:
         """Note that the moments up to `now` are done; False when somebody else has noted it meanwhile."""
@@ -304,12 +304,12 @@ def next_times(cron: str | None, at: datetime | None, time_zone: str, *, count: 
         InvalidInput: such a time cannot be meant, or it is over.
     """
     timed = _timed(Schedule(name="", skill="", cron=cron, time_zone=time_zone), at)
-    found: list[datetime] = []
+    times: list[datetime] = []
     moment = timed.next_at
-    while moment is not None and len(found) < count:
-        found.append(moment)
+    while moment is not None and len(times) < count:
+        times.append(moment)
         moment = timed.after(moment)
-    return tuple(found)
+    return tuple(times)
 
 
 def _checked(schedule: Schedule, at: datetime | None) -> Schedule:

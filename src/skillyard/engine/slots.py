@@ -1,7 +1,7 @@
-"""Which run is next: so many work at once, organisations take turns, and within one the higher priority goes first.
+"""Which run is next: a limited number run at once, organisations take turns, within one the higher priority goes first.
 
 An organisation with a thousand runs takes every second slot as soon as another one has a single run. A limit of a skill
-or of an organisation lets others pass. `EngineSettings` is what `[engine]` of the user's skillyard.toml says about it.
+or of an organisation lets others pass. `EngineSettings` is the table `[engine]` of the user's skillyard.toml.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class SlotRequest:
-    """Who asks for a turn: an organisation, for a skill that goes by `skill` or `skill_id`; a higher `priority` goes first."""
+    """A request for a slot: of an organisation, for the skill `skill` (`skill_id`); a higher `priority` goes first."""
 
     organisation: str = ""
     skill: str = ""
@@ -51,7 +51,7 @@ class SlotRequest:
 
 
 class Slots:
-    """How many runs work at once: `number` together, `per_organisation` of one organisation, `per_skill` of those skills."""
+    """How many runs execute at once: `number` together, `per_organisation` of one organisation, `per_skill` of those skills."""
 
     def __init__(
         self, number: int | None = None, *, per_organisation: int | None = None, per_skill: Mapping[str, int] = _NONE
@@ -62,32 +62,32 @@ class Slots:
         self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _WaitingLine] = WeakKeyDictionary()
 
     @asynccontextmanager
-    async def acquire(self, asks: SlotRequest) -> AsyncIterator[None]:
-        """Wait for a turn, and keep it as long as the block lasts; a line serves one loop only."""
+    async def acquire(self, request: SlotRequest) -> AsyncIterator[None]:
+        """Wait for a slot and hold it inside the block; each event loop has its own line."""
         line = self._of_loop.setdefault(asyncio.get_running_loop(), _WaitingLine())
-        waits = _WaitingRequest(-asks.priority, line.number(), asks, asyncio.get_running_loop().create_future())
-        line.add(waits)
+        waiting = _WaitingRequest(-request.priority, line.number(), request, asyncio.get_running_loop().create_future())
+        line.add(waiting)
         self._next(line)
         try:
-            await waits.granted
+            await waiting.granted
             yield
         finally:
-            if waits.granted.done() and not waits.granted.cancelled():
-                line.leave(asks)
+            if waiting.granted.done() and not waiting.granted.cancelled():
+                line.leave(request)
             else:
-                line.remove(waits)
+                line.remove(waiting)
             self._next(line)
 
     def _next(self, line: _WaitingLine) -> None:
-        """Give every turn that is free to whoever is next."""
+        """Give every free slot to the next request."""
         while line.working < self.number:
-            waits = next((found for name in line.waiting if (found := self._of(line, name)) is not None), None)
-            if waits is None:
+            chosen = next((candidate for name in line.waiting if (candidate := self._of(line, name)) is not None), None)
+            if chosen is None:
                 return
-            line.remove(waits)
-            if not waits.granted.cancelled():
-                line.enter(waits.asks)
-                waits.granted.set_result(None)
+            line.remove(chosen)
+            if not chosen.granted.cancelled():
+                line.enter(chosen.request)
+                chosen.granted.set_result(None)
 
     def _of(self, line: _WaitingLine, organisation: str) -> _WaitingRequest | None:
         """The next of one organisation that no limit holds back."""
@@ -96,24 +96,24 @@ class Slots:
         waiting = line.waiting[organisation]
         if not self._per_skill:
             return waiting[0]
-        return min((found for found in waiting if self._has_room(line, found.asks)), default=None)
+        return min((candidate for candidate in waiting if self._has_capacity(line, candidate.request)), default=None)
 
-    def _has_room(self, line: _WaitingLine, asks: SlotRequest) -> bool:
-        return all(line.of_skill[name] < self._per_skill.get(name, self.number) for name in {asks.skill, asks.skill_id})
+    def _has_capacity(self, line: _WaitingLine, request: SlotRequest) -> bool:
+        return all(line.of_skill[name] < self._per_skill.get(name, self.number) for name in {request.skill, request.skill_id})
 
 
 @dataclass(order=True, slots=True)
 class _WaitingRequest:
-    """Somebody in the line: ordered by how important it is, then by who came first."""
+    """A waiting request, ordered by priority, then by arrival."""
 
     rank: int
     number: int
-    asks: SlotRequest = field(compare=False)
+    request: SlotRequest = field(compare=False)
     granted: asyncio.Future[None] = field(compare=False)
 
 
 class _WaitingLine:
-    """Who waits and who works in one event loop."""
+    """The waiting requests and the used slots of one event loop."""
 
     def __init__(self) -> None:
         self.waiting: OrderedDict[str, list[_WaitingRequest]] = OrderedDict()  # the organisation whose turn it is comes first
@@ -126,38 +126,38 @@ class _WaitingLine:
         self._numbers += 1
         return self._numbers
 
-    def add(self, waits: _WaitingRequest) -> None:
-        heapq.heappush(self.waiting.setdefault(waits.asks.organisation, []), waits)
+    def add(self, waiting: _WaitingRequest) -> None:
+        heapq.heappush(self.waiting.setdefault(waiting.request.organisation, []), waiting)
 
-    def remove(self, waits: _WaitingRequest) -> None:
-        """Take it out of the line, wherever it stands."""
-        line = self.waiting.get(waits.asks.organisation, [])
-        if line and line[0] is waits:
+    def remove(self, waiting: _WaitingRequest) -> None:
+        """Remove it from any position in the line."""
+        line = self.waiting.get(waiting.request.organisation, [])
+        if line and line[0] is waiting:
             heapq.heappop(line)
-        elif waits in line:
-            line.remove(waits)
+        elif waiting in line:
+            line.remove(waiting)
             heapq.heapify(line)
         if not line:
-            self.waiting.pop(waits.asks.organisation, None)
+            self.waiting.pop(waiting.request.organisation, None)
 
-    def enter(self, asks: SlotRequest) -> None:
-        """Count it as working; its organisation goes to the end."""
-        if asks.organisation in self.waiting:
-            self.waiting.move_to_end(asks.organisation)
-        self._count(asks, 1)
+    def enter(self, request: SlotRequest) -> None:
+        """Count it as running; its organisation goes to the end."""
+        if request.organisation in self.waiting:
+            self.waiting.move_to_end(request.organisation)
+        self._count(request, 1)
 
-    def leave(self, asks: SlotRequest) -> None:
-        self._count(asks, -1)
+    def leave(self, request: SlotRequest) -> None:
+        self._count(request, -1)
 
-    def _count(self, asks: SlotRequest, change: int) -> None:
+    def _count(self, request: SlotRequest, change: int) -> None:
         self.working += change
-        self.of_organisation[asks.organisation] += change
-        for name in {asks.skill, asks.skill_id}:
+        self.of_organisation[request.organisation] += change
+        for name in {request.skill, request.skill_id}:
             self.of_skill[name] += change
             if not self.of_skill[name]:
                 del self.of_skill[name]
-        if not self.of_organisation[asks.organisation]:
-            del self.of_organisation[asks.organisation]
+        if not self.of_organisation[request.organisation]:
+            del self.of_organisation[request.organisation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +179,11 @@ class EngineSettings:
         """The checked settings of a configuration.
 
         Raises:
-            InvalidConfiguration: an unknown key, or a value that cannot be meant.
+            InvalidConfiguration: an unknown key, or an invalid value.
         """
         file = configuration.user_file or "skillyard.toml"
         return cls(**SettingsReader(file).read(_SETTINGS, configuration.engine, "engine"))
 
     def slots(self) -> Slots:
-        """The turns of one process."""
+        """The slots of one process."""
         return Slots(self.concurrency, per_organisation=self.per_organisation, per_skill=self.per_skill)

@@ -1,4 +1,4 @@
-"""Spans for OpenTelemetry, where the program that uses Skillyard has loaded it, and the word to who counts runs.
+"""Spans for OpenTelemetry, where the program that uses Skillyard has loaded it, and observers of ended runs.
 
 Nothing is imported for this: without OpenTelemetry, or with it unconfigured, a run costs a dictionary look-up more. Names of
 spans are constants; skills and steps are attributes, cut and counted, so that a model that makes up names floods no label.
@@ -31,45 +31,45 @@ class BoundedLabels:
 
     def __init__(self, limit: int = _SKILLS) -> None:
         self._limit = limit
-        self._known: set[str] = set()
+        self._names: set[str] = set()
         self._lock = threading.Lock()
 
     def bounded(self, name: str) -> str:
         """The name to put on a label."""
         shown = shorten(single_line(name), _NAME)
         with self._lock:
-            if shown not in self._known and len(self._known) < self._limit:
-                self._known.add(shown)
-            return shown if shown in self._known else "other"
+            if shown not in self._names and len(self._names) < self._limit:
+                self._names.add(shown)
+            return shown if shown in self._names else "other"
 
 
 _skills: Final = BoundedLabels()
 _observers: Final[dict[object, Callable[[Run], object]]] = {}
 
 
-def observe_runs(told: Callable[[Run], object]) -> Callable[[], None]:
-    """Let `told` hear of every run that ends in this process, whoever asked for it; gives what ends that."""
-    mine = object()
-    _observers[mine] = told
+def observe_runs(observer: Callable[[Run], object]) -> Callable[[], None]:
+    """Call `observer` with every run that ends in this process; the result unregisters it."""
+    token = object()
+    _observers[token] = observer
 
     def stop() -> None:
-        _observers.pop(mine, None)
+        _observers.pop(token, None)
 
     return stop
 
 
-def trace_run(run: Run, *, asked_ns: int, turn_ns: int, ended_ns: int) -> None:
+def trace_run(run: Run, *, requested_ns: int, turn_ns: int, ended_ns: int) -> None:
     """Report a run that has ended: one span, below it the start of the sandbox, the process and its steps.
 
-    Times are nanoseconds since the epoch: when it was asked for, when it had its turn, when it ended.
+    Times are nanoseconds since the epoch: when it was requested, when it got its slot, when it ended.
     """
-    for told in tuple(_observers.values()):
-        told(run)
+    for observer in tuple(_observers.values()):
+        observer(run)
     trace: Any = sys.modules.get(_MODULE)
     if trace is None:
         return
     tracer = trace.get_tracer(_SCOPE)
-    span = tracer.start_span("skillyard.run", start_time=asked_ns, attributes=_attributes(run))
+    span = tracer.start_span("skillyard.run", start_time=requested_ns, attributes=_attributes(run))
     if not span.is_recording():
         return
     if run.error is not None:
@@ -85,7 +85,7 @@ def trace_run(run: Run, *, asked_ns: int, turn_ns: int, ended_ns: int) -> None:
 
 
 def flush_spans() -> None:
-    """Send what is waiting to be sent; for a process that is about to leave without looking back."""
+    """Send the pending spans; for a process that exits without the usual clean-up."""
     trace: Any = sys.modules.get(_MODULE)
     flush = getattr(trace.get_tracer_provider(), "force_flush", None) if trace is not None else None
     if flush is not None:
@@ -93,7 +93,7 @@ def flush_spans() -> None:
 
 
 def _attributes(run: Run) -> dict[str, object]:
-    known: dict[str, object] = {
+    attributes: dict[str, object] = {
         "skillyard.run.id": run.run_id,
         "skillyard.skill": _skills.bounded(run.skill_id),
         "skillyard.run.status": run.status,
@@ -101,7 +101,7 @@ def _attributes(run: Run) -> dict[str, object]:
         "skillyard.cache_hit": run.cache_hit,
         "skillyard.steps": len(run.steps),
     }
-    return known | ({"error.type": run.error.code} if run.error else {})
+    return attributes | ({"error.type": run.error.code} if run.error else {})
 
 
 def _trace_steps(trace: Any, tracer: Any, below: Any, run: Run, begun_ns: int) -> None:

@@ -1,7 +1,7 @@
 """A worker: claims runs of its pools, executes several at once, records how each ended; a group has one per organisation.
 
 The row of a run is the fence: a worker starts a run only while it waits, and records its end only while it is its own and
-the attempt is still the same. A worker that was taken for dead and comes back changes nothing and saves no memory.
+the attempt is still the same. A worker that was considered dead and comes back changes nothing and saves no memory.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Serves `pools`, at most `concurrency` runs at once, or as many as `slots` that several workers of this process share.
+    """Executes runs of `pools`, at most `concurrency` at once, or as many as `slots` that workers of this process share.
 
-    `organisation` is for whom, `settings` say how many runs of it and of a skill may work at once. `find` gives the skill with
-    an id and a content digest, or says why this worker must not run it; `runner` gives what runs a skill for at most so many
+    `organisation` is whose runs, `settings` limit how many of it and of a skill execute at once. `find` gives the skill with
+    an id and a content digest, or raises when this worker must not run it; `runner` gives what runs a skill for at most so many
     milliseconds.
 
     Raises:
@@ -87,7 +87,7 @@ class Worker:
         self._journal = Journal(database, owner=self._owner)
         self._notifier = database.notifier
         self._memory = SqlMemoryService(lambda: database)
-        self._slots, self._asks = slots or Slots(concurrency), SlotRequest(organisation)
+        self._slots, self._slot_request = slots or Slots(concurrency), SlotRequest(organisation)
         settings = settings or EngineSettings()
         self._limits = QueueLimits(settings.per_organisation, settings.per_skill)
         self._stop = asyncio.Event()
@@ -111,12 +111,12 @@ class Worker:
                     await self._receive(app, stop, grace_s)
         finally:
             heartbeats.cancel()
-            await completed(asyncio.wait([heartbeats]))  # a beat that is on its way must not come after the leaving
+            await completed(asyncio.wait([heartbeats]))  # no pending heartbeat may follow the sign-off
             with suppress(DatabaseUnavailable):
                 await in_thread(lambda: self._roster.leave(self.id))
 
     async def _receive(self, app: App, stop: asyncio.Event, grace_s: float) -> None:
-        """Work until `stop` is set or the database is gone."""
+        """Work until `stop` is set or the database is lost."""
         stopping = asyncio.create_task(stop.wait())
         receiving = asyncio.create_task(self._listen(app, grace_s))
         try:
@@ -129,7 +129,7 @@ class Worker:
             receiving.cancel()
             await asyncio.wait(
                 [stopping, receiving], timeout=grace_s + self._timing.leave_s
-            )  # a database that is away must not hold it
+            )  # an unreachable database must not block this
         if not stop.is_set():
             problem = None if receiving.cancelled() or not receiving.done() else receiving.exception()
             _log.warning("the queue cannot be reached, trying again: %s", problem or "the connection was lost")
@@ -153,19 +153,19 @@ class Worker:
         self._roster.join(self.id, self.pools, self.concurrency)
 
     async def _send_heartbeats(self) -> None:
-        """Say every few seconds that this worker lives, and look after what others have left."""
-        steady = 0.0  # seconds in which the database took every beat: before, nobody could have been heard
+        """Send a heartbeat every few seconds, and recover the runs of dead workers."""
+        steady = 0.0  # seconds in which the database stored every heartbeat: before, any worker may have seemed silent
         while True:
             await asyncio.sleep(self._timing.heartbeat_s)
             try:
                 if not await in_thread(partial(self._roster.heartbeat, self.id)):
                     await in_thread(self._join)
-                await in_thread(partial(self._look_after, steady > self._timing.silence_s))
+                await in_thread(partial(self._recover_others, steady > self._timing.silence_s))
                 steady += self._timing.heartbeat_s
             except DatabaseUnavailable:
                 steady = 0.0
 
-    def _look_after(self, silent: bool) -> None:
+    def _recover_others(self, silent: bool) -> None:
         for run_id in recover_abandoned(self._database, self._queue, self._heartbeats, silent=silent):
             _log.warning("run %s: its worker is gone", run_id)
         if not self._stop.is_set():
@@ -173,59 +173,59 @@ class Worker:
         self._queue.forget_ended()
 
     async def _run_waiting(self) -> None:
-        """Bring one run to its end, if one waits; where limits hold others back, then the next that may start."""
+        """Execute one run, if one waits; with limits, also the next ones that may start."""
         while await self._run_next() and self._limits and not self._stop.is_set():
             pass
 
     async def _run_next(self) -> bool:
-        async with self._slots.acquire(self._asks):
+        async with self._slots.acquire(self._slot_request):
             if self._stop.is_set():
                 return False
-            taken = await self._claim()
-            if taken is None:
+            claimed = await self._claim()
+            if claimed is None:
                 return False
             try:
-                await self._work(taken)
+                await self._work(claimed)
             except SkillyardError as error:
-                _log.info("run %s: %s", taken.run_id, error.message)  # its record says so
+                _log.info("run %s: %s", claimed.run_id, error.message)  # it is in its record
         return True
 
     async def _claim(self) -> ClaimedRun | None:
-        """The next run, taken; when this worker is stopped meanwhile, others may take it."""
+        """Claim the next run; when this worker is stopped meanwhile, the claim is released."""
         taking = asyncio.ensure_future(asyncio.to_thread(claim_next, self._database, self.pools, self._owner, self._limits))
         try:
             return await completed(taking)
         except asyncio.CancelledError:
-            if not taking.cancelled() and taking.exception() is None and (taken := taking.result()) is not None:
-                await self._unclaim(taken)
+            if not taking.cancelled() and taking.exception() is None and (claimed := taking.result()) is not None:
+                await self._unclaim(claimed)
             raise
 
-    async def _unclaim(self, taken: ClaimedRun) -> None:
-        """Leave a run that was not begun to others."""
-        again = partial(release_claim, self._database, taken, self._owner)
-        await completed(write_or_defer(taken.run_id, lambda: in_thread(again), self._timing))
+    async def _unclaim(self, claimed: ClaimedRun) -> None:
+        """Release the claim on a run that was not begun."""
+        again = partial(release_claim, self._database, claimed, self._owner)
+        await completed(write_or_defer(claimed.run_id, lambda: in_thread(again), self._timing))
 
-    async def _work(self, taken: ClaimedRun) -> None:
+    async def _work(self, claimed: ClaimedRun) -> None:
         try:
-            request = read_request(taken.request)
-            call = await self._call(taken, request)
+            request = read_request(claimed.request)
+            call = await self._call(claimed, request)
             work = RunLifecycle(self._runner(request.timeout_ms), self._journal, self._memory, self._slots)
         except asyncio.CancelledError:
-            await self._unclaim(taken)
+            await self._unclaim(claimed)
             raise
         except SkillyardError as error:
-            await self._refuse(taken, RunError(error.code, error.message))
+            await self._refuse(claimed, RunError(error.code, error.message))
             raise
         except Exception as error:
-            await self._refuse(taken, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
+            await self._refuse(claimed, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
             raise
-        await self._watched(work, call)
+        await self._execute_watched(work, call)
 
-    async def _refuse(self, taken: ClaimedRun, reason: RunError) -> None:
-        await record_end(self._journal, "failed", taken.run_id, reason, attempt=taken.attempt)
+    async def _refuse(self, claimed: ClaimedRun, reason: RunError) -> None:
+        await record_end(self._journal, "failed", claimed.run_id, reason, attempt=claimed.attempt)
 
-    async def _attempted(self, work: RunLifecycle, call: RunCall) -> None:
-        """Do the run once; where another attempt follows, any worker may make it."""
+    async def _execute_attempt(self, work: RunLifecycle, call: RunCall) -> None:
+        """Execute one attempt; any worker may make the next one."""
         run = await work.attempt(call)
         wait_s = call.retry.wait_s(run, call.attempt)
         if wait_s is not None and await work.requeue(run, call, wait_s):
@@ -238,18 +238,18 @@ class Worker:
                 release = partial(self._queue.release, call.run_id)
                 await write_or_defer(call.run_id, lambda: in_thread(release), self._timing)
 
-    async def _call(self, taken: ClaimedRun, request: WorkerRequest) -> RunCall:
-        """The run as this worker sees it: the skill with exactly that content, and whether its result may be kept."""
+    async def _call(self, claimed: ClaimedRun, request: WorkerRequest) -> RunCall:
+        """The call of a claimed run: the skill with exactly that content, and whether its result may be cached."""
         skill = await asyncio.to_thread(self._find, request.skill, request.digest)
         retry = await asyncio.to_thread(retry_policy, skill)
-        run_request = request.run_request(skill, taken.run_id, retry.finished(taken.finished))
+        run_request = request.run_request(skill, claimed.run_id, retry.finished(claimed.finished))
         keeping = await asyncio.to_thread(cache_policy_of, run_request)
-        return RunCall(run_request, keeping, warnings=request.warnings, attempt=taken.attempt, retry=retry)
+        return RunCall(run_request, keeping, warnings=request.warnings, attempt=claimed.attempt, retry=retry)
 
-    async def _watched(self, work: RunLifecycle, call: RunCall) -> None:
-        """Do the run; end it when somebody else has ended its record, as a caller does who cancels."""
+    async def _execute_watched(self, work: RunLifecycle, call: RunCall) -> None:
+        """Execute the run; end it when its record was ended elsewhere, such as by a caller that cancels."""
         async with self._notifier.subscribe(call.run_id) as changed:
-            working = asyncio.create_task(self._attempted(work, call))
+            working = asyncio.create_task(self._execute_attempt(work, call))
             try:
                 while not working.done() and not await self._is_over(call):
                     changing = asyncio.create_task(changed.wait())
@@ -271,7 +271,7 @@ class Worker:
             working.result()
 
     async def _stopped(self, call: RunCall) -> None:
-        """Note that this worker was stopped before the run had ended: another one makes the next attempt, if it may."""
+        """Record that this worker was stopped before the run had ended: another one makes the next attempt, if allowed."""
         if call.attempt < call.retry.attempts:
             with suppress(DatabaseUnavailable):
                 if await in_thread(lambda: self._journal.requeue(call.run_id, call.attempt, _STOPPED)):
@@ -279,7 +279,7 @@ class Worker:
         await record_end(self._journal, "interrupted", call.run_id, _STOPPED, attempt=call.attempt)
 
     async def _is_over(self, call: RunCall) -> bool:
-        """Whether it has ended, or another attempt goes on; not when by a result of our own, whose memories are being saved."""
+        """Whether it was ended elsewhere, or another attempt runs; not while this worker saves the memories of its result."""
         with suppress(DatabaseUnavailable):
             queued = await asyncio.to_thread(self._queue.lookup, call.run_id)
             return (queued.state in FINAL_STATES and queued.state != "succeeded") or queued.attempt != call.attempt
@@ -287,7 +287,7 @@ class Worker:
 
 
 class WorkerGroup:
-    """Serves the organisations that `names` gives, also those to come; `worker` makes the worker of one."""
+    """Runs a worker for each organisation that `names` gives, also new ones; `worker` makes the worker of one."""
 
     def __init__(
         self, names: Callable[[], Collection[str]], worker: Callable[[str], Worker], *, timing: Timing = DEFAULT_TIMING
@@ -311,13 +311,13 @@ class WorkerGroup:
                 await asyncio.wait(self._serving.values())
 
     async def _look(self, stop: asyncio.Event, grace_s: float) -> None:
-        """Have a worker for every organisation."""
+        """Start a worker for every organisation without one."""
         with suppress(DatabaseUnavailable):
             for name in await asyncio.to_thread(self._names):
-                known = self._serving.get(name)
-                if known is not None and not known.done():
+                task = self._serving.get(name)
+                if task is not None and not task.done():
                     continue
-                if known is not None and not known.cancelled() and (problem := known.exception()) is not None:
+                if task is not None and not task.cancelled() and (problem := task.exception()) is not None:
                     _log.warning("restarting the worker of %s: %s", name, problem)
                 with suppress(RecordNotFound):
                     worker = await asyncio.to_thread(self._worker, name)

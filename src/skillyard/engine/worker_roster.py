@@ -35,7 +35,7 @@ _FORGOTTEN: Final = timedelta(days=7)  # none is taken out that only seems to be
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo(WireForm):
-    """One worker: the pools it serves, how many runs it takes at once, and the ids of those it works on."""
+    """One worker: its pools, how many runs it executes at once, and the ids of its current ones."""
 
     id: str
     host: str
@@ -104,36 +104,36 @@ class WorkerRoster:
             connection.execute(insert(worker_pools), [{"pool": pool, "worker_id": worker_id} for pool in pools])
 
     def heartbeat(self, worker_id: str) -> bool:
-        """Note that the worker lives; False when it was forgotten meanwhile."""
+        """Record a heartbeat; False when the worker was deleted meanwhile."""
         with self._database.write() as connection:
             changed = update(workers).where(workers.c.id == worker_id).values(seen_at=func.now())
             return connection.execute(changed).rowcount == 1
 
     def drain(self, worker_id: str) -> None:
-        """Note that the worker takes nothing new."""
+        """Record that the worker claims no more runs."""
         with self._database.write() as connection:
             connection.execute(update(workers).where(workers.c.id == worker_id).values(draining=True, seen_at=func.now()))
 
     def leave(self, worker_id: str) -> None:
-        """Note that the worker is gone."""
+        """Delete the worker, which has ended."""
         with self._database.write() as connection:
             connection.execute(delete(workers).where(workers.c.id == worker_id))
 
     def is_served(self, pool: str) -> bool:
-        """Whether a worker that lives takes runs of that pool."""
+        """Whether a living worker takes runs of that pool."""
         query = (
             select(workers.c.owner, workers.c.seen_at, _fresh(self._recent).label("live"), _fresh(_DOUBTED).label("doubted"))
             .join(worker_pools, worker_pools.c.worker_id == workers.c.id)
             .where(worker_pools.c.pool == pool, workers.c.draining.is_(False))
         )
         with self._database.read() as connection:
-            found = [row for row in connection.execute(query) if _lives(row.owner)]
-        silent = [self._heartbeats.of(row.owner, row.seen_at) for row in found]  # each is noted
+            rows = [row for row in connection.execute(query) if _lives(row.owner)]
+        silent = [self._heartbeats.of(row.owner, row.seen_at) for row in rows]  # each is noted
         most = _DOUBTED_HEARTBEATS * self._timing.heartbeat_s
-        return any(row.live or (row.doubted and quiet < most) for row, quiet in zip(found, silent, strict=True))
+        return any(row.live or (row.doubted and quiet < most) for row, quiet in zip(rows, silent, strict=True))
 
     def owner_lives(self, owner: str) -> bool:
-        """Whether the worker that is this process still is there."""
+        """Whether the worker in the process `owner` still lives."""
         if (alive := ProcessIdentity.is_process_alive(owner)) is not None:
             return alive
         query = select(workers.c.seen_at, _fresh(self._recent).label("live")).where(workers.c.owner == owner)
@@ -142,7 +142,7 @@ class WorkerRoster:
         return any(self._heartbeats.of(owner, row.seen_at) < self._timing.silence_s or row.live for row in rows)
 
     def workers(self) -> tuple[WorkerInfo, ...]:
-        """Every worker that is known, those that live first; who ended properly is not known any more."""
+        """Every recorded worker, the living ones first; one that ended properly has no row any more."""
         shown = _fresh(_SHOWN)
         with self._database.read() as connection:
             served: dict[str, list[str]] = {}
@@ -152,12 +152,12 @@ class WorkerRoster:
             for row in connection.execute(select(runs.c.id, runs.c.owner).where(runs.c.state == "running").order_by(runs.c.id)):
                 busy.setdefault(row.owner, []).append(row.id)
             query = select(workers, _fresh(self._recent).label("live")).where(shown).order_by(workers.c.started_at)
-            found = connection.execute(query).all()
-        known = [_worker(row, tuple(served.get(row.id, ())), tuple(busy.get(row.owner, ()))) for row in found]
-        return tuple(sorted(known, key=lambda worker: not worker.alive))
+            rows = connection.execute(query).all()
+        listed = [_worker(row, tuple(served.get(row.id, ())), tuple(busy.get(row.owner, ()))) for row in rows]
+        return tuple(sorted(listed, key=lambda worker: not worker.alive))
 
     def pools(self) -> tuple[PoolInfo, ...]:
-        """Every pool that has workers, or runs on their way to one."""
+        """Every pool that has workers, or runs that wait for one."""
         waiting = func.count().filter(queued_runs.c.waiting)
         query = select(queued_runs.c.pool, waiting.label("waiting"), func.count().label("all")).group_by(queued_runs.c.pool)
         with self._database.read() as connection:
@@ -177,7 +177,7 @@ def _fresh(age: timedelta) -> ColumnElement[bool]:
 
 
 def _lives(owner: str) -> bool:
-    """Whether nothing that can be seen from here says that the process is gone."""
+    """Whether the process may still live, as far as can be seen from here."""
     process = ProcessIdentity.read(owner)
     return process is not None and process.alive() is not False
 

@@ -1,6 +1,6 @@
-"""The HTTP service: skills are listed, read, installed, rolled back and run over one API, for whoever it knows.
+"""The HTTP service: skills are listed, read, installed, rolled back and run over one API, for authenticated callers.
 
-`create_app` gives the ASGI application, `serve` listens as `Listening` says. Every protocol is a module with `routes`.
+`create_app` gives the ASGI application, `serve` listens with `ListenOptions`. Every protocol is a module with `routes`.
 """
 
 from __future__ import annotations

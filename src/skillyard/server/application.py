@@ -1,6 +1,6 @@
-"""The application: every router under one roof, one shape for errors, the middlewares in their order.
+"""The application: all routers, one shape for errors, the middlewares in their order.
 
-A router is only asked about paths that begin as one of its routes does: two hundred routes are not tried one after the other.
+A router is only tried for paths with a prefix of one of its routes: two hundred routes are not tried one after the other.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ if TYPE_CHECKING:
 
 
 class PrefixRouter(APIRouter):
-    """The routes of another router, which are only asked about addresses that begin as one of theirs does."""
+    """The routes of another router, which are only tried for paths with one of their prefixes."""
 
     def __init__(self, router: APIRouter) -> None:
         super().__init__(routes=router.routes)
         self._beginnings = tuple({str(getattr(route, "path", "")).partition("{")[0] for route in router.routes})
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """As its routes say, when they are asked at all."""
+        """The match of the inner routes, where a prefix fits."""
         return super().matches(scope) if scope["path"].startswith(self._beginnings) else (Match.NONE, {})
 
 
-GRACE_S: Final = 30  # for what is under way when the server is asked to stop
-# The first match wins; what is asked most often stands first:
+GRACE_S: Final = 30  # for work in progress when the server stops
+# The first match wins; the most frequent come first:
 ROUTERS: Final = (
     catalog_routes.routes,
     skill_definitions.routes,
@@ -124,10 +124,10 @@ def create_app(
     alone: bool = True,
     grace_s: float = GRACE_S,
 ) -> FastAPI:
-    """The HTTP service over a catalog and a registry, which are let go of when it stops.
+    """The HTTP service over a catalog and a registry, which are closed when it stops.
 
-    It is open to the local user, unless `access_policy` says that keys are needed. `alone` says that no other process serves
-    the same address: what only this one knows may then be asked for again. Runs have `grace_s` seconds when it stops.
+    It is open to the local user, unless `access_policy` requires keys. `alone` means that no other process serves
+    the same address: state of this process may then be used across requests. Runs have `grace_s` seconds when it stops.
 
     Raises:
         InvalidConfiguration: the table `[server]` cannot be understood.
@@ -137,15 +137,15 @@ def create_app(
     settings = ServerSettings.of(catalog.configuration)
     one = alone and not catalog.records().may_have_workers  # else other servers may share the address
     endpoints = mcp.McpEndpoints(settings.mcp, sessions=one)
-    if access_policy.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
+    if access_policy.keys_required:  # remote callers must not reach through this machine what they cannot reach
         registry = registry.for_catalog(catalog, public_only=True)
     pool = OrganisationPool(OrganisationServices(catalog, registry))
     clock = ScheduleClock(pool)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
-            await run_in_threadpool(lambda: registry.records)  # what a killed server left is put in order
+        with contextlib.suppress(DatabaseUnavailable):  # `readyz` reports it
+            await run_in_threadpool(lambda: registry.records)  # recovers what a killed server left
         stop_counting = counted.listen()
         async with pool.running(functools.partial(stopping.left, grace_s)), endpoints.running(), clock.running():
             yield
@@ -157,7 +157,7 @@ def create_app(
     app.state.pool, app.state.settings, app.state.access_policy = pool, settings, access_policy
     app.state.metrics, app.state.stopping, app.state.endpoints = counted, stopping, endpoints
     app.state.clock = clock
-    stopping.then(endpoints.stop_telling)
+    stopping.then(endpoints.close_change_streams)
     stopping.then(pool.close_questions, last=True)
     app.state.credentials = CredentialStore(pool.database)
     for routes in ROUTERS:
@@ -173,7 +173,7 @@ def create_app(
 
 
 def _guard(app: FastAPI) -> None:
-    """What a request passes before it comes to its route; the last that is added stands before all others."""
+    """Add the middlewares; the last one added runs first."""
     state = app.state
     public_routes = PublicRoutes(route for router in ROUTERS for route in router.routes)
     app.add_middleware(BodyLimits, limits=state.settings.connections)
@@ -189,7 +189,7 @@ def _guard(app: FastAPI) -> None:
 
 
 def _describe_keys(app: FastAPI, found: dict[str, Any]) -> None:
-    """How to show a key, and which scopes each route asks for; `security: []` of a route says that it asks for none."""
+    """Describe how to send a key, and the scopes that each route requires; `security: []` of a route means none."""
     found["components"]["securitySchemes"] = SCHEMES
     found["security"] = [*({name: []} for name in SCHEMES), *([] if app.state.access_policy.keys_required else [{}])]
     for router in ROUTERS:

@@ -13,14 +13,14 @@ from skillyard.errors import NotYours, PermissionDenied, SignInRequired
 
 READ_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN: Final[dict[str, Any]] = {"security": []}
-"""The `openapi_extra` of a route that needs no key, wherever the server listens: what says nothing about anybody's skills."""
+"""The `openapi_extra` of a route that needs no key, wherever the server listens: for data about nobody's skills."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who asks: `name` stands in the audit log, `organisation` says whose skills, runs and memories are meant.
+    """A caller: `name` is for the audit log, `organisation` has the skills, runs and memories that are used.
 
-    `key` is the id of the API key, None for the local user; `session` says that a page signed in with it.
+    `key` is the id of the API key, None for the local user; `session` means that a page signed in with it.
     """
 
     name: str
@@ -36,13 +36,13 @@ class Caller:
 
 LOCAL_USER: Final = Caller("local user", DEFAULT_ORGANISATION, frozenset(SCOPES))
 ANONYMOUS: Final = Caller("nobody", DEFAULT_ORGANISATION, frozenset())
-"""Who shows no key where one is needed: only `OPEN` routes see it."""
+"""A caller without a key where one is required: only `OPEN` routes see it."""
 
 
 async def _caller(request: Request) -> Caller:
-    found = request.scope["state"]["caller"]
-    assert isinstance(found, Caller)  # noqa: S101 # AuthenticationMiddleware puts it there
-    return found
+    caller = request.scope["state"]["caller"]
+    assert isinstance(caller, Caller)  # noqa: S101 # AuthenticationMiddleware puts it there
+    return caller
 
 
 CurrentCaller = Annotated[Caller, Depends(_caller)]
@@ -52,7 +52,7 @@ def require_scope(scope: Scope) -> Any:
     """The dependency of a route, or of all routes of a router, that only callers with `scope` may use.
 
     Raises:
-        SignInRequired: at the request, when nobody is said to ask.
+        SignInRequired: at the request, when there is no authenticated caller.
         PermissionDenied: at the request, when the caller has not got the scope.
     """
 
@@ -69,7 +69,7 @@ def require_scope(scope: Scope) -> Any:
 
 
 def require_own(what: str, own: bool, caller: Caller) -> None:
-    """Return when it is the caller's own, or the caller manages what the organisation has.
+    """Return when it is the caller's own, or the caller has the scope `admin`.
 
     Raises:
         NotYours: it is neither.
@@ -79,8 +79,8 @@ def require_own(what: str, own: bool, caller: Caller) -> None:
 
 
 def scopes_of(dependencies: Iterable[Any]) -> list[Scope]:
-    """The scopes that the dependencies of a route ask for."""
-    return sorted({scope for found in dependencies if (scope := getattr(found.dependency, "scope", None))})
+    """The scopes that the dependencies of a route require."""
+    return sorted({scope for dependency in dependencies if (scope := getattr(dependency.dependency, "scope", None))})
 
 
 async def _server_admin(request: Request) -> None:

@@ -37,7 +37,7 @@ class OpenConnections:
         self._waiting: OrderedDict[Any, None] = OrderedDict()
 
     def admit(self, address: str) -> bool:
-        """Count one more connection; False when the address has too many, or nobody can make room for it."""
+        """Count one more connection; False when the address has too many, or none can be closed for it."""
         if self._by_address[address] >= self._each:
             return False
         if self._open >= self._total and not self._make_room():
@@ -141,7 +141,7 @@ class _LimitedConnection(asyncio.Protocol):
             self.opened.head_received(self)
 
     def _refuse(self, why: tuple[bytes, bytes]) -> None:
-        """Say why in one answer, and end the connection; nothing it sends any more is looked at."""
+        """Send one error response and close the connection; further input is ignored."""
         self._came()
         self._ending = True
         if not self.transport.is_closing():

@@ -1,4 +1,4 @@
-"""Listening on an address, in one process or in several, until the process is asked to stop.
+"""Listening on an address, in one process or in several, until the process is stopped.
 
 Several processes share the listening socket, the disk and the database. The first one only supervises: it starts the others,
 replaces one that dies, and ends them when it leaves.
@@ -45,7 +45,7 @@ _MOST_PROCESSES: Final = 64
 class ListenOptions:
     """How a server listens.
 
-    When it is asked to stop, it goes on for `drain_s` seconds and only says that it is not ready, for a balancer to notice.
+    When it is stopped, it continues for `drain_s` seconds and only reports that it is not ready, for a load balancer to notice.
     Then no request is taken any more, and those that are under way have `grace_s` seconds to end. `log` is the form of the
     process's log.
     """
@@ -67,11 +67,11 @@ def serve(
     require_keys: bool = False,
     trusted_proxies: Sequence[str] = (),
 ) -> None:
-    """Serve until a signal; `ready` is told the address as soon as requests are taken. Port 0 is any free one.
+    """Serve until a signal; `ready` is called with the address as soon as requests are accepted. Port 0 is any free one.
 
     On an address of this machine only, its users need no key, unless `require_keys`; on any other everybody does. Clients may
-    call the server by its addresses and by the names in `allowed_hosts`. Who asks, and whether over TLS, is believed of
-    `trusted_proxies`, which are addresses and networks, and of nobody else.
+    call the server by its addresses and by the names in `allowed_hosts`. The client address and TLS are accepted from
+    `trusted_proxies`, which are addresses and networks, and from nobody else.
 
     Raises:
         PermissionDenied: keys are needed, and there is none that could manage the server.
@@ -128,7 +128,7 @@ def serve_in_process(
         uvicorn.Config(
             app,
             http=limited_protocol(app.state.settings.connections),
-            proxy_headers=False,  # it would believe whoever is on this machine
+            proxy_headers=False,  # it would trust every client on this machine
             ws="none",  # no protocol here is spoken over one
             log_config=None,
             log_level="warning",
@@ -207,13 +207,13 @@ class _ProcessSupervisor:
         self._stop = False
 
     def run(self) -> None:
-        before = {number: signal.signal(number, self._asked_to_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             while not self._stop:
                 while len(self._living) < self._how.workers and not self._stop:
                     self._start()
                 time.sleep(_LOOK_S)
-                self._bury()
+                self._replace_dead()
         finally:
             self._end_all()
             for number, handler in before.items():
@@ -224,7 +224,7 @@ class _ProcessSupervisor:
         process.start()
         self._living[process] = time.monotonic()
 
-    def _bury(self) -> None:
+    def _replace_dead(self) -> None:
         for process, began in list(self._living.items()):
             if process.exitcode is None:
                 continue
@@ -235,11 +235,11 @@ class _ProcessSupervisor:
             if self._deaths >= _DEATHS:
                 raise SkillyardError("the server does not start", hint="its log says why")
 
-    def _asked_to_stop(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._stop = True
 
     def _end_all(self) -> None:
-        """Ask all of them to leave, and end those that do not."""
+        """Terminate all of them, and kill those that do not end."""
         for process in self._living:
             process.terminate()
         last = time.monotonic() + self._how.drain_s + self._how.grace_s + 10
@@ -251,7 +251,7 @@ class _ProcessSupervisor:
 
 
 def _serve_child(make: Callable[[], FastAPI], listening: socket.socket, how: ListenOptions, parent: int) -> None:
-    """One process: it serves until it is asked to stop, or its parent is gone."""
+    """One process: it serves until it is stopped, or its parent has ended."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if os.getppid() == parent:
         serve_in_process(make, listening, how)

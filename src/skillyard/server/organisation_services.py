@@ -1,4 +1,4 @@
-"""What the routes share: the services of each organisation, how a request gets at them, and the clock of their schedules.
+"""What the routes share: the services of each organisation, how a request gets them, and the clock of their schedules.
 
 The services of the default organisation are open as long as the server; those of others are opened when somebody of them first
 asks, and closed when long unused. Every server process watches the schedules: that a run of one is begun once is in its id, so
@@ -64,16 +64,16 @@ class OrganisationServices:
         catalog.approvals().share(SqlSessionApprovals(self.database))
 
     def database(self) -> Database:
-        """The database of the organisation's records, opened when it is first asked for."""
+        """The database of the organisation's records, opened at its first use."""
         return self.catalog.records().database
 
     @property
     def busy(self) -> bool:
-        """Whether something goes on that was asked for by a request that is answered."""
+        """Whether background work of an answered request is in progress."""
         return self.runs.busy or self.installs.busy or self.chat.busy
 
     async def close(self, grace_s: float) -> None:
-        """Let what goes on come to its end, runs for at most `grace_s` seconds; nothing new may be asked for."""
+        """Wait for background work to end, runs for at most `grace_s` seconds; no new work is accepted."""
         self.questions.close()
         await self.chat.close()
         await self.installs.close()
@@ -90,13 +90,13 @@ class OrganisationServices:
         return f"{caller.organisation}/{caller.name}"
 
     async def follow(self) -> None:
-        """Let the catalog follow what others do to its folders, for as long as this is awaited."""
-        await run_in_threadpool(self.registry.root.mkdir, parents=True, exist_ok=True)  # what is not there is not watched
+        """Watch the folders of the catalog for as long as this is awaited."""
+        await run_in_threadpool(self.registry.root.mkdir, parents=True, exist_ok=True)  # a missing folder is not watched
         async for _ in self.catalog.watch(debounce_ms=_SETTLED_MS, refresh=self.refresh_catalog):
             pass
 
     def refresh_catalog(self) -> Changes:
-        """Look at the folders again; what is different is remembered for who asks."""
+        """Rescan the folders; the changes are kept for the next request for them."""
         with self.change_lock.held():
             changes = self._refresh()
             if changes.any:
@@ -109,23 +109,23 @@ class OrganisationServices:
         return changes
 
     def refresh(self) -> dict[str, list[str]]:
-        """Look at the folders again; give the ids that are `added`, `changed` and `removed` since the last time."""
+        """Rescan the folders; give the ids that were `added`, `changed` and `removed` since the last time."""
         self.refresh_catalog()
         return self.pending_changes.take()
 
     def require_readable(self, skill: Skill) -> None:
-        """Return when the rules let the files of a skill be read; where they say `ask`, only what the workspace agreed to.
+        """Return when the rules permit reading the files of a skill; with `ask` only content that the workspace approved.
 
         Raises:
             PermissionDenied: a rule denies it.
             ApprovalRejected: it would have to be asked for.
         """
-        with contextlib.suppress(SkillUnusable):  # what may not be used may still be looked at
+        with contextlib.suppress(SkillUnusable):  # an unusable skill may still be read
             self.catalog.gate().check(skill)
         self.agreed_digest(skill)
 
     def agreed_digest(self, skill: Skill) -> str | None:
-        """The content of a skill that the workspace agreed to; None where no rule wants it to be asked about. Blocks.
+        """The digest of a skill that the workspace approved; None where no rule requires an approval. Blocks.
 
         Raises:
             ApprovalRejected: it would have to be asked for.
@@ -136,12 +136,12 @@ class OrganisationServices:
 
     def require_installed_readable(self, skill: InstalledSkill) -> None:
         """The same for an installed skill, which this catalog need not see."""
-        known_as = (skill.name, skill.skill_id, f"installed:{skill.skill_id}")
+        names = (skill.name, skill.skill_id, f"installed:{skill.skill_id}")
         rules, folder = self.catalog.rules(), f"{self.registry.root}/{skill.skill_id}/current"
-        said = {rules.rule_installed((name,), folder).permission for name in known_as}
-        if "deny" in said:
+        permissions = {rules.rule_installed((name,), folder).permission for name in names}
+        if "deny" in permissions:
             raise PermissionDenied(f"a rule denies the skill {skill.skill_id}", hint="the rule is in the configuration")
-        if "ask" in said:
+        if "ask" in permissions:
             self.require_readable(self.catalog.get(f"installed:{skill.skill_id}"))
 
 
@@ -167,7 +167,7 @@ class _OpenOrganisation:
     following: asyncio.Task[None] | None = None
 
     async def close(self, grace_s: float) -> None:
-        """Let go of everything; what goes on may go on for `grace_s` seconds."""
+        """Close everything; background work has `grace_s` seconds to end."""
         if self.following is not None:
             await _cancel(self.following)
         await self.service.close(grace_s)
@@ -195,9 +195,9 @@ class OrganisationPool:
 
     @contextlib.asynccontextmanager
     async def running(self, grace_s: Callable[[], float]) -> AsyncIterator[None]:
-        """Let the catalog of `main` follow what others do to its folders; at the end close every organisation.
+        """Watch the folders of `main`'s catalog; at the end close every organisation.
 
-        What goes on then may go on for `grace_s` seconds, asked when it is time.
+        Background work then has `grace_s` seconds, evaluated at that time.
         """
         following = asyncio.create_task(self.main.follow())
         yield
@@ -213,7 +213,7 @@ class OrganisationPool:
 
     @property
     def organisations(self) -> Organisations:
-        """Which there are."""
+        """The organisations of this server."""
         return Organisations(self.database)
 
     def database(self) -> Database:
@@ -232,7 +232,7 @@ class OrganisationPool:
             yield self.main
             return
         while (opened := self._taken(organisation)) is None:
-            await run_in_threadpool(self._opened, organisation)  # not counted there: the caller may have gone meanwhile
+            await run_in_threadpool(self._opened, organisation)  # not counted there: the caller may be cancelled meanwhile
         if opened.following is None or opened.following.done():
             opened.following = asyncio.create_task(opened.service.follow())
         try:
@@ -242,7 +242,7 @@ class OrganisationPool:
                 await unused.close(0)
 
     async def close(self, grace_s: float) -> None:
-        """Close every organisation; what goes on there may go on for `grace_s` seconds."""
+        """Close every organisation; background work there has `grace_s` seconds to end."""
         with self._lock:
             opened = [*self._open.values(), self._main]
             self._open.clear()
@@ -267,7 +267,7 @@ class OrganisationPool:
     def _service(self, name: str) -> OrganisationServices:
         catalog = self.organisations.catalog(name, self.main.catalog)
         registry = self.main.registry.for_catalog(catalog)
-        _ = registry.records  # what a killed server left there is put in order
+        _ = registry.records  # recovers what a killed server left there
         return OrganisationServices(catalog, registry)
 
     def _given_back(self, opened: _OpenOrganisation) -> list[_OpenOrganisation]:
@@ -285,7 +285,7 @@ async def _cancel(following: asyncio.Task[None]) -> None:
 
 
 class OrganisationScope:
-    """Middleware: the services that a request asks for stay open until it was answered; those of the default one always are."""
+    """Middleware: the services that a request uses stay open until it was answered; those of the default one always are."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -312,7 +312,7 @@ class ScheduleClock:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Look at the clock as long as the block lasts; a look that has begun is finished before it ends."""
+        """Check the schedules inside the block; a check that has begun is finished before it ends."""
         leaving = asyncio.Event()
         going = asyncio.create_task(self._go(leaving))
         yield
@@ -326,9 +326,9 @@ class ScheduleClock:
                     if self._looks.get(name, 0.0) <= time.monotonic() and not leaving.is_set():
                         await self._look(name)
             except DatabaseDamaged as error:
-                _log.error("looking at the schedules failed: %s", error.sentence)  # our own words say it all
+                _log.error("looking at the schedules failed: %s", error.sentence)  # Skillyard's own errors need no traceback
             except DatabaseUnavailable:
-                pass  # `readyz` says so
+                pass  # `readyz` reports it
             except Exception:
                 _log.exception("looking at the schedules failed")
             with contextlib.suppress(TimeoutError):
@@ -336,7 +336,7 @@ class ScheduleClock:
                     await leaving.wait()
 
     def wake(self, organisation: str) -> None:
-        """Look at the schedules of an organisation at the next tick: they have been changed."""
+        """Check the schedules of an organisation at the next tick: they have been changed."""
         self._looks.pop(organisation, None)
 
     def _names(self) -> list[str]:

@@ -39,7 +39,7 @@ _HINTS: Final[Mapping[str, str]] = {
 _TEMPORARY: Final[Mapping[str, int]] = {
     "database_unavailable": 5, "store_failed": 10, "server_stopping": 5, "disk_full": 60, "helper_failed": 5,
 }  # fmt: skip
-"""What recovers by itself, or is fixed by others: the seconds after which to ask again."""
+"""Temporary problems: the seconds after which to retry."""
 _MOST_FAULTS: Final = 100
 _LOG: Final = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ def hint_over_http(code: str, hint: str | None) -> str | None:
 
 
 def _standard_headers(error: SkillyardError) -> dict[str, str]:
-    """What the standards want beside the statuses 401, 429 and 503."""
+    """The headers that the standards require with the statuses 401, 429 and 503."""
     if error.status == 401:
         return {"WWW-Authenticate": 'Bearer realm="skillyard"'}
     wait = error.details.get("retry_after", _TEMPORARY.get(error.code))
@@ -155,7 +155,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _os_error(request: Request, error: Exception) -> JSONResponse:
-    """A full disk, wherever it was found; all else nobody thought of."""
+    """The answer to a full disk; to any other OSError as to an unexpected error."""
     full = DiskFull.of(error)
     return await _unexpected(request, error) if full is None else problem_response(full)
 
@@ -166,5 +166,5 @@ async def _unexpected(request: Request, error: Exception) -> JSONResponse:
 
 
 def internal_error() -> JSONResponse:
-    """The answer to what nobody thought of; the log says more."""
+    """The answer to an unexpected error; the details are in the log."""
     return _answer(500, "internal_error", "something went wrong in the server", "its log says what")

@@ -48,29 +48,29 @@ def bytes_response(request: Request, data: bytes, media: str) -> Response:
     return Response(data[begin:end], 206, headers, media)
 
 
-def _matches(wanted: str | None, etag: str) -> bool:
-    return wanted is not None and any(one.strip().removeprefix("W/") in (etag, "*") for one in wanted.split(","))
+def _matches(header: str | None, etag: str) -> bool:
+    return header is not None and any(one.strip().removeprefix("W/") in (etag, "*") for one in header.split(","))
 
 
 def _span(request: Request, etag: str, size: int) -> tuple[int, int] | None:
     """First byte and the one after the last; None for the whole, also where the range cannot be understood (RFC 9110)."""
-    found = _RANGE.fullmatch(request.headers.get("range", ""))
-    if found is None or request.headers.get("if-range", etag) != etag or not (found[1] or found[2]):
+    match = _RANGE.fullmatch(request.headers.get("range", ""))
+    if match is None or request.headers.get("if-range", etag) != etag or not (match[1] or match[2]):
         return None
-    if not found[1]:
-        return max(0, size - int(found[2])), size if int(found[2]) else 0
-    end = int(found[2]) + 1 if found[2] else size
-    return None if end <= int(found[1]) and found[2] else (int(found[1]), min(end, size))
+    if not match[1]:
+        return max(0, size - int(match[2])), size if int(match[2]) else 0
+    end = int(match[2]) + 1 if match[2] else size
+    return None if end <= int(match[1]) and match[2] else (int(match[1]), min(end, size))
 
 
 _MEDIA_TYPE: Final = "text/event-stream"
 _GRACE_S: Final = 5  # to send what is on its way when the server stops
-_CLOSING_S: Final = 30  # for a source to let go of what it holds
+_CLOSING_S: Final = 30  # for a source to release its resources
 _log = logging.getLogger(__name__)
 
 
 class EventStream(EventSourceResponse):
-    """Server-sent events; the stream ends when all is told, when its client goes, or when the server stops."""
+    """Server-sent events; the stream ends when all are sent, when its client disconnects, or when the server stops."""
 
     media_type = _MEDIA_TYPE
     DEFAULT_PING_INTERVAL = 15
@@ -108,20 +108,20 @@ async def _until(events: AsyncGenerator[ServerSentEvent, None], stopping: anyio.
 
 
 async def _read(events: AsyncGenerator[ServerSentEvent, None], held: asyncio.Queue[ServerSentEvent]) -> None:
-    """Hand over each event; nobody else reads the source or closes it."""
+    """Pass on each event; only this task reads and closes the source."""
     async with aclosing(events):
         async for event in events:
             await held.put(event)
 
 
 def stream_responses(model: Any, name: str, events: str) -> dict[int | str, dict[str, Any]]:
-    """What a route says of its events: the shape of their `data`, its name in the description of the API, and their names."""
+    """The OpenAPI description of a route's events: the shape of their `data`, its name in the schema, and their names."""
     content = {_MEDIA_TYPE: {"schema": {"x-event-data": name}}}
     return {200: {"model": model, "description": f"server-sent events: {events}", "content": content}}
 
 
 def describe_streams(described: dict[str, Any]) -> None:
-    """Say in OpenAPI that a stream is text, and that the data of its events is JSON of the shape `x-event-data`."""
+    """Describe in OpenAPI that a stream is text, and that the data of its events is JSON of the shape `x-event-data`."""
     shapes = described["components"]["schemas"]
     for methods in described["paths"].values():
         for route in methods.values():

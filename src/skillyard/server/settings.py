@@ -24,7 +24,7 @@ _HOST: Final = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]+)|\[(?P<address>[0-9A-Fa-
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """Who may use the server: without `keys_required` whoever asks without a key is the local user.
+    """Who may use the server: without `keys_required` a caller without a key is the local user.
 
     `hosts` are names the server answers to beside those of this machine, with `any_address` also every IP address: names that
     somebody else may point here are the danger, addresses are not. What a request says of whom it was passed on for is believed
@@ -73,22 +73,22 @@ def read_proxies(given: Iterable[str]) -> tuple[str, ...]:
     Raises:
         InvalidInput: one is neither.
     """
-    found = []
+    networks = []
     for text in given:
         try:
-            found.append(str(ipaddress.ip_network(text.strip())) if "/" in text else str(ipaddress.ip_address(text.strip())))
+            networks.append(str(ipaddress.ip_network(text.strip())) if "/" in text else str(ipaddress.ip_address(text.strip())))
         except ValueError as error:
             message = f"{text!r} is neither an address nor a network: {error}"
             raise InvalidInput(message, hint="name a proxy as 10.0.0.7, or where it is as 10.0.0.0/24") from None
-    return tuple(found)
+    return tuple(networks)
 
 
 def host_name(host: str) -> str | None:
     """The name in `name`, `name:port` or `[address]:port`, in lower case; None when it is none of them."""
-    found = _HOST.fullmatch(host)
-    if found is None or int(found["port"] or 0) > 65_535:
+    match = _HOST.fullmatch(host)
+    if match is None or int(match["port"] or 0) > 65_535:
         return None
-    return (found["name"] or found["address"]).lower()
+    return (match["name"] or match["address"]).lower()
 
 
 def _is_address(name: str) -> bool:
@@ -154,7 +154,7 @@ class ConnectionLimits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """What the table says.
+    """The settings of the table `[server]`.
 
     `rates` are requests a minute of one caller, by kind; `session` is how long a page stays signed in. What a client says of
     whom it asks for is only believed of `trusted_proxies`, addresses and networks.

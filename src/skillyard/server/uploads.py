@@ -109,7 +109,7 @@ async def uploaded(request: Request, registry: Registry, limit: int = PackageLim
 
 @contextlib.asynccontextmanager
 async def scratch(registry: Registry) -> AsyncIterator[Path]:
-    """A folder for what comes in, gone after the block; that of a killed server is swept up by the next one."""
+    """A folder for an upload, deleted after the block; that of a killed server is deleted by the next one."""
     with contextlib.ExitStack() as held:
         operation = await run_in_threadpool(held.enter_context, registry.storage.operations.begin())
         operation.settled = True  # it opens no log: what is left is only to be deleted
@@ -162,13 +162,13 @@ def _write(file: UploadFile, target: Path) -> None:
 
 def _storage_name(name: str) -> str:
     """The name it is kept and remembered under: its own where that is safe on every machine, else one of ours."""
-    found = next((suffix for suffix in _SUFFIXES if name.lower().endswith(suffix)), None)
-    if found is None:
+    suffix = next((suffix for suffix in _SUFFIXES if name.lower().endswith(suffix)), None)
+    if suffix is None:
         raise InvalidInput("the name of the file is not that of an archive", hint=f"send one of {', '.join(_SUFFIXES)}")
-    if "/" not in name and len(name) <= _NAME and len(name) > len(found):
+    if "/" not in name and len(name) <= _NAME and len(name) > len(suffix):
         with contextlib.suppress(ArchiveRefused):
             return safe_name(name, PackageLimits())
-    return slug(name[: -len(found)][-80:], "upload") + found
+    return slug(name[: -len(suffix)][-80:], "upload") + suffix
 
 
 def _too_large(limit: int) -> ArchiveTooLarge:

@@ -1,1 +1,1 @@
-"""What goes on beside requests: runs and installs under way, open approval questions, the clock of schedules."""
+"""Background work: runs and installs in progress, open approval questions, the clock of schedules."""

@@ -1,7 +1,7 @@
-"""Approval questions: a run that a rule wants to be asked about waits for an answer, at most five minutes.
+"""Approval questions: a run that needs an approval waits for an answer, at most five minutes.
 
-They are rows of the database, so that they are listed and answered through whichever process serves it. The asking process
-confirms every few seconds that it still waits; the question of a process that is gone is closed. Times are those of the
+They are rows of the database, so that they are listed and answered through any server process. The asking process
+confirms every few seconds that it still waits; the question of a process that has ended is closed. Times are those of the
 database, because the clocks of two servers may differ.
 """
 
@@ -38,7 +38,7 @@ _OLD: Final = timedelta(days=1)  # more than any clock is set by
 
 @dataclass(frozen=True, slots=True)
 class ApprovalQuestion:
-    """One question that is open: what is asked, for which run, by whom, and when it counts as answered with no."""
+    """One open question: the request, for which run, by whom, and when it expires as rejected."""
 
     id: str
     request: ApprovalRequest
@@ -70,36 +70,38 @@ class ApprovalQuestions:
         return next(iter(self._find(questions.c.run_id == run_id)), None)
 
     def asker(self, name: str, run_id: str | None = None) -> _QuestionApprover:
-        """An approver that puts its questions here, for the run of somebody."""
+        """An approver that stores its questions here, for a run of that caller."""
         return _QuestionApprover(self, name, run_id)
 
     def answer(self, question_id: str, answer: ApprovalAnswer) -> ApprovalQuestion:
         """Answer a question, and with it every other open one of its session about the same content.
 
-        What is agreed to for the workspace also answers the questions of other sessions there.
+        An approval for the workspace also answers the questions of other sessions there.
 
         Raises:
             RecordNotFound: it is not open: answered, given up or too late.
         """
         table = questions.c
-        asked = next(iter(self._find(table.id == question_id)), None)
-        if asked is None:
+        question = next(iter(self._find(table.id == question_id)), None)
+        if question is None:
             raise _not_open()
         alike = (
-            table.workspace == asked.workspace if answer.decision == "workspace" else table.session == asked.request.session_id
+            table.workspace == question.workspace
+            if answer.decision == "workspace"
+            else table.session == question.request.session_id
         )
-        same = (table.skill_id == asked.request.skill_id) & (table.digest == asked.request.digest) & alike
+        same = (table.skill_id == question.request.skill_id) & (table.digest == question.request.digest) & alike
         values = {"decision": answer.decision, "reason": answer.reason}
         with self._database().write() as connection:
-            mine = update(questions).where(table.id == question_id, table.decision.is_(None)).values(values)
-            if connection.execute(mine).rowcount != 1:
+            unanswered = update(questions).where(table.id == question_id, table.decision.is_(None)).values(values)
+            if connection.execute(unanswered).rowcount != 1:
                 raise _not_open()
             others = update(questions).where(same, table.decision.is_(None)).values(values).returning(table.id)
             _announce(connection, [question_id, *connection.execute(others).scalars()])
-        return asked
+        return question
 
     def close(self) -> None:
-        """Answer what is asked from here with no, from now on: the server stops and nobody could hear the answer."""
+        """Reject the questions of this process from now on: the server stops and could not use the answer."""
         self._refusing = ApprovalAnswer("reject", "the server is about to stop")
 
     async def put(self, request: ApprovalRequest, name: str, run_id: str | None) -> ApprovalAnswer:
@@ -132,19 +134,19 @@ class ApprovalQuestions:
             await wait_for_change(changed, min(left, database.timing.look_s))
         return ApprovalAnswer("reject", f"nobody answered within {self._patience_s:g} seconds")
 
-    def _find(self, *wanted: ColumnElement[bool]) -> tuple[ApprovalQuestion, ...]:
-        """The open questions that fit; those whose process is gone are closed."""
+    def _find(self, *conditions: ColumnElement[bool]) -> tuple[ApprovalQuestion, ...]:
+        """The open questions that fit; those whose process has ended are closed."""
         table = questions.c
         database = self._database()
         with database.read() as connection:
             now = database_now(connection)
-            query = select(questions, now.label("now")).where(table.decision.is_(None), table.expires_at > now, *wanted)
-            found = connection.execute(query.order_by(table.asked_at, table.id)).all()
-        gone = [row.id for row in found if ProcessIdentity.is_process_alive(row.owner) is False]
-        if gone:
+            query = select(questions, now.label("now")).where(table.decision.is_(None), table.expires_at > now, *conditions)
+            rows = connection.execute(query.order_by(table.asked_at, table.id)).all()
+        ended = [row.id for row in rows if ProcessIdentity.is_process_alive(row.owner) is False]
+        if ended:
             with database.write() as connection:
-                _forget(connection, gone)
-        return tuple(_question(row) for row in found if row.id not in gone and _waits(row, database.timing))
+                _forget(connection, ended)
+        return tuple(_question(row) for row in rows if row.id not in ended and _is_waiting(row, database.timing))
 
 
 def rejecting_approver() -> PolicyApprover:
@@ -170,7 +172,7 @@ def _not_open() -> RecordNotFound:
 
 
 def _keep(database: Database, question: ApprovalQuestion) -> bool:
-    """Write a question down; False when the run that it is about has ended, which closes what was asked about it."""
+    """Record a question; False when its run has ended, which closes its questions."""
     request = question.request
     row = {
         "id": question.id, "session": request.session_id, "workspace": question.workspace, "skill_id": request.skill_id,
@@ -195,7 +197,7 @@ def _has_ended(connection: Connection, run_id: str) -> bool:
 
 
 async def _closed_after(database: Database, question: ApprovalQuestion) -> None:
-    """Close a question whose asker goes on, or is cancelled."""
+    """Close a question whose run continues, or is cancelled."""
     with suppress(DatabaseUnavailable):  # it then closes when its time is up
         await asyncio.to_thread(_close, database, question.id)
 
@@ -210,7 +212,7 @@ def _forget(connection: Connection, ids: Collection[str]) -> None:
 
 
 def _answer_to(database: Database, question_id: str) -> ApprovalAnswer | None:
-    """The answer when there is one; no, when somebody has closed the question."""
+    """The answer when there is one; a rejection when the question was closed."""
     with database.read() as connection:
         query = select(questions.c.decision, questions.c.reason).where(questions.c.id == question_id)
         row = connection.execute(query).first()
@@ -225,7 +227,7 @@ def _now(database: Database) -> datetime:
 
 
 def _confirm_waiting(database: Database, question_id: str, left_s: float) -> None:
-    """Note that somebody waits, and for how long yet."""
+    """Record that the process still waits, and until when."""
     now = _now(database)
     values = {"seen_at": now, "expires_at": now + timedelta(seconds=left_s)}
     with database.write() as connection:
@@ -237,8 +239,8 @@ def _announce(connection: Connection, ids: Collection[str]) -> None:
         notify(connection, UPDATES_CHANNEL, one)
 
 
-def _waits(row: Row[Any], timing: Timing) -> bool:
-    """Whether the process that asked still is there; one of another machine says so itself."""
+def _is_waiting(row: Row[Any], timing: Timing) -> bool:
+    """Whether the asking process still exists; one of another machine sends heartbeats."""
     return not is_gone(row.owner, silent=abs(row.now - row.seen_at).total_seconds() > timing.silence_s)
 
 

@@ -59,7 +59,7 @@ class CatalogChangeLock:
             self._seen += 1
 
     def changed_elsewhere(self) -> bool:
-        """Whether another process has changed something since this one looked."""
+        """Whether another process has changed something since the last check here."""
         return self._size() != self._seen or self._changed() != self._set
 
     def refresh_if_changed(self, refresh: Callable[[], object]) -> None:
@@ -94,7 +94,7 @@ class PendingChanges:
         self._removed: set[str] = set()
 
     def add(self, added: Iterable[str], changed: Iterable[str], removed: Iterable[str]) -> None:
-        """Take what one look has found."""
+        """Add the changes of one scan."""
         with self._lock:
             for one in removed:
                 self._changed.discard(one)
@@ -105,7 +105,7 @@ class PendingChanges:
             self._changed.update(set(changed) - self._added)
 
     def take(self) -> dict[str, list[str]]:
-        """Everything since the last time this was asked, by id."""
+        """All changes since the last call, by id."""
         with self._lock:
             changes = {"added": sorted(self._added), "changed": sorted(self._changed), "removed": sorted(self._removed)}
             for kind in (self._added, self._changed, self._removed):
@@ -137,7 +137,7 @@ class CachedResponse(NamedTuple):
 
 
 class PageCache:
-    """The pages that were asked for lately, of one tuple of skills: with another tuple all are forgotten."""
+    """The recently requested pages of one tuple of skills; another tuple clears the cache."""
 
     def __init__(self) -> None:
         self._skills: tuple[Skill, ...] = ()

@@ -1,4 +1,4 @@
-"""The chat of an organisation and the tool sessions of its callers, made when they are first asked for.
+"""The chat of an organisation and the tool sessions of its callers, made at their first use.
 
 The client libraries of models are not loaded before. What a tool session has loaded is kept in the database, for whichever
 process is asked next.
@@ -34,7 +34,7 @@ class LazyChat:
         self._lock = threading.Lock()
 
     def of(self, catalog: Catalog) -> Chat:
-        """The chat; models at addresses cannot be chosen over HTTP, because the server would ask for whoever names one.
+        """The chat; models at addresses cannot be chosen over HTTP, because the server would send requests to them.
 
         Raises:
             InvalidInput: what speaks to models is not installed.
@@ -51,7 +51,7 @@ class LazyChat:
 
     @property
     def busy(self) -> bool:
-        """Whether a turn goes on."""
+        """Whether a turn is running."""
         return self._chat is not None and self._chat.busy
 
     async def close(self) -> None:
@@ -96,9 +96,9 @@ class CallerToolSessions:
     def resume_session(self, tools: SkillTools, owner: str, session: str) -> Mapping[str, Any]:
         """Let the tools know what the session has loaded through other processes, and give that."""
         table = tool_sessions.c
-        mine = select(table.state).where(table.owner == owner, table.name == session)
+        query = select(table.state).where(table.owner == owner, table.name == session)
         with self._database().read() as connection:
-            kept: Mapping[str, Any] = connection.execute(mine).scalar() or {}
+            kept: Mapping[str, Any] = connection.execute(query).scalar() or {}
         if kept != _plain(tools.session_state(session)):
             tools.end_session(session)
             tools.restore_session(session, kept)
@@ -117,12 +117,12 @@ class CallerToolSessions:
     def end(self, tools: SkillTools, owner: str, session: str) -> None:
         """Forget what the session loaded, and what was approved for it."""
         tools.end_session(session)
-        mine = (tool_sessions.c.owner == owner, tool_sessions.c.name == session)
+        conditions = (tool_sessions.c.owner == owner, tool_sessions.c.name == session)
         with self._database().write() as connection:
-            connection.execute(delete(tool_sessions).where(*mine))
+            connection.execute(delete(tool_sessions).where(*conditions))
 
 
 def _plain(state: Mapping[str, object]) -> dict[str, Any]:
     """The state as the database gives it back."""
-    found: dict[str, Any] = json.loads(json.dumps(state))
-    return found
+    plain: dict[str, Any] = json.loads(json.dumps(state))
+    return plain

@@ -1,4 +1,4 @@
-"""Runs and installs that go on after their request was answered, and the shutdown that waits for them."""
+"""Runs and installs that continue after their request was answered, and the shutdown that waits for them."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class BackgroundRuns:
 
     @property
     def busy(self) -> bool:
-        """Whether one goes on."""
+        """Whether a run is in progress."""
         return bool(self._kept)
 
     async def ended(self, run_id: str) -> None:
-        """Wait until a run that goes on here has ended."""
+        """Wait until a run of this process has ended."""
         if (begun := self._kept.get(run_id)) is not None:
             await asyncio.wait([begun.ended])
 
     async def close(self, grace_s: float) -> None:
-        """Let every run come to its end, and cancel those that have not after `grace_s` seconds."""
+        """Wait for every run to end, and cancel those that have not after `grace_s` seconds."""
         left = [begun.ended for begun in self._kept.values()]
         if left:
             _, late = await asyncio.wait(left, timeout=grace_s)
@@ -57,10 +57,10 @@ class BackgroundRuns:
     def _over(self, run_id: str, task: asyncio.Task[Run]) -> None:
         self._kept.pop(run_id)
         if not task.cancelled():
-            task.exception()  # the record says what it was
+            task.exception()  # it is in the record
 
 
-_GONE: Final = "the process that worked on it is gone; nothing was changed"
+_PROCESS_ENDED: Final = "the process that worked on it is gone; nothing was changed"
 _log = logging.getLogger(__name__)
 
 
@@ -73,7 +73,7 @@ class InstallFailure:
 
 
 class BackgroundInstalls:
-    """Runs installs in threads; that one goes on, or why it failed, is an event of the operation for a day."""
+    """Runs installs in threads; the start of one, or its failure, is an event of the operation for a day."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._database = database
@@ -81,11 +81,11 @@ class BackgroundInstalls:
 
     @property
     def busy(self) -> bool:
-        """Whether one goes on here."""
+        """Whether an install is in progress here."""
         return bool(self._going)
 
     async def begin(self, operation_id: str, work: Callable[[], object], held: contextlib.AsyncExitStack) -> None:
-        """Do the work in a thread; what it needs is let go of when it is done.
+        """Do the work in a thread, and release its resources when it is done.
 
         Raises:
             DatabaseUnavailable: that it began cannot be recorded; nothing was begun.
@@ -96,7 +96,7 @@ class BackgroundInstalls:
         task.add_done_callback(lambda _: self._going.pop(operation_id, None))
 
     def progress(self, operation_id: str) -> tuple[bool, InstallFailure | None]:
-        """Whether an operation goes on, in whatever process, and why it failed when it did. Blocks."""
+        """Whether an operation is in progress, in any process, and why it failed when it did. Blocks."""
         with self._database().read() as connection:
             events = live_events_of(connection, operation_id)
         last = events[-1].body if events else {}
@@ -105,11 +105,11 @@ class BackgroundInstalls:
         if "begun" not in last:
             return False, None
         owner = ProcessIdentity.read(last["begun"])
-        gone = owner is None or owner.alive() is False
-        return not gone, InstallFailure("interrupted", _GONE) if gone else None
+        ended = owner is None or owner.alive() is False
+        return not ended, InstallFailure("interrupted", _PROCESS_ENDED) if ended else None
 
     async def close(self) -> None:
-        """Wait for what goes on: an install cannot be cut off in the middle, only killed."""
+        """Wait for installs in progress: they cannot be cancelled, only killed."""
         if self._going:
             await asyncio.wait(tuple(self._going.values()))
 
@@ -165,7 +165,7 @@ class Shutdown:
                 do()
 
     def stop_accepting(self) -> None:
-        """From now on no request is taken, and the time counts that is given to what is under way."""
+        """From now on no request is accepted, and the grace period of those in progress begins."""
         self._at = time.monotonic()
         for do in self._last:
             do()

@@ -22,6 +22,7 @@ from skillyard.server.clients.published_skills import (
     bundle_bytes,
     client_skill_id,
     collect_shapes,
+    current_version,
     decode_cursor,
     display_name,
     encode_cursor,
@@ -34,7 +35,6 @@ from skillyard.server.clients.published_skills import (
     paginate,
     remove_skill,
     remove_version,
-    serving_version,
     skill_of_client_id,
     usable_versions,
 )
@@ -69,11 +69,11 @@ def list_skills(
     source: Annotated[str | None, Query(max_length=100)] = None,
 ) -> dict[str, Any]:
     """The installed skills, by id; all are of the source `custom`."""
-    known = list(offered_skills(service)) if source in (None, "", "custom") else []
+    skills = list(offered_skills(service)) if source in (None, "", "custom") else []
     last = decode_cursor(page) if page else ""
-    found, more = paginate(known, lambda skill: skill.skill_id > last, limit)
+    listed, more = paginate(skills, lambda skill: skill.skill_id > last, limit)
     return _paged(
-        collect_shapes(found, lambda skill: _skill(service, skill)), encode_cursor(found[-1].skill_id) if more else None
+        collect_shapes(listed, lambda skill: _skill(service, skill)), encode_cursor(listed[-1].skill_id) if more else None
     )
 
 
@@ -94,7 +94,7 @@ def delete(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
 async def create_version(
     service: CurrentServices, request: Request, skill_id: SkillIdPath, consent: ConsentQuery = None
 ) -> dict[str, Any]:
-    """Install another version of a skill, which serves from now on; the same files again are the same version."""
+    """Install another version of a skill, which becomes the current one; the same files again are the same version."""
     skill = await run_in_threadpool(skill_of_client_id, service, skill_id)
     async with received_skill(service, request, one_folder=True) as incoming:
         result = await run_in_threadpool(install_skill, service, incoming, into=skill.skill_id, consent=consent)
@@ -105,25 +105,25 @@ async def create_version(
 def list_versions(service: CurrentServices, skill_id: SkillIdPath, limit: _Limit = 20, page: _Page = None) -> dict[str, Any]:
     """The versions of a skill, the newest first."""
     skill = skill_of_client_id(service, skill_id)
-    known = usable_versions(service, skill.skill_id)
+    versions = usable_versions(service, skill.skill_id)
     last = decode_cursor(page) if page else ""
-    found, more = paginate(known, (lambda one: f"{one.epoch:020}" < last) if last else None, limit)
-    shapes = [_version(service, skill, one) for one in found]
-    return _paged(shapes, encode_cursor(f"{found[-1].epoch:020}") if more else None)
+    listed, more = paginate(versions, (lambda one: f"{one.epoch:020}" < last) if last else None, limit)
+    shapes = [_version(service, skill, one) for one in listed]
+    return _paged(shapes, encode_cursor(f"{listed[-1].epoch:020}") if more else None)
 
 
 @routes.get("/{skill_id}/versions/{version}")
 def retrieve_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
-    """One version, by its id or time; `latest` is the one that serves."""
+    """One version, by its id or time; `latest` is the current one."""
     skill = skill_of_client_id(service, skill_id)
-    return _version(service, skill, _found(service, skill, version))
+    return _version(service, skill, _find_version(service, skill, version))
 
 
 @routes.delete("/{skill_id}/versions/{version}", dependencies=[_WRITE])
 def delete_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
-    """Delete a version for good; the newest other one serves then, and with the last one the skill is uninstalled."""
+    """Delete a version for good; the newest other one becomes current, and with the last one the skill is uninstalled."""
     skill = skill_of_client_id(service, skill_id)
-    one = _found(service, skill, version)
+    one = _find_version(service, skill, version)
     remove_version(service, one)
     return {"id": version, "type": "skill_version_deleted"}
 
@@ -132,11 +132,11 @@ def delete_version(service: CurrentServices, skill_id: SkillIdPath, version: Ver
 def download(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> Response:
     """The files of a version as a zip archive, in one folder."""
     skill = skill_of_client_id(service, skill_id)
-    one = _found(service, skill, version)
+    one = _find_version(service, skill, version)
     return zip_response(bundle_bytes(service, one.version), f"{skill.skill_id}.zip")
 
 
-def _found(service: OrganisationServices, skill: InstalledSkill, version: str) -> NumberedVersion:
+def _find_version(service: OrganisationServices, skill: InstalledSkill, version: str) -> NumberedVersion:
     def fits(one: NumberedVersion) -> bool:
         return one.version.current if version == "latest" else version in (str(one.epoch), _version_id(one))
 
@@ -152,7 +152,7 @@ def _version_id(one: NumberedVersion) -> str:
 
 
 def _skill(service: OrganisationServices, skill: InstalledSkill) -> dict[str, Any]:
-    newest = serving_version(service, skill.skill_id)
+    newest = current_version(service, skill.skill_id)
     label = display_name(skill)
     return {
         "id": client_skill_id(skill),

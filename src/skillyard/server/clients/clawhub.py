@@ -34,6 +34,7 @@ from skillyard.server.clients.clawhub_shapes import (
 )
 from skillyard.server.clients.published_skills import (
     collect_shapes,
+    current_version,
     decode_cursor,
     display_name,
     encode_cursor,
@@ -42,7 +43,6 @@ from skillyard.server.clients.published_skills import (
     package_files,
     paginate,
     search_offered,
-    serving_version,
     usable_versions,
     version_folder,
 )
@@ -63,7 +63,7 @@ _COUNTED: Final = ("stars", "downloads", "installs")
 
 @routes.get("/whoami")
 def whoami(caller: CurrentCaller) -> dict[str, Any]:
-    """Who asks: the organisation is what publishes, so its name is the handle."""
+    """The caller: the organisation is what publishes, so its name is the handle."""
     role = "admin" if "admin" in caller.scopes else "user"
     return {"user": {**owner_shape(caller), "displayName": caller.name, "role": role}}
 
@@ -77,10 +77,10 @@ def search(
     mode: Annotated[str | None, Query(max_length=20)] = None,
 ) -> dict[str, Any]:
     """The skills that fit a request, the best first; with `mode=exact` only the one of that name."""
-    found = [
+    matches = [
         (skill, score) for skill, score in search_offered(service, q) if mode != "exact" or q in (skill.skill_id, skill.name)
     ]
-    scores = {skill.skill_id: score for skill, score in found}
+    scores = {skill.skill_id: score for skill, score in matches}
 
     shapes = SkillShapes(service)
 
@@ -96,7 +96,7 @@ def search(
             "owner": publisher,
         }
 
-    return {"results": collect_shapes((skill for skill, _ in found[:limit]), result)}
+    return {"results": collect_shapes((skill for skill, _ in matches[:limit]), result)}
 
 
 @routes.get("/skills")
@@ -119,12 +119,12 @@ def list_skills(
         moment = skill.created_at if sort == "createdAt" else skill.updated_at
         return f"{_LAST_MS - milliseconds(moment):016}\0{skill.skill_id}"
 
-    known = sorted((skill for skill in offered_skills(service) if skill.skill_id.startswith(prefix.casefold())), key=sort_key)
+    skills = sorted((skill for skill in offered_skills(service) if skill.skill_id.startswith(prefix.casefold())), key=sort_key)
     last = decode_cursor(cursor) if cursor else ""
-    found, more = paginate(known, lambda skill: sort_key(skill) > last, limit)
+    listed, more = paginate(skills, lambda skill: sort_key(skill) > last, limit)
     return {
-        "items": collect_shapes(found, shapes.skill),
-        "nextCursor": encode_cursor(sort_key(found[-1])) if more else None,
+        "items": collect_shapes(listed, shapes.skill),
+        "nextCursor": encode_cursor(sort_key(listed[-1])) if more else None,
     }
 
 
@@ -134,7 +134,7 @@ def detail(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, owne
     skill = owned_skill(service, caller, slug, ownerHandle)
     shape = SkillShapes(service).skill(skill)
     beside = {name: shape.pop(name) for name in ("latestVersion", "metadata")}
-    warned = moderation(service, serving_version(service, skill.skill_id).version)
+    warned = moderation(service, current_version(service, skill.skill_id).version)
     return {"skill": shape, **beside, "owner": owner_shape(caller), "moderation": warned}
 
 
@@ -150,12 +150,12 @@ def list_versions(
     """The versions of a skill, the newest first."""
     skill = owned_skill(service, caller, slug, ownerHandle)
     last = decode_cursor(cursor) if cursor else None
-    found, more = paginate(
+    listed, more = paginate(
         usable_versions(service, skill.skill_id), (lambda one: f"{one.epoch:020}" < last) if last else None, limit
     )
     return {
-        "items": [version_shape(one) for one in found],
-        "nextCursor": encode_cursor(f"{found[-1].epoch:020}") if more else None,
+        "items": [version_shape(one) for one in listed],
+        "nextCursor": encode_cursor(f"{listed[-1].epoch:020}") if more else None,
     }
 
 
@@ -202,9 +202,9 @@ def resolve_install(
     slug: SlugPath,
     ownerHandle: OwnerQuery = None,  # noqa: N803
 ) -> dict[str, Any]:
-    """Where the version that serves is had."""
+    """Where the current version is downloaded."""
     skill = owned_skill(service, caller, slug, ownerHandle)
-    version = serving_version(service, skill.skill_id).label
+    version = current_version(service, skill.skill_id).label
     address = request.url_for("download").include_query_params(slug=skill.skill_id, version=version)
     archive = {"version": version, "downloadUrl": str(address)}
     return {"ok": True, "slug": skill.skill_id, "installKind": "archive", "archive": archive}
@@ -220,12 +220,12 @@ def resolve(
 ) -> dict[str, Any]:
     """Which version has exactly the files that a client has, named by their fingerprint."""
     skill = owned_skill(service, caller, slug, ownerHandle)
-    known = usable_versions(service, skill.skill_id)
-    match = next((one for one in known if fingerprint(package_files(service, one.version)) == digest.lower()), None)
+    versions = usable_versions(service, skill.skill_id)
+    match = next((one for one in versions if fingerprint(package_files(service, one.version)) == digest.lower()), None)
     return {
         "slug": skill.skill_id,
         "match": {"version": match.label} if match else None,
-        "latestVersion": {"version": serving_version(service, skill.skill_id).label},
+        "latestVersion": {"version": current_version(service, skill.skill_id).label},
     }
 
 
@@ -265,7 +265,7 @@ class TagTarget(BaseModel):
 
 
 class InstallTelemetry(BaseModel):
-    """What a client reports when it has installed a skill; all else that it reports is not looked at."""
+    """What a client reports when it has installed a skill; other fields are ignored."""
 
     event: str | None = Field(default=None, max_length=40)
     slug: str | None = Field(default=None, max_length=200)
@@ -283,13 +283,13 @@ def star(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, ownerH
 def unstar(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, ownerHandle: OwnerQuery = None) -> dict[str, Any]:  # noqa: N803
     """Take the caller's star back."""
     skill = owned_skill(service, caller, slug, ownerHandle)
-    gone = service.registry.popularity.unstar(skill.skill_id, service.owner(caller))
-    return {"ok": True, "unstarred": True, "alreadyUnstarred": not gone}
+    removed = service.registry.popularity.unstar(skill.skill_id, service.owner(caller))
+    return {"ok": True, "unstarred": True, "alreadyUnstarred": not removed}
 
 
 @community_routes.post("/v1/skills/{slug}/tags/{tag}", dependencies=[_WRITE])
 def put_tag(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, tag: _Tag, body: TagTarget) -> dict[str, Any]:
-    """Let a tag stand for a version; with `latest` that version serves."""
+    """Set a tag to a version; with `latest` that version becomes current."""
     skill = owned_skill(service, caller, slug, body.ownerHandle)
     version = version_of_label(service, skill, body.version).version
     if tag != LATEST:

@@ -53,7 +53,7 @@ async def keep_upload(service: OrganisationServices, request: Request, ticket: s
     """
     folder, limit = _folder(service), PackageLimits().file
     too_large = ArchiveTooLarge(f"the file is over {limit >> 20} MB", hint="keep large data out of the skill", limit=limit)
-    await run_in_threadpool(_sweep, folder)
+    await run_in_threadpool(_delete_expired, folder)
     part = folder / f"{ticket}-{secrets.token_hex(4)}.part"
     try:
         with part.open("xb") as file:
@@ -68,13 +68,13 @@ async def keep_upload(service: OrganisationServices, request: Request, ticket: s
 
 @contextlib.contextmanager
 def staged_files(service: OrganisationServices, tickets: dict[str, tuple[str, str]]) -> Iterator[dict[str, Path]]:
-    """The files of some tickets, by the path each is to have; they are gone after the block, whatever became of it.
+    """The files of some tickets, by the path each is to have; they are deleted after the block in any case.
 
     `tickets` has ticket and SHA-256 by path.
 
     Raises:
         FileMissing: one was not sent, or too long ago.
-        DigestMismatch: one is not what it is said to be.
+        DigestMismatch: one does not match its announced digest.
     """
     folder = _folder(service)
     files = {path: folder / ticket for path, (ticket, _) in tickets.items()}
@@ -90,11 +90,11 @@ def staged_files(service: OrganisationServices, tickets: dict[str, tuple[str, st
 def _check(path: str, file: Path, sha256: str) -> None:
     try:
         with file.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except FileNotFoundError:
         raise FileMissing(f"{path!r} was not uploaded, or over an hour ago", hint="publish again") from None
-    if found != sha256.lower():
-        raise DigestMismatch(f"{path!r} is not what was announced", hint="publish again", expected=sha256, found=found)
+    if digest != sha256.lower():
+        raise DigestMismatch(f"{path!r} is not what was announced", hint="publish again", expected=sha256, found=digest)
 
 
 def _folder(service: OrganisationServices) -> Path:
@@ -103,16 +103,16 @@ def _folder(service: OrganisationServices) -> Path:
     return folder
 
 
-def _sweep(folder: Path) -> None:
-    """Delete what nobody came back for, and refuse more when much waits."""
+def _delete_expired(folder: Path) -> None:
+    """Delete expired uploads, and refuse more when too many are pending."""
     size = 0
     oldest = time.time() - _KEPT_S
     with os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):
-                found = entry.stat(follow_symlinks=False)
-                size += found.st_size
-                if found.st_mtime < oldest:
+                status = entry.stat(follow_symlinks=False)
+                size += status.st_size
+                if status.st_mtime < oldest:
                     Path(entry.path).unlink()
     if size > _MOST:
         raise ArchiveTooLarge("too many files wait to be published", hint="publish them, or try again in an hour", limit=_MOST)
@@ -142,7 +142,7 @@ class SentFile(FileAnnouncement):
 
 
 class PublishRequest(BaseModel):
-    """What is published; the fields that are about accounts and licences of a public hub are not looked at."""
+    """What is published; the fields that are about accounts and licences of a public hub are ignored."""
 
     slug: str = Field(max_length=200)
     version: str = Field(max_length=100)
@@ -217,7 +217,7 @@ def delete(
 def undelete(
     service: CurrentServices, caller: CurrentCaller, slug: SlugPath, body: OwnerReference | None = None
 ) -> dict[str, Any]:
-    """Let the newest version of an uninstalled skill serve again."""
+    """Make the newest version of an uninstalled skill current again."""
     skill = owned_skill(service, caller, slug, _handle(body), installed=False)
     if skill.active:
         raise VersionUnusable(f"{skill.skill_id} is not deleted", hint="there is nothing to do")
@@ -247,14 +247,14 @@ def restore(
 ) -> dict[str, Any]:
     """Take a yank back."""
     skill = owned_skill(service, caller, slug, _handle(body))
-    found = [
+    versions = [
         one
         for one in number_versions(service.registry.installed.versions(skill.skill_id))
         if one.label == version and one.version.yanked
     ]
-    if not found:
+    if not versions:
         raise VersionNotFound(f"{skill.skill_id} has no deleted version {version}", hint="check its number")
-    service.registry.versions.yank(skill.skill_id, found[0].version.version, undo=True)
+    service.registry.versions.yank(skill.skill_id, versions[0].version.version, undo=True)
     return {"ok": True}
 
 
@@ -263,7 +263,7 @@ def _handle(body: OwnerReference | None) -> str | None:
 
 
 async def _from_json(service: OrganisationServices, request: Request, archive: Path) -> PublishRequest:
-    """What the body says; its files go into the archive."""
+    """The fields of the body; its files go into the archive."""
     too_large = ArchiveTooLarge("the request is too long", hint="publish fewer files", limit=_LARGEST_REQUEST)
     sent = _read(await read_body(request, _LARGEST_REQUEST, too_large))
     await run_in_threadpool(_gather_staged, service, sent, archive)
@@ -279,7 +279,7 @@ def _gather_staged(service: OrganisationServices, sent: PublishRequest, archive:
 
 
 async def _from_form(request: Request, archive: Path) -> PublishRequest:
-    """What the field `payload` of a form says; its files go into the archive."""
+    """The field `payload` of a form; its files go into the archive."""
     async with _form(request) as (payload, files):
         sent = _read(payload.encode())
         await run_in_threadpool(_gather_files, sent, files, archive)
@@ -316,11 +316,11 @@ def _gather_files(sent: PublishRequest, files: Iterable[tuple[str, BinaryIO]], a
 def _publish(service: OrganisationServices, caller: CurrentCaller, sent: PublishRequest, archive: Path) -> dict[str, Any]:
     if not is_semantic(sent.version):
         raise InvalidInput(f"{sent.version!r} is not a semantic version", hint="as in 1.4.0")
-    known = service.registry.records.read.skill(sent.slug)
-    if known is not None:
+    existing = service.registry.records.read.skill(sent.slug)
+    if existing is not None:
         owned_skill(service, caller, sent.slug, sent.ownerHandle, installed=False)
         _refuse_taken(service, sent)
-    active = known is not None and known.active
+    active = existing is not None and existing.active
     skill = inspect_archive(archive, archive.parent, one_folder=True)
     if skill.skill_id != sent.slug:
         raise InvalidInput(f"its SKILL.md calls it {skill.name!r}", hint=f"publish it with --slug {skill.skill_id}")

@@ -1,4 +1,4 @@
-"""Scanner results in ClawHub's terms: moderation, which its client asks for before an install, and `clawhub scan`.
+"""Scanner results in ClawHub's terms: moderation, which its client requests before an install, and `clawhub scan`.
 
 Suspicious is what the scanner rates high and the operator did not suppress. Nothing is blocked. The id of a scan names the
 version, and asking for it scans: nothing is kept.
@@ -30,11 +30,11 @@ from skillyard.server.clients.clawhub_shapes import (
 )
 from skillyard.server.clients.published_skills import (
     NumberedVersion,
+    current_version,
     decode_cursor,
     display_name,
     encode_cursor,
     package_digest,
-    serving_version,
     version_folder,
 )
 from skillyard.server.middleware.error_formats import CLAWHUB
@@ -55,10 +55,10 @@ def moderated(
     slug: SlugPath,
     ownerHandle: OwnerQuery = None,  # noqa: N803
 ) -> dict[str, Any]:
-    """What the scanner says of the version that serves, with its evidence."""
+    """The scanner's findings for the current version, with their evidence."""
     skill = owned_skill(service, caller, slug, ownerHandle)
-    found = findings(service, serving_version(service, skill.skill_id).version)
-    return {"moderation": {**verdict(found), "legacyReason": None, "evidence": [evidence(one) for one in found]}}
+    reported = findings(service, current_version(service, skill.skill_id).version)
+    return {"moderation": {**verdict(reported), "legacyReason": None, "evidence": [evidence(one) for one in reported]}}
 
 
 @moderation_routes.get("/{slug}/verify")
@@ -106,14 +106,14 @@ def moderation(service: OrganisationServices, version: SkillVersion) -> dict[str
 
 
 def findings(service: OrganisationServices, version: SkillVersion) -> tuple[Finding, ...]:
-    """What the scanner says of a version, without what the operator suppressed."""
+    """The scanner's findings for a version, without those that the operator suppressed."""
     report = scan_skill(version_folder(service, version), suppressions=service.catalog.suppressions(user_only=True))
     return at_least_severity(report.open, "low")
 
 
-def verdict(found: tuple[Finding, ...]) -> dict[str, Any]:
+def verdict(reported: tuple[Finding, ...]) -> dict[str, Any]:
     """What findings come to."""
-    grave = at_least_severity(found, "high")
+    grave = at_least_severity(reported, "high")
     return {
         "isSuspicious": bool(grave),
         "isMalwareBlocked": False,
@@ -150,7 +150,7 @@ class ScanSource(BaseModel):
 
 
 class ScanRequest(BaseModel):
-    """A scan that is wanted."""
+    """A requested scan."""
 
     source: ScanSource
     update: bool = False
@@ -158,7 +158,7 @@ class ScanRequest(BaseModel):
 
 @scan_routes.post("", status_code=202, dependencies=[UNRECORDED])
 def submit(service: CurrentServices, caller: CurrentCaller, body: ScanRequest) -> dict[str, Any]:
-    """Say which version is to be scanned."""
+    """Request a scan of a version."""
     if body.source.kind != "published":
         raise NotOffered("only published skills are scanned", hint=_ONLY_PUBLISHED)
     skill = owned_skill(service, caller, body.source.slug, body.source.ownerHandle)
@@ -176,7 +176,7 @@ def download_of_version(
     kind: Literal["skill", "plugin"] = "skill",
     ownerHandle: Annotated[str | None, Query(max_length=200)] = None,  # noqa: N803
 ) -> Response:
-    """What the scanner says of a version, as an archive."""
+    """The scanner's report on a version, as an archive."""
     if kind == "plugin":
         raise NotOffered("this server has no plugins for OpenClaw", hint="it gives skills only")
     return _archive(service, version_of_tag(service, owned_skill(service, caller, slug, ownerHandle), version, None))
@@ -199,21 +199,21 @@ def _id(one: NumberedVersion) -> str:
 
 
 def _scanned_version(service: OrganisationServices, caller: Caller, scan_id: str) -> NumberedVersion:
-    slug, found, label = decode_cursor(scan_id).partition("\n")
-    if not found:
+    slug, separator, label = decode_cursor(scan_id).partition("\n")
+    if not separator:
         raise InvalidInput(f"{scan_id[:100]!r} is not a valid scan id", hint="take it from the answer to a scan")
     return version_of_tag(service, owned_skill(service, caller, slug, None), label, None)
 
 
 def _status(service: OrganisationServices, one: NumberedVersion) -> dict[str, Any]:
     skill = service.registry.installed.skill(one.version.skill_id)
-    found = findings(service, one.version)
-    rating, made = verdict(found), milliseconds(one.version.installed_at)
+    reported = findings(service, one.version)
+    rating, made = verdict(reported), milliseconds(one.version.installed_at)
     static = {
         "status": rating["verdict"],
         "reasonCodes": rating["reasonCodes"],
         "summary": rating["summary"],
-        "findings": [evidence(finding) for finding in found],
+        "findings": [evidence(finding) for finding in reported],
     }
     return {
         "scanId": _id(one),

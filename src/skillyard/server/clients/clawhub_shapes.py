@@ -16,11 +16,11 @@ from skillyard.registry import LATEST, InstalledSkill, PopularityCounts
 from skillyard.server.authorization import Caller
 from skillyard.server.clients.published_skills import (
     NumberedVersion,
+    current_version,
     display_name,
     find_version,
     installed_version,
     offered_skill,
-    serving_version,
     usable_versions,
 )
 from skillyard.server.organisation_services import OrganisationServices
@@ -64,7 +64,7 @@ def version_of_label(service: OrganisationServices, skill: InstalledSkill, label
 
 
 def version_of_tag(service: OrganisationServices, skill: InstalledSkill, label: str | None, tag: str | None) -> NumberedVersion:
-    """The version of a label, or of a tag; `latest` is the version that serves.
+    """The version of a label, or of a tag; `latest` is the current version.
 
     Raises:
         VersionNotFound: there is none.
@@ -72,7 +72,7 @@ def version_of_tag(service: OrganisationServices, skill: InstalledSkill, label: 
     if label is not None:
         return version_of_label(service, skill, label)
     if tag in (None, LATEST):
-        return serving_version(service, skill.skill_id)
+        return current_version(service, skill.skill_id)
     version = service.registry.tags.of(skill.skill_id).get(tag)
     if version is None:
         raise VersionNotFound(f"{skill.skill_id} has no tag {tag!r}", hint=f"the one that serves is {LATEST}")
@@ -101,7 +101,7 @@ class SkillShapes:
 
     def skill(self, skill: InstalledSkill) -> dict[str, Any]:
         """One skill."""
-        return _skill_shape(skill, serving_version(self._service, skill.skill_id), self.tags(skill), self.counts(skill))
+        return _skill_shape(skill, current_version(self._service, skill.skill_id), self.tags(skill), self.counts(skill))
 
 
 def _skill_shape(

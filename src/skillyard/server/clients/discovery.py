@@ -21,13 +21,13 @@ from skillyard.registry.mirror_index import INDEX_FILE, MirrorIndex
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
     collect_shapes,
+    current_version,
     offered_skill,
     offered_skills,
     package_bytes,
     package_digest,
     package_names,
     search_offered,
-    serving_version,
     version_folder,
 )
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
@@ -98,14 +98,14 @@ def one_file(
     path: Annotated[str, InPath(max_length=1024)],
 ) -> Response:
     """One file of a skill."""
-    one = serving_version(service, offered_skill(service, name).skill_id)
+    one = current_version(service, offered_skill(service, name).skill_id)
     answer = version_file_response(request, version_folder(service, one.version), path)
     answer.headers["Access-Control-Allow-Origin"] = "*"
     return answer
 
 
 def _legacy_entry(service: OrganisationServices, skill: InstalledSkill) -> dict[str, Any]:
-    files = package_names(service, serving_version(service, skill.skill_id).version)
+    files = package_names(service, current_version(service, skill.skill_id).version)
     return {"name": skill.skill_id, "description": skill.description, "files": files}
 
 
@@ -120,9 +120,9 @@ def search(
     limit: Annotated[int, Query(ge=1, le=200)] = 10,
 ) -> dict[str, Any]:
     """The skills that fit a request, the best first; what `find` shows of each can be given to `add`."""
-    found = [skill for skill, _ in islice(search_offered(service, q), limit)]
+    matches = [skill for skill, _ in islice(search_offered(service, q), limit)]
     source = str(request.base_url)
-    skills = [{"id": f"@{skill.skill_id}", "name": skill.skill_id, "source": source} for skill in found]
+    skills = [{"id": f"@{skill.skill_id}", "name": skill.skill_id, "source": source} for skill in matches]
     return {"query": q, "skills": skills, "count": len(skills)}
 
 

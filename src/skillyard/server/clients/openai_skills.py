@@ -1,6 +1,6 @@
 """The skills resource of OpenAI's API, for its SDK: `OpenAI(base_url="http://…/openai/v1").skills`.
 
-Ids are `skill_` and the skill's id; versions are counted from 1. The default version is the one that serves here.
+Ids are `skill_` and the skill's id; versions are counted from 1. The default version is the current one here.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from skillyard.server.clients.published_skills import (
     bundle_bytes,
     client_skill_id,
     collect_shapes,
+    current_version,
     find_version,
     installed_version,
     metadata_of,
@@ -33,7 +34,6 @@ from skillyard.server.clients.published_skills import (
     paginate,
     remove_skill,
     remove_version,
-    serving_version,
     skill_of_client_id,
     usable_versions,
 )
@@ -54,7 +54,7 @@ _After = Annotated[str | None, Query(max_length=400)]
 
 
 class Update(BaseModel):
-    """Which version of a skill shall serve."""
+    """Which version of a skill becomes the default."""
 
     default_version: str = Field(max_length=400)
 
@@ -70,10 +70,10 @@ async def create(service: CurrentServices, request: Request, consent: ConsentQue
 @routes.get("")
 def list_skills(service: CurrentServices, limit: _Limit = 20, after: _After = None, order: _Order = "desc") -> dict[str, Any]:
     """The installed skills, by when they first were."""
-    known = sorted(offered_skills(service), key=_age, reverse=order == "desc")
+    skills = sorted(offered_skills(service), key=_age, reverse=order == "desc")
     last = _age(service.registry.installed.skill(own_skill_id(after), installed=False)) if after else None
-    found, more = paginate(known, _behind(last, order, _age), limit)
-    return _paged(collect_shapes(found, lambda skill: _skill(service, skill)), more=more)
+    listed, more = paginate(skills, _behind(last, order, _age), limit)
+    return _paged(collect_shapes(listed, lambda skill: _skill(service, skill)), more=more)
 
 
 @routes.get("/{skill_id}")
@@ -84,9 +84,9 @@ def retrieve(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
 
 @routes.post("/{skill_id}", dependencies=[_WRITE])
 def update(service: CurrentServices, skill_id: SkillIdPath, body: Update) -> dict[str, Any]:
-    """Let another version serve."""
+    """Make another version the current one."""
     skill = skill_of_client_id(service, skill_id)
-    one = _found(service, skill, body.default_version)
+    one = _find_version(service, skill, body.default_version)
     if not one.version.current:
         activate_version(service, one)
     return _skill(service, skill_of_client_id(service, skill_id))
@@ -101,16 +101,16 @@ def delete(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
 
 @routes.get("/{skill_id}/content", responses=ZIP_RESPONSES, response_class=Response)
 def content(service: CurrentServices, skill_id: SkillIdPath) -> Response:
-    """The files of the version that serves, as a zip archive with one folder."""
+    """The files of the current version, as a zip archive with one folder."""
     skill = skill_of_client_id(service, skill_id)
-    return _archive(service, serving_version(service, skill.skill_id))
+    return _archive(service, current_version(service, skill.skill_id))
 
 
 @routes.post("/{skill_id}/versions", openapi_extra=FILES, dependencies=[_WRITE])
 async def create_version(
     service: CurrentServices, request: Request, skill_id: SkillIdPath, consent: ConsentQuery = None
 ) -> dict[str, Any]:
-    """Add a version of a skill, which only serves when the field `default` says so; the files that serve are no new version."""
+    """Add a version of a skill, which becomes current only with the field `default`; the current files are no new version."""
     skill = await run_in_threadpool(skill_of_client_id, service, skill_id)
     async with received_skill(service, request) as incoming:
         serves = incoming.fields.get("default", "false").lower()
@@ -128,23 +128,23 @@ def list_versions(
 ) -> dict[str, Any]:
     """The versions of a skill, by number."""
     skill = skill_of_client_id(service, skill_id)
-    known = sorted(usable_versions(service, skill.skill_id), key=_number, reverse=order == "desc")
-    found, more = paginate(known, _behind(_number_in(after) if after else None, order, _number), limit)
-    return _paged([_version(service, skill, one) for one in found], more=more)
+    versions = sorted(usable_versions(service, skill.skill_id), key=_number, reverse=order == "desc")
+    listed, more = paginate(versions, _behind(_number_in(after) if after else None, order, _number), limit)
+    return _paged([_version(service, skill, one) for one in listed], more=more)
 
 
 @routes.get("/{skill_id}/versions/{version}")
 def retrieve_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
     """One version, by its number or id; `latest` is the newest."""
     skill = skill_of_client_id(service, skill_id)
-    return _version(service, skill, _found(service, skill, version))
+    return _version(service, skill, _find_version(service, skill, version))
 
 
 @routes.delete("/{skill_id}/versions/{version}", dependencies=[_WRITE])
 def delete_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
-    """Delete a version for good; the newest other one serves then, and with the last one the skill is uninstalled."""
+    """Delete a version for good; the newest other one becomes current, and with the last one the skill is uninstalled."""
     skill = skill_of_client_id(service, skill_id)
-    one = _found(service, skill, version)
+    one = _find_version(service, skill, version)
     remove_version(service, one)
     return {"id": _version_id(one), "object": "skill.version.deleted", "deleted": True, "version": str(one.number)}
 
@@ -153,12 +153,12 @@ def delete_version(service: CurrentServices, skill_id: SkillIdPath, version: Ver
 def version_content(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> Response:
     """The files of a version, as a zip archive with one folder."""
     skill = skill_of_client_id(service, skill_id)
-    return _archive(service, _found(service, skill, version))
+    return _archive(service, _find_version(service, skill, version))
 
 
-def _found(service: OrganisationServices, skill: InstalledSkill, version: str) -> NumberedVersion:
-    known = usable_versions(service, skill.skill_id)
-    newest = max(one.number for one in known) if known else 0
+def _find_version(service: OrganisationServices, skill: InstalledSkill, version: str) -> NumberedVersion:
+    versions = usable_versions(service, skill.skill_id)
+    newest = max(one.number for one in versions) if versions else 0
 
     def fits(one: NumberedVersion) -> bool:
         return one.number == newest if version == "latest" else version in (str(one.number), _version_id(one))
@@ -197,15 +197,15 @@ def _behind(last: Any, order: _Order, key_of: Any) -> Any:
 
 
 def _skill(service: OrganisationServices, skill: InstalledSkill) -> dict[str, Any]:
-    known = usable_versions(service, skill.skill_id)
+    versions = usable_versions(service, skill.skill_id)
     return {
         "id": client_skill_id(skill),
         "object": "skill",
         "name": skill.name,
         "description": skill.description,
         "created_at": int(_seconds(skill.created_at)),
-        "default_version": str(serving_version(service, skill.skill_id).number),
-        "latest_version": str(max(one.number for one in known)),
+        "default_version": str(current_version(service, skill.skill_id).number),
+        "latest_version": str(max(one.number for one in versions)),
     }
 
 

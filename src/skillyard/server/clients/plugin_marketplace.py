@@ -1,6 +1,6 @@
 """A plugin marketplace for Claude Code: `/plugin marketplace add http://…/.claude-plugin/marketplace.json`.
 
-Each skill is a plugin in a git repository of its own, made from the version that serves: one commit, always the same for the
+Each skill is a plugin in a git repository of its own, made from the current version: one commit, always the same for the
 same version, so that the marketplace can name it. It is cloned by git's smart HTTP protocol, of which one commit needs little:
 version 0, which every client understands, is a list of references, then a pack file (gitprotocol-pack, gitprotocol-http).
 """
@@ -30,11 +30,11 @@ from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
     NumberedVersion,
     collect_shapes,
+    current_version,
     metadata_of,
     offered_skill,
     offered_skills,
     package_bytes,
-    serving_version,
     usable_versions,
 )
 from skillyard.server.middleware.error_formats import GIT
@@ -135,7 +135,7 @@ def advertisement(commit_id: str) -> bytes:
 
 
 def wanted_commit(request: bytes) -> str:
-    """The id of the commit that a client wants.
+    """The id of the commit that a client requests.
 
     Raises:
         InvalidInput: it is no such request, or wants several.
@@ -147,9 +147,9 @@ def wanted_commit(request: bytes) -> str:
 
 
 def upload_pack_result(commit: Commit, request: bytes) -> bytes:
-    """What a client gets that sends `request` and wants `commit`.
+    """The answer to a client that sends `request` for `commit`.
 
-    A shallow clone is whole here: the commit has no parents. Such a client first asks without being done, to hear that.
+    A shallow clone is complete here: the commit has no parents. Such a client first requests only that information.
     """
     lines = list(_lines(request))
     shallow = _FLUSH if any(line.startswith(b"deepen") for line in lines) else b""
@@ -168,12 +168,12 @@ def decompressed_body(body: bytes, encoding: str) -> bytes:
         return body
     try:
         with gzip.open(io.BytesIO(body)) as stream:
-            found = stream.read(_LARGEST_DECOMPRESSED + 1)
+            decompressed = stream.read(_LARGEST_DECOMPRESSED + 1)
     except (OSError, EOFError, zlib.error):
         raise InvalidInput("the request is not compressed as it says", hint="fetch with git") from None
-    if len(found) > _LARGEST_DECOMPRESSED:
+    if len(decompressed) > _LARGEST_DECOMPRESSED:
         raise InvalidInput("the request is too long", hint="fetch with git")
-    return found
+    return decompressed
 
 
 def _line(text: str) -> bytes:
@@ -213,12 +213,12 @@ def marketplace(service: CurrentServices, request: Request) -> dict[str, Any]:
 
 @routes.get("/plugins/{skill}.git/info/refs", responses=_GIT, response_class=Response)
 def references(
-    service: CurrentServices, skill: _Skill, asked: Annotated[str, Query(alias="service", max_length=40)] = ""
+    service: CurrentServices, skill: _Skill, git_service: Annotated[str, Query(alias="service", max_length=40)] = ""
 ) -> Response:
     """What git asks first of the repository of a plugin."""
-    if asked != "git-upload-pack":
+    if git_service != "git-upload-pack":
         raise InvalidInput("the repository is only fetched from, by git's smart protocol", hint="clone it with git")
-    newest = serving_version(service, offered_skill(service, skill).skill_id)
+    newest = current_version(service, offered_skill(service, skill).skill_id)
     return Response(advertisement(_commit_id(service, newest)), headers=_FRESH, media_type=ADVERTISED)
 
 
@@ -227,22 +227,22 @@ async def fetch(service: CurrentServices, request: Request, skill: _Skill) -> Re
     """The content of the repository of a plugin."""
     too_large = ArchiveTooLarge("the request is too long", hint="fetch with git", limit=_LARGEST)
     body = await read_body(request, _LARGEST, too_large)
-    asked = decompressed_body(body, request.headers.get("content-encoding", ""))
-    data = await run_in_threadpool(_pack_for, service, skill, asked)
+    git_request = decompressed_body(body, request.headers.get("content-encoding", ""))
+    data = await run_in_threadpool(_pack_for, service, skill, git_request)
     return Response(data, headers=_FRESH, media_type=RESULT)
 
 
-def _pack_for(service: OrganisationServices, skill: str, asked: bytes) -> bytes:
+def _pack_for(service: OrganisationServices, skill: str, git_request: bytes) -> bytes:
     """The answer for the version whose commit is wanted; a marketplace that was read before may name an older one."""
-    commit_id = wanted_commit(asked)
+    commit_id = wanted_commit(git_request)
     for one in usable_versions(service, offered_skill(service, skill).skill_id):
         if _commit_id(service, one) == commit_id:
-            return upload_pack_result(Commit(commit_id, _commit_file(service, one).read_bytes()[20:]), asked)
+            return upload_pack_result(Commit(commit_id, _commit_file(service, one).read_bytes()[20:]), git_request)
     raise VersionNotFound(f"{skill} has no commit {commit_id}", hint="update the marketplace")
 
 
 def _entry(service: OrganisationServices, skill: InstalledSkill, base: str) -> dict[str, Any]:
-    one = serving_version(service, skill.skill_id)
+    one = current_version(service, skill.skill_id)
     source = {"source": "url", "url": f"{base}/plugins/{skill.skill_id}.git", "sha": _commit_id(service, one)}
     return {"name": skill.skill_id, "source": source, "description": skill.description, "version": one.label}
 

@@ -54,14 +54,14 @@ class NumberedVersion:
 
     @property
     def usable(self) -> bool:
-        """Whether it can be had: it serves, or its files are there and it was not yanked."""
+        """Whether it can be downloaded: it is current, or its files exist and it was not yanked."""
         return self.version.current or not (self.version.removed or self.version.yanked)
 
 
 def number_versions(versions: Sequence[SkillVersion]) -> tuple[NumberedVersion, ...]:
     """The versions of one skill with their other names, in the order they come in: the newest first.
 
-    A label is what a publisher or the SKILL.md says, when that is a semantic version no earlier one has; else the number after
+    A label is that of the publisher or the SKILL.md, when that is a semantic version no earlier one has; else the number after
     the highest label before it.
     """
     oldest_first = sorted(versions, key=lambda one: (one.created_at or _LONG_AGO, one.version))
@@ -79,8 +79,8 @@ def _labels(versions: Sequence[SkillVersion]) -> Iterator[str]:
     taken: set[str] = set()
     highest = (0, 0, 0)
     for version in versions:
-        said = (str(version.origin.get("version") or ""), version.declared_version or "")
-        label = next((text for text in said if is_semantic(text) and text not in taken), None)
+        declared = (str(version.origin.get("version") or ""), version.declared_version or "")
+        label = next((text for text in declared if is_semantic(text) and text not in taken), None)
         if label is None:
             label = ".".join(map(str, (*highest[:2], highest[2] + 1)))
         taken.add(label)
@@ -89,16 +89,16 @@ def _labels(versions: Sequence[SkillVersion]) -> Iterator[str]:
 
 
 def _core(label: str) -> tuple[int, int, int]:
-    found = _SEMANTIC.fullmatch(label)
-    return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
+    match = _SEMANTIC.fullmatch(label)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else (0, 0, 0)
 
 
 def _epoch(version: SkillVersion) -> int:
     """When the version was made, by its name, with the number behind the name as microseconds; else by the records."""
-    if found := _TIMED.fullmatch(version.version):
+    if match := _TIMED.fullmatch(version.version):
         try:
-            made = datetime.strptime(found[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
-            return int(made.timestamp()) * 1_000_000 + int(found[2] or 0)
+            made = datetime.strptime(match[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+            return int(made.timestamp()) * 1_000_000 + int(match[2] or 0)
         except ValueError:
             pass  # digits that are no time
     return round((version.installed_at or _LONG_AGO).timestamp() * 1_000_000)
@@ -108,7 +108,7 @@ def version_folder(service: OrganisationServices, version: SkillVersion, *, hint
     """The folder of a version.
 
     Raises:
-        VersionUnusable: its files are gone.
+        VersionUnusable: its files were deleted.
     """
     folder = service.registry.storage.versions.path(version.skill_id, version.version)
     if not folder.is_dir():
@@ -215,8 +215,8 @@ def usable_versions(service: OrganisationServices, skill_id: str) -> tuple[Numbe
     return tuple(one for one in number_versions(service.registry.installed.versions(skill_id)) if one.usable)
 
 
-def serving_version(service: OrganisationServices, skill_id: str) -> NumberedVersion:
-    """The version that serves.
+def current_version(service: OrganisationServices, skill_id: str) -> NumberedVersion:
+    """The current version.
 
     Raises:
         SkillNotFound: none does any more.
@@ -230,13 +230,13 @@ def serving_version(service: OrganisationServices, skill_id: str) -> NumberedVer
 def find_version(
     service: OrganisationServices, skill_id: str, fits: Callable[[NumberedVersion], bool], name: str
 ) -> NumberedVersion:
-    """The first usable version that `fits`; the newest is asked first.
+    """The first usable version that `fits`, from the newest on.
 
     Raises:
         VersionNotFound: there is none; `name` is what it was called.
     """
-    found = usable_versions(service, skill_id)
-    for one in found:
+    versions = usable_versions(service, skill_id)
+    for one in versions:
         if fits(one):
             return one
     raise VersionNotFound(f"{skill_id} has no version {name}", hint="the list of versions shows which there are")
@@ -253,18 +253,18 @@ def installed_version(service: OrganisationServices, skill_id: str, version: str
 
 def search_offered(service: OrganisationServices, text: str) -> Iterator[tuple[InstalledSkill, float]]:
     """The offered skills that fit a request with how well (0 to 1), the best first; then those whose name or text has it."""
-    known = {skill.skill_id: skill for skill in offered_skills(service)}
+    offered = {skill.skill_id: skill for skill in offered_skills(service)}
     for match in service.catalog.search(text, _MOST, source="installed") if text.strip() else ():
-        if skill := known.pop(match.skill.id.removeprefix("installed:"), None):
+        if skill := offered.pop(match.skill.id.removeprefix("installed:"), None):
             yield skill, match.confidence
-    wanted = text.casefold().strip()
-    for skill in known.values():
-        if wanted in f"{skill.skill_id}\n{skill.name}\n{skill.description}".casefold():
+    folded = text.casefold().strip()
+    for skill in offered.values():
+        if folded in f"{skill.skill_id}\n{skill.name}\n{skill.description}".casefold():
             yield skill, 0.0
 
 
 def metadata_of(service: OrganisationServices, version: SkillVersion) -> Metadata:
-    """What the SKILL.md of a version says."""
+    """The text of the SKILL.md of a version."""
     from skillyard.document import DOCUMENT_LIMIT, parse_document
     from skillyard.paths import read_inside
 
@@ -287,14 +287,14 @@ def remove_skill(service: OrganisationServices, skill_id: str) -> None:
         SkillNotFound: there is none.
         PermissionDenied: a rule denies it.
     """
-    known = offered_skill(service, skill_id, installed=False)
-    if known.active or usable_versions(service, skill_id):
+    skill = offered_skill(service, skill_id, installed=False)
+    if skill.active or usable_versions(service, skill_id):
         service.registry.uninstall(skill_id)
         service.refresh()
 
 
 def remove_version(service: OrganisationServices, one: NumberedVersion) -> None:
-    """Delete a version for good. When it serves, the newest other one does so first; the last one takes the skill along.
+    """Delete a version for good. When it is current, the newest other one becomes so first; the last one takes the skill along.
 
     Raises:
         VersionUnusable: an agent is locked to it, or somebody reads it now.
@@ -312,10 +312,10 @@ def remove_version(service: OrganisationServices, one: NumberedVersion) -> None:
 
 
 def activate_version(service: OrganisationServices, one: NumberedVersion) -> None:
-    """Let this version serve; that it was left once for another one does not stand in the way.
+    """Make this version current, also when it was replaced by another one before.
 
     Raises:
-        VersionUnusable: somebody deprecated it for a reason, or its files are gone.
+        VersionUnusable: somebody deprecated it for a reason, or its files were deleted.
     """
     skill_id, version = one.version.skill_id, one.version.version
     if (one.version.deprecated_reason or "").startswith("rolled back to "):
@@ -348,8 +348,8 @@ def decode_cursor(token: str) -> str:
 
 def paginate(items: Iterable[_Item], behind: Callable[[_Item], bool] | None, limit: int) -> tuple[list[_Item], bool]:
     """At most `limit` of the items that are `behind` a place, all of them without one; and whether there are more."""
-    found = list(islice((item for item in items if behind is None or behind(item)), limit + 1))
-    return found[:limit], len(found) > limit
+    page = list(islice((item for item in items if behind is None or behind(item)), limit + 1))
+    return page[:limit], len(page) > limit
 
 
 _PREFIX: Final = "skill_"

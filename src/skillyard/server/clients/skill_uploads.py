@@ -110,18 +110,18 @@ def inspect_archive(archive: Path, folder: Path, *, one_folder: bool = False) ->
         NoSkillInside: it has none, or several; with `one_folder`, it has something beside the skill's folder.
     """
     unpacked = extract(archive, folder)
-    found = find_skills(unpacked.tree)
-    if len(found) != 1:
+    skills = find_skills(unpacked.tree)
+    if len(skills) != 1:
         raise NoSkillInside(
-            f"there are {len(found)} skills in it" if found else "there is no skill in it: no folder has a file SKILL.md",
+            f"there are {len(skills)} skills in it" if skills else "there is no skill in it: no folder has a file SKILL.md",
             hint="publish one skill at a time: a folder with a SKILL.md",
-            candidates=[skill.name for skill in found],
+            candidates=[skill.name for skill in skills],
         )
-    if one_folder and (outside := _outside(unpacked.files, found[0].path)):
+    if one_folder and (outside := _outside(unpacked.files, skills[0].path)):
         raise NoSkillInside(f"{outside!r} is not in the skill's folder", hint="put all files into one folder, with SKILL.md")
-    if found[0].path == ".":  # the folder it lies in is called as the archive
-        return replace(found[0], skill_id=slug(found[0].name, archive.stem))
-    return found[0]
+    if skills[0].path == ".":  # the folder it lies in is called as the archive
+        return replace(skills[0], skill_id=slug(skills[0].name, archive.stem))
+    return skills[0]
 
 
 def _outside(files: Iterable[str], path: str) -> str | None:
@@ -151,8 +151,8 @@ def install_skill(
         SkillyardError: as the registry's `install`.
     """
     skill_id = incoming.skill.skill_id
-    known = service.registry.records.read.skill(skill_id) if into is None else None
-    if known is not None and known.active:
+    existing = service.registry.records.read.skill(skill_id) if into is None else None
+    if existing is not None and existing.active:
         raise SkillExists(f"there is a skill {skill_id!r}", hint="publish it as a version of that skill", skill_id=skill_id)
     if into not in (None, skill_id):
         raise InvalidInput(

@@ -1,1 +1,1 @@
-"""What every request passes before it comes to its route, and every answer on its way back. Nothing here imports `routes`."""
+"""The middlewares that every request and answer passes. Nothing here imports `routes`."""

@@ -105,7 +105,7 @@ def _action(scope: Scope) -> str:
 
 
 def _subject(scope: Scope, actor: Actor) -> str:
-    """What it was about: what the route said, else the names in its address."""
+    """The subject: the one that the route set, else the names in its path."""
     if actor.subject is not None:
         return actor.subject
     named = [str(value) for value in scope.get("path_params", {}).values()]

@@ -49,7 +49,7 @@ SCHEMES: Final[dict[str, dict[str, str]]] = {
     "key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "the same, for clients that send it so"},
     "session": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "of a page that signed in"},
 }
-"""The ways to show who asks, in the words of OpenAPI."""
+"""The ways to authenticate, as OpenAPI security schemes."""
 
 _FRESH_S: Final = 1.0
 _REMEMBERED: Final = 1024
@@ -61,17 +61,17 @@ _SIGN_IN: Final = "send a key as `Authorization: Bearer …`; `skillyard keys cr
 
 
 class CredentialStore:
-    """The callers that keys and sessions stand for."""
+    """The callers of keys and sessions."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self.keys = Keys(database)
         self.sessions = SignInSessions(database)
-        self._known: OrderedDict[str, tuple[float, Caller]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[float, Caller]] = OrderedDict()
         self._lock = threading.Lock()
         self._wrong = TokenBucket(_WRONG)
 
     async def by_key(self, secret: str, address: str) -> Caller:
-        """Whose key `secret` is.
+        """The caller whose key `secret` is.
 
         Raises:
             SignInRequired: nobody's, or it is not valid any more.
@@ -80,11 +80,11 @@ class CredentialStore:
         hashed = hash_secret(secret)
         if (caller := self._remembered(hashed)) is not None:
             return caller
-        if hashed not in self._known and (wait := self._wrong.wait(address) or self._wrong.wait(hashed)):
+        if hashed not in self._cache and (wait := self._wrong.wait(address) or self._wrong.wait(hashed)):
             raise TooManyRequests("too many invalid keys came from this address", hint="wait, then try again", retry_after=wait)
         key = await run_in_threadpool(self.keys.find, secret)
         if key is None:
-            self._known.pop(hashed, None)
+            self._cache.pop(hashed, None)
             was_one = await run_in_threadpool(self.keys.was_issued, secret)  # who goes on with it guesses nothing
             self._wrong.take(hashed if was_one else address)
             raise SignInRequired("the key is unknown, expired or revoked", hint="`skillyard keys list` shows the valid ones")
@@ -97,7 +97,7 @@ class CredentialStore:
             return caller
         key = await run_in_threadpool(self.sessions.find, secret)
         if key is None:
-            self._known.pop(hashed, None)
+            self._cache.pop(hashed, None)
             return None
         return self._remember(hashed, key, session=True)
 
@@ -117,19 +117,19 @@ class CredentialStore:
     def forget(self) -> None:
         """Look everything up again: something was revoked here."""
         with self._lock:
-            self._known.clear()
+            self._cache.clear()
 
     def _remembered(self, hashed: str) -> Caller | None:
-        found = self._known.get(hashed)
-        return found[1] if found and time.monotonic() - found[0] < _FRESH_S else None
+        cached = self._cache.get(hashed)
+        return cached[1] if cached and time.monotonic() - cached[0] < _FRESH_S else None
 
     def _remember(self, hashed: str, key: ApiKey, *, session: bool) -> Caller:
         caller = Caller(key.name, key.organisation, frozenset(key.scopes), key.id, session)
         with self._lock:  # routes that revoke are in other threads
-            self._known[hashed] = (time.monotonic(), caller)
-            self._known.move_to_end(hashed)
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
+            self._cache[hashed] = (time.monotonic(), caller)
+            self._cache.move_to_end(hashed)
+            if len(self._cache) > _REMEMBERED:
+                self._cache.popitem(last=False)
         return caller
 
 
@@ -143,7 +143,7 @@ class AuthenticationMiddleware:
         self._public_routes = public_routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Find out who asks, and pass it on in that name."""
+        """Authenticate the caller, and pass the request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -209,7 +209,7 @@ PAGE: Final = "page"
 """The name of a mount with files of our own page: they need no key either."""
 
 _API_PREFIXES: Final = ("/api", "/assets", "/.well-known", "/.claude-plugin", "/anthropic", "/openai", "/mirror", "/mcp")
-"""Below these nobody but programs asks; what is not there is reported in their own format."""
+"""Below these only programs send requests; a missing path is reported in their own format."""
 
 
 class _RouteAccess(NamedTuple):
@@ -219,7 +219,7 @@ class _RouteAccess(NamedTuple):
 
 
 class PublicRoutes:
-    """Asks the routes, in their order: the first that fits a request says whether it is open."""
+    """Tries the routes in their order: the first that fits a request decides whether it is open."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._seen = [seen for route in routes if (seen := _route_access(route))]
@@ -243,8 +243,8 @@ def is_page_request(scope: Scope) -> bool:
 
 def _route_access(route: BaseRoute) -> _RouteAccess | None:
     if isinstance(route, APIRoute):
-        said = route.openapi_extra or {}
-        return _RouteAccess(route.path_regex, frozenset(route.methods or ()), said.get("security") == OPEN["security"])
+        extra = route.openapi_extra or {}
+        return _RouteAccess(route.path_regex, frozenset(route.methods or ()), extra.get("security") == OPEN["security"])
     if isinstance(route, Mount):
         return _RouteAccess(route.path_regex, None, route.name == PAGE)
     if isinstance(route, Route):

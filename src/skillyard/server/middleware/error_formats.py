@@ -75,7 +75,7 @@ def _writer(path: str) -> _Writer | None:
         return _openai
     if path.startswith("/plugins/") and ".git/" in path:
         return _git
-    return _clawhub if any(path == known or path.startswith(f"{known}/") for known in _CLAWHUB) else None
+    return _clawhub if any(path == prefix or path.startswith(f"{prefix}/") for prefix in _CLAWHUB) else None
 
 
 class ErrorFormats:

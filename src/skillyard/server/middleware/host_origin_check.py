@@ -70,7 +70,7 @@ class HostOriginCheck:
 
 
 def _is_navigation(scope: Scope, headers: Headers) -> bool:
-    """Whether somebody comes from elsewhere to look, with the whole window."""
+    """Whether it is a top-level navigation from another site."""
     return (
         scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     )

@@ -1,6 +1,6 @@
 """Observability: Prometheus metrics, the structured log, and the middlewares that name, count and log each request.
 
-Every label is bounded, and a log line does not say what a request was about: no tokens, headers, query strings or paths.
+Every label is bounded, and a log line has no content of a request: no tokens, headers, query strings or paths.
 Texts may come from skills and callers, so control characters are taken out. Where several processes serve, each writes its
 metrics into the folder of PROMETHEUS_MULTIPROC_DIR, and any of them answers for all.
 """
@@ -97,8 +97,8 @@ class Metrics:
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call] # it has no types
         return generate_latest(registry)
 
-    def _counter(self, name: str, said: str, *labels: str) -> Counter:
-        return Counter(f"skillyard_{name}", said, labels, registry=self.registry)
+    def _counter(self, name: str, description: str, *labels: str) -> Counter:
+        return Counter(f"skillyard_{name}", description, labels, registry=self.registry)
 
     def _ran(self, run: Run) -> None:
         self._runs.labels(run.status).inc()
@@ -211,13 +211,13 @@ if TYPE_CHECKING:
 
 
 _UNMATCHED: Final = "unmatched"
-_UNLOGGED_ROUTES: Final = frozenset({"/healthz", "/readyz", "/metrics"})  # what asks for them asks all the time
+_UNLOGGED_ROUTES: Final = frozenset({"/healthz", "/readyz", "/metrics"})  # probes request them all the time
 _FAILED: Final = 500
 _GONE: Final = 499  # the client left before the answer began
 
 
 class RequestObserver:
-    """Stands before everything else and looks at what comes back."""
+    """The outermost middleware: measures each request and its answer."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, stopping: Shutdown) -> None:
         self._app = app
@@ -265,7 +265,7 @@ class RequestObserver:
 
 
 class _ResponseStatus:
-    """What is known of an answer that is on its way."""
+    """The state of an answer that is being sent."""
 
     __slots__ = ("status", "stream")
 

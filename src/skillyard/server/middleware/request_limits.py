@@ -163,7 +163,7 @@ class TokenBucket:
 
 
 class RateLimiter:
-    """Lets each caller ask so much of each kind; the local user as much as the machine can do."""
+    """Limits the rate of each caller by kind of request; the local user has no limit."""
 
     def __init__(self, app: ASGIApp, rates: Mapping[RequestKind, RateLimit]) -> None:
         self._app = app
@@ -199,7 +199,7 @@ def _bucket(kind: RequestKind, rate: RateLimit) -> TokenBucket:
 
 
 def request_kind(method: str, path: str) -> RequestKind:
-    """What kind of request it is: a `read`, a `write`, or a `download` of a package."""
+    """The kind of request: a `read`, a `write`, or a `download` of a package."""
     if method not in READ_METHODS:
         return "write"
     return "download" if _DOWNLOAD.search(path) else "read"
@@ -254,7 +254,7 @@ class SharedTokenBucket(TokenBucket):
             return self._until(full_at, now)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._slots.close()
         os.close(self._file)
 

@@ -101,7 +101,7 @@ worker_routes: Final = APIRouter(prefix="/api/v1/workers", tags=["workers"], dep
 
 
 class PoolDetail(BaseModel):
-    """A pool: how many workers serve it, and how many runs wait for one or work."""
+    """A pool: how many workers it has, and how many runs wait or are executed."""
 
     name: str
     workers: int
@@ -112,7 +112,7 @@ class PoolDetail(BaseModel):
 class WorkerDetail(BaseModel):
     """A worker; `running` are the ids of its runs, of at most `concurrency`. One that is `draining` takes nothing new.
 
-    Where it works, `host` and `process`, is only told to the server's own organisation, null to others.
+    Where it works, `host` and `process`, is only shown to the server's own organisation, null to others.
     """
 
     id: str
@@ -127,7 +127,7 @@ class WorkerDetail(BaseModel):
 
 
 class WorkersDetail(BaseModel):
-    """Where runs work: `engine` says whether all go through the queue, `reason` why there can be no workers here, or null."""
+    """Where runs execute: `engine` is whether all go through the queue, `reason` why there can be no workers here, or null."""
 
     engine: EngineKind
     reason: str | None
@@ -195,7 +195,7 @@ class PendingQuestion(BaseModel):
 
 
 class ApprovalVerdict(RequestBody):
-    """Yes this `once`, for the `session` of who asks (`always` means the same), for the `workspace`, or `reject`."""
+    """Approve `once`, for the caller's `session` (`always` means the same), for the `workspace`, or `reject`."""
 
     decision: Literal["once", "session", "always", "workspace", "reject"]
     reason: str | None = Field(default=None, max_length=500)

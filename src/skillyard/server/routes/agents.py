@@ -122,8 +122,8 @@ def list_agents(
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
 ) -> Listed[AgentDetail]:
     """The agents, by name."""
-    found = listed(service.catalog.agents().list(), page, limit)
-    return Listed(data=[_detail(agent) for agent in found.data], meta=found.meta)
+    agents = listed(service.catalog.agents().list(), page, limit)
+    return Listed(data=[_detail(agent) for agent in agents.data], meta=agents.meta)
 
 
 @routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_WRITE])
@@ -136,7 +136,7 @@ def create_agent(service: CurrentServices, body: AgentBody) -> Answer[AgentDetai
 @routes.post("/prompt-preview", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
 def preview_prompt(service: CurrentServices, body: AgentPreview) -> Answer[AgentPromptShape]:
     """The exact prompt of an agent that is being written, and what each skill costs; nothing is kept."""
-    draft = _draft(service, body, known=[choice.skill for choice in body.skills])
+    draft = _draft(service, body, existing=[choice.skill for choice in body.skills])
     return Answer(data=_shape(write_agent_prompt(draft, service.catalog, style=body.style, request=body.request)))
 
 
@@ -148,10 +148,10 @@ def get_agent(service: CurrentServices, agent: str) -> Answer[AgentDetail]:
 
 @routes.put("/{agent}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def update_agent(service: CurrentServices, agent: str, body: AgentBody) -> Answer[AgentDetail]:
-    """Let an agent be what the request says, whole; a skill that it has already may be gone meanwhile."""
+    """Replace an agent; a skill that it has already may have been removed meanwhile."""
     book = service.catalog.agents()
     before = book.get(agent)
-    return Answer(data=_detail(book.update(before.id, _draft(service, body, known=[one.skill_id for one in before.skills]))))
+    return Answer(data=_detail(book.update(before.id, _draft(service, body, existing=[one.skill_id for one in before.skills]))))
 
 
 @routes.delete("/{agent}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
@@ -165,29 +165,29 @@ def agent_prompt(
     service: CurrentServices, agent: str, style: Style | None = None, request: _Request = None
 ) -> Answer[AgentPromptShape]:
     """The exact system prompt of an agent before the first message, and what each of its skills costs."""
-    found = service.catalog.agents().get(agent)
-    return Answer(data=_shape(write_agent_prompt(found, service.catalog, style=style, request=request)))
+    definition = service.catalog.agents().get(agent)
+    return Answer(data=_shape(write_agent_prompt(definition, service.catalog, style=style, request=request)))
 
 
-def _draft(service: OrganisationServices, body: AgentBody, *, known: Collection[str] = ()) -> AgentDraft:
-    """The agent of a request; skills among the `known` need not be there."""
+def _draft(service: OrganisationServices, body: AgentBody, *, existing: Collection[str] = ()) -> AgentDraft:
+    """The agent of a request; the `existing` skills of the agent may be missing."""
     return AgentDraft(
         name=body.name,
         description=body.description,
         system_prompt=body.system_prompt,
         model=body.model,
         settings=body.settings.model_dump(exclude_none=True),
-        skills=tuple(_chosen(service, choice, known) for choice in body.skills),
+        skills=tuple(_chosen(service, choice, existing) for choice in body.skills),
     )
 
 
-def _chosen(service: OrganisationServices, choice: AgentSkillChoice, known: Collection[str]) -> AgentSkill:
+def _chosen(service: OrganisationServices, choice: AgentSkillChoice, existing: Collection[str]) -> AgentSkill:
     try:
         return choose_agent_skill(
             service.catalog, choice.skill, version_lock=choice.version_lock, auto_update=choice.auto_update
         )
     except SkillNotFound:
-        if choice.skill not in known:
+        if choice.skill not in existing:
             raise
         return AgentSkill(choice.skill, choice.version_lock, choice.auto_update)
 

@@ -56,7 +56,7 @@ _Name = Annotated[str, Query(min_length=1, max_length=300, description="an id, a
 
 
 class NewSkill(RequestBody):
-    """What a new skill of the user says."""
+    """The content of a new skill of the user."""
 
     name: str = Field(max_length=64)
     description: str = Field(max_length=1024)
@@ -64,7 +64,7 @@ class NewSkill(RequestBody):
 
 
 class CatalogChanges(BaseModel):
-    """The ids of the skills that are new, others than before, and gone."""
+    """The ids of the skills that were added, changed and removed."""
 
     added: list[str]
     changed: list[str]
@@ -88,8 +88,8 @@ async def list_skills(service: CurrentServices, request: Request) -> Response:
 
 
 def _page(skills: Sequence[Skill], chosen: CatalogFilter) -> Listed[Entry]:
-    found = listed(chosen.of(skills), chosen.page, chosen.limit)
-    return Listed(data=[entry(skill) for skill in found.data], meta=found.meta)
+    listed_page = listed(chosen.of(skills), chosen.page, chosen.limit)
+    return Listed(data=[entry(skill) for skill in listed_page.data], meta=listed_page.meta)
 
 
 @routes.get("/facets", responses=READ_PROBLEMS)
@@ -111,10 +111,10 @@ def search(
     permission: Annotated[Literal["allow", "ask"] | None, Query(description="what the rules say")] = None,
 ) -> Response:
     """The usable skills that fit a request, the best first, each with its confidence and what matched."""
-    found = service.catalog.search(
+    matches = service.catalog.search(
         q, limit, min_confidence=min_confidence, source=source, tag=tag, domain=domain, permission=permission
     )
-    return CachedResponse.of(Answer(data=[fit(match) for match in found])).response(request)
+    return CachedResponse.of(Answer(data=[fit(match) for match in matches])).response(request)
 
 
 @routes.get("/event", responses=READ_PROBLEMS)
@@ -135,9 +135,9 @@ def read_one_file(
     path: Annotated[str, Query(min_length=1, max_length=1024)] = "SKILL.md",
 ) -> Response:
     """One file of a skill, when the rules let the skill be read."""
-    found = service.catalog.get(skill)
-    service.require_readable(found)
-    return file_response(request, found.read_file(path, limit=PackageLimits().file))
+    chosen = service.catalog.get(skill)
+    service.require_readable(chosen)
+    return file_response(request, chosen.read_file(path, limit=PackageLimits().file))
 
 
 @routes.get("/folder", responses=READ_PROBLEMS)
@@ -183,7 +183,7 @@ def toggle(service: CurrentServices, body: SkillReference) -> Answer[Entry]:
 
 @routes.get("/skill", responses=READ_PROBLEMS)
 def look_at(service: CurrentServices, skill: _Name) -> Answer[PortraitOf]:
-    """Everything about one skill, whatever its status: what its header says, its files, what it may do, whether it can run."""
+    """Everything about one skill, whatever its status: its front matter, its files, what it may do, whether it can run."""
     portrait = read_skill_detail(service.catalog, service.catalog.get(skill))
     powers, schema = portrait.powers, portrait.input_schema
     shape = portrait.to_dict() | entry(portrait.skill).model_dump()
@@ -196,8 +196,8 @@ def scan(service: CurrentServices, skill: _Name) -> Answer[ScanOf]:
     """Look for harm in the files of a skill now; nothing of it is run."""
     from skillyard.scanner import scan_skill
 
-    found = _readable(service, skill)
-    report = scan_skill(found.directory, suppressions=service.catalog.suppressions())
+    chosen = _readable(service, skill)
+    report = scan_skill(chosen.directory, suppressions=service.catalog.suppressions())
     return Answer(data=ScanOf.model_validate(to_plain_json(report.to_dict())))
 
 
@@ -206,13 +206,13 @@ def loading(service: CurrentServices, skill: _Name) -> Answer[list[ClientLoading
     """Which clients load a skill, under which name and description, and why one does not."""
     from skillyard.interop import check_clients
 
-    found = _readable(service, skill)
+    chosen = _readable(service, skill)
     return Answer(
-        data=[ClientLoading.model_validate(to_plain_json(client.to_dict())) for client in check_clients(found.directory)]
+        data=[ClientLoading.model_validate(to_plain_json(client.to_dict())) for client in check_clients(chosen.directory)]
     )
 
 
 def _readable(service: OrganisationServices, name: str) -> Skill:
-    found = service.catalog.get(name)
-    service.require_readable(found)
-    return found
+    skill = service.catalog.get(name)
+    service.require_readable(skill)
+    return skill

@@ -67,13 +67,13 @@ async def list_conversations(
     text: Annotated[str, Query(max_length=200, description="what the title, or what was said, holds")] = "",
 ) -> Answer[list[ConversationShape]]:
     """Your conversations, the one used last first."""
-    found = await (await _chat(service)).list(service.owner(caller), limit=limit, text=text)
-    return Answer(data=[conversation_shape(conversation) for conversation in found])
+    conversations = await (await _chat(service)).list(service.owner(caller), limit=limit, text=text)
+    return Answer(data=[conversation_shape(conversation) for conversation in conversations])
 
 
 @routes.post("/conversations", status_code=201, responses=WRITE_PROBLEMS)
 async def begin(service: CurrentServices, caller: CurrentCaller, body: NewConversation) -> Answer[ConversationShape]:
-    """Begin a conversation: nothing is said yet."""
+    """Begin a conversation without a message."""
     from skillyard.conversations import ChatSettings
 
     settings = ChatSettings.read(body.settings.model_dump()) if body.settings else None
@@ -88,11 +88,11 @@ async def get_conversation(
     service: CurrentServices, caller: CurrentCaller, conversation: str, last: Annotated[int, Query(ge=1, le=1000)] = 200
 ) -> Answer[ConversationDetail]:
     """A conversation with its `last` turns, those that were replaced left out, and its files."""
-    chat, found = await _own_conversation(service, caller, conversation)
-    turns = await chat.turns(found)
+    chat, chosen = await _own_conversation(service, caller, conversation)
+    turns = await chat.turns(chosen)
     shown = [turn_shape(turn) for turn in turns[-last:]]
-    files = [file_shape(file) for file in await run_in_threadpool(chat.folder(found).list)]
-    shape = conversation_shape(found).model_dump()
+    files = [file_shape(file) for file in await run_in_threadpool(chat.folder(chosen).list)]
+    shape = conversation_shape(chosen).model_dump()
     return Answer(data=ConversationDetail(**shape, turns=shown, earlier=len(turns) - len(shown), files=files))
 
 
@@ -101,30 +101,30 @@ async def change(
     service: CurrentServices, caller: CurrentCaller, conversation: str, body: ConversationChange
 ) -> Answer[ConversationShape]:
     """Give a conversation another title, or its next turns another model."""
-    chat, found = await _own_conversation(service, caller, conversation)
-    return Answer(data=conversation_shape(await chat.change(found, title=body.title, model=body.model)))
+    chat, chosen = await _own_conversation(service, caller, conversation)
+    return Answer(data=conversation_shape(await chat.change(chosen, title=body.title, model=body.model)))
 
 
 @routes.delete("/conversations/{conversation}", status_code=204, responses=WRITE_PROBLEMS)
 async def delete(service: CurrentServices, caller: CurrentCaller, conversation: str) -> None:
     """Delete a conversation with its turns and files; a turn that goes on is stopped."""
-    chat, found = await _own_conversation(service, caller, conversation)
-    await chat.delete(found)
+    chat, chosen = await _own_conversation(service, caller, conversation)
+    await chat.delete(chosen)
 
 
 @routes.post("/conversations/{conversation}/messages", status_code=201, responses=WRITE_PROBLEMS)
 async def say(service: CurrentServices, caller: CurrentCaller, conversation: str, body: NewMessage) -> Answer[TurnShape]:
-    """Say something; the turn goes on by itself, its events tell how. `/name …` starts a skill."""
-    chat, found = await _own_conversation(service, caller, conversation)
-    replacing = (await chat.turn(found, body.replaces)).number if body.replaces else None
-    return Answer(data=turn_shape(await chat.send(found, body.text, replacing=replacing, files=body.files)))
+    """Send a message; the turn runs in the background and reports its events. `/name …` starts a skill."""
+    chat, chosen = await _own_conversation(service, caller, conversation)
+    replacing = (await chat.turn(chosen, body.replaces)).number if body.replaces else None
+    return Answer(data=turn_shape(await chat.send(chosen, body.text, replacing=replacing, files=body.files)))
 
 
 @routes.post("/conversations/{conversation}/retry", status_code=201, responses=WRITE_PROBLEMS)
 async def retry(service: CurrentServices, caller: CurrentCaller, conversation: str) -> Answer[TurnShape]:
     """Try the newest turn once more, in place of it."""
-    chat, found = await _own_conversation(service, caller, conversation)
-    return Answer(data=turn_shape(await chat.retry(found)))
+    chat, chosen = await _own_conversation(service, caller, conversation)
+    return Answer(data=turn_shape(await chat.retry(chosen)))
 
 
 @routes.get(
@@ -142,11 +142,11 @@ async def follow(
 ) -> EventStream:
     """A turn as it goes on, as server-sent events, until it has ended or waits for an answer.
 
-    A client that comes back with `Last-Event-ID`, to whichever process, is told the rest; with an id that is none, a `begin`
-    says that all is told again.
+    A client that comes back with `Last-Event-ID`, to any process, gets the rest; with an invalid id, a `begin`
+    means that all events are sent again.
     """
-    chat, found = await _own_conversation(service, caller, conversation)
-    return EventStream(_turn_events(chat, await chat.turn(found, turn), last_event_id))
+    chat, chosen = await _own_conversation(service, caller, conversation)
+    return EventStream(_turn_events(chat, await chat.turn(chosen, turn), last_event_id))
 
 
 @routes.post("/conversations/{conversation}/turns/{turn}/answers", responses=WRITE_PROBLEMS)
@@ -161,24 +161,24 @@ async def answer(
 
     if body.decision == "workspace" and not caller.may("admin"):
         raise PermissionDenied("to agree for the workspace needs the scope admin", hint="agree once, or for this session")
-    chat, found = await _own_conversation(service, caller, conversation)
-    answered = await chat.answer(await chat.turn(found, turn), body.call, ApprovalAnswer(body.decision, body.reason))
+    chat, chosen = await _own_conversation(service, caller, conversation)
+    answered = await chat.answer(await chat.turn(chosen, turn), body.call, ApprovalAnswer(body.decision, body.reason))
     return Answer(data=turn_shape(answered))
 
 
 @routes.post("/conversations/{conversation}/turns/{turn}/stop", responses=WRITE_PROBLEMS)
 async def stop(service: CurrentServices, caller: CurrentCaller, conversation: str, turn: str) -> Answer[TurnShape]:
     """Stop a turn; what the model wrote so far stays. One that is over stays as it is."""
-    chat, found = await _own_conversation(service, caller, conversation)
-    await chat.stop(await chat.turn(found, turn))
-    return Answer(data=turn_shape(await chat.turn(found, turn)))
+    chat, chosen = await _own_conversation(service, caller, conversation)
+    await chat.stop(await chat.turn(chosen, turn))
+    return Answer(data=turn_shape(await chat.turn(chosen, turn)))
 
 
 @routes.get("/conversations/{conversation}/files", responses=READ_PROBLEMS)
 async def list_files(service: CurrentServices, caller: CurrentCaller, conversation: str) -> Answer[list[ChatFile]]:
     """The files of a conversation, by name."""
-    chat, found = await _own_conversation(service, caller, conversation)
-    return Answer(data=[file_shape(file) for file in await run_in_threadpool(chat.folder(found).list)])
+    chat, chosen = await _own_conversation(service, caller, conversation)
+    return Answer(data=[file_shape(file) for file in await run_in_threadpool(chat.folder(chosen).list)])
 
 
 @routes.put(
@@ -190,20 +190,20 @@ async def list_files(service: CurrentServices, caller: CurrentCaller, conversati
 async def put_file(
     service: CurrentServices, caller: CurrentCaller, conversation: str, path: str, request: Request
 ) -> Answer[ChatFile]:
-    """Give the conversation a file, in place of the one of that name; at most 50 MiB."""
+    """Add a file to the conversation, replacing one of that name; at most 50 MiB."""
     from skillyard.conversations.work_folder import MAX_FILE_BYTES
 
-    chat, found = await _own_conversation(service, caller, conversation)
+    chat, chosen = await _own_conversation(service, caller, conversation)
     too_large = FileTooLarge(f"the file is over {MAX_FILE_BYTES} bytes", hint="give a smaller one")
     data = await read_body(request, MAX_FILE_BYTES, too_large)
-    return Answer(data=file_shape(await run_in_threadpool(chat.folder(found).put, path, data)))
+    return Answer(data=file_shape(await run_in_threadpool(chat.folder(chosen).put, path, data)))
 
 
 @routes.get("/conversations/{conversation}/files/{path:path}", responses=READ_PROBLEMS | _FILE, response_class=Response)
 async def get_file(service: CurrentServices, caller: CurrentCaller, conversation: str, path: str, request: Request) -> Response:
     """The bytes of a file, or a part; text is plain text, nothing is shown as a page."""
-    chat, found = await _own_conversation(service, caller, conversation)
-    folder = chat.folder(found)
+    chat, chosen = await _own_conversation(service, caller, conversation)
+    folder = chat.folder(chosen)
     data = await run_in_threadpool(folder.read, path)
     plain = await run_in_threadpool(folder.preview, path) is not None
     sent = bytes_response(request, data, "text/plain; charset=utf-8" if plain else "application/octet-stream")
@@ -214,8 +214,8 @@ async def get_file(service: CurrentServices, caller: CurrentCaller, conversation
 @routes.delete("/conversations/{conversation}/files/{path:path}", status_code=204, responses=WRITE_PROBLEMS)
 async def delete_file(service: CurrentServices, caller: CurrentCaller, conversation: str, path: str) -> None:
     """Delete a file of the conversation."""
-    chat, found = await _own_conversation(service, caller, conversation)
-    await run_in_threadpool(chat.folder(found).drop, path)
+    chat, chosen = await _own_conversation(service, caller, conversation)
+    await run_in_threadpool(chat.folder(chosen).drop, path)
 
 
 @routes.get("/models", responses=READ_PROBLEMS)
@@ -237,8 +237,8 @@ async def list_commands(
 ) -> Answer[list[ChatCommand]]:
     """The skills that a person may start with `/name`, here or in a conversation, those that begin with the text first."""
     chat = await _chat(service)
-    found = await chat.get(conversation, service.owner(caller)) if conversation else None
-    commands = await run_in_threadpool(lambda: chat.commands(found, text, limit=limit))
+    chosen = await chat.get(conversation, service.owner(caller)) if conversation else None
+    commands = await run_in_threadpool(lambda: chat.commands(chosen, text, limit=limit))
     return Answer(data=[ChatCommand.model_validate(asdict(command)) for command in commands])
 
 
@@ -251,8 +251,8 @@ async def trail(
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Answer[list[TrailStep]]:
     """What became of skills in a conversation: offered, loaded, read, run, and how the turn ended."""
-    chat, found = await _own_conversation(service, caller, conversation)
-    steps = await run_in_threadpool(lambda: chat.trail.of(conversation=found.id, skill=skill, limit=limit))
+    chat, chosen = await _own_conversation(service, caller, conversation)
+    steps = await run_in_threadpool(lambda: chat.trail.of(conversation=chosen.id, skill=skill, limit=limit))
     return Answer(data=[TrailStep.model_validate(step.to_dict()) for step in steps])
 
 

@@ -35,7 +35,7 @@ class NewKey(RequestBody):
 
 
 class KeyDetail(BaseModel):
-    """What is known of a key; `prefix` are its first letters."""
+    """A key without its secret; `prefix` are its first letters."""
 
     id: str
     name: str
@@ -131,9 +131,9 @@ class SignIn(RequestBody):
 
 
 class Session(BaseModel):
-    """Who asks. `caller` is null for nobody: then the page lets somebody sign in.
+    """The caller; `caller` is null without one: then the page offers to sign in.
 
-    `local` is the user of the server's machine, who needs no key; `session` says that a cookie is in use, to be signed out of.
+    `local` is the user of the server's machine, who needs no key; `session` means that a cookie is in use; signing out ends it.
     """
 
     caller: str | None
@@ -146,7 +146,7 @@ class Session(BaseModel):
 
 @session_routes.get("", responses=READ_PROBLEMS, openapi_extra=OPEN)
 async def who_am_i(caller: CurrentCaller, response: Response) -> Answer[Session]:
-    """Who asks, for which organisation, and with which scopes."""
+    """The caller, the organisation and the scopes."""
     response.headers["Cache-Control"] = "no-store"
     return Answer(data=_session_shape(caller))
 
@@ -178,10 +178,10 @@ async def sign_out(request: Request, response: Response) -> Answer[None]:
 
 
 def _session_shape(caller: Caller, ends: datetime | None = None) -> Session:
-    known = caller != ANONYMOUS
+    signed_in = caller != ANONYMOUS
     return Session(
-        caller=caller.name if known else None,
-        organisation=caller.organisation if known else None,
+        caller=caller.name if signed_in else None,
+        organisation=caller.organisation if signed_in else None,
         scopes=sorted(caller.scopes),
         local=caller == LOCAL_USER,
         session=caller.session,

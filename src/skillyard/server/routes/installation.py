@@ -112,8 +112,8 @@ _EITHER: Final[dict[str, Any]] = {
 async def inspect(service: CurrentServices, request: Request) -> Response:
     """Look at an archive or at what an address names, as closely as an install does; nothing is installed.
 
-    Tells of each skill its front matter, files, findings, the clients that can load it, what it may do, what is different from
-    the version that serves, what would refuse it, and the `consent` that its install needs.
+    Gives of each skill its front matter, files, findings, the clients that can load it, what it may do, what is different from
+    the current version, what would refuse it, and the `consent` that its install needs.
     """
     async with contextlib.AsyncExitStack() as held:
         if is_upload(request):
@@ -269,7 +269,7 @@ def get_operation(service: CurrentServices, operation_id: str) -> Answer[Operati
 async def follow_operation(
     service: CurrentServices, operation_id: str, last_event_id: Annotated[str | None, Header(max_length=100)] = None
 ) -> EventStream:
-    """An operation as it goes on, as server-sent events; each tells the whole operation, so that none is missed.
+    """An operation as it goes on, as server-sent events; each has the whole operation, so that none is missed.
 
     The id of an event stands for what it told: a client that comes back with `Last-Event-ID`, to whichever process, is told it
     again only when something is different.

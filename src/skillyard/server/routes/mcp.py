@@ -59,7 +59,7 @@ class McpEndpoints:
                 self._group = None
                 group.cancel_scope.cancel()
 
-    def stop_telling(self) -> None:
+    def close_change_streams(self) -> None:
         """End the streams that only wait for changes."""
         for endpoint in self._open.values():
             endpoint.stop_telling()
@@ -71,12 +71,12 @@ class McpEndpoints:
             ServerStopping: the server is about to stop.
         """
         async with self._opening:
-            found = self._open.get((organisation, runs))
-            if found is None:
+            endpoint = self._open.get((organisation, runs))
+            if endpoint is None:
                 if self._group is None:
                     raise ServerStopping("the server is about to stop", hint="ask again when it is back")
-                found = self._open[organisation, runs] = await self._group.start(self._keep, organisation, runs, pool)
-        return found
+                endpoint = self._open[organisation, runs] = await self._group.start(self._keep, organisation, runs, pool)
+        return endpoint
 
     async def _keep(
         self, organisation: str, runs: bool, pool: OrganisationPool, *, task_status: TaskStatus[McpHttpApp]
@@ -131,14 +131,14 @@ def _recorded(service: OrganisationServices) -> ToolUses:
     @asynccontextmanager
     async def use(request: Request, name: str, arguments: Mapping[str, object]) -> AsyncIterator[ToolUse]:
         state = request.scope["state"]
-        found = ToolUse(service.owner(state["caller"]))
+        tool_use = ToolUse(service.owner(state["caller"]))
         try:
-            yield found
+            yield tool_use
         finally:
-            if name not in READ_ONLY_TOOLS and (found.result is None or found.result.code != "unknown_tool"):
+            if name not in READ_ONLY_TOOLS and (tool_use.result is None or tool_use.result.code != "unknown_tool"):
                 subject = str(arguments.get("name") or arguments.get("skill") or name)
                 with anyio.CancelScope(shield=True):  # also when the client has left
-                    await run_in_threadpool(_record, service, state["actor"], subject, found.result)
+                    await run_in_threadpool(_record, service, state["actor"], subject, tool_use.result)
 
     return use
 

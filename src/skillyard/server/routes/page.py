@@ -1,7 +1,7 @@
 """The page in the browser: one document for every address of it, and the files that document names.
 
 A browser that asks for an address which is nothing at all gets the document too, with the status 404: the page says that there
-is no such page, and leads on. Programs, and whoever asks below the addresses of programs, get a problem like any other.
+is no such page, and leads on. Programs, and requests below the paths of programs, get a problem like any other.
 
 The files were written when the package was built (`web/`), with compressed copies beside them. Their names hold a digest of
 what is in them, so a browser keeps them for good; the document is asked for each time. It may load scripts and styles from this
@@ -36,7 +36,7 @@ _PAGES: Final = (
 )  # fmt: skip # as web/src/app/router.tsx names them
 _NAME: Final = re.compile(r"[\w-][\w.-]*", re.ASCII)
 _ENCODINGS: Final = (("br", ".br"), ("gzip", ".gz"))  # the smaller first
-_NONCE: Final = "__NONCE__"  # where the document wants it (web/vite.config.ts)
+_NONCE: Final = "__NONCE__"  # its position in the document (web/vite.config.ts)
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data: blob:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -71,16 +71,21 @@ def add_not_found_page(app: FastAPI) -> None:
 
     async def lost(request: Request, error: Exception) -> Response:
         if "endpoint" not in request.scope and is_page_request(request.scope):
-            return await run_in_threadpool(_document, 404)
+            return await run_in_threadpool(_document_response, 404)
         return await cast("Awaitable[Response]", usual(request, error))
 
     app.add_exception_handler(404, lost)
 
 
-def _document(found: int = 200) -> Response:
+def _document() -> Response:
+    """The document; without parameters, which would be those of the query string."""
+    return _document_response(200)
+
+
+def _document_response(status: int) -> Response:
     """The one document, with a policy that only its own scripts and styles pass."""
     try:
-        text, status = (_STATIC / "index.html").read_text("utf-8"), found
+        text = (_STATIC / "index.html").read_text("utf-8")
     except FileNotFoundError:
         text, status = _MISSING, 503
     nonce = secrets.token_urlsafe(18)
@@ -117,20 +122,20 @@ def _file(request: Request, path: str, name: str, keep: str) -> Response:
     if not _NAME.fullmatch(name) or not file.is_file():
         raise HTTPException(404, "there is no such file of the page")
     headers = {"Cache-Control": keep, "Vary": "Accept-Encoding"}
-    known = _accepted_encodings(request.headers.get("accept-encoding", ""))
+    encodings = _accepted_encodings(request.headers.get("accept-encoding", ""))
     for encoding, suffix in _ENCODINGS:
         packed = file.with_name(file.name + suffix)
-        if encoding in known and packed.is_file():
+        if encoding in encodings and packed.is_file():
             return Response(packed.read_bytes(), headers=headers | {"Content-Encoding": encoding}, media_type=_media_type(file))
     return Response(file.read_bytes(), headers=headers, media_type=_media_type(file))
 
 
 def _accepted_encodings(header: str) -> frozenset[str]:
     """The encodings that an `Accept-Encoding` names without refusing them."""
-    wanted = (one.replace(" ", "").lower().partition(";") for one in header.split(","))
-    return frozenset(name for name, _, quality in wanted if not re.fullmatch(r"q=0(\.0*)?", quality))
+    choices = (one.replace(" ", "").lower().partition(";") for one in header.split(","))
+    return frozenset(name for name, _, quality in choices if not re.fullmatch(r"q=0(\.0*)?", quality))
 
 
 def _media_type(file: Path) -> str:
-    known = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}.get(file.suffix)
-    return known or guess_type(file.name)[0] or "application/octet-stream"
+    media_type = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}.get(file.suffix)
+    return media_type or guess_type(file.name)[0] or "application/octet-stream"

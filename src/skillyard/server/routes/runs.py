@@ -1,6 +1,6 @@
 """Runs: start one and wait or let it go on, follow it as server-sent events, cancel it, list them, read one with its steps.
 
-The id of an event says how far the run has been reported: state, characters of both streams, steps. A client that comes back
+The id of an event is how far the run has been reported: state, characters of both streams, steps. A client that comes back
 with `Last-Event-ID` gets the rest, from whichever process of the database it reaches.
 """
 
@@ -71,8 +71,8 @@ class Position:
     @classmethod
     def read(cls, event_id: str | None) -> Self:
         """The position in the id of an event; the beginning when it is none."""
-        found = _ID.fullmatch(event_id or "")
-        return cls(*map(int, found.groups())) if found else cls()
+        match = _ID.fullmatch(event_id or "")
+        return cls(*map(int, match.groups())) if match else cls()
 
     def __str__(self) -> str:
         return f"{self.state}.{self.stdout}.{self.stderr}.{self.steps}"
@@ -82,7 +82,7 @@ async def run_events(
     run_id: str, position: Position, journal: Journal, questions: ApprovalQuestions
 ) -> AsyncGenerator[ServerSentEvent, None]:
     """Report a run from a position on, until it has ended."""
-    asked: set[str] = set()
+    sent_questions: set[str] = set()
     steps = number = 0
     async with journal.database.notifier.subscribe(run_id) as changed:
         while True:
@@ -92,8 +92,10 @@ async def run_events(
             if position.state < _ORDER[state]:
                 position = replace(position, state=_ORDER[state])
                 yield _event(RunStateChanged(run_id=run_id, state=state), position)
-            if (question := await asyncio.to_thread(questions.for_run, run_id)) is not None and question.id not in asked:
-                asked.add(question.id)
+            if (
+                question := await asyncio.to_thread(questions.for_run, run_id)
+            ) is not None and question.id not in sent_questions:
+                sent_questions.add(question.id)
                 asked_event = RunAsked(question=question.id, title=question.request.title, expires_at=question.expires_at)
                 yield _event(asked_event, position)
             for reached, one in _new_events(news, position, steps):
@@ -115,9 +117,9 @@ def _new_events(news: Iterable[LiveEvent], position: Position, steps: int) -> It
             if steps > position.steps:
                 position = replace(position, steps=steps)
                 yield position, RunStepTaken(step=RunStep.model_validate(body["step"]))
-        elif found := _printed(body["stream"], body["text"], body["end"], position):
-            position = found[0]
-            yield found
+        elif printed := _printed(body["stream"], body["text"], body["end"], position):
+            position = printed[0]
+            yield printed
 
 
 def _remaining_events(record: RunRecord, position: Position) -> Iterator[_PositionedEvent]:
@@ -126,9 +128,9 @@ def _remaining_events(record: RunRecord, position: Position) -> Iterator[_Positi
     for stream in STREAMS:
         whole: str = getattr(record, stream)
         kept = whole[-MAX_LOG_CHARACTERS:]  # before it stands that something was left out
-        if found := _printed(stream, kept, printed.get(stream, len(kept)), position):
-            position = found[0]
-            yield found
+        if rest := _printed(stream, kept, printed.get(stream, len(kept)), position):
+            position = rest[0]
+            yield rest
     if position.state < _ENDED:
         position = replace(position, state=_ENDED)
         yield position, RunStateChanged(run_id=record.id, state=record.state)
@@ -142,10 +144,10 @@ def _remaining_events(record: RunRecord, position: Position) -> Iterator[_Positi
 
 def _printed(stream: str, text: str, end: int, position: Position) -> tuple[Position, RunPrinted] | None:
     """What of a text, which ends at the character `end` of its stream, is behind the position."""
-    known = getattr(position, stream)
-    if end <= known or not text:
+    sent = getattr(position, stream)
+    if end <= sent or not text:
         return None
-    new = text[max(0, len(text) - (end - known)) :]
+    new = text[max(0, len(text) - (end - sent)) :]
     moved = replace(position, stdout=end) if stream == "stdout" else replace(position, stderr=end)
     return moved, RunPrinted(stream="stdout" if stream == "stdout" else "stderr", text=new)
 
@@ -172,7 +174,7 @@ _Key = Annotated[
 class NewRun(RequestBody):
     """What to run; with `digest` only exactly that content.
 
-    With `wait: false` the answer comes at once, and where a rule wants somebody to be asked, the run waits for the answer.
+    With `wait: false` the answer comes at once, and where a rule requires an approval, the run waits for it.
     `fresh` runs although a result is kept.
     """
 
@@ -194,9 +196,9 @@ _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
 async def start(
     service: CurrentServices, caller: CurrentCaller, body: NewRun, response: Response, idempotency_key: _Key = None
 ) -> Answer[RunDetail]:
-    """Run a skill in the sandbox. A script that fails is no error: `status` and `error` of the run say so.
+    """Run a skill in the sandbox. A script that fails is no error: `status` and `error` of the run report it.
 
-    Where a rule wants a person to be asked, a request that waits is refused, unless the workspace has agreed before.
+    Where a rule requires an approval, a request that waits is refused, unless the workspace has approved before.
     """
     set_audit_subject(body.skill)
     run_id = _idempotent_run_id(caller, idempotency_key, body) if idempotency_key else new_run_id()
@@ -238,7 +240,7 @@ async def _start_run(service: OrganisationServices, caller: Caller, body: NewRun
 def _consent(
     service: OrganisationServices, caller: Caller, skill: Skill, body: NewRun, approver: Approver
 ) -> Callable[[], Awaitable[str | None]] | None:
-    """What asks before the run; None where no rule wants it."""
+    """The function that requests an approval before the run; None where no rule requires one."""
     if service.catalog.rules().decide(skill) != "ask":
         return None
     gate = service.catalog.gate(approver)
@@ -268,10 +270,10 @@ async def _was_started(service: OrganisationServices, run_id: str) -> bool:
     Raises:
         RecordExists: the key was used for another request.
     """
-    found = await run_in_threadpool(lambda: service.catalog.records().journal.beginning_with(run_id[:20]))
-    if found not in (None, run_id):
+    recorded_id = await run_in_threadpool(lambda: service.catalog.records().journal.beginning_with(run_id[:20]))
+    if recorded_id not in (None, run_id):
         raise RecordExists("this Idempotency-Key was used for another request", hint="use a new key for each request")
-    return found is not None
+    return recorded_id is not None
 
 
 @routes.get("", responses=READ_PROBLEMS)
@@ -289,9 +291,9 @@ def list_runs(
     journal = service.catalog.records().journal
     moment = to_utc(since) if since else None
     only = RunFilter(skill=skill, states=state, statuses=status, schedule=schedule, since=moment)
-    total, found = journal.count(only), journal.list(only, limit=limit, offset=(page - 1) * limit)
+    total, records = journal.count(only), journal.list(only, limit=limit, offset=(page - 1) * limit)
     meta = Meta.of(total, page, limit)
-    return Listed(data=[summary(record) for record in found], meta=meta)
+    return Listed(data=[summary(record) for record in records], meta=meta)
 
 
 @routes.get("/{run_id}", responses=READ_PROBLEMS)
@@ -325,7 +327,7 @@ async def follow(
 ) -> EventStream:
     """A run as it goes on, as server-sent events; the stream ends with the run, and `Last-Event-ID` goes on where it broke.
 
-    The data of each event is JSON: `state` says where the run is, `asked` that it waits for an answer, `log` what it printed,
+    The data of each event is JSON: `state` is that of the run, `asked` that it waits for an answer, `log` what it printed,
     `step` what it did, `end` the whole run.
     """
     journal = await run_in_threadpool(lambda: service.catalog.records().journal)

@@ -1,4 +1,4 @@
-"""Schedules over HTTP: skills that run at a time, or again and again; a run of one says its name in `schedule`."""
+"""Schedules over HTTP: skills that run at a time, or again and again; a run of one has its name in `schedule`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Name = Annotated[str, Path(max_length=63, description="the name of the schedule
 class ScheduleTimes(RequestBody):
     """When: with `cron` (minute, hour, day, month, weekday) again and again, with `at` once.
 
-    What says no offset is a time of `time_zone`.
+    A time without an offset is one of `time_zone`.
     """
 
     cron: str | None = Field(default=None, max_length=200)
@@ -39,7 +39,7 @@ class ScheduleTimes(RequestBody):
 class ScheduleBody(ScheduleTimes):
     """A new schedule: with `cron` (minute, hour, day, month, weekday) a recurring run, with `at` a single one.
 
-    What says no offset is a time of `time_zone`. Of the times that were `missed`, because no server was there, none, the last
+    A time without an offset is one of `time_zone`. Of the times that were `missed`, because no server was there, none, the last
     one or each of the last hundred is made up for.
     """
 
@@ -85,13 +85,13 @@ class _CallerSchedules:
         self._owner = service.owner(caller)
         self._makers = ScheduleOwners(Keys(request.app.state.pool.database), caller.organisation)
 
-    def shown(self, found: Sequence[Schedule]) -> list[ScheduleDetail]:
+    def shown(self, schedules: Sequence[Schedule]) -> list[ScheduleDetail]:
         """The schedules as they stand now."""
-        last = [one.last_run for one in found if one.last_run is not None]
+        last = [one.last_run for one in schedules if one.last_run is not None]
         states = self._catalog.records().journal.states(last) if last else {}
         return [
             ScheduleDetail.model_validate(one.to_dict() | {"last_state": states.get(one.last_run or "")})
-            for one in self._makers.held(found)
+            for one in self._makers.held(schedules)
         ]
 
     def all(self) -> list[ScheduleDetail]:
@@ -150,13 +150,13 @@ def preview_times(body: ScheduleTimes) -> Answer[list[str]]:
 async def add_schedule(service: CurrentServices, book: _Schedules, body: ScheduleBody) -> Answer[ScheduleDetail]:
     """Let a skill run at a time, or again and again, for the caller.
 
-    Where a rule wants a person to be asked, the workspace must have agreed before.
+    Where a rule requires an approval, the workspace must have approved before.
     """
     set_audit_subject(body.name)
     skill = await run_in_threadpool(service.catalog.get, body.skill)
     service.catalog.gate().check(skill)
     digest = await run_in_threadpool(service.agreed_digest, skill)
-    wanted = Schedule(
+    schedule = Schedule(
         name=body.name,
         skill=skill.id,
         parameters=body.parameters,
@@ -166,7 +166,7 @@ async def add_schedule(service: CurrentServices, book: _Schedules, body: Schedul
         priority=body.priority,
         digest=digest,
     )
-    return Answer(data=await run_in_threadpool(book.add, wanted, body.at))
+    return Answer(data=await run_in_threadpool(book.add, schedule, body.at))
 
 
 @routes.get("/{name}", responses=READ_PROBLEMS)

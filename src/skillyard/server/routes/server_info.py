@@ -1,4 +1,4 @@
-"""What the server says about itself: health, metrics, the protocols it speaks, its settings, and the doctor's checks."""
+"""Information about the server: health, metrics, the protocols it speaks, its settings, and the doctor's checks."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def settings(service: CurrentServices) -> Answer[SettingsDetail]:
 
 @machine_routes.get("/doctor", responses=READ_PROBLEMS)
 def doctor(service: CurrentServices) -> Answer[Examination]:
-    """Look at everything that is needed on this machine, and say how to fix what is missing; takes a second or two."""
+    """Check everything that is needed on this machine, with a fix for what is missing; takes a second or two."""
     checks = [CheckDetail.model_validate(check.to_dict()) for check in check_machine(lambda: service.catalog)]
     return Answer(data=Examination(ok=all(check.status != "error" for check in checks), checks=checks))
 

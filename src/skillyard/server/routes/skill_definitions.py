@@ -49,7 +49,7 @@ _SHOWN: Final = {
 
 
 class DefinitionEdit(RequestBody):
-    """What of an installed skill can be changed: whether it serves, and what is shown of it. All else its SKILL.md says.
+    """What of an installed skill can be changed: whether it is active, and what is shown of it. All else is in its SKILL.md.
 
     What is left out stays as it is; null lets the SKILL.md speak again. Nothing is written into the skill's folder.
     """
@@ -63,9 +63,9 @@ class DefinitionEdit(RequestBody):
     iconUrl: str | None = Field(default=None, max_length=2000)  # noqa: N815
 
     def edits(self) -> dict[str, EditValue]:
-        """What is said of the skill, in the words of the registry."""
-        said = self.model_dump(include=self.model_fields_set & _SHOWN.keys())
-        return {_SHOWN[name]: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+        """The edited values, under the registry's names."""
+        edited = self.model_dump(include=self.model_fields_set & _SHOWN.keys())
+        return {_SHOWN[name]: tuple(value) if isinstance(value, list) else value for name, value in edited.items()}
 
 
 class Preview(BaseModel):
@@ -85,9 +85,9 @@ def list_definitions(
     isActive: bool | None = None,  # noqa: N803 # the API's own spelling
 ) -> Listed[Definition]:
     """The skills that were installed, by id; uninstalled ones are not active. `search` looks into name and description."""
-    found, total = service.registry.installed.page(text=search, active=isActive, limit=limit, offset=(page - 1) * limit)
+    skills, total = service.registry.installed.page(text=search, active=isActive, limit=limit, offset=(page - 1) * limit)
     meta = Meta.of(total, page, limit)
-    return Listed(data=[definition_shape(skill) for skill in found], meta=meta)
+    return Listed(data=[definition_shape(skill) for skill in skills], meta=meta)
 
 
 @routes.get("/{id}", responses=READ_PROBLEMS)
@@ -98,7 +98,7 @@ def get_definition(service: CurrentServices, id: str) -> Answer[Definition]:  # 
 
 @routes.put("/{id}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def edit(service: CurrentServices, id: str, body: DefinitionEdit) -> Answer[Definition]:  # noqa: A002
-    """Say something else of a skill than its SKILL.md, and let it serve or serve no more.
+    """Edit the shown values of a skill, and activate or deactivate it.
 
     Its versions stay, and it comes back with the newest one that is usable.
     """
@@ -114,7 +114,7 @@ def edit(service: CurrentServices, id: str, body: DefinitionEdit) -> Answer[Defi
 
 @routes.delete("/{id}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def uninstall(service: CurrentServices, id: str) -> Answer[InstallResult]:  # noqa: A002
-    """Let a skill serve no more; its versions stay, and a rollback brings it back."""
+    """Uninstall a skill; its versions stay, and a rollback brings it back."""
     result = service.registry.uninstall(id)
     service.refresh_catalog()
     return Answer(data=result_detail(result))
@@ -122,7 +122,7 @@ def uninstall(service: CurrentServices, id: str) -> Answer[InstallResult]:  # no
 
 @routes.get("/{id}/preview", responses=READ_PROBLEMS)
 def preview(service: CurrentServices, id: str) -> Answer[Preview]:  # noqa: A002
-    """The text of the SKILL.md that serves, as it is written, and the inventory of its files."""
+    """The text of the current version's SKILL.md, as it is written, and the inventory of its files."""
     skill = service.registry.installed.skill(id)
     service.require_installed_readable(skill)
     shape = {"skillId": skill.skill_id, "skillMdContent": skill.skill_md_content or "", "fileInventory": skill.file_inventory}
@@ -131,7 +131,7 @@ def preview(service: CurrentServices, id: str) -> Answer[Preview]:  # noqa: A002
 
 @routes.get("/{id}/files/{path:path}", responses=READ_PROBLEMS | WRITE_PROBLEMS | FILE_RESPONSES, response_class=Response)
 def read_one_file(service: CurrentServices, request: Request, id: str, path: str) -> Response:  # noqa: A002
-    """One file of the version that serves. `ETag` is its digest; `Range` and `If-None-Match` are answered."""
+    """One file of the current version. `ETag` is its digest; `Range` and `If-None-Match` are answered."""
     return version_file_response(request, _current_folder(service, id), path)
 
 
@@ -159,13 +159,13 @@ version_routes: Final = APIRouter(
 
 _Version = Annotated[str | None, Query(max_length=100, description="absent: the version that serves")]
 CURRENT: Final = "current"
-"""The name that stands for the version that serves, where a path names one."""
+"""The name for the current version, where a path names a version."""
 
 
 class Rollback(RequestBody):
-    """Which version shall serve; without one the newest usable one before the current.
+    """Which version becomes current; without one the newest usable one before the current.
 
-    `accept_signer` and `accept_source` take one that another key signed than the version that serves, or from elsewhere.
+    `accept_signer` and `accept_source` accept one with another signer or source than the current version.
     """
 
     version: str | None = None
@@ -189,13 +189,13 @@ def list_versions(
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
 ) -> Listed[VersionDetail]:
     """Every version of a skill, the newest first."""
-    found = listed(service.registry.installed.versions(id), page, limit)
-    return Listed(data=[_detail(version) for version in found.data], meta=found.meta)
+    listed_page = listed(service.registry.installed.versions(id), page, limit)
+    return Listed(data=[_detail(version) for version in listed_page.data], meta=listed_page.meta)
 
 
 @version_routes.get("/{id}/versions/{version}", responses=READ_PROBLEMS)
 def get_version(service: CurrentServices, id: str, version: str) -> Answer[VersionDetail]:  # noqa: A002
-    """One version, by its own name or the one its SKILL.md declares; `current` is the one that serves."""
+    """One version, by its own name or the one its SKILL.md declares; `current` is the current one."""
     return Answer(data=_detail(_find_version(service, id, version)))
 
 
@@ -220,17 +220,17 @@ def read_version_file(service: CurrentServices, request: Request, id: str, versi
 @version_routes.get("/{id}/archive", responses=READ_PROBLEMS | WRITE_PROBLEMS | FILE_RESPONSES, response_class=Response)
 def download(service: CurrentServices, request: Request, id: str, version: _Version = None) -> Response:  # noqa: A002
     """A version as a .zip with its SKILL.md in the root: the same bytes for the same content."""
-    found = _find_version(service, id, version or CURRENT)
-    name = f"{found.skill_id}-{found.version}.zip"
-    _readable(service, found)
-    answer = bytes_response(request, package_bytes(service, found), "application/zip")
+    chosen = _find_version(service, id, version or CURRENT)
+    name = f"{chosen.skill_id}-{chosen.version}.zip"
+    _readable(service, chosen)
+    answer = bytes_response(request, package_bytes(service, chosen), "application/zip")
     answer.headers.update(attachment(name))
     return answer
 
 
 @version_routes.get("/{id}/scan", responses=READ_PROBLEMS | WRITE_PROBLEMS)
 def scan(service: CurrentServices, id: str, version: _Version = None) -> Answer[ScanOf]:  # noqa: A002
-    """What the scanner says of a version now; nothing of it is run. Only the operator's own file suppresses findings."""
+    """The scanner's findings for a version now; nothing of it is run. Only the operator's own file suppresses findings."""
     from skillyard.scanner import scan_skill
 
     folder = _readable(service, _find_version(service, id, version or CURRENT))
@@ -243,14 +243,14 @@ def compatibility(service: CurrentServices, id: str, version: _Version = None) -
     """Which clients load a version, under which name and description, and why one does not."""
     from skillyard.interop import check_clients
 
-    found = _find_version(service, id, version or CURRENT)
-    folder = _readable(service, found)
-    return Answer(data=[ClientLoading.model_validate(one.to_dict()) for one in check_clients(folder, name=found.skill_id)])
+    chosen = _find_version(service, id, version or CURRENT)
+    folder = _readable(service, chosen)
+    return Answer(data=[ClientLoading.model_validate(one.to_dict()) for one in check_clients(folder, name=chosen.skill_id)])
 
 
 @version_routes.post("/{id}/rollback", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def rollback(service: CurrentServices, id: str, body: Rollback) -> Answer[InstallResult]:  # noqa: A002
-    """Let an earlier version serve; an uninstalled skill comes back this way too."""
+    """Make an earlier version current; an uninstalled skill comes back this way too."""
     return _rolled_back(service, id, body)
 
 
@@ -261,25 +261,25 @@ def rollback_previous(
     accept_signer: bool = False,
     accept_source: bool = False,
 ) -> Answer[InstallResult]:
-    """Let the newest usable version before the current one serve."""
+    """Make the newest usable version before the current one current."""
     return _rolled_back(service, id, Rollback(accept_signer=accept_signer, accept_source=accept_source))
 
 
 @version_routes.post("/{id}/versions/{version}/deprecate", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def deprecate(service: CurrentServices, id: str, version: str, body: Withdrawal) -> Answer[VersionDetail]:  # noqa: A002
     """Mark a version as one to move away from; it goes on serving."""
-    found = _find_version(service, id, version)
+    chosen = _find_version(service, id, version)
     return Answer(
-        data=_detail(service.registry.versions.deprecate(found.skill_id, found.version, reason=body.reason, undo=body.undo))
+        data=_detail(service.registry.versions.deprecate(chosen.skill_id, chosen.version, reason=body.reason, undo=body.undo))
     )
 
 
 @version_routes.post("/{id}/versions/{version}/yank", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def yank(service: CurrentServices, id: str, version: str, body: Withdrawal) -> Answer[VersionDetail]:  # noqa: A002
-    """Mark a version as one that nobody may install or roll back to; the current one serves on until then."""
-    found = _find_version(service, id, version)
+    """Mark a version as one that nobody may install or roll back to; the current one stays active until then."""
+    chosen = _find_version(service, id, version)
     return Answer(
-        data=_detail(service.registry.versions.yank(found.skill_id, found.version, reason=body.reason, undo=body.undo))
+        data=_detail(service.registry.versions.yank(chosen.skill_id, chosen.version, reason=body.reason, undo=body.undo))
     )
 
 

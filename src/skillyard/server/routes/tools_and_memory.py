@@ -57,7 +57,7 @@ class ToolDefinitions(BaseModel):
 
 
 class ToolCall(RequestBody):
-    """What a model asked for; `arguments` is the object it sent, or its JSON text. `session` names the conversation."""
+    """A model's tool call; `arguments` is the object it sent, or its JSON text. `session` names the conversation."""
 
     name: str = Field(min_length=1, max_length=200)
     arguments: dict[str, Any] | str = Field(default={})
@@ -68,7 +68,7 @@ class ToolCall(RequestBody):
 
 
 class ToolAnswer(BaseModel):
-    """What goes back to the model is `text`; when the tool said no, `code` says why. `data` is the same for programs."""
+    """What goes back to the model is `text`; when the tool refused, `code` is the reason. `data` is the same for programs."""
 
     ok: bool
     text: str
@@ -112,9 +112,9 @@ def tool_definitions(
 
 @tool_routes.post("/tools/call", responses=WRITE_PROBLEMS, dependencies=[require_scope("runs:execute")])
 async def call_tool(service: CurrentServices, caller: CurrentCaller, request: Request, body: ToolCall) -> Answer[ToolAnswer]:
-    """Do what a model asked for. A tool that says no is no error: `ok` is false, and `text` tells the model what to do.
+    """Execute a model's tool call. A tool that refuses is no error: `ok` is false, and `text` has instructions for the model.
 
-    A session remembers what it has loaded. Where a rule says `ask` the answer is no, unless the workspace has agreed before.
+    A session remembers what it has loaded. Where a rule is `ask` the call is refused, unless the workspace has approved before.
     """
     request.state.unrecorded = body.name in READ_ONLY_TOOLS
     set_audit_subject(str(body.arguments.get("name", body.name)) if isinstance(body.arguments, dict) else body.name)
@@ -154,7 +154,7 @@ class MemoryBody(RequestBody):
 
 
 class MemoryDetail(BaseModel):
-    """One memory; `source` says who suggested it, `run_id` in which run."""
+    """One memory; `source` is who suggested it, `run_id` in which run."""
 
     id: str
     content: str
@@ -182,8 +182,8 @@ class Forgotten(BaseModel):
 @memory_routes.get("", responses=READ_PROBLEMS)
 async def list_memories(service: CurrentServices, caller: CurrentCaller, limit: _Limit = 50) -> Answer[list[MemoryDetail]]:
     """The caller's memories, the newest first."""
-    found = await service.catalog.memory().list(user_id=service.owner(caller), limit=limit)
-    return Answer(data=[MemoryDetail.model_validate(_memory_shape(memory)) for memory in found])
+    memories = await service.catalog.memory().list(user_id=service.owner(caller), limit=limit)
+    return Answer(data=[MemoryDetail.model_validate(_memory_shape(memory)) for memory in memories])
 
 
 @memory_routes.get("/recall", responses=READ_PROBLEMS)
@@ -197,10 +197,10 @@ async def recall(
     knowledge_base: Annotated[str | None, Query(max_length=_TAG)] = None,
 ) -> Answer[list[RecalledMemory]]:
     """The caller's memories that fit the words of `q`, the best first; only those with every `tag`."""
-    found = await service.catalog.memory().recall(
+    matches = await service.catalog.memory().recall(
         q, user_id=service.owner(caller), limit=limit, threshold=threshold, tags=tag, knowledge_base=knowledge_base
     )
-    return Answer(data=[RecalledMemory.model_validate({**_memory_shape(one.memory), "score": one.score}) for one in found])
+    return Answer(data=[RecalledMemory.model_validate({**_memory_shape(one.memory), "score": one.score}) for one in matches])
 
 
 @memory_routes.post("", status_code=201, responses=WRITE_PROBLEMS)

@@ -99,12 +99,12 @@ class CatalogFilter(BaseModel):
         return [skill for skill in skills if self._holds(skill)]
 
     def _holds(self, skill: Skill) -> bool:
-        wanted = self.text.casefold().strip()
+        folded = self.text.casefold().strip()
         return (
             self.source in (None, skill.source)
             and self.status in (None, skill.status)
             and (self.tag is None or self.tag in skill.tags)
-            and (not wanted or wanted in f"{skill.id}\n{skill.name}\n{skill.description}".casefold())
+            and (not folded or folded in f"{skill.id}\n{skill.name}\n{skill.description}".casefold())
         )
 
 
@@ -134,7 +134,7 @@ class Namesake(BaseModel):
 
 
 class RulingOf(BaseModel):
-    """What the rules say about a skill, and the pattern of the one that decides."""
+    """The decision of the rules for a skill, and the pattern of the one that decides."""
 
     decision: Literal["allow", "ask", "deny"]
     pattern: str | None

@@ -138,7 +138,7 @@ class Used(BaseModel):
 
 
 class Failed(BaseModel):
-    """The turn failed; `said` is what the service of the model said, in its own words and without any key."""
+    """The turn failed; `said` is the message of the model's service, without any key."""
 
     event: Literal["error"] = "error"
     code: str
@@ -200,7 +200,7 @@ class ConversationChange(RequestBody):
 
 
 class ModelProvider(BaseModel):
-    """A service with models: the `variable` it wants in the server's environment, and whether that is set (`ready`)."""
+    """A service with models: the `variable` it needs in the server's environment, and whether that is set (`ready`)."""
 
     name: str
     variable: str
@@ -216,7 +216,7 @@ class ModelChoices(BaseModel):
 
 
 class ChatCommand(BaseModel):
-    """A skill that a person starts with `/name`; `arguments` is what its author says may follow."""
+    """A skill that a person starts with `/name`; `arguments` is its author's hint for them."""
 
     id: str
     name: str
@@ -225,7 +225,7 @@ class ChatCommand(BaseModel):
 
 
 class NewMessage(RequestBody):
-    """What the person says; with `replaces`, the id of an earlier turn, in place of it and all after it.
+    """A person's message; with `replaces`, the id of an earlier turn, in place of it and all after it.
 
     `files` are those of the conversation that the message is about.
     """
@@ -236,7 +236,7 @@ class NewMessage(RequestBody):
 
 
 class Decision(RequestBody):
-    """The answer to a question: `call` is the `id` of its `ask` event; the reason of a `reject` is told to the model."""
+    """The answer to a question: `call` is the `id` of its `ask` event; the reason of a `reject` is sent to the model."""
 
     call: str = Field(min_length=1, max_length=300)
     decision: Literal["once", "session", "workspace", "reject"]
@@ -256,7 +256,7 @@ class ConversationShape(BaseModel):
 
 
 class TurnError(BaseModel):
-    """Why a turn failed, and how to fix it; `said` is what the service of the model said."""
+    """Why a turn failed, and how to fix it; `said` is the message of the model's service."""
 
     code: str
     message: str | None
@@ -315,7 +315,7 @@ class TrailReportShape(BaseModel):
 
 
 class TurnShape(BaseModel):
-    """One turn: what was said, what came of it, what was shown meanwhile, the questions it waits for."""
+    """One turn: the request, the answer, the events shown meanwhile, the questions it waits for."""
 
     id: str
     conversation_id: str

@@ -29,7 +29,7 @@ class FileInventory(BaseModel):
 class Definition(BaseModel):
     """An installed skill in the API's own spelling; `id` is the `skillId`.
 
-    The fields in `edited` say what a person said, and not what the SKILL.md says.
+    The fields in `edited` have a person's values, and not those of the SKILL.md.
     """
 
     id: str
@@ -54,7 +54,7 @@ class Definition(BaseModel):
 
 
 class Provenance(BaseModel):
-    """Where a version came from: the kind of source, its address, and what is known beside it."""
+    """Where a version came from: the kind of source, its address, and further details."""
 
     kind: str
     address: str
@@ -82,7 +82,7 @@ class PowersShape(BaseModel):
 
 
 class PowerChangeShape(BaseModel):
-    """That a new version may do more: `widened` says what, one sentence each; `consent` names exactly this change."""
+    """That a new version may do more: `widened` is what, one sentence each; `consent` names exactly this change."""
 
     skill_id: str
     name: str
@@ -115,7 +115,7 @@ def _below_home(path: str) -> str:
 
 
 class VersionDetail(BaseModel):
-    """One installed version; `version` is the UTC time it was installed at, `declared_version` what its SKILL.md says.
+    """One installed version; `version` is the UTC time it was installed at, `declared_version` that of its SKILL.md.
 
     `package_path` is the folder of the version below the home that it is installed in.
     """
@@ -142,9 +142,9 @@ class VersionDetail(BaseModel):
 
 
 class InstallResult(BaseModel):
-    """What became of one skill; `unmet` is what this machine lacks for it, `findings` what the scanner says.
+    """What became of one skill; `unmet` is what this machine lacks for it, `findings` are the scanner's.
 
-    `power_sentences` says in sentences what the skill may do.
+    `power_sentences` are sentences about what the skill may do.
     """
 
     skill_id: str
@@ -244,7 +244,7 @@ class InstallEnded(BaseModel):
 
 
 InstallEvent = Annotated[InstallMoved | InstallEnded, Field(discriminator="event")]
-"""The `data` of one server-sent event; each tells the whole operation as it is."""
+"""The `data` of one server-sent event; each has the whole operation as it is."""
 
 
 def result_detail(result: OperationResult) -> InstallResult:
@@ -296,7 +296,7 @@ class RefusalShape(BaseModel):
 
 
 class FileChange(BaseModel):
-    """One file that is not the same; `lines` is a unified diff, `unshown` says why there is none, or why it is not whole."""
+    """One file that is not the same; `lines` is a unified diff, `unshown` is why there is none, or why it is incomplete."""
 
     path: str
     change: Literal["added", "removed", "changed"]
@@ -317,7 +317,7 @@ class InspectedSkill(BaseModel):
     """One skill of a source, as it would be installed; nothing was.
 
     `refusals` would stop it, `findings` of the scanner are advice, `unmet` is what this machine lacks. When there is a
-    `change`, the install needs its `consent`. `difference` and `powers_before` are about the version that serves now.
+    `change`, the install needs its `consent`. `difference` and `powers_before` are about the current version.
     """
 
     skill_id: str

@@ -18,7 +18,7 @@ class RunFault(BaseModel):
 
 
 class RunStep(BaseModel):
-    """One step that the skill says it went through; `duration` in milliseconds."""
+    """One step that the skill reported; `duration` in milliseconds."""
 
     stepId: str  # noqa: N815 # the API's own spelling
     stepName: str  # noqa: N815
@@ -39,7 +39,7 @@ class RunLimit(BaseModel):
 
 
 class RunContact(BaseModel):
-    """A host that the run asked for, and what became of it."""
+    """A host that the run requested, and the verdict."""
 
     host: str
     port: int
@@ -78,7 +78,7 @@ class RunAttempt(BaseModel):
 
 
 class RunSummary(BaseModel):
-    """One run in a list; `schedule` is the name of the one that asked for it."""
+    """One run in a list; `schedule` is the name of the one that requested it."""
 
     run_id: str
     skill: str
@@ -94,7 +94,7 @@ class RunSummary(BaseModel):
 
 
 class RunDetail(RunSummary):
-    """A run with everything that is known of it. What stands under a secret's name is redacted; logs are kept to their end.
+    """A run with its whole record. Values under a secret's name are redacted; logs are kept to their end.
 
     `status` is how its process ended (`ok`, `error`, `timeout`, …), `ran_as` the kind that did the work in the end. Strings in
     `output`, `stdout` and `stderr` come from the skill: show them as text.
