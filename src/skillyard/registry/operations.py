@@ -49,7 +49,7 @@ class Operations:
 
     @contextlib.contextmanager
     def begin(self, operation_id: str | None = None) -> Iterator[RunningOperation]:
-        """A new operation, with an id that was made for it or another; its folder is gone afterwards when it was settled."""
+        """A new operation, with an id that was made for it or another; its folder is deleted afterwards when it was settled."""
         ensure_real_folder(self.folder, 0o700)
         name = operation_id or new_operation_id()
         with self._gate():
@@ -63,7 +63,7 @@ class Operations:
             self._leave(operation, descriptor)
 
     def abandoned(self) -> Iterator[RunningOperation]:
-        """Every operation whose process is gone, held while the caller puts it in order."""
+        """Every operation whose process has ended, locked while the caller settles it."""
         if not self.folder.exists():
             return
         ensure_real_folder(self.folder, 0o700)
