@@ -96,7 +96,7 @@ class Skill:
         """The id; one of over 100 characters is cut and ends in a part of its hash, which lookups take too."""
         if len(self.id) <= _LONGEST_ID:
             return self.id
-        import hashlib  # only for ids that nobody would type
+        import hashlib  # only for unusual ids
 
         return f"{self.id[: _LONGEST_ID - 9]}-{hashlib.sha256(self.id.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 

@@ -90,7 +90,7 @@ def _with_id(row: SkillRow, scans: Sequence[RootScan], ids: set[str]) -> SkillRo
 
 
 def _free(skill_id: str, ids: set[str]) -> str:
-    """`skill_id`, or the first of `skill_id#2`, `#3`… that nobody has."""
+    """`skill_id`, or the first of `skill_id#2`, `#3`… that is free."""
     free, number = skill_id, 2
     while free in ids:
         free, number = f"{skill_id}#{number}", number + 1

@@ -88,7 +88,7 @@ def walk(
 ) -> WalkResult:
     """Every skill at most `depth` folders below `root`, which may be a skill folder itself.
 
-    `installed` says that each child holds its version behind a `current` link, as the install room lays them out. `look` looks
+    `installed` means that each child holds its version behind a `current` link, as the install room lays them out. `look` looks
     into many folders at once; one that also reads the files saves a second look at each file.
     """
     walker = _Walker(root, boundary, depth, look)

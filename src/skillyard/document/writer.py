@@ -60,7 +60,7 @@ def _dump_scalar(value: object) -> str:
 
 
 def dump_text(text: str) -> str:
-    """A text on one line: plain where nobody can misread it, else in single quotes, else in double quotes with escapes.
+    """A text on one line: plain where it is unambiguous, else in single quotes, else in double quotes with escapes.
 
     >>> print(dump_text("Use when: asked"))
     'Use when: asked'

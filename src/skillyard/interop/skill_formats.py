@@ -172,12 +172,12 @@ def apply_edits(original: SkillFiles, edited: FormatState) -> SkillFiles:
     old, new = _manifest_object(edited.written[_MANIFEST]), _manifest_object(edited.files[_MANIFEST])
     manifest = original[_MANIFEST]
     held = _readable(manifest)
-    changed = _changes(old, new, held or here) if edited.files[_MANIFEST] is not None else {}
+    manifest_changes = _changes(old, new, held or here) if edited.files[_MANIFEST] is not None else {}
     if held is None:
-        fields = changed | fields
+        fields = manifest_changes | fields
     else:
         manifest = _manifest_with_fields(
-            held, {name: value for name, value in fields.items() if name in held} | changed, manifest
+            held, {name: value for name, value in fields.items() if name in held} | manifest_changes, manifest
         )
     changed = {name: value for name, value in fields.items() if value is not None or name in here}
     return {"SKILL.md": set_front_matter(text, changed).encode() if changed else text.encode(), _MANIFEST: manifest}

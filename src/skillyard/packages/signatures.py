@@ -49,7 +49,7 @@ class Signature(WireForm):
         """Make sure that the holder of `key` signed this.
 
         Raises:
-            SignatureInvalid: nobody did, or the key is none.
+            SignatureInvalid: it is not signed with that key, or the key is invalid.
         """
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -74,7 +74,7 @@ class SigningKey:
 
     @classmethod
     def new(cls) -> Self:
-        """A key nobody had before."""
+        """A new random key."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         return cls(Ed25519PrivateKey.generate())

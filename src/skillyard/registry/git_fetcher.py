@@ -93,7 +93,7 @@ class GitFetcher:
         raise InvalidSource(f"{shown_address(address)} redirects in a loop", hint="check the address")
 
     def _blobs(self, repository: Path, commit: str, source: Source) -> list[_Blob]:
-        """Every file in the folders that hold a skill; links and submodules elsewhere are nobody's business."""
+        """Every file in the folders that hold a skill; links and submodules elsewhere do not matter."""
         where = f"{commit}:{source.path}" if source.path else commit
         try:
             listed = self._listed(repository, where)

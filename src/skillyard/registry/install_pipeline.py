@@ -166,7 +166,7 @@ class InstallPipeline:
         return replace(self._result(candidate, log, status, version, current), pruned=pruned)
 
     def _refuse_what_came_between(self, candidate: Candidate, accepted: frozenset[str], request: InstallRequest) -> None:
-        """Judge once more, now that nobody else installs the skill: since the first time another version may have come."""
+        """Check again under the lock of the skill: another version may have been installed since the first check."""
         replacements = find_replacements(self.versions, self.records, candidate, request)
         refuse_replacements(
             [change for change in replacements if change.sentence not in accepted],

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class RegistryStorage:
     """Where a registry keeps things: files in `{data}/skills`, records in the database at `url`, else in `data`.
 
-    `versions` are the files, `operations` those that run, `records` the database; `actor` is who is written down for changes.
+    `versions` are the files, `operations` those that run, `records` the database; `actor` is recorded for changes.
     """
 
     def __init__(self, data: str, url: str | None = None, *, actor: str | None = None) -> None:
@@ -68,7 +68,7 @@ class RegistryStorage:
     def operation(
         self, kind: Operation, skill_id: str, *, version: str | None = None, progress: Progress | None = None
     ) -> Iterator[tuple[RunningOperation, OpenLog]]:
-        """An operation on one skill, which nobody else changes meanwhile, and its log."""
+        """An operation on one skill, which no other operation changes meanwhile, and its log."""
         with self.operations.begin() as operation:
             log = self.records.logs.begin(operation.id, kind, skill_id=skill_id, version=version, progress=progress)
             with settling(operation, self.versions, self.records), self.versions.locked(skill_id):
@@ -76,7 +76,7 @@ class RegistryStorage:
 
     @contextlib.contextmanager
     def scratch(self, skill_id: str) -> Iterator[Path]:
-        """A scratch folder for a change of one skill without a log; nobody else changes the skill meanwhile."""
+        """A scratch folder for a change of one skill without a log; no other operation changes the skill meanwhile."""
         with self.operations.begin() as operation:
             operation.settled = True  # what is left is only to be deleted
             with self.versions.locked(skill_id):

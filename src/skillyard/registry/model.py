@@ -108,7 +108,7 @@ class InstallOptions(RollbackOptions, total=False):
 class SkillVersion(WireForm):
     """One installed version; `version` is the install version, a UTC time, `declared_version` that in SKILL.md.
 
-    It was written down here at `created_at`; `installed_at` may be earlier, when it was taken over from another registry.
+    It was recorded here at `created_at`; `installed_at` may be earlier, when it was taken over from another registry.
     """
 
     skill_id: str

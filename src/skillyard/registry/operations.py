@@ -104,7 +104,7 @@ class Operations:
 
     @contextlib.contextmanager
     def _gate(self) -> Iterator[None]:
-        """Between making a lock and holding it nobody may look."""
+        """No other process may look between making a lock and holding it."""
         descriptor = os.open(self.folder / "gate", _LOCK, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -135,7 +135,7 @@ class OpenLog:
 
     @contextmanager
     def step(self, name: str, percent: int) -> Iterator[None]:
-        """One step of the operation: reported when it begins, timed, written down when the next one begins."""
+        """One step of the operation: reported when it begins, timed, recorded when the next one begins."""
         self.write(self.id, status="in_progress", step=name, progress=percent, steps=self.steps)
         if self.progress is not None:
             self.progress(ProgressEvent(name, percent, self.skill_id))

@@ -78,7 +78,7 @@ class PackageCache:
 
     @contextlib.contextmanager
     def _locked(self, digest: str) -> Iterator[None]:
-        """Let nobody else fetch the same content meanwhile."""
+        """Keep other processes from fetching the same content meanwhile."""
         descriptor = os.open(self.root / f".lock-{digest_hex(digest)[:2]}", _LOCK, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -170,7 +170,7 @@ class Registry:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
             InvalidSkill: a SKILL.md has no name or description.
             SkillExists: with `new`, it is installed already.
-            ConsentRequired: nobody agreed to more power.
+            ConsentRequired: the added powers were not agreed to.
             LocalEdits: the installed version was changed by hand.
             DigestMismatch: its digest is not that in `expected`.
             SignatureInvalid, SignerChanged: its signature does not hold, or is somebody else's than before.

@@ -101,7 +101,7 @@ def discard_version(versions: VersionStore, records: RegistryRecords, version: S
 
 
 def discard_all_versions(versions: VersionStore, records: RegistryRecords, skill_id: str, scratch: Path) -> tuple[str, ...]:
-    """Delete the files of every version that nobody reads; give their names."""
+    """Delete the files of every version that is not being read; give their names."""
     return tuple(name for name in versions.names(skill_id) if _remove_version(versions, records, skill_id, name, scratch))
 
 

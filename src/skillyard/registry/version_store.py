@@ -179,7 +179,7 @@ def ensure_real_folder(path: Path, mode: int) -> Path:
 
 
 def delete_tree(path: Path) -> None:
-    """Delete a folder whose folders nobody may write to."""
+    """Delete a folder with read-only folders."""
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
