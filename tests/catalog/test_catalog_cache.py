@@ -196,7 +196,7 @@ def test_a_root_that_cannot_be_read_any_more_keeps_its_skills(old: Path, monkeyp
     catalog = SkillCatalog.discover(roots=[old])
     walk = scan.walk
     monkeypatch.setattr(
-        scan, "walk", lambda *a, **k: walk(*a, **k)._replace(found=[], status="unreadable", reason="disk on fire")
+        scan, "walk", lambda *a, **k: walk(*a, **k)._replace(stamps=[], status="unreadable", reason="disk on fire")
     )
     assert not catalog.refresh().any
     assert len(catalog) == 5

@@ -156,7 +156,7 @@ def test_a_file_that_disappears_between_finding_and_reading_is_broken(skills_roo
     from skillyard.catalog.summaries import read_facts
 
     folder = make_skill(skills_root, "going")
-    (found,) = walk.walk(str(skills_root)).found
+    (found,) = walk.walk(str(skills_root)).stamps
     (folder / "SKILL.md").unlink()
     facts = read_facts(str(skills_root), found, "standard")
     assert facts[1] is not None

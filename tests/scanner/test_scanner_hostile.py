@@ -191,6 +191,6 @@ def test_the_evidence_of_a_terminal_attack_is_safe_to_print(make: Make) -> None:
 
 def test_a_place_is_a_line_and_a_column() -> None:
     source = SourceText("a", "one\ntwo\nthree", "text", "prose", first_line=5)
-    assert source.place(0) == (5, 1)
-    assert source.place(9) == (7, 2)
+    assert source.position(0) == (5, 1)
+    assert source.position(9) == (7, 2)
     assert source.offset_of(2, 1) == 5

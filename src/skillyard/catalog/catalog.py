@@ -42,10 +42,10 @@ def replace_folders(text: str, aliases: Mapping[str, str]) -> str:
     """
     if "/" not in text:
         return text
-    known = {path.rstrip("/"): alias for folder, alias in aliases.items() for path in (real_path(folder), folder)}
-    paths = sorted((path for path in known if path), key=len, reverse=True)
+    aliases_by_path = {path.rstrip("/"): alias for folder, alias in aliases.items() for path in (real_path(folder), folder)}
+    paths = sorted((path for path in aliases_by_path if path), key=len, reverse=True)
     pattern = "|".join(map(re.escape, paths))
-    return re.sub(rf"(?:{pattern})(?![\w-])", lambda found: known[found[0]], text) if paths else text
+    return re.sub(rf"(?:{pattern})(?![\w-])", lambda match: aliases_by_path[match[0]], text) if paths else text
 
 
 def listing_json(rows: Sequence[SkillRow], roots: Sequence[Root]) -> str:
@@ -55,9 +55,9 @@ def listing_json(rows: Sequence[SkillRow], roots: Sequence[Root]) -> str:
     alone = [quote(root.location) for root in roots]
     skills = [
         f'{{"id": "{skill_id}", {facts[3]}{ends[index]}'
-        f'{starts[index] + quote(found[0])[1:] if found[0] else alone[index]}, "status": "{status}", '
+        f'{starts[index] + quote(stamp[0])[1:] if stamp[0] else alone[index]}, "status": "{status}", '
         f'"reason": {"null" if reason is None else quote(reason)}, "diagnostics": {facts[4]}}}'
-        for skill_id, status, reason, index, found, facts in rows
+        for skill_id, status, reason, index, stamp, facts in rows
     ]
     end = f'], "roots": [{", ".join([_root(root) for root in roots])}]}}'
     if not skills:
@@ -77,17 +77,17 @@ _Test = Callable[["Skill", str], bool]
 
 # The exact comes before the near; the slug, which is half of the id, counts as a name too.
 _STAGES: Final[tuple[_Test, ...]] = (
-    lambda skill, wanted: wanted in (skill.id, skill.reference),
-    lambda skill, wanted: folder_name(skill) == wanted or skill.directory == wanted,
-    lambda skill, wanted: skill.name == wanted,
-    lambda skill, wanted: skill.display_name == wanted,
-    lambda skill, wanted: skill.slug == wanted.lower() or skill.name.lower() == wanted.lower(),
-    lambda skill, wanted: len(wanted) >= _SHORTEST_PART and wanted.lower() in skill.name.lower(),
+    lambda skill, query: query in (skill.id, skill.reference),
+    lambda skill, query: folder_name(skill) == query or skill.directory == query,
+    lambda skill, query: skill.name == query,
+    lambda skill, query: skill.display_name == query,
+    lambda skill, query: skill.slug == query.lower() or skill.name.lower() == query.lower(),
+    lambda skill, query: len(query) >= _SHORTEST_PART and query.lower() in skill.name.lower(),
 )
 _GROUPS: Final = (("ok",), ("disabled", "denied"), ("broken", "shadowed"))
 
 
-def find_skill(skills: Sequence[Skill], wanted: str) -> Skill:
+def find_skill(skills: Sequence[Skill], query: str) -> Skill:
     """The skill of that id, folder, name or display name, or the only one whose name holds it, whatever its status.
 
     A usable skill comes before one that is not: a shadowed namesake never makes a name ambiguous.
@@ -96,11 +96,11 @@ def find_skill(skills: Sequence[Skill], wanted: str) -> Skill:
         SkillNotFound: `details["candidates"]` lists ids of near names.
         AmbiguousSkill: more than one fits equally well; `details["candidates"]` lists their ids.
     """
-    wanted = wanted.strip()
+    query = query.strip()
     for fits in _STAGES:
-        if matches := [skill for skill in skills if fits(skill, wanted)]:
-            return _only(matches, wanted)
-    raise _not_found(skills, wanted)
+        if matches := [skill for skill in skills if fits(skill, query)]:
+            return _only(matches, query)
+    raise _not_found(skills, query)
 
 
 def by_id(skills: Sequence[Skill]) -> dict[str, Skill]:
@@ -115,34 +115,34 @@ def folder_name(skill: Skill) -> str:
     return head.rpartition("/")[2] if name == "current" and skill.source == "installed" else name
 
 
-def _only(matches: list[Skill], wanted: str) -> Skill:
+def _only(matches: list[Skill], query: str) -> Skill:
     for statuses in _GROUPS:
         group = [skill for skill in matches if skill.status in statuses]
-        named = [skill for skill in group if skill.name == wanted]
+        named = [skill for skill in group if skill.name == query]
         if len(group) == 1:
             return group[0]
         if len(named) == 1:
             return named[0]
         if group and statuses[0] == "ok":
-            raise _ambiguous(group, wanted)
-    raise _ambiguous(matches, wanted)
+            raise _ambiguous(group, query)
+    raise _ambiguous(matches, query)
 
 
-def _ambiguous(matches: Sequence[Skill], wanted: str) -> AmbiguousSkill:
+def _ambiguous(matches: Sequence[Skill], query: str) -> AmbiguousSkill:
     candidates = [skill.id for skill in matches]
     shown = ", ".join(candidates[:5]) + (", …" if len(candidates) > 5 else "")
-    return AmbiguousSkill(f"{wanted!r} fits {len(matches)} skills: {shown}", hint="give one of the ids", candidates=candidates)
+    return AmbiguousSkill(f"{query!r} fits {len(matches)} skills: {shown}", hint="give one of the ids", candidates=candidates)
 
 
-def _not_found(skills: Iterable[Skill], wanted: str) -> SkillNotFound:
+def _not_found(skills: Iterable[Skill], query: str) -> SkillNotFound:
     offered = {name: skill.id for skill in skills if skill.usable for name in (skill.name, skill.id)}
-    candidates = list(dict.fromkeys(offered[name] for name in nearest(wanted, offered, limit=6)))[:3]
+    candidates = list(dict.fromkeys(offered[name] for name in nearest(query, offered, limit=6)))[:3]
     hint = f"did you mean {' or '.join(candidates)}?" if candidates else "`skillyard list` shows every skill"
-    return SkillNotFound(f"there is no skill {wanted!r}", hint=hint, candidates=candidates)
+    return SkillNotFound(f"there is no skill {query!r}", hint=hint, candidates=candidates)
 
 
 class SkillCatalog:
-    """Every skill that was found; iterating gives the usable ones, `all()` also the others with the reason.
+    """Every skill of the roots; iterating gives the usable ones, `all()` also the others with the reason.
 
     Make one with `Catalog.discover()`.
     """
@@ -152,7 +152,7 @@ class SkillCatalog:
         self._scanned = state
         self._overlays = overlays
         self._state = apply_overlays(state, overlays)
-        self._asked: tuple[tuple[Skill, ...], dict[str, Skill]] = ((), {})  # what was last looked up in, by id
+        self._last_lookup: tuple[tuple[Skill, ...], dict[str, Skill]] = ((), {})  # what was last looked up in, by id
 
     @classmethod
     def discover(
@@ -170,7 +170,7 @@ class SkillCatalog:
         """Find the skills for work in the folder `cwd`.
 
         `roots` means exactly those folders, first one first, or that one folder, and with `installed` what is installed beside
-        them; left out, the project's, the user's and all other known places are searched. `profile` decides what
+        them; left out, the project's, the user's and all other well-known folders are searched. `profile` decides what
         is broken; left out, the configured one holds. `progress(done, total)` is called while files are read. With `cache`
         unchanged files are not read again.
 
@@ -230,7 +230,7 @@ class SkillCatalog:
 
     @property
     def configuration(self) -> Configuration:
-        """What the project's and the user's settings files say."""
+        """The values of the project's and the user's settings files."""
         return self._state.configuration
 
     @property
@@ -250,13 +250,13 @@ class SkillCatalog:
             AmbiguousSkill: several fit; `details["candidates"]` lists their ids.
         """
         skills = self._state.all()
-        asked, index = self._asked
-        if asked is not skills:
-            self._asked = (skills, {})
-        elif not index:  # who asks again asks often: from now on an id costs one look
-            self._asked = (skills, index := by_id(skills))
-        found = index.get(name_or_id.strip()) if asked is skills else None
-        return found or find_skill(skills, name_or_id)
+        skills_before, index = self._last_lookup
+        if skills_before is not skills:
+            self._last_lookup = (skills, {})
+        elif not index:  # a second lookup suggests many: build the index
+            self._last_lookup = (skills, index := by_id(skills))
+        skill = index.get(name_or_id.strip()) if skills_before is skills else None
+        return skill or find_skill(skills, name_or_id)
 
     def with_aliases(self, text: str) -> str:
         """`text`; in the catalog of an organisation with the folders of the machine in it replaced by their aliases."""
@@ -269,7 +269,7 @@ class SkillCatalog:
         return replace_folders(text, others | folders)
 
     def refresh(self, *, progress: Progress | None = None) -> Changes:
-        """Look again; what cannot be looked at keeps its last good list, and `problem` says why."""
+        """Scan again; a root that cannot be read keeps its last good list, and `problem` says why."""
         before = self._state
         try:
             state = scan_catalog(self._plan, progress, before=self._scanned)
@@ -283,7 +283,7 @@ class SkillCatalog:
     ) -> AsyncIterator[Changes]:
         """Yield what changed, as files change; also looks again every `look_again_s` seconds, for roots that appear.
 
-        `refresh` is called in place of this catalog's own, in a thread, by who lets only one look at a time.
+        `refresh` is called in place of this catalog's own, in a thread, by a caller that allows only one scan at a time.
         """
         from skillyard.catalog.file_watch import watch_folders
 
@@ -293,9 +293,9 @@ class SkillCatalog:
         """This catalog with other statuses laid over; a refresh of the result applies them again."""
         return type(self)(self._plan, self._scanned, (*self._overlays, overlay))
 
-    def with_order(self, place: Callable[[Skill], int]) -> Self:
-        """This catalog with its skills by their `place`; those of one place keep their order. A refresh applies it again."""
-        return type(self)(self._plan, self._scanned, (*self._overlays, OrderOverlay(place)))
+    def with_order(self, sort_key: Callable[[Skill], int]) -> Self:
+        """This catalog sorted by `sort_key`; skills with equal keys keep their order. A refresh applies it again."""
+        return type(self)(self._plan, self._scanned, (*self._overlays, OrderOverlay(sort_key)))
 
     def for_organisation(self, data: str, database_url: str) -> Self:
         """The catalog of an organisation with a home of its own, the folder `data`, and its records at `database_url`.
@@ -337,10 +337,12 @@ class SkillCatalog:
         """
         from skillyard.catalog.authoring import create_folder
 
-        place = RootFolder(os.path.abspath(root), "config") if root else RootFolder(self._folder_of(source), source)
-        directory = create_folder(place.path, name, description, instructions, source=place.source)
+        folder = RootFolder(os.path.abspath(root), "config") if root else RootFolder(self._folder_of(source), source)
+        directory = create_folder(folder.path, name, description, instructions, source=folder.source)
         self.refresh()
-        return next((skill for skill in self.all() if skill.directory == directory), None) or self._alone(place, directory)
+        return next((skill for skill in self.all() if skill.directory == directory), None) or self._read_alone(
+            folder, directory
+        )
 
     def delete(self, name_or_id: str) -> None:
         """Delete a user's skill with its folder.
@@ -388,9 +390,9 @@ class SkillCatalog:
         agents, claude = f"{base}/.agents/skills", f"{base}/.claude/skills"
         return agents if os.path.isdir(agents) and not os.path.isdir(claude) else claude
 
-    def _alone(self, place: RootFolder, directory: str) -> Skill:
+    def _read_alone(self, folder: RootFolder, directory: str) -> Skill:
         """A skill below a root that this catalog does not search."""
-        scan = scan_root(place, len(self.roots), profile=self.profile, cache=None)
+        scan = scan_root(folder, len(self.roots), profile=self.profile, cache=None)
         rows = rank([scan], load_settings(self._plan.data))
         skills = [Skill(row, scan.root, self.profile) for row in rows]
         return next(skill for skill in skills if skill.directory == directory)

@@ -1,6 +1,6 @@
 """The settings files: skillyard.toml, pyproject.toml and ship.json of a project and a user, and which skills are disabled.
 
-`settings.json` in Skillyard's own folder says which skills are disabled. The shape is `{"enableSkills": true, "skills":
+`settings.json` in Skillyard's own folder lists the disabled skills. The shape is `{"enableSkills": true, "skills":
 {"user:pdf": {"enabled": false}}}`. A skill of a project or of a configured folder is written with its folder,
 `deploy@/home/me/site/.claude/skills`: a namesake elsewhere is another skill. An entry of an older version, `project:deploy`,
 holds in every project until one of them enables its skill. Keys this room does not know are kept.
@@ -27,7 +27,7 @@ _MOST_DOTS: Final = 300  # on one line; a key of many parts takes the square of 
 
 
 def project_file(folder: str) -> tuple[str, Mapping[str, object]] | None:
-    """The file of that folder that configures something, and what it says; None when there is none.
+    """The file of that folder that configures something, and its values; None when there is none.
 
     Raises:
         InvalidConfiguration: it cannot be read, or is not TOML or JSON.
@@ -158,16 +158,16 @@ _SETTINGS: Final[Settings] = {
 
 
 class Configuration(NamedTuple):
-    """What the settings files say, each value checked.
+    """The values of the settings files, each checked.
 
     `paths` are as written: relative ones belong to the folder of `file`, `~` is the home folder. `sandbox` is the user's table
     and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room knows their
     keys. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any. `server` is the
     user's table of the HTTP service, whose keys the server room knows, and `engine` that of the engine, whose room knows its
-    keys. `scan` and `user_scan` say which findings are suppressed, in the nearest file and in the user's own: the scanner room
+    keys. `scan` and `user_scan` list the suppressed findings, in the nearest file and in the user's own: the scanner room
     knows their keys. `database_url`, `package_store`, `kept_versions` (of a skill, on the disk) and `private_hosts` (packages
-    may come from addresses that are not public) are the user's own: a project may not say where records and packages go. `file`
-    is None when no project file was found.
+    may come from addresses that are not public) are the user's own: a project may not choose where records and packages go.
+    `file` is None when no project file was found.
     """
 
     paths: tuple[str, ...] = ()
@@ -208,8 +208,8 @@ def load_configuration(folders: list[str], *, user_file: str | None = None) -> C
     """
     user = read_toml(user_file, ()) if user_file else None
     for folder in folders:
-        if (found := project_file(folder)) is not None:
-            return _combined(found, user, user_file)
+        if (path := project_file(folder)) is not None:
+            return _combined(path, user, user_file)
     return _combined(None, user, user_file)
 
 
@@ -220,22 +220,22 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
         return base
     file, values = project
     _refuse_users_own(file, values, user_file)
-    found = _checked(values, file, base._replace(sandbox=_EMPTY))
+    checked = _checked(values, file, base._replace(sandbox=_EMPTY))
     if base.permissions:
-        found = found._replace(permissions=base.permissions, permission_match=base.permission_match)
-    if "backend" in found.sandbox:
+        checked = checked._replace(permissions=base.permissions, permission_match=base.permission_match)
+    if "backend" in checked.sandbox:
         message = f"{file}: sandbox.backend is not a project's to choose"
         raise InvalidConfiguration(message, hint=f"set it in {user_file}", file=file, key="sandbox.backend")
-    return found._replace(
-        allow_external_paths=found.allow_external_paths and not _said_no(user),
-        allowed_tools=max(found.allowed_tools, base.allowed_tools, key=_STRICTNESS.index) if user else found.allowed_tools,
+    return checked._replace(
+        allow_external_paths=checked.allow_external_paths and not _is_refused_by(user),
+        allowed_tools=max(checked.allowed_tools, base.allowed_tools, key=_STRICTNESS.index) if user else checked.allowed_tools,
         sandbox=base.sandbox,
-        project_sandbox=found.sandbox,
+        project_sandbox=checked.sandbox,
         file=file,
     )
 
 
-def _said_no(user: _Table | None) -> bool:
+def _is_refused_by(user: _Table | None) -> bool:
     """Whether the user's own file forbids roots outside the project in so many words."""
     skills = user.get("skills") if user else None
     return isinstance(skills, dict) and skills.get("allow-external-paths") is False
@@ -252,7 +252,7 @@ def _checked(values: _Table, file: str, base: Configuration | None = None) -> Co
 
 
 def _refuse_users_own(file: str, values: _Table, user_file: str | None) -> None:
-    """A project could send runs or skills to a place of its own, or have a command started outside the sandbox."""
+    """A project could send runs or skills to a destination of its own, or have a command started outside the sandbox."""
     for table, (what, variable) in _USERS_OWN.items():
         if table in values:
             raise InvalidConfiguration(
@@ -301,9 +301,9 @@ class SkillSettings(NamedTuple):
             return "all skills are switched off in settings.json"
         key, old = switch_key(source, slug, root), f"{source}:{slug}"
         if key in self.disabled:
-            found = _disabled_skill(key)
-            where = f" in {found.root}" if found.root else ""
-            return f"switched off{where}; `{found.command}` switches it on"
+            disabled = _disabled_skill(key)
+            where = f" in {disabled.root}" if disabled.root else ""
+            return f"switched off{where}; `{disabled.command}` switches it on"
         if old in self.disabled and key not in self.enabled:
             command = DisabledSkill(slug, real_path(root)).command
             return f"switched off in every project; `{command}` switches it on in this one"
@@ -325,7 +325,7 @@ def _disabled_skill(key: str) -> DisabledSkill:
 
 
 def home_directory(environ: Mapping[str, str] | None = None) -> str:
-    """Skillyard's own folder: `$SKILLYARD_HOME`, or the platform's place for a user's data."""
+    """Skillyard's own folder: `$SKILLYARD_HOME`, or the platform's folder for a user's data."""
     environ = os.environ if environ is None else environ
     if own := environ.get("SKILLYARD_HOME", "").strip():
         return os.path.abspath(os.path.expanduser(own))
@@ -333,12 +333,12 @@ def home_directory(environ: Mapping[str, str] | None = None) -> str:
 
 
 def configuration_directory(environ: Mapping[str, str]) -> str:
-    """Where the user's own `skillyard.toml` is: the platform's place for a user's configuration."""
+    """Where the user's own `skillyard.toml` is: the platform's folder for a user's configuration."""
     return _user_folder(environ, "XDG_CONFIG_HOME", ".config", "user_config_dir")
 
 
 def _user_folder(environ: Mapping[str, str], variable: str, below_home: str, function: str) -> str:
-    if sys.platform == "linux":  # what platformdirs says too, without the cost of importing it
+    if sys.platform == "linux":  # same as platformdirs, without the cost of importing it
         base = environ.get(variable, "").strip()
         home = environ.get("HOME") or os.path.expanduser("~")
         return f"{base if os.path.isabs(base) else f'{home}/{below_home}'}/skillyard"
@@ -355,12 +355,12 @@ def load_settings(data: str) -> SkillSettings:
     """
     values = _load(f"{data}/{_FILE}")
     skills = values.get("skills")
-    said = (
+    entries = (
         {key: value.get("enabled") for key, value in skills.items() if isinstance(value, dict)}
         if isinstance(skills, dict)
         else {}
     )
-    off, on = (frozenset(key for key, value in said.items() if value is word) for word in (False, True))
+    off, on = (frozenset(key for key, value in entries.items() if value is word) for word in (False, True))
     return SkillSettings(values.get("enableSkills") is not False, off, on)
 
 

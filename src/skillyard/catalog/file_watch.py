@@ -38,7 +38,7 @@ async def _ticks(folders: list[str], debounce_ms: int, look_again_s: float) -> A
                 async for _ in events:
                     yield
         except (OSError, ExceptionGroup):
-            pass  # no watches left, a root went away in between, or a file has a name that cannot be told
+            pass  # no watches left, a root went away in between, or a file has a name that cannot be decoded
     yield
     await asyncio.sleep(look_again_s)
 

@@ -91,7 +91,7 @@ def read_skill_folder(folder: Path, skill_id: str, profile: Profile = "standard"
     (read,) = find_and_read(str(folder.parent), [folder.name], profile)
     if read is None:
         raise SkillNotFound(f"there is no skill in {folder}", hint="delete the folder: it is fetched again")
-    found, facts = read
+    stamp, facts = read
     problem = facts[1]
     root = Root(str(folder.parent), "installed")
-    return Skill((skill_id, "broken" if problem else "ok", problem, 0, found, facts), root, profile)
+    return Skill((skill_id, "broken" if problem else "ok", problem, 0, stamp, facts), root, profile)

@@ -34,7 +34,7 @@ class Root(NamedTuple):
     """One folder that is searched for skills.
 
     `path` is absolute. `precedence` counts from 0; the skill of the lower number wins a name. `reason` says why the status is
-    not `ok`, or what was left out. `alias` is shown in place of the path to those who must not learn where it is.
+    not `ok`, or what was left out. `alias` is shown instead of the path to those who must not learn where it is.
     """
 
     path: str
@@ -61,7 +61,7 @@ class Root(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a refresh found: ids of skills, each list sorted; `problem` says why the last good list was kept."""
+    """The result of a refresh: ids of skills, each list sorted; `problem` says why the last good list was kept."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()

@@ -63,7 +63,7 @@ class RootFolder(NamedTuple):
     installed: bool = False
     depth: int = MAX_DEPTH
     refused: str | None = None
-    alias: str | None = None  # what is shown in place of the path
+    alias: str | None = None  # what is shown instead of the path
 
 
 def named_root_folders(roots: Iterable[str | os.PathLike[str]]) -> list[RootFolder]:
@@ -90,7 +90,7 @@ def standard_root_folders(
         variable = os.path.abspath(_expand(variable, home))
     own = [*user, *([variable] if variable else []), f"{data}/skills"]
     inside, outside = _configured(configuration, home, own)
-    places = [
+    folders = [
         *_project(cwd, home, user, own, configuration),
         *inside,
         *(RootFolder(path, "user") for path in user),
@@ -101,8 +101,8 @@ def standard_root_folders(
         *_built_in(),
     ]
     first: dict[str, RootFolder] = {}
-    for place in places:
-        first.setdefault(place.path, place)
+    for folder in folders:
+        first.setdefault(folder.path, folder)
     return list(first.values())
 
 
@@ -112,7 +112,7 @@ def installed_root_folder(data: str) -> RootFolder:
 
 
 def organisation_root_folders(shared: Iterable[RootFolder], data: str) -> list[RootFolder]:
-    """What an organisation with the home `data` sees of `shared`, and its own skills in place of the user's.
+    """What an organisation with the home `data` sees of `shared`, and its own skills instead of the user's.
 
     Each has an alias, so that nothing an organisation is shown names a folder of the machine: `~/…` is its own home, and the
     shared folders are counted, `project`, `project-2`, `config`.
@@ -121,12 +121,12 @@ def organisation_root_folders(shared: Iterable[RootFolder], data: str) -> list[R
     installed = installed_root_folder(data)._replace(alias="~/skills")
     counts: Counter[str] = Counter()
     aliased = []
-    for place in shared:
-        counts[place.source] += 1
-        number = counts[place.source]
-        aliased.append(place._replace(alias=place.source if number == 1 else f"{place.source}-{number}"))
-    first = [place for place in aliased if place.source in ("project", "config")]
-    return [*first, *own, installed, *(place for place in aliased if place.source == "builtin")]
+    for folder in shared:
+        counts[folder.source] += 1
+        number = counts[folder.source]
+        aliased.append(folder._replace(alias=folder.source if number == 1 else f"{folder.source}-{number}"))
+    first = [folder for folder in aliased if folder.source in ("project", "config")]
+    return [*first, *own, installed, *(folder for folder in aliased if folder.source == "builtin")]
 
 
 def project_root(cwd: str) -> str | None:

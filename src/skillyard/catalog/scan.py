@@ -1,4 +1,4 @@
-"""Scan the root folders: walk each, take what the cache remembers, read the rest.
+"""Scan the root folders: walk each, reuse what the cache holds, read the rest.
 
 The cache has one file per root and profile, replaced in one step, readable by its owner only. A file counts as unchanged when
 its mode, size, mtime and inode are; one written less than a tenth of a second before it was read is read again. A cache file
@@ -35,25 +35,25 @@ _LARGEST: Final = 512 * 1024 * 1024
 
 
 class Snapshot(NamedTuple):
-    """What one root held when it was last read: the files and, in the same order, what they said."""
+    """What one root held when it was last read: the files and, in the same order, the facts read from them."""
 
-    found: list[FileStamp]
+    stamps: list[FileStamp]
     facts: list[SkillFacts]
 
 
 def load_snapshot(folder: str, root: str, profile: str) -> Snapshot | None:
-    """What is remembered of `root`; None when nothing is, or nothing that can be trusted."""
+    """The cached snapshot of `root`; None when there is none that can be trusted."""
     match read_private_cache(_file(folder, root, profile), _MAGIC, largest=_LARGEST):
-        case (written_by, path, found, facts) if (written_by, path) == (_code_stamps(), root):
-            return Snapshot(found, facts)
+        case (written_by, path, stamps, facts) if (written_by, path) == (_code_stamps(), root):
+            return Snapshot(stamps, facts)
     return None
 
 
 def save_snapshot(folder: str, root: str, profile: str, snapshot: Snapshot, *, read_at_ns: int) -> None:
-    """Remember `snapshot`, read at `read_at_ns` (wall clock); a cache that cannot be written is done without."""
+    """Cache `snapshot`, read at `read_at_ns` (wall clock); a cache that cannot be written is skipped."""
     latest = read_at_ns - _UNSETTLED_NS
-    found = [one if one[4] < latest else (*one[:4], -1, one[5]) for one in snapshot.found]
-    write_private_cache(_file(folder, root, profile), _MAGIC, (_code_stamps(), root, found, snapshot.facts))
+    stamps = [one if one[4] < latest else (*one[:4], -1, one[5]) for one in snapshot.stamps]
+    write_private_cache(_file(folder, root, profile), _MAGIC, (_code_stamps(), root, stamps, snapshot.facts))
 
 
 def _file(folder: str, root: str, profile: str) -> str:
@@ -82,34 +82,35 @@ _LEGACY: Final = '"legacy-metadata"'
 
 
 class RootScan(NamedTuple):
-    """One root and what it holds: files found and, in the same order, what they say."""
+    """One root and what it holds: its files and, in the same order, the facts read from them."""
 
     root: Root
-    found: list[FileStamp]
+    stamps: list[FileStamp]
     facts: list[SkillFacts]
 
 
 def scan_roots(
-    places: Iterable[RootFolder],
+    folders: Iterable[RootFolder],
     *,
     profile: Profile,
     cache: str | None,
     progress: Progress | None = None,
     last: Sequence[RootScan] = (),
 ) -> tuple[RootScan, ...]:
-    """Scan the places in order of precedence; one that cannot be read any more keeps its list from `last`."""
+    """Scan the folders in order of precedence; one that cannot be read any more keeps its list from `last`."""
     scans = (
-        scan_root(place, precedence, profile=profile, cache=cache, progress=progress) for precedence, place in enumerate(places)
+        scan_root(folder, precedence, profile=profile, cache=cache, progress=progress)
+        for precedence, folder in enumerate(folders)
     )
     return tuple([_or_last_good(scan, last) for scan in scans])
 
 
 def _or_last_good(scan: RootScan, last: Sequence[RootScan]) -> RootScan:
-    """The last good list of a root that cannot be read any more; one that is gone is gone."""
+    """The last good list of a root that cannot be read any more; a deleted one has none."""
     if scan.root.status != "unreadable":
         return scan
     for good in last:
-        if good.root.path == scan.root.path and good.found:
+        if good.root.path == scan.root.path and good.stamps:
             return good._replace(root=scan.root)
     return scan
 
@@ -134,35 +135,39 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 def scan_root(
-    place: RootFolder, precedence: int, *, profile: Profile, cache: str | None, progress: Progress | None = None
+    folder: RootFolder, precedence: int, *, profile: Profile, cache: str | None, progress: Progress | None = None
 ) -> RootScan:
-    """Scan one place; `cache` is the cache folder, or None to read every file."""
-    if place.refused:
-        return RootScan(Root(place.path, place.source, "refused", precedence, place.refused, place.alias), [], [])
+    """Scan one folder; `cache` is the cache folder, or None to read every file."""
+    if folder.refused:
+        return RootScan(Root(folder.path, folder.source, "refused", precedence, folder.refused, folder.alias), [], [])
     read_at_ns = time.time_ns()
-    known = load_snapshot(cache, place.path, profile) if cache else None
-    reader = None if known else _FileReader(profile, progress)
+    cached = load_snapshot(cache, folder.path, profile) if cache else None
+    reader = None if cached else _FileReader(profile, progress)
     walked = walk(
-        place.path,
-        boundary=place.boundary,
-        installed=place.installed,
-        depth=place.depth,
+        folder.path,
+        boundary=folder.boundary,
+        installed=folder.installed,
+        depth=folder.depth,
         look=reader.look if reader else find_skill_files,
     )
-    root = Root(place.path, place.source, walked.status, precedence, walked.reason, place.alias)
-    if not walked.found:
+    root = Root(folder.path, folder.source, walked.status, precedence, walked.reason, folder.alias)
+    if not walked.stamps:
         return RootScan(root, [], [])
-    if known and known.found == walked.found and not any(_may_differ(place.path, *pair) for pair in _doubtful(known)):
-        return RootScan(root, walked.found, known.facts)
-    remembered = reader.facts if reader else _unchanged(place.path, known, walked.found)
-    facts = _with_new(place.path, walked.found, remembered, profile, progress)
+    if (
+        cached
+        and cached.stamps == walked.stamps
+        and not any(_may_differ(folder.path, *pair) for pair in _with_second_file(cached))
+    ):
+        return RootScan(root, walked.stamps, cached.facts)
+    cached_facts = reader.facts if reader else _unchanged(folder.path, cached, walked.stamps)
+    facts = _with_new(folder.path, walked.stamps, cached_facts, profile, progress)
     if cache:
-        save_snapshot(cache, place.path, profile, Snapshot(walked.found, facts), read_at_ns=read_at_ns)
-    return RootScan(root, walked.found, facts)
+        save_snapshot(cache, folder.path, profile, Snapshot(walked.stamps, facts), read_at_ns=read_at_ns)
+    return RootScan(root, walked.stamps, facts)
 
 
 class _FileReader:
-    """Reads each file as soon as it is found: nothing is remembered of this root, so all of them are read."""
+    """Reads each file as soon as it is found, for a root that has no cached snapshot."""
 
     def __init__(self, profile: Profile, progress: Progress | None) -> None:
         self.profile = profile
@@ -170,8 +175,10 @@ class _FileReader:
         self.facts: dict[str, SkillFacts] = {}
 
     def look(self, root: str, folders: list[str]) -> list[FileStamp | None]:
-        """Look into the folders and keep what the files in them say."""
-        from skillyard.catalog.summaries import find_and_read  # with it comes the document room, which a known tree never needs
+        """Look into the folders and keep the facts of the files in them."""
+        from skillyard.catalog.summaries import (
+            find_and_read,
+        )  # with it comes the document room, which a cached tree never needs
         from skillyard.offload.forked_map import forked_map
 
         looked = forked_map(folders, lambda some: find_and_read(root, some, self.profile), progress=self.progress)
@@ -179,44 +186,44 @@ class _FileReader:
         return [pair and pair[0] for pair in looked]
 
 
-def _unchanged(root: str, known: Snapshot | None, found: list[FileStamp]) -> dict[str, SkillFacts]:
-    """What is remembered of the files that are as they were, by folder."""
-    if not known:
+def _unchanged(root: str, cached: Snapshot | None, stamps: list[FileStamp]) -> dict[str, SkillFacts]:
+    """The cached facts of unchanged files, by folder."""
+    if not cached:
         return {}
-    current = set(found)
-    pairs = zip(known.found, known.facts, strict=True)
+    current = set(stamps)
+    pairs = zip(cached.stamps, cached.facts, strict=True)
     return {one[0]: facts for one, facts in pairs if one in current and not _may_differ(root, one, facts)}
 
 
 def _with_new(
-    root: str, found: list[FileStamp], remembered: dict[str, SkillFacts], profile: Profile, progress: Progress | None
+    root: str, stamps: list[FileStamp], cached_facts: dict[str, SkillFacts], profile: Profile, progress: Progress | None
 ) -> list[SkillFacts]:
-    """What every file says, in the order of `found`; only those that are not remembered are read."""
-    new = [one for one in found if one[0] not in remembered]
+    """The facts of every file, in the order of `stamps`; only those that are not cached are read."""
+    new = [one for one in stamps if one[0] not in cached_facts]
     if new:
         from skillyard.catalog.summaries import read_many
         from skillyard.offload.forked_map import forked_map
 
         read = forked_map(new, lambda some: read_many(root, some, profile), progress=progress)
-        remembered.update(zip([one[0] for one in new], read, strict=True))
-    return [remembered[one[0]] for one in found]
+        cached_facts.update(zip([one[0] for one in new], read, strict=True))
+    return [cached_facts[one[0]] for one in stamps]
 
 
-def _doubtful(known: Snapshot) -> list[tuple[FileStamp, SkillFacts]]:
+def _with_second_file(cached: Snapshot) -> list[tuple[FileStamp, SkillFacts]]:
     """The few skills that depend on a second file: those without front matter, and those that took it from METADATA.yml."""
     return [
         (one, facts)
-        for one, facts in zip(known.found, known.facts, strict=True)
+        for one, facts in zip(cached.stamps, cached.facts, strict=True)
         if facts[4] != "[]" and (_NO_HEADER in facts[4] or _LEGACY in facts[4])
     ]
 
 
-def _may_differ(root: str, found: FileStamp, facts: SkillFacts) -> bool:
-    """Whether the second file of a skill may say something else by now."""
+def _may_differ(root: str, stamp: FileStamp, facts: SkillFacts) -> bool:
+    """Whether the second file of a skill may have changed."""
     if facts[4] == "[]":
         return False
     if _LEGACY in facts[4]:
         return True
     if _NO_HEADER not in facts[4]:
         return False
-    return os.path.lexists(f"{root}/{found[0]}/{LEGACY_FILE}")
+    return os.path.lexists(f"{root}/{stamp[0]}/{LEGACY_FILE}")

@@ -1,7 +1,7 @@
 """One skill of a catalog.
 
 A catalog of ten thousand skills is built on every start of the command line, so a `Skill` is a thin view on one row of plain
-values; what few callers ask for (diagnostics, files, the document) is made when it is asked for.
+values; what few callers use (diagnostics, files, the document) is made at the first use.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 """description, display name, version, kind, allowed tools, keywords, phrases, invocable, has_entry, diagnostics, facets."""
 
-"""What one SKILL.md says: slug, problem (None when usable), name, two pieces of its JSON, and the rest."""
+"""The facts of one SKILL.md: slug, problem (None when usable), name, two pieces of its JSON, and the rest."""
 
-"""One listed skill: id, status, reason, index of its root, where it was found, what it says."""
+"""One listed skill: id, status, reason, index of its root, file stamp, facts."""
 _LONGEST_ID: Final = 100
 
 
 class Skill:
-    """One skill folder as the catalog sees it; cheap to make, read-only, and it reads its files only when asked."""
+    """One skill folder as the catalog sees it; cheap to make, read-only, and it reads its files only when they are used."""
 
     __slots__ = ("_row", "profile", "root")
 
@@ -58,8 +58,8 @@ class Skill:
 
     def located(self, relative: str) -> Skill:
         """This skill read from another folder of its root, for example the exact version behind a `current` link."""
-        found = (relative, *self._row[4][1:])
-        return Skill((*self._row[:4], found, self._row[5]), self.root, self.profile)
+        stamp = (relative, *self._row[4][1:])
+        return Skill((*self._row[:4], stamp, self._row[5]), self.root, self.profile)
 
     @property
     def id(self) -> str:
@@ -96,7 +96,7 @@ class Skill:
         """The id; one of over 100 characters is cut and ends in a part of its hash, which lookups take too."""
         if len(self.id) <= _LONGEST_ID:
             return self.id
-        import hashlib  # only for ids that nobody would type
+        import hashlib  # only for unusual ids
 
         return f"{self.id[: _LONGEST_ID - 9]}-{hashlib.sha256(self.id.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
@@ -139,7 +139,7 @@ class Skill:
 
     @property
     def description(self) -> str:
-        """What the skill does and when to use it; empty when the file does not say."""
+        """What the skill does and when to use it; empty when the file has none."""
         return self._row[5][5][0]
 
     @property
@@ -159,7 +159,7 @@ class Skill:
 
     @property
     def allowed_tools(self) -> tuple[str, ...]:
-        """The tools the skill asks for, normalised to a list."""
+        """The tools the skill requests, normalised to a list."""
         return self._row[5][5][4]
 
     @property
@@ -169,7 +169,7 @@ class Skill:
 
     @property
     def phrases(self) -> tuple[str, ...]:
-        """Intents and phrases that ask for this skill."""
+        """Intents and phrases that request this skill."""
         return self._row[5][5][6]
 
     @property
@@ -192,7 +192,7 @@ class Skill:
 
     @property
     def domain(self) -> str:
-        """The field the skill is for; `general` when it does not say."""
+        """The field the skill is for; `general` when none is declared."""
         facets = self._row[5][5][10]
         return facets[3] if facets else "general"
 
@@ -209,7 +209,7 @@ class Skill:
 
     @property
     def offered(self) -> bool:
-        """Whether models are told of it: it is usable, and its author does not keep it for people."""
+        """Whether it is offered to models: it is usable, and its author does not reserve it for people."""
         return self.status == "ok" and self.model_invocable
 
     @property
@@ -219,7 +219,7 @@ class Skill:
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What was found in its SKILL.md."""
+        """The diagnostics of its SKILL.md."""
         from skillyard.document import Diagnostic  # an unchanged list never needs the document room
 
         return tuple(Diagnostic(*values) for values in self._row[5][5][9])  # type: ignore[arg-type] # packed by summaries.py
@@ -228,7 +228,7 @@ class Skill:
         """Read and parse the SKILL.md now; the body is never kept. With `copy`, the one in that copy of the skill's folder.
 
         Raises:
-            SkillUnusable: the file is gone or cannot be read.
+            SkillUnusable: the file is missing or cannot be read.
         """
         from skillyard.catalog.skill_files import read_document
 

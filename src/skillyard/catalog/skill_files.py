@@ -49,7 +49,7 @@ _TYPES: Final = {
 
 
 def media_type(name: str, otherwise: str = "application/octet-stream") -> str:
-    """The media type of the file `name`; `otherwise` when the name does not tell."""
+    """The media type of the file `name`; `otherwise` when the name does not determine it."""
     return _TYPES.get(posixpath.splitext(name)[1].lower()) or mimetypes.guess_type(name)[0] or otherwise
 
 
@@ -175,10 +175,10 @@ def _class(name: str) -> str:
 def walk_files(directory: str, *, skip_built: bool) -> Iterator[tuple[str, int]]:
     """Relative path and size of every file that may be read; with `skip_built` without build output and lock files."""
     real = real_path(directory)
-    for count, found in enumerate(_walk(real, "", 0, skip_built=skip_built)):
+    for count, entry in enumerate(_walk(real, "", 0, skip_built=skip_built)):
         if count >= _MAX_FILES:
             return
-        yield found
+        yield entry
 
 
 def _walk(root: str, prefix: str, depth: int, *, skip_built: bool) -> Iterator[tuple[str, int]]:
@@ -200,7 +200,7 @@ def _walk(root: str, prefix: str, depth: int, *, skip_built: bool) -> Iterator[t
 def _size(root: str, entry: os.DirEntry[str]) -> int | None:
     """The size of a regular file, or of the one inside the skill that a link leads to."""
     try:
-        if not entry.is_file():  # asked first: the kernel follows forty links, we would follow a chain of thousands
+        if not entry.is_file():  # checked first: the kernel follows forty links, we would follow a chain of thousands
             return None
         if entry.is_symlink():
             target = real_path(entry.path)
@@ -257,7 +257,7 @@ class ReadableSkill(HasFolder, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """One file: its path as it was found, its bytes, and its text unless it is binary.
+    """One file: its path on the disk, its bytes, and its text unless it is binary.
 
     `media_type` is for example `text/plain` or `image/png`. `note` says when the file was found under another spelling or is
     not UTF-8.
@@ -281,16 +281,16 @@ class FileContent:
 
 
 def read_file(skill: HasFolder, path: str, *, limit: int) -> FileContent:
-    """The file at `path`; a spelling that differs in case only is accepted when one file fits, and said in the note.
+    """The file at `path`; a spelling that differs in case only is accepted when one file fits, which the note reports.
 
     Raises:
         PathRefused: the path leaves the folder, also through a link, has a denied name, or is no regular file.
         FileMissing: no such file; `details["candidates"]` lists near names, or all when there are few.
         FileTooLarge: longer than `limit` bytes.
     """
-    wanted = safe_relative(path)
+    requested = safe_relative(path)
     root = real_path(skill.directory)
-    relative, note = _located(root, wanted)
+    relative, note = _located(root, requested)
     data = read_inside(root, _real_relative(root, relative), limit=limit)
     text, encoding = _decoded(data)
     notes = [part for part in (note, encoding) if part]
@@ -312,7 +312,9 @@ def read_document(skill: ReadableSkill, directory: str | None = None) -> Documen
         ) from None
     folder = skill.directory.rpartition("/")[2]
     document = parse_document(data, file=file, directory_name=folder, profile=skill.profile)
-    if any(found.rule == "front-matter-missing" for found in document.diagnostics) and (header := legacy_header(root)):
+    if any(diagnostic.rule == "front-matter-missing" for diagnostic in document.diagnostics) and (
+        header := legacy_header(root)
+    ):
         return parse_document(header + data, file=file, directory_name=folder, profile=skill.profile)
     return document
 
@@ -334,30 +336,30 @@ def _real_relative(root: str, relative: str) -> str:
     return resolved
 
 
-def _located(root: str, wanted: str) -> tuple[str, str | None]:
+def _located(root: str, requested: str) -> tuple[str, str | None]:
     """The path of the file that is meant and a note when it is spelled otherwise."""
-    if is_denied(wanted) or os.path.isfile(f"{root}/{wanted}"):
-        return wanted, None
+    if is_denied(requested) or os.path.isfile(f"{root}/{requested}"):
+        return requested, None
     names = sorted(name for name, _ in walk_files(root, skip_built=False))
-    alike = [name for name in names if _folded(name) == _folded(wanted)]
+    alike = [name for name in names if _folded(name) == _folded(requested)]
     if len(alike) == 1:
-        return alike[0], f"{wanted!r} was found as {alike[0]!r}"
-    if not alike and os.path.lexists(f"{root}/{wanted}") and not os.path.isdir(f"{root}/{wanted}"):
-        return wanted, None  # a device, or a link that leads out: opening it says so
-    raise _missing(wanted, alike, names, is_folder=os.path.isdir(f"{root}/{wanted}"))
+        return alike[0], f"{requested!r} was found as {alike[0]!r}"
+    if not alike and os.path.lexists(f"{root}/{requested}") and not os.path.isdir(f"{root}/{requested}"):
+        return requested, None  # a device, or a link that leads out: opening it raises an error
+    raise _missing(requested, alike, names, is_folder=os.path.isdir(f"{root}/{requested}"))
 
 
 def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 
-def _missing(wanted: str, alike: list[str], names: list[str], *, is_folder: bool) -> FileMissing:
-    below = [name for name in names if name.startswith(f"{wanted}/")]
-    near = alike or below or nearest(wanted, names, limit=5)
-    base = wanted.rpartition("/")[2].casefold()
+def _missing(requested: str, alike: list[str], names: list[str], *, is_folder: bool) -> FileMissing:
+    below = [name for name in names if name.startswith(f"{requested}/")]
+    near = alike or below or nearest(requested, names, limit=5)
+    base = requested.rpartition("/")[2].casefold()
     near += [name for name in names if name.rpartition("/")[2].casefold() == base and name not in near]
     candidates = (near or names)[:_SHOWN]
-    what = f"{wanted!r} is a folder" if below or is_folder else f"there is no file {wanted!r}"
+    what = f"{requested!r} is a folder" if below or is_folder else f"there is no file {requested!r}"
     hint = f"files there are: {', '.join(candidates)}" if candidates else "the skill has no files"
     return FileMissing(what, hint=hint, candidates=candidates)
 

@@ -41,21 +41,21 @@ def rank(scans: Sequence[RootScan], settings: SkillSettings) -> list[SkillRow]:
     quiet = settings.enable_skills and not settings.disabled
     for index, scan in enumerate(scans):
         root, source = scan.root, scan.root.source
-        for found, facts in zip(scan.found, scan.facts, strict=True):
+        for stamp, facts in zip(scan.stamps, scan.facts, strict=True):
             slug, problem = facts[0], facts[1]
             if problem is not None:
                 broken.append(len(rows))
-                rows.append(("", "broken", problem, index, found, facts))
+                rows.append(("", "broken", problem, index, stamp, facts))
                 continue
             skill_id = f"{source}:{slug}"
             if slug not in winners:  # so its id is free too: an id holds the slug
                 ids.add(skill_id)
-                winners[slug] = (skill_id, root, found)
+                winners[slug] = (skill_id, root, stamp)
                 status, reason = ("ok", None) if quiet else _switched(source, slug, root, settings)
-                rows.append((skill_id, status, reason, index, found, facts))
+                rows.append((skill_id, status, reason, index, stamp, facts))
             else:
-                reason = _shadow(winners[slug], root, found)
-                rows.append((_free(skill_id, ids), "shadowed", reason, index, found, facts))
+                reason = _shadow(winners[slug], root, stamp)
+                rows.append((_free(skill_id, ids), "shadowed", reason, index, stamp, facts))
     for position in broken:
         rows[position] = _with_id(rows[position], scans, ids)
     return rows
@@ -69,28 +69,28 @@ def _switched(source: str, slug: str, root: Root, settings: SkillSettings) -> Ve
     return ("disabled", reason) if reason else ("ok", None)
 
 
-def _shadow(winner: _Winner, root: Root, found: FileStamp) -> str:
-    """Why a second skill of one name steps back; the same SKILL.md reached twice is told apart from a namesake."""
-    winner_id, winner_root, winner_found = winner
-    theirs = _folder(winner_root.location, winner_found)
-    if winner_found[5] == found[5] and real_path(_folder(winner_root.path, winner_found)) == real_path(
-        _folder(root.path, found)
+def _shadow(winner: _Winner, root: Root, stamp: FileStamp) -> str:
+    """Why a second skill of one name is shadowed: it is another skill, or the same SKILL.md reached twice."""
+    winner_id, winner_root, winner_stamp = winner
+    theirs = _folder(winner_root.location, winner_stamp)
+    if winner_stamp[5] == stamp[5] and real_path(_folder(winner_root.path, winner_stamp)) == real_path(
+        _folder(root.path, stamp)
     ):
         return f"the same folder as {winner_id} in {theirs}"
     return f"{winner_id} in {theirs} has the same name and comes first"
 
 
-def _folder(root: str, found: FileStamp) -> str:
-    return f"{root.rstrip('/')}/{found[0]}" if found[0] else root
+def _folder(root: str, stamp: FileStamp) -> str:
+    return f"{root.rstrip('/')}/{stamp[0]}" if stamp[0] else root
 
 
 def _with_id(row: SkillRow, scans: Sequence[RootScan], ids: set[str]) -> SkillRow:
-    _, status, reason, index, found, facts = row
-    return _free(f"{scans[index].root.source}:{facts[0]}", ids), status, reason, index, found, facts
+    _, status, reason, index, stamp, facts = row
+    return _free(f"{scans[index].root.source}:{facts[0]}", ids), status, reason, index, stamp, facts
 
 
 def _free(skill_id: str, ids: set[str]) -> str:
-    """`skill_id`, or the first of `skill_id#2`, `#3`… that nobody has."""
+    """`skill_id`, or the first of `skill_id#2`, `#3`… that is free."""
     free, number = skill_id, 2
     while free in ids:
         free, number = f"{skill_id}#{number}", number + 1
@@ -99,7 +99,7 @@ def _free(skill_id: str, ids: set[str]) -> str:
 
 
 class CatalogRequest(NamedTuple):
-    """What was asked of `discover`, so that a refresh can ask it again."""
+    """The arguments of `discover`, for refreshes."""
 
     named: tuple[str, ...] | None
     cwd: str
@@ -127,7 +127,7 @@ class CatalogState:
         self.skills: tuple[Skill, ...] | None = None
 
     def all(self) -> tuple[Skill, ...]:
-        """Every skill of every root, in order of precedence, made when first asked for."""
+        """Every skill of every root, in order of precedence, made at the first use."""
         if self.skills is None:
             roots = [scan.root for scan in self.scans]
             self.skills = tuple([Skill(row, roots[row[3]], self.profile) for row in self.rows])
@@ -144,7 +144,7 @@ def scan_catalog(plan: CatalogRequest, progress: Progress | None, *, before: Cat
     profile: Profile = plan.profile or configuration.profile
     last = before.scans if before else ()
     with without_garbage_collection():
-        scans = scan_roots(_places(plan, configuration), profile=profile, cache=plan.cache, progress=progress, last=last)
+        scans = scan_roots(_root_folders(plan, configuration), profile=profile, cache=plan.cache, progress=progress, last=last)
         return CatalogState(configuration, profile, scans, rank(scans, load_settings(plan.data)))
 
 
@@ -161,15 +161,15 @@ def _configuration(plan: CatalogRequest) -> Configuration:
     )
 
 
-def _places(plan: CatalogRequest, configuration: Configuration) -> list[RootFolder]:
+def _root_folders(plan: CatalogRequest, configuration: Configuration) -> list[RootFolder]:
     if plan.named is not None:
-        places = named_root_folders(plan.named)
-        places += [installed_root_folder(plan.data)] if plan.installed else []
+        folders = named_root_folders(plan.named)
+        folders += [installed_root_folder(plan.data)] if plan.installed else []
     else:
-        places = standard_root_folders(
+        folders = standard_root_folders(
             cwd=plan.cwd, home=plan.home, data=plan.data, environ=plan.environ, configuration=configuration
         )
-    return organisation_root_folders(places, plan.data) if plan.organisation else places
+    return organisation_root_folders(folders, plan.data) if plan.organisation else folders
 
 
 def compare_states(before: CatalogState, after: CatalogState) -> Changes:
@@ -188,9 +188,9 @@ Overlay = Mapping[str, Verdict] | Callable[[Skill], Verdict | None]
 
 
 class OrderOverlay(NamedTuple):
-    """An order laid over that of the scan: the place of each skill; those of one place keep their order."""
+    """An order laid over that of the scan: a sort key for each skill; those with equal keys keep their order."""
 
-    place: Callable[[Skill], int]
+    sort_key: Callable[[Skill], int]
 
 
 def apply_overlays(state: CatalogState, overlays: tuple[Overlay | OrderOverlay, ...]) -> CatalogState:
@@ -202,8 +202,8 @@ def apply_overlays(state: CatalogState, overlays: tuple[Overlay | OrderOverlay, 
 
 
 def _in_order(state: CatalogState, order: OrderOverlay) -> list[SkillRow]:
-    places = [order.place(skill) for skill in state.all()]
-    return [state.rows[at] for at in sorted(range(len(places)), key=places.__getitem__)]
+    keys = [order.sort_key(skill) for skill in state.all()]
+    return [state.rows[at] for at in sorted(range(len(keys)), key=keys.__getitem__)]
 
 
 def _decided(state: CatalogState, overlay: Overlay) -> list[SkillRow]:

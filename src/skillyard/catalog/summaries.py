@@ -1,7 +1,7 @@
 """Summarize SKILL.md files as far as a list needs it, as plain values.
 
 The first 4 KiB hold the front matter of nearly every file; more is read only when its closing fence is further down. The result
-is a tuple of text and bytes: it is small, goes through a pipe or into the cache as it is, and carries the pieces of JSON that
+is a tuple of text and bytes: it is small, goes through a pipe or into the cache as it is, and includes the pieces of JSON that
 never change, so that a list of ten thousand is put together by joining text.
 """
 
@@ -29,18 +29,18 @@ _LONGEST_READ: Final = HEADER_LIMIT + 4096
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
-def read_many(root: str, found: Iterable[FileStamp], profile: Profile) -> list[SkillFacts]:
-    """What each file says, in the same order; never raises for a file, whatever is wrong with it."""
-    return [read_facts(root, one, profile) for one in found]
+def read_many(root: str, stamps: Iterable[FileStamp], profile: Profile) -> list[SkillFacts]:
+    """The facts of each file, in the same order; never raises for a file, whatever is wrong with it."""
+    return [read_facts(root, one, profile) for one in stamps]
 
 
 def find_and_read(root: str, folders: list[str], profile: Profile) -> list[tuple[FileStamp, SkillFacts] | None]:
-    """What is found in each folder and what it says, or None where there is no SKILL.md."""
+    """The SKILL.md of each folder and its facts, or None where there is none."""
     return [_at_once(root, folder, profile) for folder in folders]
 
 
 def _at_once(root: str, relative: str, profile: Profile) -> tuple[FileStamp, SkillFacts] | None:
-    """Look into one folder by opening its SKILL.md, which says more than `lstat` for the same price."""
+    """Look into one folder by opening its SKILL.md, which gives more than `lstat` at the same cost."""
     directory = f"{root}/{relative}"
     try:
         descriptor = os.open(f"{directory}/{SKILL_FILE}", _FLAGS)
@@ -58,19 +58,19 @@ def _at_once(root: str, relative: str, profile: Profile) -> tuple[FileStamp, Ski
         return _step_by_step(root, relative, profile)
     finally:
         os.close(descriptor)
-    found = (relative, SKILL_FILE, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino)
-    return found, _facts(summary, directory, SKILL_FILE, folder, profile)
+    stamp = (relative, SKILL_FILE, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino)
+    return stamp, _facts(summary, directory, SKILL_FILE, folder, profile)
 
 
 def _step_by_step(root: str, relative: str, profile: Profile) -> tuple[FileStamp, SkillFacts] | None:
     """The same for a SKILL.md that is a link or cannot be read."""
-    (found,) = find_skill_files(root, [relative])
-    return found and (found, read_facts(root, found, profile))
+    (stamp,) = find_skill_files(root, [relative])
+    return stamp and (stamp, read_facts(root, stamp, profile))
 
 
-def read_facts(root: str, found: FileStamp, profile: Profile) -> SkillFacts:
-    """What the SKILL.md of one folder says; a file that cannot be read says so in its diagnostics."""
-    relative, file, mode = found[:3]
+def read_facts(root: str, stamp: FileStamp, profile: Profile) -> SkillFacts:
+    """The facts of the SKILL.md of one folder; for a file that cannot be read its diagnostics give the reason."""
+    relative, file, mode = stamp[:3]
     directory = f"{root}/{relative}" if relative else root
     folder = _folder_name(directory)
     try:
@@ -140,13 +140,13 @@ def _summary(descriptor: int, file: str, folder: str, profile: Profile) -> Summa
 def _broken(rule: str, file: str, folder: str, message: str, fix: str) -> Summary:
     from skillyard.document import diagnose  # with it come all rules, which a good file never needs
 
-    found = diagnose(rule, file=file, message=message, fix=fix)
-    return Summary(name=folder, description="", usable=False, diagnostics=(found,))
+    diagnostic = diagnose(rule, file=file, message=message, fix=fix)
+    return Summary(name=folder, description="", usable=False, diagnostics=(diagnostic,))
 
 
 def _with_legacy_metadata(summary: Summary, directory: str, file: str, folder: str, profile: Profile) -> Summary:
     """The summary of METADATA.yml when SKILL.md has no front matter and there is one (they are not merged)."""
-    if not any(found.rule == "front-matter-missing" for found in summary.diagnostics):
+    if not any(diagnostic.rule == "front-matter-missing" for diagnostic in summary.diagnostics):
         return summary
     legacy = legacy_header(directory)
     if legacy is None:
@@ -173,20 +173,22 @@ def legacy_header(directory: str) -> bytes | None:
 
 
 def _pack(summary: Summary, folder: str) -> SkillFacts:
-    name, description, usable, shown, version, kind, tools, keywords, phrases, invocable, has_entry, facets, found = summary
-    plain = tuple([_plain(one) for one in found]) if found else ()
+    name, description, usable, shown, version, kind, tools, keywords, phrases, invocable, has_entry, facets, diagnostics = (
+        summary
+    )
+    plain = tuple([_plain(one) for one in diagnostics]) if diagnostics else ()
     details = (description, shown, version, kind, tools, keywords, phrases, invocable, has_entry, plain, facets)
-    problem = None if usable else _problem(found)
+    problem = None if usable else _problem(diagnostics)
     head = f'"name": {quote(name)}, "description": {quote(description)}'
-    return slug(name, folder), problem, name, head, diagnostics_json(found), details
+    return slug(name, folder), problem, name, head, diagnostics_json(diagnostics), details
 
 
-def _plain(found: Diagnostic) -> tuple[object, ...]:
-    return found.rule, found.severity, found.message, found.file, found.line, found.fix
+def _plain(diagnostic: Diagnostic) -> tuple[object, ...]:
+    return diagnostic.rule, diagnostic.severity, diagnostic.message, diagnostic.file, diagnostic.line, diagnostic.fix
 
 
 def _problem(diagnostics: tuple[Diagnostic, ...]) -> str:
-    errors = [found.message for found in diagnostics if found.severity == "error"]
+    errors = [diagnostic.message for diagnostic in diagnostics if diagnostic.severity == "error"]
     return errors[0] if errors else "its SKILL.md cannot be used"
 
 
@@ -194,12 +196,12 @@ def diagnostics_json(diagnostics: tuple[Diagnostic, ...]) -> str:
     """The diagnostics as a JSON array."""
     if not diagnostics:
         return "[]"
-    return f"[{', '.join([_json(found) for found in diagnostics])}]"
+    return f"[{', '.join([_json(diagnostic) for diagnostic in diagnostics])}]"
 
 
-def _json(found: Diagnostic) -> str:
-    fix = "null" if found.fix is None else quote(found.fix)
+def _json(diagnostic: Diagnostic) -> str:
+    fix = "null" if diagnostic.fix is None else quote(diagnostic.fix)
     return (
-        f'{{"rule": {quote(found.rule)}, "severity": "{found.severity}", "message": {quote(found.message)}, '
-        f'"file": {quote(found.file)}, "line": {found.line}, "fix": {fix}}}'
+        f'{{"rule": {quote(diagnostic.rule)}, "severity": "{diagnostic.severity}", "message": {quote(diagnostic.message)}, '
+        f'"file": {quote(diagnostic.file)}, "line": {diagnostic.line}, "fix": {fix}}}'
     )

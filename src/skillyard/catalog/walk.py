@@ -56,26 +56,26 @@ FindSkillFiles = Callable[[str, list[str]], "list[FileStamp | None]"]
 class WalkResult(NamedTuple):
     """What one root holds, in an order that depends on names alone, and whether all of it was seen."""
 
-    found: list[FileStamp]
+    stamps: list[FileStamp]
     status: RootStatus
     reason: str | None
 
 
 def find_skill_files(root: str, folders: list[str]) -> list[FileStamp | None]:
     """The SKILL.md of each folder, found with one `lstat` each."""
-    found: list[FileStamp | None] = []
+    stamps: list[FileStamp | None] = []
     lstat = os.lstat
     for folder in folders:
         try:
             status = lstat(f"{root}/{folder}/SKILL.md")
         except OSError:
-            found.append(None)
+            stamps.append(None)
             continue
         mode = status.st_mode
         if mode & _TYPE == _LINK:
             status = _behind(f"{root}/{folder}/SKILL.md", status)
-        found.append((folder, SKILL_FILE, mode, status.st_size, status.st_mtime_ns, status.st_ino))
-    return found
+        stamps.append((folder, SKILL_FILE, mode, status.st_size, status.st_mtime_ns, status.st_ino))
+    return stamps
 
 
 def walk(
@@ -88,8 +88,8 @@ def walk(
 ) -> WalkResult:
     """Every skill at most `depth` folders below `root`, which may be a skill folder itself.
 
-    `installed` says that each child holds its version behind a `current` link, as the install room lays them out. `look` looks
-    into many folders at once; one that also reads the files saves asking for each file twice.
+    `installed` means that each child holds its version behind a `current` link, as the install room lays them out. `look` looks
+    into many folders at once; one that also reads the files saves a second look at each file.
     """
     walker = _Walker(root, boundary, depth, look)
     try:
@@ -110,7 +110,7 @@ class _Walker:
         self.boundary = boundary
         self.max_depth = max_depth
         self.look = look
-        self.found: list[FileStamp] = []
+        self.stamps: list[FileStamp] = []
         self.links: list[tuple[str, int]] = []
         self.entered: set[tuple[int, int]] = set()
         self.entries = 0
@@ -124,17 +124,17 @@ class _Walker:
             self._search(self._enter("", 1), 1)
             self._follow_links()
         if self.full:
-            return WalkResult(self.found, "truncated", f"{self.full}; skills beyond them are not listed")
+            return WalkResult(self.stamps, "truncated", f"{self.full}; skills beyond them are not listed")
         missed = f"{self.unreadable} folders below it cannot be read" if self.unreadable else None
-        return WalkResult(self.found, "ok", missed)
+        return WalkResult(self.stamps, "ok", missed)
 
     def _search(self, folders: list[str], depth: int) -> None:
         """Look into `folders`, which are `depth` below the root, then into those below the ones that are no skills."""
         while folders:
             below: list[str] = []
-            for folder, found in zip(folders, self.look(self.root, folders), strict=True):
-                if found:
-                    self.found.append(found)
+            for folder, stamp in zip(folders, self.look(self.root, folders), strict=True):
+                if stamp:
+                    self.stamps.append(stamp)
                 elif depth < self.max_depth and folder.rpartition("/")[2] not in NOT_SEARCHED:
                     below += self._try_enter(folder, depth + 1)
             folders, depth = below, depth + 1
@@ -197,7 +197,7 @@ class _Walker:
         mode = status.st_mode
         if mode & _TYPE == _LINK:
             status = _behind(path, status)
-        self.found.append((relative, file, mode, status.st_size, status.st_mtime_ns, status.st_ino))
+        self.stamps.append((relative, file, mode, status.st_size, status.st_mtime_ns, status.st_ino))
         return True
 
     def _follow_links(self) -> None:
@@ -210,7 +210,7 @@ class _Walker:
             target = real_path(path)
             if self.boundary and not self.boundary.holds(target):
                 if os.path.lexists(f"{target}/{SKILL_FILE}"):
-                    self.found.append((relative, SKILL_FILE, OUTSIDE_BOUNDARY, 0, 0, 0))
+                    self.stamps.append((relative, SKILL_FILE, OUTSIDE_BOUNDARY, 0, 0, 0))
             elif Boundary((target,)).holds(real_root):
                 continue  # it leads back up: everything there was seen, or is no business of this root
             elif not self._take(relative) and depth < self.max_depth:
@@ -218,7 +218,7 @@ class _Walker:
 
     def _installed(self) -> None:
         names, _, _ = self._children(self.root)
-        self.found += [found for found in find_skill_files(self.root, [f"{name}/current" for name in names]) if found]
+        self.stamps += [stamp for stamp in find_skill_files(self.root, [f"{name}/current" for name in names]) if stamp]
 
 
 def _behind(file: str, link: os.stat_result) -> os.stat_result:

@@ -44,7 +44,7 @@ _REQUIRED: Final = (
     "security",
     "resources",
 )
-"""The required fields beyond name and description, which every profile but `minimal` asks for."""
+"""The required fields beyond name and description, which every profile but `minimal` requires."""
 _METADATA_WORDS: Final = 50
 
 
@@ -195,7 +195,7 @@ def check_document(
 ) -> tuple[Diagnostic, ...]:
     """Everything the profile finds wrong, notes included, in the order of the file's lines.
 
-    `files` are the POSIX paths of the skill's files relative to its folder; without them nothing is said about other files.
+    `files` are the POSIX paths of the skill's files relative to its folder; without them other files are not checked.
     """
     findings = Findings(file, profile)
     opened = open_document(data, findings)

@@ -1,4 +1,4 @@
-"""One parsed SKILL.md: what it says, where each part is, and what kept it from being read well."""
+"""One parsed SKILL.md: its metadata, where each part is, and its diagnostics."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def parse_document(data: bytes, *, file: str = "SKILL.md", directory_name: str =
 
 
 def read_opened(opened: OpenedDocument, findings: Findings, directory_name: str) -> Document:
-    """The document in an opened file; what is found on the way joins `findings`."""
+    """The document in an opened file; diagnostics are added to `findings`."""
     metadata = _metadata(opened, findings, directory_name)
     sections, code_blocks = read_body(opened.body, first_line=opened.body_line)
     return Document(
@@ -108,7 +108,7 @@ def precise_summary(data: bytes, *, file: str, directory_name: str, profile: Pro
         model_invocable=metadata.model_invocable,
         has_entry=metadata.has_entry,
         facets=_facets(metadata),
-        diagnostics=tuple(found for found in findings.sorted() if found.severity != "info"),
+        diagnostics=tuple(diagnostic for diagnostic in findings.sorted() if diagnostic.severity != "info"),
     )
 
 

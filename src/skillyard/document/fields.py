@@ -38,7 +38,7 @@ class FieldReader:
         return frozenset(name for name in self._keys if self.node(name) is not None)
 
     def unknown(self, known: Collection[str]) -> dict[str, object]:
-        """The fields that are not known, under the keys and with the text that were written."""
+        """The fields not in `known`, under the keys and with the text that were written."""
         return {key: as_text(self.mapping.entries[key]) for name, key in self._keys.items() if name not in known}
 
     def node(self, name: str) -> Node | None:
@@ -59,14 +59,14 @@ class FieldReader:
         """The field's name as it was written, with the block it is in: `security.timeout_ms`."""
         return self._prefix + self._keys.get(name, name)
 
-    def wrong(self, name: str, wanted: str, *, rule: str = "", line: int = 0) -> None:
-        """Report that a field's value is not what is wanted."""
+    def wrong(self, name: str, expected: str, *, rule: str = "", line: int = 0) -> None:
+        """Report that a field's value is not what is expected."""
         node = self.node(name)
         got = _KINDS_OF_VALUE[type(node)] if node is not None else "empty"
         if isinstance(node, Scalar):
             got = f"`{node.text[:40]}`"
-        message = f"`{self.written(name)}` should be {wanted}, not {got}"
-        self.findings.add(rule or self._rule, line=line or self.line(name), message=message, fix=f"write {wanted}")
+        message = f"`{self.written(name)}` should be {expected}, not {got}"
+        self.findings.add(rule or self._rule, line=line or self.line(name), message=message, fix=f"write {expected}")
 
     def text(self, name: str) -> str | None:
         """One text, without surrounding space; None when absent, empty or not a scalar."""

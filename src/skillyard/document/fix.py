@@ -25,7 +25,7 @@ _NAME_RULES: Final = frozenset({"name-missing", "name-blank", "name-characters",
 
 @dataclass(frozen=True, slots=True)
 class FixedDocument:
-    """The bytes of a fixed file, and the findings that are gone from it."""
+    """The bytes of a fixed file, and the findings that were fixed."""
 
     data: bytes
     applied: tuple[Diagnostic, ...]
@@ -39,36 +39,38 @@ def fix_document(
     Notes (severity `info`) are left alone unless they are about style. Fixing a fixed file changes nothing.
     """
     before = check_document(data, file=file, directory_name=directory_name, profile=profile)
-    wanted = {found.rule for found in before if _is_wanted(found)}
-    if not wanted:
+    rules = {diagnostic.rule for diagnostic in before if _can_fix(diagnostic)}
+    if not rules:
         return FixedDocument(data, ())
-    fixed = _fix(data, wanted, directory_name)
+    fixed = _fix(data, rules, directory_name)
     after = check_document(fixed, file=file, directory_name=directory_name, profile=profile)
     if fixed == data or not _is_better(before, after):
         return FixedDocument(data, ())
-    left = {found.rule for found in after}
-    return FixedDocument(fixed, tuple(found for found in before if found.rule in wanted and found.rule not in left))
+    left = {diagnostic.rule for diagnostic in after}
+    return FixedDocument(
+        fixed, tuple(diagnostic for diagnostic in before if diagnostic.rule in rules and diagnostic.rule not in left)
+    )
 
 
-def _is_wanted(found: Diagnostic) -> bool:
-    return RULES[found.rule].fixable and (found.severity != "info" or found.rule.startswith("style-"))
+def _can_fix(diagnostic: Diagnostic) -> bool:
+    return RULES[diagnostic.rule].fixable and (diagnostic.severity != "info" or diagnostic.rule.startswith("style-"))
 
 
 def _is_better(before: tuple[Diagnostic, ...], after: tuple[Diagnostic, ...]) -> bool:
-    """Whether some findings are gone and no new kind of error came."""
-    errors = {found.rule for found in before if found.severity == "error"}
-    new = [found for found in after if found.severity == "error" and found.rule not in errors]
+    """Whether there are fewer findings and no new kind of error."""
+    errors = {diagnostic.rule for diagnostic in before if diagnostic.severity == "error"}
+    new = [diagnostic for diagnostic in after if diagnostic.severity == "error" and diagnostic.rule not in errors]
     return len(after) < len(before) and not new
 
 
-def _fix(data: bytes, wanted: set[str], directory_name: str) -> bytes:
+def _fix(data: bytes, rules: set[str], directory_name: str) -> bytes:
     text = data.decode()  # a file that is not UTF-8 has no fixable finding
-    if "style-bom" in wanted:
+    if "style-bom" in rules:
         text = text.removeprefix(_BOM)
-    text = _mend_fences(text, wanted)
-    if not wanted.isdisjoint({"yaml-unquoted-colon", "yaml-unquoted-value"}):
-        text = _mend_yaml(text)
-    for change in (_mended_name(text, wanted, directory_name), _mended_tools(text, wanted)):
+    text = _fix_fences(text, rules)
+    if not rules.isdisjoint({"yaml-unquoted-colon", "yaml-unquoted-value"}):
+        text = _fix_yaml(text)
+    for change in (_name_fix(text, rules, directory_name), _tools_fix(text, rules)):
         try:
             text = set_front_matter(text, change) if change else text
         except InvalidSkill:  # written in a way that allows no edit of one field
@@ -76,15 +78,15 @@ def _fix(data: bytes, wanted: set[str], directory_name: str) -> bytes:
     return text.encode()
 
 
-def _mend_fences(text: str, wanted: set[str]) -> str:
+def _fix_fences(text: str, rules: set[str]) -> str:
     mark, text = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
-    if "style-blank-start" in wanted:
+    if "style-blank-start" in rules:
         text = text[text.index("---") :]
     fences = find_fences((mark + text).encode())
     head, closing, body = _parts(mark + text, fences.end, fences.body)
-    if "style-closing-dots" in wanted:
+    if "style-closing-dots" in rules:
         closing = closing.replace("...", "---", 1)
-    if "style-final-newline" in wanted:
+    if "style-final-newline" in rules:
         closing += "\r\n" if "\r\n" in head else "\n"
     return head + closing + body
 
@@ -94,7 +96,7 @@ def _parts(text: str, end: int, body: int) -> tuple[str, str, str]:
     return data[:end].decode(), data[end:body].decode(), data[body:].decode()
 
 
-def _mend_yaml(text: str) -> str:
+def _fix_yaml(text: str) -> str:
     data = text.encode()
     fences = find_fences(data)
     try:
@@ -113,22 +115,22 @@ def _mapping(text: str) -> Mapping | None:
         return None
 
 
-def _mended_name(text: str, wanted: set[str], directory_name: str) -> dict[str, object]:
+def _name_fix(text: str, rules: set[str], directory_name: str) -> dict[str, object]:
     """The name to write: the folder's where that is a good name, else the written one with only its form changed."""
     mapping = _mapping(text)
-    if mapping is None or wanted.isdisjoint(_NAME_RULES):
+    if mapping is None or rules.isdisjoint(_NAME_RULES):
         return {}
     if is_name(directory_name):
         return {"name": directory_name}
     node = mapping.entries.get("name")
     written = node.text.strip() if isinstance(node, Scalar) else ""
     letters_stay = written.isascii() and any(char.isalnum() for char in written)
-    return {"name": slug(written)} if letters_stay and not wanted.isdisjoint({"name-characters", "name-hyphens"}) else {}
+    return {"name": slug(written)} if letters_stay and not rules.isdisjoint({"name-characters", "name-hyphens"}) else {}
 
 
-def _mended_tools(text: str, wanted: set[str]) -> dict[str, object]:
+def _tools_fix(text: str, rules: set[str]) -> dict[str, object]:
     """`allowed-tools` as one text, when the text reads back as the same tools."""
-    mapping = _mapping(text) if "allowed-tools-list" in wanted else None
+    mapping = _mapping(text) if "allowed-tools-list" in rules else None
     node = mapping.entries.get("allowed-tools") if mapping else None
     if not isinstance(node, Sequence) or not all(isinstance(item, Scalar) for item in node.items):
         return {}

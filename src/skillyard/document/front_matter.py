@@ -62,12 +62,12 @@ def _after_opening(data: bytes, *, more: bool) -> int:
 
 
 def _closing(data: bytes, start: int, *, more: bool) -> Fences:
-    found = _fence_line(data, b"---", start, HEADER_LIMIT, more=more)
-    # `...` is rare: look for it only in front of the fence that was found.
-    limit = found[0] if found else HEADER_LIMIT
-    found = _fence_line(data, b"...", start, limit, more=more) or found
-    if found:
-        return Fences(start, *found)
+    fence = _fence_line(data, b"---", start, HEADER_LIMIT, more=more)
+    # `...` is rare: look for it only in front of the first fence.
+    limit = fence[0] if fence else HEADER_LIMIT
+    fence = _fence_line(data, b"...", start, limit, more=more) or fence
+    if fence:
+        return Fences(start, *fence)
     if more:
         raise NeedMore
     problem: FenceProblem = "front-matter-unclosed" if len(data) < HEADER_LIMIT else "front-matter-too-large"
@@ -175,7 +175,7 @@ def _encoding_problem(data: bytes, *, complete: bool) -> tuple[str, int] | None:
 
 
 def _report_fences(fences: Fences, findings: Findings) -> None:
-    assert fences.problem is not None  # noqa: S101 - the caller asked
+    assert fences.problem is not None  # noqa: S101 - checked by the caller
     findings.add(fences.problem)
 
 

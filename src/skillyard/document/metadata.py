@@ -26,7 +26,7 @@ class Triggers:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a skill asks to be allowed; None where it does not say, the strictest value where it says nonsense."""
+    """The permissions a skill requests; None where it declares nothing, the strictest value where a value is invalid."""
 
     timeout_ms: int | None = None
     memory_mb: int | None = None
@@ -59,7 +59,7 @@ class Abp:
     kind: str | None = None
     """One of action, query, transform, validate, stream, schedule."""
     tools: tuple[Mapping[str, object], ...] = ()
-    """Each with a `name`; parameters and results are left to whoever runs it."""
+    """Each with a `name`; parameters and results are left to the client that runs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class ToolDeclaration:
 class Metadata:
     """Every field a front matter may have, with its default where it is absent or unusable.
 
-    Keys may be written in camelCase, snake_case or kebab-case. Keys that are not known are in `extra`, as written.
+    Keys may be written in camelCase, snake_case or kebab-case. Unknown keys are in `extra`, as written.
     """
 
     # Agent Skills specification

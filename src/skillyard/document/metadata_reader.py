@@ -50,17 +50,17 @@ def read_triggers(reader: FieldReader) -> Triggers:
 
 def _patterns(node: Node | None) -> tuple[str, ...]:
     """The texts of a list whose items are texts or mappings with a `pattern` or `phrase`."""
-    found: list[str] = []
+    texts: list[str] = []
     for item in node.items if isinstance(node, Sequence) else ():
         if isinstance(item, Mapping):
             item = item.entries.get("pattern") or item.entries.get("phrase") or Scalar("", True, item.line)
         if isinstance(item, Scalar) and item.text.strip():
-            found.append(item.text.strip())
-    return tuple(dict.fromkeys(found))
+            texts.append(item.text.strip())
+    return tuple(dict.fromkeys(texts))
 
 
 def read_security(reader: FieldReader) -> Security:
-    """`security`; without it, what the older `permissions` says."""
+    """`security`; without it, the older `permissions`."""
     block = reader.block("security")
     if block is None:
         return _legacy(reader)

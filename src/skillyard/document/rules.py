@@ -353,9 +353,9 @@ def diagnose(
     For findings about the file itself, such as `file-not-regular`, which only the caller can see. A rule that the profile does
     not look for is reported as a note.
     """
-    known: Rule = RULES[rule]
-    severity = known.severity.get(profile, "info")
-    return Diagnostic(rule, severity, message or known.title, file, line, fix or known.remedy)
+    definition: Rule = RULES[rule]
+    severity = definition.severity.get(profile, "info")
+    return Diagnostic(rule, severity, message or definition.title, file, line, fix or definition.remedy)
 
 
 class Findings:
@@ -368,9 +368,9 @@ class Findings:
         self._found: list[Diagnostic] = []
 
     def add(self, rule: str, *, line: int = 1, message: str = "", fix: str = "") -> None:
-        """Note a finding, if the profile looks for the rule; the rule's own words stand in for a missing message or fix."""
-        known = RULES[rule]
-        if self.profile in known.breaks:
+        """Note a finding, if the profile looks for the rule; the rule's own text replaces a missing message or fix."""
+        definition = RULES[rule]
+        if self.profile in definition.breaks:
             self.usable = False
         if self.wants(rule):
             self._found.append(
@@ -383,4 +383,4 @@ class Findings:
 
     def sorted(self) -> tuple[Diagnostic, ...]:
         """The findings in the order of the file's lines, those on one line in the order they were found."""
-        return tuple(sorted(self._found, key=lambda found: found.line))
+        return tuple(sorted(self._found, key=lambda diagnostic: diagnostic.line))

@@ -1,7 +1,7 @@
 """How much work a JSON Schema of a stranger can be: its parts are counted as often as its references lead to them.
 
 A check takes each part of a schema for each part of a value, at most, as long as no reference leads back to where it came from.
-So the product of both bounds the time, and is known before anything is checked: counting visits each written part once.
+So the product of both bounds the time, and is computed before anything is checked: counting visits each written part once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Count:
 
     def __init__(self, schema: Mapping[str, object]) -> None:
         self._schema = schema
-        self._known: dict[str, int | None] = {}
+        self._counts: dict[str, int | None] = {}
         self._written = self._characters = 0
 
     def followed(self, part: object, depth: int = 0) -> int | None:
@@ -103,28 +103,28 @@ class _Count:
                 yield from map(_pattern_weight, value)
 
     def _referred(self, address: str, depth: int) -> int | None:
-        if address in self._known:
-            return self._known[address]
-        self._known[address] = None  # who comes here again before it is counted has gone in a circle
+        if address in self._counts:
+            return self._counts[address]
+        self._counts[address] = None  # reached again before it is counted: a circular reference
         target = self._target(address)
         if target is not None:
-            self._known[address] = self.followed(target, depth + 1)
-        return self._known[address]
+            self._counts[address] = self.followed(target, depth + 1)
+        return self._counts[address]
 
     def _target(self, address: str) -> object:
         """What a pointer within the schema leads to; None for any other reference."""
         if not address.startswith("#"):
             return None
-        place: object = self._schema
+        node: object = self._schema
         for step in unquote(address[1:]).split("/")[1:] if address not in ("#", "#/") else ():
             name = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(place, Mapping):
-                place = place.get(name)
-            elif isinstance(place, (list, tuple)) and name.isdecimal() and int(name) < len(place):
-                place = place[int(name)]
+            if isinstance(node, Mapping):
+                node = node.get(name)
+            elif isinstance(node, (list, tuple)) and name.isdecimal() and int(name) < len(node):
+                node = node[int(name)]
             else:
                 return None
-        return place if address == "#" or address.startswith("#/") else None
+        return node if address == "#" or address.startswith("#/") else None
 
 
 def _pattern_weight(pattern: str) -> int | None:

@@ -32,8 +32,8 @@ def _camel(name: str) -> str:
 
 
 def _spellings() -> dict[str, str]:
-    known = {spelling: name for name in _FIELDS for spelling in (name, name.replace("_", "-"), _camel(name))}
-    return known | {"user-invokable": "user_invocable", "user_invokable": "user_invocable"}
+    names = {spelling: name for name in _FIELDS for spelling in (name, name.replace("_", "-"), _camel(name))}
+    return names | {"user-invokable": "user_invocable", "user_invokable": "user_invocable"}
 
 
 SPELLINGS: Final = MappingProxyType(_spellings())

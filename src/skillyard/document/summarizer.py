@@ -50,7 +50,7 @@ _ONE_SPELLING: Final = (
     "repository",
     "model",
 )
-_UNUSED: Final[dict[str, frozenset[type]]] = {  # a summary says nothing about these
+_UNUSED: Final[dict[str, frozenset[type]]] = {  # a summary does not contain these
     **dict.fromkeys(_ONE_SPELLING, _SCALAR),
     **dict.fromkeys(("metadata", "config"), _BLOCK),
     "cacheable": _FLAG,

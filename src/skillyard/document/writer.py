@@ -60,7 +60,7 @@ def _dump_scalar(value: object) -> str:
 
 
 def dump_text(text: str) -> str:
-    """A text on one line: plain where nobody can misread it, else in single quotes, else in double quotes with escapes.
+    """A text on one line: plain where it is unambiguous, else in single quotes, else in double quotes with escapes.
 
     >>> print(dump_text("Use when: asked"))
     'Use when: asked'
@@ -79,8 +79,8 @@ def _is_plain(text: str) -> bool:
     return ": " not in text and " #" not in text and not _NOT_PLAIN.search(text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    char = found[0]
+def _escape(match: re.Match[str]) -> str:
+    char = match[0]
     code = ord(char)
     if 0xD800 <= code < 0xE000:
         return "\N{REPLACEMENT CHARACTER}"  # half a character can be written in no encoding
@@ -194,10 +194,10 @@ def _verify(edited: str, tree: Tree, changes: Mapping[str, object | None]) -> No
     def others(read: Tree) -> dict[str, object]:
         return {key: as_text(value) for key, value in read.entries.items() if SPELLINGS.get(key, key) not in names}
 
-    wanted = {key for key, value in changes.items() if value is not None}
+    added = {key for key, value in changes.items() if value is not None}
     try:
         after = read_yaml(edited)
-        right = others(after) == others(tree) and wanted == after.entries.keys() - others(after).keys()
+        right = others(after) == others(tree) and added == after.entries.keys() - others(after).keys()
     except YamlProblem:
         right = False
     if not right:
@@ -208,5 +208,5 @@ def _verify(edited: str, tree: Tree, changes: Mapping[str, object | None]) -> No
 
 
 def _refusal(rule: str, line: int, message: str) -> InvalidSkill:
-    found = diagnose(rule, line=line, message=message)
-    return InvalidSkill(found.message, hint=found.fix, diagnostics=[found.to_dict()])
+    diagnostic = diagnose(rule, line=line, message=message)
+    return InvalidSkill(diagnostic.message, hint=diagnostic.fix, diagnostics=[diagnostic.to_dict()])

@@ -1,4 +1,4 @@
-"""The precise YAML reader: every value keeps its text and its line, and every refusal says where and why.
+"""The precise YAML reader: every value keeps its text and its line, and every error has its line and reason.
 
 It reads the part of YAML that front matter needs. Anchors, aliases, merge keys and tags are refused, as are deep nesting and
 very many keys. PyYAML finds the tokens; nothing of its construction of values is used. Values whose author forgot the quotes
@@ -137,9 +137,9 @@ def _join_surrogates(pair: re.Match[str]) -> str:
 
 
 def _check_characters(text: str, first_line: int) -> None:
-    if found := _CONTROL.search(text):
-        line = first_line + text.count("\n", 0, found.start())
-        raise YamlProblem("yaml-control-character", line, f"the front matter holds the character U+{ord(found[0]):04X}")
+    if match := _CONTROL.search(text):
+        line = first_line + text.count("\n", 0, match.start())
+        raise YamlProblem("yaml-control-character", line, f"the front matter holds the character U+{ord(match[0]):04X}")
 
 
 class _YamlReader:
@@ -330,7 +330,7 @@ def _entry_at(lines: list[str], index: int) -> int | None:
     index = min(index, len(lines) - 1)
     while index > 0 and not lines[index].strip():
         index -= 1
-    found = index if _ENTRY.fullmatch(lines[index].rstrip("\r")) else None
+    entry_line = index if _ENTRY.fullmatch(lines[index].rstrip("\r")) else None
     indent = _indent(lines[index])
     for above in range(index - 1, -1, -1):
         if indent == 0:
@@ -340,8 +340,8 @@ def _entry_at(lines: list[str], index: int) -> int | None:
             continue
         if not _ENTRY.fullmatch(line.rstrip("\r")):
             break
-        found, indent = above, _indent(line)
-    return found
+        entry_line, indent = above, _indent(line)
+    return entry_line
 
 
 def _indent(line: str) -> int:

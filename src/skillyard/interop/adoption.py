@@ -34,7 +34,7 @@ _IS_QUOTED: Final = re.compile(r"\"[^\"\\]*\"|'(?:[^']|'')*'")
 
 @dataclass(frozen=True, slots=True)
 class ForeignFileLocation:
-    """A file, the name of the skill that it makes, and its path as the user knows it."""
+    """A file, the name of the skill that it makes, and its path as the user sees it."""
 
     file: Path
     name: str
@@ -43,9 +43,9 @@ class ForeignFileLocation:
 
 @dataclass(frozen=True, slots=True)
 class ForeignFile:
-    """What a file says: its fields as they were written and as YAML types them, and its text behind them."""
+    """The content of a file: its fields as they were written and as YAML types them, and its text behind them."""
 
-    found: ForeignFileLocation
+    location: ForeignFileLocation
     texts: Mapping[str, object]
     values: Mapping[str, object]
     body: str
@@ -53,39 +53,39 @@ class ForeignFile:
 
 @dataclass(frozen=True, slots=True)
 class LinkedFile:
-    """A link to `target`, which is one of the files found, or None when it leads elsewhere."""
+    """A link to `target`, which is one of the files to read, or None when it leads elsewhere."""
 
-    found: ForeignFileLocation
+    location: ForeignFileLocation
     target: str | None
 
 
-def find_commands(place: Path) -> Iterator[ForeignFileLocation]:
+def find_commands(path: Path) -> Iterator[ForeignFileLocation]:
     """`.claude/commands/**/*.md` of a project and of its folders: folders become the front of the name."""
-    if place.is_file():
-        yield ForeignFileLocation(place, slug(place.stem), place.name)
+    if path.is_file():
+        yield ForeignFileLocation(path, slug(path.stem), path.name)
         return
-    roots = _folders(place, _COMMANDS)
-    for root in roots or [below for below in (place, place / "commands") if below.is_dir() and _holds_commands(below)]:
-        yield from _files_below(root, ".md", place, _owner(root, place) if roots else ())
+    roots = _folders(path, _COMMANDS)
+    for root in roots or [below for below in (path, path / "commands") if below.is_dir() and _holds_commands(below)]:
+        yield from _files_below(root, ".md", path, _owner(root, path) if roots else ())
 
 
-def find_rules(place: Path) -> Iterator[ForeignFileLocation]:
+def find_rules(path: Path) -> Iterator[ForeignFileLocation]:
     """`.cursor/rules/**/*.mdc` of a project and of its folders, and the older `.cursorrules`."""
-    if place.is_file():
-        yield ForeignFileLocation(place, slug(place.stem.lstrip(".")), place.name)
+    if path.is_file():
+        yield ForeignFileLocation(path, slug(path.stem.lstrip(".")), path.name)
         return
-    roots = _folders(place, (".cursor", "rules"))
-    for root in roots or [place]:
-        yield from _files_below(root, ".mdc", place, _owner(root, place) if roots else ())
-    for file in _files(place, ".cursorrules"):
-        owner = file.parent.relative_to(place).parts or (Path(real_path(place)).name,)
-        yield ForeignFileLocation(file, slug("-".join((*owner, "rules"))), str(file.relative_to(place)))
+    roots = _folders(path, (".cursor", "rules"))
+    for root in roots or [path]:
+        yield from _files_below(root, ".mdc", path, _owner(root, path) if roots else ())
+    for file in _files(path, ".cursorrules"):
+        owner = file.parent.relative_to(path).parts or (Path(real_path(path)).name,)
+        yield ForeignFileLocation(file, slug("-".join((*owner, "rules"))), str(file.relative_to(path)))
 
 
-def find_instructions(place: Path) -> Iterator[ForeignFileLocation]:
+def find_instructions(path: Path) -> Iterator[ForeignFileLocation]:
     """AGENTS.md, CLAUDE.md, GEMINI.md: each folder's own."""
-    files = [place] if place.is_file() else [file for file in _files(place, ".md") if file.name in INSTRUCTION_FILES]
-    top = place.parent if place.is_file() else place
+    files = [path] if path.is_file() else [file for file in _files(path, ".md") if file.name in INSTRUCTION_FILES]
+    top = path.parent if path.is_file() else path
     for file in files:
         kind = "instructions" if file.name == "AGENTS.md" else f"{file.stem}-instructions"
         inside = file.parent.relative_to(top)
@@ -94,8 +94,8 @@ def find_instructions(place: Path) -> Iterator[ForeignFileLocation]:
         )
 
 
-def _folders(place: Path, ending: tuple[str, str]) -> list[Path]:
-    return [Path(above) for above, _, _ in _walk(place) if Path(above).parts[-2:] == ending]
+def _folders(path: Path, ending: tuple[str, str]) -> list[Path]:
+    return [Path(above) for above, _, _ in _walk(path) if Path(above).parts[-2:] == ending]
 
 
 def _holds_commands(folder: Path) -> bool:
@@ -104,15 +104,15 @@ def _holds_commands(folder: Path) -> bool:
     return parts[-1:] == ("commands",) or _COMMANDS in pairwise(parts)
 
 
-def _owner(root: Path, place: Path) -> tuple[str, ...]:
+def _owner(root: Path, path: Path) -> tuple[str, ...]:
     """The folders between the project and its `.claude` or `.cursor`."""
-    return root.parent.parent.relative_to(place).parts if root.parent.parent.is_relative_to(place) else ()
+    return root.parent.parent.relative_to(path).parts if root.parent.parent.is_relative_to(path) else ()
 
 
-def _files_below(root: Path, suffix: str, place: Path, owner: tuple[str, ...]) -> Iterator[ForeignFileLocation]:
+def _files_below(root: Path, suffix: str, path: Path, owner: tuple[str, ...]) -> Iterator[ForeignFileLocation]:
     for file in _files(root, suffix):
         inside = file.relative_to(root).with_suffix("").parts
-        yield ForeignFileLocation(file, slug("-".join((*owner, *inside))), str(file.relative_to(place)))
+        yield ForeignFileLocation(file, slug("-".join((*owner, *inside))), str(file.relative_to(path)))
 
 
 def _files(root: Path, suffix: str) -> list[Path]:
@@ -125,27 +125,27 @@ def _walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
         yield above, folders, names
 
 
-def read_foreign(found: ForeignFileLocation, others: Mapping[str, str]) -> ForeignFile | LinkedFile:
-    """Read a file, or say where it leads when it is a link; `others` are the paths shown, by real path.
+def read_foreign(location: ForeignFileLocation, others: Mapping[str, str]) -> ForeignFile | LinkedFile:
+    """Read a file, or give where it leads when it is a link; `others` are the paths shown, by real path.
 
     Raises:
-        FileProblem: it cannot be read, is no UTF-8, has fields that cannot be read, or says nothing.
+        FileProblem: it cannot be read, is no UTF-8, has fields that cannot be read, or has no text.
     """
-    if found.file.is_symlink():
-        return LinkedFile(found, others.get(real_path(found.file)))
+    if location.file.is_symlink():
+        return LinkedFile(location, others.get(real_path(location.file)))
     try:
-        text = read_inside(found.file.parent, found.file.name, limit=_LIMIT).decode("utf-8-sig").replace("\r\n", "\n")
+        text = read_inside(location.file.parent, location.file.name, limit=_LIMIT).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
-        raise FileProblem(f"{found.shown} is not UTF-8", hint="save it as UTF-8") from None
+        raise FileProblem(f"{location.shown} is not UTF-8", hint="save it as UTF-8") from None
     headed = text.startswith("---")
     data = (_with_quoted_values(text) if headed else text).encode()
     fields = read_front_matter(data)
     if headed and not fields.values and ":" in text.partition("\n---")[0]:
-        raise FileProblem(f"the front matter of {found.shown} cannot be read", hint="put its values in quotes")
+        raise FileProblem(f"the front matter of {location.shown} cannot be read", hint="put its values in quotes")
     body = (parse_document(data).body if headed else text).strip("\n") + "\n"
     if not body.strip():
-        raise FileProblem(f"{found.shown} is empty", hint="a skill needs a text that says what to do")
-    return ForeignFile(found, fields.texts if headed else {}, fields.values if headed else {}, body)
+        raise FileProblem(f"{location.shown} is empty", hint="a skill needs a text that says what to do")
+    return ForeignFile(location, fields.texts if headed else {}, fields.values if headed else {}, body)
 
 
 def _with_quoted_values(text: str) -> str:
@@ -182,14 +182,14 @@ _SHELL: Final = re.compile(r"^!`|\s!`", re.MULTILINE)
 _ARGUMENT: Final = re.compile(r"\$ARGUMENTS\b|\$[1-9]\b")
 _MENTION: Final = re.compile(r"(?:^|(?<=[\s(]))@[\w./~-]+", re.MULTILINE)
 _BLOCK: Final = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^ {0,3}\1[`~]*+[ \t]*+$|\Z)", re.MULTILINE | re.DOTALL)
-_OF_CLAUDE: Final = ("allowed-tools", "argument-hint", "model", "disable-model-invocation")
+_CLAUDE_FIELDS: Final = ("allowed-tools", "argument-hint", "model", "disable-model-invocation")
 
 
 @dataclass(frozen=True, slots=True)
 class _AdoptedSkill:
     """One file that becomes a skill; or the reason why it cannot, or the `link` that it only is."""
 
-    found: ForeignFileLocation
+    location: ForeignFileLocation
     text: str = ""
     issues: tuple[str, ...] = ()
     problem: str | None = None
@@ -199,39 +199,39 @@ class _AdoptedSkill:
 def adopt_skills(
     form: ForeignFormat, source: str | os.PathLike[str], target: str | os.PathLike[str], *, dry_run: bool = False
 ) -> MigrationReport:
-    """Make a skill in the folder `target` of everything of that form in `source`, a file or a folder.
+    """Make skills in the folder `target` from all files of that form in `source`, a file or a folder.
 
     A skill that is there already with the same text is skipped; one with another text fails, and stays as it is.
 
     Raises:
         InvalidInput: there is nothing of that form in `source`.
     """
-    place = Path(source)
-    if not place.exists():
-        raise InvalidInput(f"there is no {place}", hint="name a file or the folder of a project")
-    if place.is_file():
-        place = Path(real_path(place))
-    found = sorted(_FINDERS[form](place), key=lambda one: (one.name, one.shown))
-    if not found:
-        raise InvalidInput(f"{place} holds nothing of the form {form}", hint=_LOCATION_HINTS[form])
-    files = {real_path(one.file): one.shown for one in found if not one.file.is_symlink()}
+    path = Path(source)
+    if not path.exists():
+        raise InvalidInput(f"there is no {path}", hint="name a file or the folder of a project")
+    if path.is_file():
+        path = Path(real_path(path))
+    locations = sorted(_FINDERS[form](path), key=lambda one: (one.name, one.shown))
+    if not locations:
+        raise InvalidInput(f"{path} holds nothing of the form {form}", hint=_LOCATION_HINTS[form])
+    files = {real_path(one.file): one.shown for one in locations if not one.file.is_symlink()}
     taken: dict[str, str] = {}
     results = []
-    for one in found:
+    for one in locations:
         results.append(_write_skill(_adopt_file(form, one, files), Path(target), dry_run=dry_run, taken=taken))
         taken.setdefault(one.name, one.shown)
     return MigrationReport(tuple(results))
 
 
 def _write_skill(item: _AdoptedSkill, target: Path, *, dry_run: bool, taken: Mapping[str, str]) -> MigrationResult:
-    name = item.found.name
+    name = item.location.name
     folder = target / name
     if item.link:
         return MigrationResult(name, "skipped", (item.link,))
     if item.problem:
         return MigrationResult(name, "failed", (item.problem,))
     if name in taken:
-        return MigrationResult(name, "failed", (f"{item.found.shown} and {taken[name]} make a skill of this name",))
+        return MigrationResult(name, "failed", (f"{item.location.shown} and {taken[name]} make a skill of this name",))
     if os.path.lexists(folder):
         same = (folder / "SKILL.md").is_file() and (folder / "SKILL.md").read_bytes() == item.text.encode()
         if same:
@@ -239,7 +239,7 @@ def _write_skill(item: _AdoptedSkill, target: Path, *, dry_run: bool, taken: Map
         return MigrationResult(name, "failed", (f"{folder} already exists with other content",))
     document = parse_document(item.text.encode(), directory_name=name)
     if not document.usable:
-        return MigrationResult(name, "failed", tuple(found.message for found in document.diagnostics))
+        return MigrationResult(name, "failed", tuple(diagnostic.message for diagnostic in document.diagnostics))
     if not dry_run:
         _write_folder(folder, item.text)
     return MigrationResult(name, "migrated", item.issues, (f"write {folder / 'SKILL.md'}",), "", item.text)
@@ -259,32 +259,32 @@ def _write_folder(folder: Path, text: str) -> None:
         raise
 
 
-def _adopt_file(form: ForeignFormat, found: ForeignFileLocation, others: Mapping[str, str]) -> _AdoptedSkill:
+def _adopt_file(form: ForeignFormat, location: ForeignFileLocation, others: Mapping[str, str]) -> _AdoptedSkill:
     """What one file becomes."""
     try:
-        source = read_foreign(found, others)
+        source = read_foreign(location, others)
     except FileProblem as error:
-        return _AdoptedSkill(found, problem=error.message)
+        return _AdoptedSkill(location, problem=error.message)
     if isinstance(source, ForeignFile):
-        return _MAKERS[form](source)
+        return _CONVERTERS[form](source)
     if source.target is None:
-        return _AdoptedSkill(found, problem=f"{found.shown} is a link that leads elsewhere")
-    return _AdoptedSkill(found, link=f"{found.shown} is a link to {source.target}")
+        return _AdoptedSkill(location, problem=f"{location.shown} is a link that leads elsewhere")
+    return _AdoptedSkill(location, link=f"{location.shown} is a link to {source.target}")
 
 
-def _command(source: ForeignFile) -> _AdoptedSkill:
-    extra = {name: source.values[name] for name in _OF_CLAUDE if name in source.values}
-    description = source.texts.get("description") or _first_words(source)
-    prose = _prose(source.body)
+def _skill_from_command(source: ForeignFile) -> _AdoptedSkill:
+    extra = {name: source.values[name] for name in _CLAUDE_FIELDS if name in source.values}
+    description = source.texts.get("description") or _first_line(source)
+    text = _without_code_blocks(source.body)
     issues = []
-    if _SHELL.search(prose):
+    if _SHELL.search(text):
         issues.append("it has commands in !`…`, which only Claude Code runs: the text stays as it is")
-    if filled := sorted(set(_ARGUMENT.findall(prose))):
+    if filled := sorted(set(_ARGUMENT.findall(text))):
         issues.append(f"it has {', '.join(filled)}, which only Claude Code fills in: the text stays as it is")
-    return _new_skill(source, str(description), extra, "claude-command", {*_OF_CLAUDE, "description"}, issues)
+    return _new_skill(source, str(description), extra, "claude-command", {*_CLAUDE_FIELDS, "description"}, issues)
 
 
-def _rule(source: ForeignFile) -> _AdoptedSkill:
+def _skill_from_rule(source: ForeignFile) -> _AdoptedSkill:
     globs = source.texts.get("globs")
     where = ", ".join(map(str, globs)) if isinstance(globs, list) else str(globs or "")
     issues = []
@@ -292,26 +292,26 @@ def _rule(source: ForeignFile) -> _AdoptedSkill:
         issues.append("it applied always; a skill is read when its description fits")
     if where:
         issues.append(f"it was attached to {where}; the description says so now")
-    description = str(source.texts.get("description") or _first_words(source))
+    description = str(source.texts.get("description") or _first_line(source))
     if where:
         description = f"{description.rstrip('. ')}. Use when working on files that match {where}."
     return _new_skill(source, description, {}, "cursor-rule", {"description"}, issues)
 
 
-def _instruction(source: ForeignFile) -> _AdoptedSkill:
-    file = source.found.file
+def _skill_from_instructions(source: ForeignFile) -> _AdoptedSkill:
+    file = source.location.file
     folder = Path(real_path(file)).parent.name
     description = source.texts.get("description") or (
-        f"How to work in {folder}: {_first_words(source).rstrip('. ')}. Use when changing or asking about anything in {folder}."
+        f"How to work in {folder}: {_first_line(source).rstrip('. ')}. Use when changing or asking about anything in {folder}."
     )
     issues = [f"{file.name} was read in every conversation; a skill is read when its description fits"]
     return _new_skill(source, str(description), {}, "instructions", {"description"}, issues)
 
 
 def _new_skill(
-    source: ForeignFile, description: str, extra: Mapping[str, object], kind: str, known: set[str], issues: list[str]
+    source: ForeignFile, description: str, extra: Mapping[str, object], kind: str, handled: set[str], issues: list[str]
 ) -> _AdoptedSkill:
-    others = {key: value for key, value in source.values.items() if key not in known and value not in (None, "")}
+    others = {key: value for key, value in source.values.items() if key not in handled and value not in (None, "")}
     kept = [key for key in others if key not in ("globs", "alwaysApply")]
     line = single_line(description)
     shown = shorten(line, DESCRIPTION_LIMIT)
@@ -322,24 +322,24 @@ def _new_skill(
         issues.append(f"kept below metadata: {', '.join(kept)}")
     if names := _mentions(source.body):
         issues.append(f"it names {', '.join(names)}: a skill's reader opens these files itself")
-    metadata: dict[str, object] = {"from": kind, "source": source.found.shown} | others
-    text = new_document(source.found.name, shown, source.body, extra={**extra, "metadata": metadata})
-    return _AdoptedSkill(source.found, text, tuple(issues))
+    metadata: dict[str, object] = {"from": kind, "source": source.location.shown} | others
+    text = new_document(source.location.name, shown, source.body, extra={**extra, "metadata": metadata})
+    return _AdoptedSkill(source.location, text, tuple(issues))
 
 
 def _mentions(body: str) -> list[str]:
     """The files that a text names as `@docs/style.md`."""
-    names = {name.rstrip(".-/") for name in _MENTION.findall(_prose(body))}
+    names = {name.rstrip(".-/") for name in _MENTION.findall(_without_code_blocks(body))}
     return sorted(name for name in names if "." in name or "/" in name)
 
 
-def _prose(body: str) -> str:
+def _without_code_blocks(body: str) -> str:
     """The text without blocks of code."""
     return _BLOCK.sub("", body)
 
 
-def _first_words(source: ForeignFile) -> str:
-    """The first line that says something: a paragraph before a heading."""
+def _first_line(source: ForeignFile) -> str:
+    """The first line with text: a paragraph rather than a heading."""
     lines = [line.strip() for line in source.body.splitlines() if line.strip()]
     plain = [line for line in lines if not line.startswith(("#", "```", "---", "<", "|", "- [", "![", "@"))]
     first = plain[0] if plain else lines[0]
@@ -349,8 +349,8 @@ def _first_words(source: ForeignFile) -> str:
 _FINDERS: Final[Mapping[ForeignFormat, Callable[[Path], Iterator[ForeignFileLocation]]]] = {
     "claude-commands": find_commands, "cursor": find_rules, "agents": find_instructions
 }  # fmt: skip
-_MAKERS: Final[Mapping[ForeignFormat, Callable[[ForeignFile], _AdoptedSkill]]] = {
-    "claude-commands": _command, "cursor": _rule, "agents": _instruction
+_CONVERTERS: Final[Mapping[ForeignFormat, Callable[[ForeignFile], _AdoptedSkill]]] = {
+    "claude-commands": _skill_from_command, "cursor": _skill_from_rule, "agents": _skill_from_instructions
 }  # fmt: skip
 _LOCATION_HINTS: Final[Mapping[ForeignFormat, str]] = {
     "claude-commands": "commands are .md files in .claude/commands or in a folder named commands; or name one file",

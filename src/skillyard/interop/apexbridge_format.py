@@ -22,7 +22,7 @@ _ORDER: Final = (
     "triggers", "input_schema", "output_schema", "security", "resources", "cacheable", "ttl", "protocol", "permissions", "abp",
     "config",
 )  # fmt: skip
-"""The order of the fields; those that nobody knows follow as they were written."""
+"""The order of the fields; unknown ones follow as they were written."""
 
 REQUIRED: Final = (
     "name", "description", "version", "type", "domain", "triggers", "input_schema", "output_schema", "security", "resources",
@@ -74,8 +74,8 @@ def canonical_fields(fields: Mapping[str, object], *, folder: str, entry: str | 
         filled[name_of_list] = _words(fields.get(name_of_list)) or keywords
     if displaced := _displaced(fields, entry):
         filled["metadata"] = {**_mapping(fields.get("metadata")), "legacy": displaced}
-    known = {key: filled[key] for key in _ORDER if filled.get(key) not in (None, "", [])}
-    return known | {key: value for key, value in filled.items() if key not in _ORDER}
+    ordered = {key: filled[key] for key in _ORDER if filled.get(key) not in (None, "", [])}
+    return ordered | {key: value for key, value in filled.items() if key not in _ORDER}
 
 
 def canonical_text(fields: Mapping[str, object], body: str) -> str:
@@ -88,7 +88,7 @@ def canonical_text(fields: Mapping[str, object], body: str) -> str:
 
 
 def missing_headings(body: str, sections: tuple[Section, ...], fields: Mapping[str, object]) -> str:
-    """What is put around a body that lacks parts: a title in front, headings with what is known behind."""
+    """What is put around a body that lacks parts: a title in front, headings with the metadata after it."""
     chinese = bool(_IDEOGRAPH.search(body + str(fields.get("description", ""))))
     titles = {section.title.strip("0123456789.、 :：").lower() for section in sections}
     parts = []
@@ -169,7 +169,7 @@ def _resources(fields: Mapping[str, object], entry: str | None) -> dict[str, obj
 
 
 def _displaced(fields: Mapping[str, object], entry: str | None) -> dict[str, object]:
-    """What was declared in a shape that the canonical form has no place for; it is kept below `metadata`."""
+    """What was declared in a shape that the canonical form cannot hold; it is kept below `metadata`."""
     displaced = {key: fields[key] for key in ("security", "resources") if not isinstance(fields.get(key, {}), Mapping)}
     displaced |= {
         key: fields[key] for key in ("tags", "capabilities") if not isinstance(fields.get(key, []), str | list | tuple)
@@ -209,10 +209,10 @@ _COMMENTS: Final = "comments between the fields of {} are only in its backup"
 
 @dataclass(frozen=True, slots=True)
 class LegacySkill:
-    """What was read: `fields` by their one name, or as they were written where nobody knows them; `body` behind the fence.
+    """What was read: `fields` by their one name, or as they were written where they are unknown; `body` behind the fence.
 
     `original` are the bytes of SKILL.md, `metadata_files` the names of the METADATA files that are there, `doubts` what could
-    not be carried over or is doubtful, one sentence each. `lossy` names the files that say something `fields` do not.
+    not be carried over or is doubtful, one sentence each. `lossy` names the files with content that is not in `fields`.
     """
 
     folder: Path
@@ -239,7 +239,7 @@ class _LegacyFields:
         self.lossy.add(file)
 
     def add(self, file: str, key: str, value: object) -> None:
-        """Take a field over, unless an earlier file, or this one, says something else."""
+        """Take a field over, unless an earlier file, or this one, has another value."""
         if key not in self.fields:
             self.fields[key], self.origins[key] = value, file
         elif self.fields[key] != value and (first := self.origins[key]) == file:
@@ -284,24 +284,24 @@ def _add_metadata(reading: _LegacyFields, name: str, text: str) -> None:
 
 def _add_fields(reading: _LegacyFields, name: str, data: bytes, *, lines_before: int) -> None:
     """The fields of a front matter; `lines_before` is what a line in `data` lacks to its line in the file."""
-    found = read_front_matter(data)
-    if not found.values and not found.exact:
+    front = read_front_matter(data)
+    if not front.values and not front.exact:
         raise FileProblem(_why_unreadable(name, data, lines_before), hint="fix the line, then migrate again")
-    if not found.exact:
+    if not front.exact:
         reading.doubt(name, f"{name} is not proper YAML; its fields were recovered")
     if any(_COMMENT.search(line) for line in _header_lines(data)):
         reading.doubt(name, _COMMENTS.format(name))
-    for key, value in _canonical_names(found.texts, found.values):
+    for key, value in _canonical_names(front.texts, front.values):
         reading.add(name, key, value)
 
 
 def _why_unreadable(name: str, data: bytes, lines_before: int) -> str:
     """The reader's own words, with the line of the file."""
-    found = next((one for one in parse_document(data).diagnostics if one.severity == "error"), None)
-    if found is None:
+    error = next((one for one in parse_document(data).diagnostics if one.severity == "error"), None)
+    if error is None:
         return f"the fields of {name} cannot be read"
-    message = _LINE.sub(lambda line: f"line {int(line[1]) + lines_before}", found.message)
-    return f"{name}, line {max(found.line + lines_before, 1)}: {message}"
+    message = _LINE.sub(lambda line: f"line {int(line[1]) + lines_before}", error.message)
+    return f"{name}, line {max(error.line + lines_before, 1)}: {message}"
 
 
 def _canonical_names(texts: Mapping[str, object], values: Mapping[str, object]) -> Iterator[tuple[str, object]]:

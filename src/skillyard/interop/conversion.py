@@ -1,6 +1,6 @@
 """Skills converted from one format to another: each into a folder of its own, or all into a plugin or a marketplace.
 
-The source is not changed. Everything is made in a scratch folder first, and then each folder is moved to its place in one step.
+The source is not changed. Everything is made in a scratch folder first; then each folder is moved to its target in one step.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SCRATCH: Final = ".converting-"
 
 @dataclass(frozen=True, slots=True)
 class ConversionResult(WireForm):
-    """One folder that was written: the skills in it, the format they had, and what there is to say."""
+    """One folder that was written: the skills in it, the format they had, and notes on the conversion."""
 
     path: Path
     skills: tuple[str, ...]
@@ -51,7 +51,7 @@ class ConversionResult(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class _ConvertedFolder:
-    """A folder that is ready, before it is moved to its place under the name `name`."""
+    """A folder that is ready, before it is moved to the target under the name `name`."""
 
     folder: Path
     name: str
@@ -72,18 +72,18 @@ def convert(
 
     Raises:
         NoSkillInside: there is none, or none of a name in `skills`.
-        SkillExists: a folder is there already, and `force` does not say to replace it.
+        SkillExists: a folder is there already, and no `force`.
         InvalidSkill: the front matter of one cannot be read.
         InvalidManifest: a manifest cannot be understood.
         ArchiveRefused: the archive, or a folder, breaks a rule of packages.
     """
-    place = Path(source)
-    if not place.exists():
-        raise InvalidInput(f"there is no {place}", hint="name the folder of a skill, a plugin, or an archive")
+    source_path = Path(source)
+    if not source_path.exists():
+        raise InvalidInput(f"there is no {source_path}", hint="name the folder of a skill, a plugin, or an archive")
     out = Path(target)
     out.mkdir(parents=True, exist_ok=True)
     with locked_scratch(out, _SCRATCH) as scratch:
-        made = list(_unique(_convert_all(place, out, to, skills, Path(scratch))))
+        made = list(_unique(_convert_all(source_path, out, to, skills, Path(scratch))))
         if not force and (there := next((out / one.name for one in made if os.path.lexists(out / one.name)), None)):
             raise SkillExists(f"{there} already exists", hint="choose another folder with --out, or replace it with --force")
         for one in made:
@@ -92,12 +92,12 @@ def convert(
 
 
 def _convert_all(
-    place: Path, out: Path, to: PackageFormatName, skills: Sequence[str], scratch: Path
+    source: Path, out: Path, to: PackageFormatName, skills: Sequence[str], scratch: Path
 ) -> Iterator[_ConvertedFolder]:
-    tree = (place if place.is_dir() else extract(place, scratch).tree).resolve()
-    name = tree.name if place.is_dir() else place.name.partition(".")[0]
-    found = [skill for skill in find_skills(tree) if not _is_written_here(skill, tree, out.resolve())]
-    for group in group_skills(tree, name, choose_skills(found, skills), found, out.resolve()):
+    tree = (source if source.is_dir() else extract(source, scratch).tree).resolve()
+    name = tree.name if source.is_dir() else source.name.partition(".")[0]
+    candidates = [skill for skill in find_skills(tree) if not _is_written_here(skill, tree, out.resolve())]
+    for group in group_skills(tree, name, choose_skills(candidates, skills), candidates, out.resolve()):
         if to in SKILL_FORMATS:
             yield from _convert_separately(group, to, scratch)
         elif to in PLUGIN_FORMATS:
@@ -112,37 +112,39 @@ def _is_written_here(skill: FoundSkill, tree: Path, out: Path) -> bool:
 
 
 def _convert_separately(group: SkillGroup, to: SkillFormat, scratch: Path) -> Iterator[_ConvertedFolder]:
-    """Each skill in a folder of its own; each carries the package that it was in."""
-    told: list[str] = []
-    around = remaining_files(group, told) if group.formats else {}
+    """Each skill in a folder of its own; each records the package that it was in."""
+    package_notes: list[str] = []
+    around = remaining_files(group, package_notes) if group.formats else {}
     spare = redundant_plugin_file(group, to)
     made = spare is not None and len(group.formats) == 1
     if spare is not None and not made:
         around.pop(PLUGIN_FILES[spare], None)
     for skill in group.skills:
         folder = _copy(skill, scratch)
-        if spare is not None and group.place(skill) == ".":  # the copy is one of the package too
+        if spare is not None and group.path_of(skill) == ".":  # the copy is one of the package too
             (folder / PLUGIN_FILES[spare]).unlink()
         before, depth = format_of_skill(folder), len(Originals.read(folder).past)
-        notes = [*convert_in_place(folder, to), *told]
+        notes = [*convert_in_place(folder, to), *package_notes]
         if group.formats:
-            _carry(folder, ContainingPackage(group.place(skill), before, around, depth, made or not around))
+            _record_package(folder, ContainingPackage(group.path_of(skill), before, around, depth, made or not around))
         yield _ConvertedFolder(folder, folder.name, (skill.name,), before, tuple(notes))
 
 
-def _carry(folder: Path, envelope: ContainingPackage) -> None:
+def _record_package(folder: Path, envelope: ContainingPackage) -> None:
     """Note the package in the skill; one that can be made again only when the skill has become something else."""
-    carried = Originals.read(folder)
-    inside = envelope.at == "." and any(one.at == "." for one in carried.envelopes[-1:])  # it is still what it was taken out of
-    if not inside and (not envelope.made or len(carried.past) > envelope.depth):
-        carried.envelopes.append(envelope)
-        carried.write(folder)
+    originals = Originals.read(folder)
+    inside = envelope.at == "." and any(
+        one.at == "." for one in originals.envelopes[-1:]
+    )  # it is still what it was taken out of
+    if not inside and (not envelope.made or len(originals.past) > envelope.depth):
+        originals.envelopes.append(envelope)
+        originals.write(folder)
 
 
 def _is_taken_out(group: SkillGroup) -> bool:
     """Whether a package is a skill itself that was converted since."""
     root = group.skills[0].directory
-    return group.place(group.skills[0]) == "." and any(one.at == "." for one in Originals.read(root).envelopes[-1:])
+    return group.path_of(group.skills[0]) == "." and any(one.at == "." for one in Originals.read(root).envelopes[-1:])
 
 
 def _rewrapped(group: SkillGroup, to: PluginFormat, scratch: Path) -> _ConvertedFolder:
@@ -159,66 +161,68 @@ def _rewrapped(group: SkillGroup, to: PluginFormat, scratch: Path) -> _Converted
         return here in group.others
 
     package = copy_tree(group.root, scratch, without=without)
-    places = {group.place(skill): package / group.place(skill) for skill in group.skills}
+    skill_folders = {group.path_of(skill): package / group.path_of(skill) for skill in group.skills}
     if spare := redundant_plugin_file(group, to):
         (package / PLUGIN_FILES[spare]).unlink()
     notes = [f"left out: {', '.join(left)}"] if left else []
-    return _finished(package, group, to, places, group.formats[0], notes)
+    return _finished(package, group, to, skill_folders, group.formats[0], notes)
 
 
 def _wrapped(group: SkillGroup, to: PluginFormat, scratch: Path) -> _ConvertedFolder:
-    """Skills in a package: in the one they were taken out of, when they carry one, else in a new one."""
+    """Skills in a package: in the one that they record, else in a new one."""
     folders = [(skill, _copy(skill, scratch)) for skill in group.skills]
     before = format_of_skill(folders[0][1])
-    carried = [Originals.read(folder).envelopes[-1:] for _, folder in folders]
-    kept = next((one[0] for one in carried if one), None)
+    recorded = [Originals.read(folder).envelopes[-1:] for _, folder in folders]
+    kept = next((one[0] for one in recorded if one), None)
     package = scratch / os.urandom(6).hex()
     if kept is not None and kept.at == "." and len(folders) == 1:
         _unwrap(folders[0][1])
         folders[0][1].rename(package)
         return _finished(package, group, to, {".": package}, before, [])
     package.mkdir(0o755)
-    places: dict[str, Path] = {}
-    for (skill, folder), one in zip(folders, carried, strict=True):
-        at = _place_of(skill, places, one[0].at if one and kept is not None and one[0].files == kept.files else "")
+    skill_folders: dict[str, Path] = {}
+    for (skill, folder), one in zip(folders, recorded, strict=True):
+        at = _path_in_package(
+            skill, skill_folders, one[0].at if one and kept is not None and one[0].files == kept.files else ""
+        )
         if one and at == one[0].at:
             _unwrap(folder)
         (package / at).parent.mkdir(parents=True, exist_ok=True)
-        places[at] = folder.rename(package / at)
+        skill_folders[at] = folder.rename(package / at)
     if kept is not None and kept.made and PLUGIN_FILES[to] not in kept.files:  # another kind is made anew, under that name
         names = [plugin_name(file.data) for file in kept.files.values() if file is not None]
         group, kept = replace(group, name=next(filter(None, names), group.name)), None
-    back = _put_around(package, kept.files, places) if kept is not None else []
+    back = _put_around(package, kept.files, skill_folders) if kept is not None else []
     notes = [f"restored with it: {', '.join(back)}"] if back else []
-    return _finished(package, group, to, places, before, notes)
+    return _finished(package, group, to, skill_folders, before, notes)
 
 
 def _unwrap(folder: Path) -> None:
-    """Make of a skill what it was in the package that it carries last, and carry that no longer."""
-    carried = Originals.read(folder)
-    envelope = carried.envelopes.pop()
+    """Convert a skill back to what it was in the package that it recorded last, and drop that record."""
+    originals = Originals.read(folder)
+    envelope = originals.envelopes.pop()
     if envelope.skill not in SKILL_FORMATS:
         raise InvalidManifest(f"unknown format {envelope.skill!r} of the skill", hint="delete what it carries")
-    carried.write(folder)
+    originals.write(folder)
     convert_in_place(folder, envelope.skill)
 
 
-def _place_of(skill: FoundSkill, taken: Mapping[str, Path], wanted: str) -> str:
-    """Where a skill goes in a package: where it was, else below `skills`; never into the folder of another."""
+def _path_in_package(skill: FoundSkill, taken: Mapping[str, Path], preferred: str) -> str:
+    """The path of a skill in a package: the previous one, else one below `skills`; never in the folder of another skill."""
     name = _folder_name(skill)
     numbered = (f"skills/{name}-{number}" for number in range(2, len(taken) + 3))
-    for place in (wanted, f"skills/{name}", *numbered):
+    for path in (preferred, f"skills/{name}", *numbered):
         others = (f"{other}/" for other in taken)
-        if place not in ("", ".") and not any(f"{place}/".startswith(one) or one.startswith(f"{place}/") for one in others):
-            return place
+        if path not in ("", ".") and not any(f"{path}/".startswith(one) or one.startswith(f"{path}/") for one in others):
+            return path
     raise AssertionError("unreachable")
 
 
-def _put_around(package: Path, files: Mapping[str, PreservedFile | None], places: Mapping[str, Path]) -> list[str]:
-    """Write the other files of a package; what is carried along replaces no file of a skill."""
+def _put_around(package: Path, files: Mapping[str, PreservedFile | None], skill_folders: Mapping[str, Path]) -> list[str]:
+    """Write the other files of a package; these replace no file of a skill."""
     written = []
     for path, file in files.items():
-        if any(f"{path}/".startswith(f"{at}/") or f"{at}/".startswith(f"{path}/") for at in places):
+        if any(f"{path}/".startswith(f"{at}/") or f"{at}/".startswith(f"{path}/") for at in skill_folders):
             continue
         if file is None:
             (package / path).mkdir(parents=True, exist_ok=True)
@@ -231,11 +235,11 @@ def _put_around(package: Path, files: Mapping[str, PreservedFile | None], places
 
 
 def _finished(
-    package: Path, group: SkillGroup, to: PluginFormat, places: Mapping[str, Path], before: str, notes: Sequence[str]
+    package: Path, group: SkillGroup, to: PluginFormat, skill_folders: Mapping[str, Path], before: str, notes: Sequence[str]
 ) -> _ConvertedFolder:
-    """The package with the JSON file that its kind has, and the name that it says there."""
+    """The package with the JSON file that its kind has, and the name in that file."""
     path = package / PLUGIN_FILES[to]
-    there = {at: package / at for at in places}
+    there = {at: package / at for at in skill_folders}
     if not path.is_file():
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(plugin_json(to, package, there, group.name))

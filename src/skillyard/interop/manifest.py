@@ -55,7 +55,7 @@ class ManifestProblem(NamedTuple):
 
 
 def validate_manifest(manifest: object) -> dict[str, object]:
-    """The manifest as a dictionary, unchanged; fields that nobody knows are kept.
+    """The manifest as a dictionary, unchanged; unknown fields are kept.
 
     Raises:
         InvalidManifest: `Manifest validation failed: path: message; path: message`, with all problems in `details["problems"]`.
@@ -250,8 +250,8 @@ class CatalogEntry(WireForm):
 def read_anthropic_manifest(data: bytes) -> dict[str, object]:
     """An Anthropic manifest from JSON, or from the front matter of a Markdown file.
 
-    `id` stands in for `skill_id`, `keywords` for `trigger_keywords` (the first 20), `latest` for a missing version; in Markdown
-    the name stands in for the id. All other fields are kept.
+    `id` replaces a missing `skill_id`, `keywords` (the first 20) `trigger_keywords`, `latest` a version; in Markdown
+    the name replaces a missing id. All other fields are kept.
 
     Raises:
         InvalidManifest: it is neither, or has no id.
@@ -287,12 +287,12 @@ def read_catalog(data: bytes, base_url: str) -> tuple[CatalogEntry, ...]:
         document = next((document[key] for key in ("skills", "items", "data") if key in document), None)
     if not isinstance(document, list):
         raise InvalidManifest("the catalog holds no list of skills", hint='write {"skills": […]}', problems=[])
-    found: dict[str, CatalogEntry] = {}
+    by_id: dict[str, CatalogEntry] = {}
     for item in document:
         entry = _entry(item, base_url) if isinstance(item, Mapping) else None
         if entry:
-            found.setdefault(entry.skill_id, entry)
-    return tuple(sorted(found.values(), key=lambda entry: (entry.name.lower(), entry.skill_id)))
+            by_id.setdefault(entry.skill_id, entry)
+    return tuple(sorted(by_id.values(), key=lambda entry: (entry.name.lower(), entry.skill_id)))
 
 
 def _entry(item: Mapping[str, object], base_url: str) -> CatalogEntry | None:

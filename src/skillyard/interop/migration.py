@@ -59,21 +59,23 @@ def extract_code(
 ) -> ExtractedCode | None:
     """Take the code that is meant to run out of a body; None when there is none.
 
-    Code is meant to run where a block defines `execute`, and in a skill of the `old` form, whose code had no other place; a
+    Code is meant to run where a block defines `execute`, and in a skill of the `old` form, whose code was nowhere else; a
     skill of today shows code to its readers. All blocks of one language belong to the script, in their order, but
     for those under a heading that shows how it is used. The language is that of the block that defines `execute`, else of the
     first block.
     """
-    wanted = [block for block in blocks if block.language in _ENDINGS and not _shows(block, sections)]
-    starting = next((block for block in wanted if _STARTS.search(block.text)), None)
+    code_blocks = [block for block in blocks if block.language in _ENDINGS and not _shows(block, sections)]
+    starting = next((block for block in code_blocks if _STARTS.search(block.text)), None)
     if starting is None:
-        wanted = [block for block in wanted if old and (_ENDINGS[block.language] != "sh" or _is_shell_script(block, sections))]
-        if not wanted:
+        code_blocks = [
+            block for block in code_blocks if old and (_ENDINGS[block.language] != "sh" or _is_shell_script(block, sections))
+        ]
+        if not code_blocks:
             return None
-        starting = wanted[0]
+        starting = code_blocks[0]
     ending = _ENDINGS[starting.language]
-    chosen = [block for block in wanted if _ENDINGS[block.language] == ending]
-    others = len(wanted) - len(chosen)
+    chosen = [block for block in code_blocks if _ENDINGS[block.language] == ending]
+    others = len(code_blocks) - len(chosen)
     doubts = [f"{others} code blocks of other languages stay in the text"] if others else []
     if not _STARTS.search(starting.text) and ending != "sh":
         doubts.append("no block defines `execute`: the script runs from top to bottom")
@@ -85,7 +87,7 @@ def _shows(block: CodeBlock, sections: tuple[Section, ...]) -> bool:
 
 
 def _is_shell_script(block: CodeBlock, sections: tuple[Section, ...]) -> bool:
-    """Shell lines are mostly typed by the reader: a script has a first line or a heading that says so."""
+    """Shell lines are mostly typed by the reader: a script has a first line or a heading that marks it."""
     return block.text.startswith("#!") or bool(_HOLDS_CODE.search(_heading(block, sections)))
 
 
@@ -150,12 +152,12 @@ def migrate_skills(folder: str | os.PathLike[str], *, dry_run: bool = False, bac
     """Bring every skill directly below `folder`, or the one that it is, into the canonical form.
 
     With `dry_run` nothing is written. `backup` keeps the old SKILL.md as `SKILL.md.backup.<milliseconds>`; without it,
-    only files that say something which has no place in the new SKILL.md are kept.
+    only files that say something that does not fit in the new SKILL.md are kept.
 
     Raises:
         InvalidInput: there is no such folder.
     """
-    return MigrationReport(tuple(_migrated(place, dry_run=dry_run, backup=backup) for place in _skills(folder)))
+    return MigrationReport(tuple(_migrated(skill_folder, dry_run=dry_run, backup=backup) for skill_folder in _skills(folder)))
 
 
 def validate_skills(folder: str | os.PathLike[str]) -> MigrationReport:
@@ -164,7 +166,7 @@ def validate_skills(folder: str | os.PathLike[str]) -> MigrationReport:
     Raises:
         InvalidInput: there is no such folder.
     """
-    return MigrationReport(tuple(_validated(place) for place in _skills(folder)))
+    return MigrationReport(tuple(_validated(skill_folder) for skill_folder in _skills(folder)))
 
 
 def _validated(folder: Path) -> MigrationResult:
@@ -179,12 +181,12 @@ def _validated(folder: Path) -> MigrationResult:
 
 def _skills(folder: str | os.PathLike[str]) -> list[Path]:
     """The folders that hold a SKILL.md: the immediate ones, or the folder itself."""
-    place = Path(folder)
-    if not place.is_dir():
-        raise InvalidInput(f"{place} is not a folder", hint="name the folder that holds your skills: --skill-dir skills")
-    if (place / "SKILL.md").exists():
-        return [Path(os.path.abspath(place))]  # noqa: PTH100 # a link stays what it is called
-    return sorted(below for below in place.iterdir() if (below / "SKILL.md").exists() and not below.is_symlink())
+    path = Path(folder)
+    if not path.is_dir():
+        raise InvalidInput(f"{path} is not a folder", hint="name the folder that holds your skills: --skill-dir skills")
+    if (path / "SKILL.md").exists():
+        return [Path(os.path.abspath(path))]  # noqa: PTH100 # a link stays what it is called
+    return sorted(below for below in path.iterdir() if (below / "SKILL.md").exists() and not below.is_symlink())
 
 
 def _migrated(folder: Path, *, dry_run: bool, backup: bool) -> MigrationResult:
@@ -274,9 +276,9 @@ def _entry(skill: LegacySkill, issues: list[str]) -> tuple[str | None, str | Non
             entry = safe_relative(declared)
         except PathRefused:
             issues.append(f"resources.entry {declared!r} leaves the skill and was not taken over")
-    known = [entry] if entry else list(_ENTRIES)
+    candidates = [entry] if entry else list(_ENTRIES)
     there = next(
-        (name for name in known if (skill.folder / name).is_file() and is_inside(skill.folder / name, skill.folder)), None
+        (name for name in candidates if (skill.folder / name).is_file() and is_inside(skill.folder / name, skill.folder)), None
     )
     return entry, there
 
@@ -286,7 +288,7 @@ def _unusable(plan: _MigrationPlan) -> str | None:
     document = parse_document(plan.text.encode(), directory_name=plan.skill.folder.name)
     if document.usable:
         return None
-    errors = [found.message for found in document.diagnostics if found.severity == "error"]
+    errors = [diagnostic.message for diagnostic in document.diagnostics if diagnostic.severity == "error"]
     return f"SKILL.md would not be usable: {errors[0] if errors else 'it lacks a name or a description'}"
 
 
@@ -344,7 +346,7 @@ def _canonical_form_problems(folder: Path) -> Iterator[str]:
         return
     declared = document.metadata.declared
     yield from (f"{name} is missing" for name in REQUIRED if name not in declared)
-    yield from (found.message for found in document.diagnostics if found.severity == "error")
+    yield from (diagnostic.message for diagnostic in document.diagnostics if diagnostic.severity == "error")
     yield from (f"{name}/ is missing" for name in FOLDERS if not (folder / name).is_dir())
     entry = document.metadata.resources.entry
     if entry is not None and not (folder / entry).is_file():

@@ -1,4 +1,4 @@
-"""What a format cannot hold, carried along in a file of the skill, so that converting back gives the same bytes.
+"""What a format cannot hold, kept in a file of the skill, so that converting back gives the same bytes.
 
 `skillyard.originals.json` in the skill's folder holds the way that the skill came: for each format it had, SKILL.md and
 manifest.json as they were then, and as the conversion into that format had written them. Where the two differ somebody edited
@@ -74,7 +74,7 @@ class Originals:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """What is carried in the skill at `folder`; empty when nothing is.
+        """What is kept in the skill at `folder`; empty when nothing is.
 
         Raises:
             InvalidManifest: the file is not one that was written here.
@@ -96,7 +96,7 @@ class Originals:
             ) from None
 
     def write(self, folder: Path) -> None:
-        """Write the file, or remove it when there is nothing to carry."""
+        """Write the file, or remove it when there is nothing to keep."""
         target = folder / ORIGINALS_FILE
         if not self.past and not self.envelopes:
             target.unlink(missing_ok=True)
@@ -134,7 +134,7 @@ class Originals:
 
 
 def may_be_preserved(path: str) -> bool:
-    """Whether a file of a package is carried along: no hidden one, which programs read by themselves, but for a plugin's own.
+    """Whether a file of a package is kept: no hidden one, which programs read by themselves, but for a plugin's own.
 
     >>> may_be_preserved(".claude-plugin/plugin.json"), may_be_preserved(".git/config")
     (True, False)
@@ -201,7 +201,7 @@ def _envelope(shape: Mapping[str, object]) -> ContainingPackage:
     files = {path: None if content is None else _decoded_file(content) for path, content in listed.items()}
     if at != ".":
         at = safe_relative(at)
-    above = {path[:place] for path in [*files, at] for place, char in enumerate(path) if char == "/"}
+    above = {path[:index] for path in [*files, at] for index, char in enumerate(path) if char == "/"}
     if above & files.keys() or at in files or (at != "." and any(part.startswith(".") for part in at.split("/"))):
         raise ValueError("its files stand in each other's way")
     return ContainingPackage(at, str(shape["skill"]), files, depth, shape["made"] is True)

@@ -81,7 +81,7 @@ class ProtocolCompatibility(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class PackageCheck(WireForm):
-    """All that is known of one package: its structure, its manifest as Semibot would have it, its compatibility."""
+    """The check of one package: its structure, its manifest as Semibot would have it, its compatibility."""
 
     path: str
     structure: PackageStructure
@@ -105,14 +105,14 @@ def validate_package_structure(folder: str | Path) -> PackageStructure:
     Raises:
         InvalidInput: there is no such folder.
     """
-    place = Path(folder)
-    if not place.is_dir():
-        raise InvalidInput(f"{place} is not a folder", hint="name the folder of a package: it holds a SKILL.md")
-    sizes = list(_sizes(place))
-    has_scripts = (place / "scripts").is_dir()
-    entry = infer_entry(place) if has_scripts else None
-    has_skill_md, errors, warnings = _document(place)
-    has_manifest, problem = _manifest(place)
+    path = Path(folder)
+    if not path.is_dir():
+        raise InvalidInput(f"{path} is not a folder", hint="name the folder of a package: it holds a SKILL.md")
+    sizes = list(_sizes(path))
+    has_scripts = (path / "scripts").is_dir()
+    entry = infer_entry(path) if has_scripts else None
+    has_skill_md, errors, warnings = _document(path)
+    has_manifest, problem = _manifest(path)
     errors += [problem] if problem else []
     warnings += [] if has_manifest else ["Missing recommended file: manifest.json"]
     warnings += ["No entry file found in scripts/ directory"] if has_scripts and not entry else []
@@ -124,8 +124,8 @@ def validate_package_structure(folder: str | Path) -> PackageStructure:
         has_skill_md=has_skill_md,
         has_manifest_json=has_manifest,
         has_scripts=has_scripts,
-        has_references=(place / "references").is_dir(),
-        has_assets=(place / "assets").is_dir(),
+        has_references=(path / "references").is_dir(),
+        has_assets=(path / "assets").is_dir(),
         entry_file=entry,
         file_count=len(sizes),
         total_size_bytes=sum(sizes),
@@ -136,9 +136,9 @@ def _sizes(folder: Path) -> Iterator[int]:
     """The size of every regular file below a folder, never the folder's own."""
     for above, _, names in os.walk(folder):
         for name in names:
-            found = os.lstat(f"{above}/{name}")
-            if stat.S_ISREG(found.st_mode):
-                yield found.st_size
+            status = os.lstat(f"{above}/{name}")
+            if stat.S_ISREG(status.st_mode):
+                yield status.st_size
 
 
 def _document(folder: Path) -> tuple[bool, list[str], list[str]]:
@@ -190,7 +190,7 @@ def check_package(folder: str | Path) -> PackageCheck:
     structure = validate_package_structure(folder)
     try:
         manifest = convert_codex_to_semibot(folder)
-    except SkillyardError:  # the structure says what is wrong
+    except SkillyardError:  # the structure reports what is wrong
         manifest = {}
     compatibility = check_protocol_compatibility(manifest, has_skill_md=structure.has_skill_md)
     return PackageCheck(str(folder), structure, manifest, compatibility)
@@ -287,14 +287,14 @@ def check_clients(
         InvalidInput: there is no SKILL.md in it.
         FileTooLarge: it is longer than any SKILL.md may be.
     """
-    place = Path(folder)
-    place = place.parent if place.name == "SKILL.md" else place
+    path = Path(folder)
+    path = path.parent if path.name == "SKILL.md" else path
     try:
-        data = read_limited(place / "SKILL.md", DOCUMENT_LIMIT)
+        data = read_limited(path / "SKILL.md", DOCUMENT_LIMIT)
     except OSError as error:
-        raise InvalidInput(f"{place}/SKILL.md cannot be read: {error.strerror}", hint="name the folder of a skill") from None
+        raise InvalidInput(f"{path}/SKILL.md cannot be read: {error.strerror}", hint="name the folder of a skill") from None
     front = read_front_matter(data)
-    name = name or place.resolve().name
+    name = name or path.resolve().name
     skill = _Skill(name, front.texts, front.exact, parse_document(data, directory_name=name))
     return tuple(_RULES[client](skill) for client in clients)
 

@@ -25,7 +25,7 @@ PLUGIN_FILES: Final[Mapping[PluginFormat, str]] = {
     "claude-plugin": ".claude-plugin/plugin.json",
     "claude-marketplace": ".claude-plugin/marketplace.json",
 }
-_CARRIED: Final = 1024 * 1024  # bytes of a package's other files that are carried along in each of its skills
+_LARGEST_REST: Final = 1024 * 1024  # bytes of a package's other files that are kept in each of its skills
 _TOLD: Final = ("name", "version", "description", "author", "homepage", "repository", "license", "keywords")
 _SHOWN: Final = 8
 
@@ -34,7 +34,7 @@ _SHOWN: Final = 8
 class SkillGroup:
     """Skills that lie in one package, or in none: `formats` are empty then, and `root` is the folder that was searched.
 
-    `skills` are those that are wanted, `others` the folders that are not.
+    `skills` are the selected ones, `others` the folders of the rest.
     """
 
     root: Path
@@ -43,18 +43,18 @@ class SkillGroup:
     skills: tuple[FoundSkill, ...]
     others: tuple[Path, ...] = ()
 
-    def place(self, skill: FoundSkill) -> str:
+    def path_of(self, skill: FoundSkill) -> str:
         """Where a skill lies in the package; `.` when it is the package."""
         return skill.directory.relative_to(self.root).as_posix()
 
 
 def group_skills(
-    tree: Path, name: str, wanted: Sequence[FoundSkill], found: Sequence[FoundSkill], out: Path
+    tree: Path, name: str, selected: Sequence[FoundSkill], candidates: Sequence[FoundSkill], out: Path
 ) -> tuple[SkillGroup, ...]:
-    """The wanted skills by the outermost package that they lie in; what is below `out`, where one writes to, is in none."""
-    foreign = [skill.directory for skill in found if skill not in wanted] + [out]
+    """The selected skills by the outermost package that they lie in; what is below `out`, where one writes to, is in none."""
+    foreign = [skill.directory for skill in candidates if skill not in selected] + [out]
     roots: dict[Path, list[FoundSkill]] = {}
-    for skill in wanted:
+    for skill in selected:
         roots.setdefault(_root(tree, skill) or tree, []).append(skill)
     return tuple(
         SkillGroup(
@@ -91,33 +91,33 @@ def _is_made(group: SkillGroup, wrapping: PluginFormat) -> bool:
     if wrapping not in group.formats:
         return False
     try:
-        data = read_inside(group.root, PLUGIN_FILES[wrapping], limit=_CARRIED)
+        data = read_inside(group.root, PLUGIN_FILES[wrapping], limit=_LARGEST_REST)
     except FileProblem:
         return False
     alone = group.formats == (wrapping,)
     if alone and set(_items(group, [])) != {(PLUGIN_FILES[wrapping], "f")}:
         return False
-    places = {group.place(skill): skill.directory for skill in group.skills}
-    return data == plugin_json(wrapping, group.root, places, group.root.resolve().name)
+    skill_folders = {group.path_of(skill): skill.directory for skill in group.skills}
+    return data == plugin_json(wrapping, group.root, skill_folders, group.root.resolve().name)
 
 
 def remaining_files(group: SkillGroup, notes: list[str]) -> dict[str, PreservedFile | None]:
-    """The files of a package beside its skills, with what cannot be carried along told; None for a folder that is empty."""
+    """The files of a package beside its skills, with a note on what cannot be kept; None for a folder that is empty."""
     left: list[str] = []
-    size, carried = 0, dict[str, PreservedFile | None]()
+    size, files = 0, dict[str, PreservedFile | None]()
     for path, kind in sorted(_items(group, left), key=lambda item: (not item[0].startswith(".claude-plugin/"), item)):
         if not may_be_preserved(path):
             left.append(f"{_shown(path)} (hidden)")
         elif kind == "d":
-            carried[path] = None
-        elif size + (length := (group.root / path).lstat().st_size) > _CARRIED:
+            files[path] = None
+        elif size + (length := (group.root / path).lstat().st_size) > _LARGEST_REST:
             left.append(f"{_shown(path)} (too large)")
         else:
-            carried[path] = PreservedFile(read_inside(group.root, path, limit=_CARRIED), kind == "x")
+            files[path] = PreservedFile(read_inside(group.root, path, limit=_LARGEST_REST), kind == "x")
             size += length
     if left:
         notes.append(f"of its package not carried along: {_some(left)}")
-    return carried
+    return files
 
 
 def _items(group: SkillGroup, left: list[str], prefix: str = "") -> Iterator[tuple[str, Literal["f", "x", "d"]]]:
@@ -125,8 +125,8 @@ def _items(group: SkillGroup, left: list[str], prefix: str = "") -> Iterator[tup
     folders = {skill.directory for skill in group.skills} | set(group.others)
     if group.root in folders:
         return
-    with os.scandir(group.root / prefix) as found:
-        entries = list(found)
+    with os.scandir(group.root / prefix) as scanned:
+        entries = list(scanned)
     if not entries and prefix:
         yield prefix[:-1], "d"
     for entry in entries:
@@ -157,40 +157,40 @@ def plugin_name(data: bytes) -> str:
     return str(_object(data).get("name") or "")
 
 
-def plugin_json(wrapping: PluginFormat, package: Path, places: Mapping[str, Path], name: str) -> bytes:
-    """The plugin.json or marketplace.json of a package with skills at `places`; it goes by the other one, where there is one.
+def plugin_json(wrapping: PluginFormat, package: Path, skill_folders: Mapping[str, Path], name: str) -> bytes:
+    """The plugin.json or marketplace.json of a package with skills; based on the other one, where there is one.
 
-    `places` has the folder of each skill by its path in the package. `name` is what several skills are called together.
+    `skill_folders` has the folder of each skill by its path in the package. `name` is what several skills are called together.
     """
     other = _read(package, "claude-marketplace" if wrapping == "claude-plugin" else "claude-plugin")
-    ordered = dict(sorted(places.items()))
+    ordered = dict(sorted(skill_folders.items()))
     by_other = _plugin_fields if wrapping == "claude-marketplace" else _listed
     shape = by_other(other, ordered) if other else _fresh(ordered, name)
-    elsewhere = [f"./{place}" for place in ordered if place != "." and not _is_usual(place)]
+    elsewhere = [f"./{path}" for path in ordered if path != "." and not _is_usual(path)]
     if wrapping == "claude-plugin":
         shape |= {"skills": elsewhere} if elsewhere else {}
     elif other:
-        missing = [place for place in elsewhere if place not in _list(other.get("skills"))]
+        missing = [path for path in elsewhere if path not in _list(other.get("skills"))]
         shape = _market(shape | {"source": "./"} | ({"skills": missing} if missing else {}))
     else:
-        shape = _market({**shape, "source": "./", "strict": False, "skills": [f"./{place}" for place in ordered]})
+        shape = _market({**shape, "source": "./", "strict": False, "skills": [f"./{path}" for path in ordered]})
     return (json.dumps(shape, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _is_usual(place: str) -> bool:
-    return place.startswith("skills/") and place.count("/") == 1
+def _is_usual(path: str) -> bool:
+    return path.startswith("skills/") and path.count("/") == 1
 
 
-def _documents(places: Mapping[str, Path]) -> list[Document]:
+def _documents(skill_folders: Mapping[str, Path]) -> list[Document]:
     return [
         parse_document(read_limited(folder / "SKILL.md", DOCUMENT_LIMIT), directory_name=folder.name)
-        for folder in places.values()
+        for folder in skill_folders.values()
     ]
 
 
-def _fresh(places: Mapping[str, Path], name: str) -> dict[str, object]:
-    """What the skills say of themselves: the one there is, or the first of several."""
-    documents = _documents(places)
+def _fresh(skill_folders: Mapping[str, Path], name: str) -> dict[str, object]:
+    """The fields of the plugin from its skills: the one there is, or the first of several."""
+    documents = _documents(skill_folders)
     first = documents[0].metadata
     names = [document.metadata.name for document in documents]
     alone = len(documents) == 1
@@ -205,11 +205,11 @@ def _fresh(places: Mapping[str, Path], name: str) -> dict[str, object]:
 
 
 def _plugin_fields(plugin: Mapping[str, object], _places: Mapping[str, Path] | None = None) -> dict[str, object]:
-    """What a plugin says of itself, for the marketplace that it is in."""
+    """The fields of a plugin for the marketplace that it is in."""
     return {name: plugin[name] for name in _TOLD if plugin.get(name)}
 
 
-def _listed(market: Mapping[str, object], places: Mapping[str, Path]) -> dict[str, object]:
+def _listed(market: Mapping[str, object], skill_folders: Mapping[str, Path]) -> dict[str, object]:
     """The plugin that a marketplace is: its only one, or all of them under its name."""
     plugins = [one for one in _list(market.get("plugins")) if isinstance(one, dict)]
     if len(plugins) == 1:
@@ -217,7 +217,7 @@ def _listed(market: Mapping[str, object], places: Mapping[str, Path]) -> dict[st
     owner = market.get("owner")
     return {
         "name": str(market.get("name") or "plugin"),
-        "description": f"Skills: {', '.join(document.metadata.name for document in _documents(places))}",
+        "description": f"Skills: {', '.join(document.metadata.name for document in _documents(skill_folders))}",
         **({"author": owner} if isinstance(owner, dict) else {}),
     }
 
@@ -235,7 +235,7 @@ def _list(value: object) -> list[object]:
 
 def _read(package: Path, wrapping: PluginFormat) -> dict[str, object]:
     try:
-        return _object(read_inside(package, PLUGIN_FILES[wrapping], limit=_CARRIED))
+        return _object(read_inside(package, PLUGIN_FILES[wrapping], limit=_LARGEST_REST))
     except FileProblem:
         return {}
 

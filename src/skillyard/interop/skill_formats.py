@@ -39,21 +39,21 @@ _MANIFEST: Final = "manifest.json"
 
 
 def _fields(folder: Path, notes: list[str]) -> dict[str, object]:
-    """The Semibot manifest of a skill of any format, inside its limits; what is cut is told."""
+    """The Semibot manifest of a skill of any format, inside its limits; what is cut is noted."""
     metadata = (
         document := parse_document(read_limited(folder / "SKILL.md", DOCUMENT_LIMIT), directory_name=folder.name)
     ).metadata
-    told = convert_codex_to_semibot(folder)
-    declared = told.get("skill_id")
+    converted = convert_codex_to_semibot(folder)
+    declared = converted.get("skill_id")
     fields: dict[str, object] = {
-        **told,
+        **converted,
         "skill_id": declared if isinstance(declared, str) and is_skill_id(declared) else document.skill_id,
-        "name": told.get("name") or metadata.display_name or metadata.name,
-        "version": manifest_version(str(told["version"]) if told.get("version") else metadata.version),
-        "description": told.get("description") or metadata.description,
-        "trigger_keywords": told.get("trigger_keywords") or list(metadata.search_words) or None,
-        "license": told.get("license") or metadata.license,
-        "entry": told.get("entry") or metadata.resources.entry or infer_entry(folder),
+        "name": converted.get("name") or metadata.display_name or metadata.name,
+        "version": manifest_version(str(converted["version"]) if converted.get("version") else metadata.version),
+        "description": converted.get("description") or metadata.description,
+        "trigger_keywords": converted.get("trigger_keywords") or list(metadata.search_words) or None,
+        "license": converted.get("license") or metadata.license,
+        "entry": converted.get("entry") or metadata.resources.entry or infer_entry(folder),
     }
     if metadata.version and fields["version"] != metadata.version:
         notes.append(f"the version {metadata.version!r} is not three numbers: {fields['version']} is written")
@@ -85,7 +85,7 @@ def _json(value: Mapping[str, object]) -> bytes:
 
 
 def _to_agent_skills(folder: Path, notes: list[str]) -> SkillFiles:
-    """SKILL.md alone; what only the manifest said becomes fields of it."""
+    """SKILL.md alone; what only the manifest has becomes fields of it."""
     text = _text(folder)
     if (folder / _MANIFEST).is_file():
         here = read_front_matter(text.encode()).values
@@ -111,8 +111,8 @@ def _with_fields(folder: Path, fields: Mapping[str, object]) -> bytes:
     """SKILL.md with the fields that a Codex package has in it; the others stay."""
     text = _text(folder)
     here = read_front_matter(text.encode()).texts
-    wanted = ("skill_id", "version", "name", "description", "trigger_keywords")
-    return set_front_matter(text, {name: fields[name] for name in wanted if name in fields and name not in here}).encode()
+    names = ("skill_id", "version", "name", "description", "trigger_keywords")
+    return set_front_matter(text, {name: fields[name] for name in names if name in fields and name not in here}).encode()
 
 
 def _to_anthropic(folder: Path, notes: list[str]) -> SkillFiles:
@@ -159,7 +159,7 @@ _Fields = Mapping[str, object]
 def apply_edits(original: SkillFiles, edited: FormatState) -> SkillFiles:
     """The files `original` with what was changed in `edited` since a conversion wrote it.
 
-    What is said in SKILL.md and in manifest.json is changed in both. What has no manifest to go to becomes a field of SKILL.md.
+    A value in both SKILL.md and manifest.json is changed in both. Without a manifest it becomes a field of SKILL.md.
 
     Raises:
         InvalidManifest: the edited manifest.json cannot be understood.
@@ -172,11 +172,13 @@ def apply_edits(original: SkillFiles, edited: FormatState) -> SkillFiles:
     old, new = _manifest_object(edited.written[_MANIFEST]), _manifest_object(edited.files[_MANIFEST])
     manifest = original[_MANIFEST]
     held = _readable(manifest)
-    told = _changes(old, new, held or here) if edited.files[_MANIFEST] is not None else {}
+    manifest_changes = _changes(old, new, held or here) if edited.files[_MANIFEST] is not None else {}
     if held is None:
-        fields = told | fields
+        fields = manifest_changes | fields
     else:
-        manifest = _manifest_with_fields(held, {name: value for name, value in fields.items() if name in held} | told, manifest)
+        manifest = _manifest_with_fields(
+            held, {name: value for name, value in fields.items() if name in held} | manifest_changes, manifest
+        )
     changed = {name: value for name, value in fields.items() if value is not None or name in here}
     return {"SKILL.md": set_front_matter(text, changed).encode() if changed else text.encode(), _MANIFEST: manifest}
 
@@ -198,7 +200,7 @@ def _as_written(text: object, value: object) -> object:
 
 
 def _changes(before: _Fields, after: _Fields, here: _Fields) -> dict[str, object]:
-    """What changed between two readings, as it is to be said where `here` is said now; None for what was taken away."""
+    """What changed between two readings, as changes to `here`; None for what was removed."""
     changed: dict[str, object] = {
         name: _merged(here.get(name), before.get(name), value)
         for name, value in after.items()
@@ -208,7 +210,7 @@ def _changes(before: _Fields, after: _Fields, here: _Fields) -> dict[str, object
 
 
 def _merged(here: object, before: object, after: object) -> object:
-    """`after` where nothing else was known; of two mappings only what changed, so that what `here` has besides stays."""
+    """`after` where there was nothing before; of two mappings only what changed, so that the rest of `here` stays."""
     if not isinstance(after, Mapping) or not isinstance(before, Mapping) or not (here is None or isinstance(here, Mapping)):
         return after
     merged = {**(here or {}), **_changes(before, after, here or {})}
@@ -258,7 +260,7 @@ _APEX: Final = frozenset({"type", "input_schema", "output_schema", "security", "
 
 
 def format_of_skill(folder: Path) -> str:
-    """What format the skill in `folder` has: as noted by the conversion that made it, else told from manifest and fields."""
+    """The format of the skill in `folder`: as noted by the conversion that made it, else recognized by manifest and fields."""
     if noted := Originals.read(folder).format:
         return noted
     if (folder / "manifest.json").is_file():
@@ -274,28 +276,28 @@ def format_of_skill(folder: Path) -> str:
 
 
 def convert_in_place(folder: Path, to: SkillFormat) -> tuple[str, ...]:
-    """Bring the skill in `folder` into the format `to`, in place; gives what there is to say about it.
+    """Bring the skill in `folder` into the format `to`, in place; gives notes on it.
 
     Raises:
         InvalidSkill: its front matter cannot be read, or not be changed.
-        InvalidManifest: its manifest.json, or the originals it carries, cannot be understood.
+        InvalidManifest: its manifest.json, or the originals in it, cannot be understood.
         FileProblem: a file cannot be read.
     """
     before = format_of_skill(folder)
     if before == to:
         return (f"it has the format {to} already",)
-    carried = Originals.read(folder)
-    now = FormatState(before, {path: _read_optional(folder / path) for path in REWRITTEN}, carried.written)
+    originals = Originals.read(folder)
+    now = FormatState(before, {path: _read_optional(folder / path) for path in REWRITTEN}, originals.written)
     _check_readable(folder, now)
-    if then := carried.find(to):
-        files, notes = _restored_files(then, carried.edits_since(then, now))
-        carried.return_to(then)
+    if then := originals.find(to):
+        files, notes = _restored_files(then, originals.edits_since(then, now))
+        originals.return_to(then)
     else:
         notes = []
         files = FORMAT_WRITERS[to](folder, notes)
-        carried.go_on(now, to, files)
+        originals.go_on(now, to, files)
     _write_files(folder, files)
-    carried.write(folder)
+    originals.write(folder)
     return tuple(notes)
 
 
@@ -309,13 +311,13 @@ def _check_readable(folder: Path, now: FormatState) -> None:
     front = read_front_matter(data)
     if front.exact or front.values:
         return
-    found = next((one for one in parse_document(data).diagnostics if one.severity == "error"), None)
-    if found is None or found.rule == "front-matter-missing":
+    error = next((one for one in parse_document(data).diagnostics if one.severity == "error"), None)
+    if error is None or error.rule == "front-matter-missing":
         return
     raise InvalidSkill(
-        f"{folder.name}/SKILL.md, line {found.line}: {found.message}",
+        f"{folder.name}/SKILL.md, line {error.line}: {error.message}",
         hint="fix it, then convert again: its fields would be lost",
-        diagnostics=[found.to_dict()],
+        diagnostics=[error.to_dict()],
     )
 
 

@@ -99,15 +99,15 @@ def pack(
     digest = digest_of_entries(
         (os.fsencode(item.path), item.kind.encode(), hashlib.sha256(item.data).digest()) for item in items
     )
-    found = hashlib.sha256(data).hexdigest()
+    package_digest = hashlib.sha256(data).hexdigest()
     return Package(
-        Path(target), digest, f"sha256:{found}", len(data), tuple(item.path for item in items), tuple(sorted(ignored))
+        Path(target), digest, f"sha256:{package_digest}", len(data), tuple(item.path for item in items), tuple(sorted(ignored))
     )
 
 
 def _format(name: str, given: PackageFormat | None) -> PackageFormat:
     low = name.lower()
-    fitting = [found for found in _WRITERS if given == found or (given is None and low.endswith(_SUFFIXES[found]))]
+    fitting = [form for form in _WRITERS if given == form or (given is None and low.endswith(_SUFFIXES[form]))]
     if fitting:
         return fitting[0]
     raise InvalidInput(f"{given or name!r} is not a package format", hint="zip, tar.gz or skill")
@@ -117,7 +117,7 @@ def _items(root: Path, ignored: list[str] | None, limits: PackageLimits) -> list
     """Everything that is packed, sorted; a folder only when it is empty."""
     names, total = EntryNames(limits), 0
     items: list[_Item] = []
-    for path, kind in sorted(walk_items(root, _ignore_filter(ignored)), key=lambda found: os.fsencode(found[0])):
+    for path, kind in sorted(walk_items(root, _ignore_filter(ignored)), key=lambda item: os.fsencode(item[0])):
         names.claim(check_name(path, limits), folder=kind == "d")
         items.append(_Item(path, kind, b"" if kind == "d" else read_item(root, path, limits)))
         total += len(items[-1].data)
@@ -127,7 +127,7 @@ def _items(root: Path, ignored: list[str] | None, limits: PackageLimits) -> list
 
 
 def _ignore_filter(ignored: list[str] | None) -> Callable[[str, os.DirEntry[str]], bool]:
-    """What says whether an entry is not packed, and notes it in `ignored`; None packs everything."""
+    """A predicate for entries that are not packed, which notes them in `ignored`; None packs everything."""
 
     def without(path: str, entry: os.DirEntry[str]) -> bool:
         if ignored is None or not is_never_packed(path, entry):
@@ -164,7 +164,7 @@ def read_item(root: Path, path: str, limits: PackageLimits) -> bytes:
 def walk_items(
     root: Path, without: Callable[[str, os.DirEntry[str]], bool], prefix: str = ""
 ) -> Iterator[tuple[str, ItemKind]]:
-    """The files below `root`, `x` those that may run, and the folders that are empty; not what `without` says yes to.
+    """The files below `root`, `x` those that may run, and the folders that are empty; not those that `without` excludes.
 
     Raises:
         ArchiveRefused: one is a link, a pipe, a device.
@@ -252,7 +252,7 @@ def copy_tree(
 ) -> Path:
     """Copy what is in `directory` into a new folder `staging-<random>` in the folder `within`.
 
-    `without` is asked for each path with its entry, and leaves out what it says yes to. Names that are not in Unicode's
+    `without` is called with each path and its entry; those for which it is true are left out. Names that are not in Unicode's
     composed form are refused, unless `exact_names` is false: they are composed then. `durable` waits until the disk has it all.
 
     Raises:

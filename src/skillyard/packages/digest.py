@@ -35,8 +35,8 @@ def file_digests(directory: str | os.PathLike[str]) -> dict[str, str]:
     Names that are no UTF-8 have their bytes as the surrogates of `os.fsdecode`.
     """
     root = os.fsencode(directory)
-    found = ((path, *_content(root + b"/" + path)) for path in sorted(_paths(root)))
-    return {os.fsdecode(path): kind.decode("ascii") + content.hex() for path, kind, content in found if kind != b"d"}
+    contents = ((path, *_content(root + b"/" + path)) for path in sorted(_paths(root)))
+    return {os.fsdecode(path): kind.decode("ascii") + content.hex() for path, kind, content in contents if kind != b"d"}
 
 
 def digest_of_entries(entries: Iterable[tuple[bytes, bytes, bytes]]) -> str:
@@ -51,10 +51,10 @@ def _paths(root: bytes) -> Iterator[bytes]:
     waiting = [b""]
     for prefix in waiting:  # grows while it runs
         with os.scandir(root + b"/" + prefix) as entries:
-            found = list(entries)
-        if not found and prefix:
+            children = list(entries)
+        if not children and prefix:
             yield prefix[:-1]
-        for entry in found:
+        for entry in children:
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(prefix + entry.name + b"/")
             else:
@@ -117,12 +117,12 @@ def check_content(data: bytes, digest: str | None) -> str:
     Raises:
         DigestMismatch: it is not the `digest` that is given.
     """
-    found = digest_of(data)
-    if digest is not None and f"sha256:{digest_hex(digest)}" != found:
+    actual = digest_of(data)
+    if digest is not None and f"sha256:{digest_hex(digest)}" != actual:
         raise DigestMismatch(
-            f"the content has the digest {found} and not {digest}",
+            f"the content has the digest {actual} and not {digest}",
             hint="it was changed or damaged: get it again from where it was published",
             expected=digest,
-            found=found,
+            found=actual,
         )
-    return found
+    return actual

@@ -119,31 +119,31 @@ class EntryNames:
         self._seen: dict[str, tuple[str, Literal["file", "folder", "above"]]] = {}
 
     def claim(self, path: str, *, folder: bool) -> None:
-        """Take the place `path` for a file or a folder.
+        """Reserve `path` for a file or a folder.
 
         Raises:
             PathCollision: some machine would see another entry there.
             TooManyFiles: there are more entries than the limit.
         """
-        for place in _parent_folders(path):
-            self._take(place, "above", path)
-        self._take(path, "folder" if folder else "file", path)
+        for parent in _parent_folders(path):
+            self._reserve(parent, "above", path)
+        self._reserve(path, "folder" if folder else "file", path)
         if len(self._seen) > self._limits.entries:
             raise TooManyFiles(
                 f"there are more than {self._limits.entries} files and folders", hint="pack less", limit=self._limits.entries
             )
 
-    def _take(self, place: str, kind: Literal["file", "folder", "above"], path: str) -> None:
+    def _reserve(self, entry: str, kind: Literal["file", "folder", "above"], path: str) -> None:
         key = (
-            place.lower() if place.isascii() else unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", place).casefold())
+            entry.lower() if entry.isascii() else unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", entry).casefold())
         )
         before = self._seen.get(key)
-        if before is None or before == (place, "above"):
+        if before is None or before == (entry, "above"):
             if before is None or kind == "folder":
-                self._seen[key] = (place, kind)
+                self._seen[key] = (entry, kind)
             if before is None or kind != "file":
                 return
-        elif kind == "above" and before == (place, "folder"):
+        elif kind == "above" and before == (entry, "folder"):
             return
         raise PathCollision(
             f"{quoted_name(path)} and {quoted_name(before[0])} are the same place on some machines",
@@ -154,7 +154,7 @@ class EntryNames:
 
 def _parent_folders(path: str) -> list[str]:
     """The folders above a path, the outermost first."""
-    cuts = [place for place, char in enumerate(path) if char == "/"]
+    cuts = [index for index, char in enumerate(path) if char == "/"]
     return [path[:cut] for cut in cuts]
 
 

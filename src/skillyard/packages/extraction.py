@@ -55,7 +55,7 @@ def sniff(beginning: bytes) -> ArchiveFormat | None:
 def extract(archive: str | os.PathLike[str], staging: str | os.PathLike[str], limits: PackageLimits = _DEFAULT) -> Extracted:
     """Unpack `archive` into a new folder `staging-<random>` (mode 0700) inside the folder `staging`.
 
-    What is written has been waited for: the caller may rename the new folder into its place. When this raises, it is gone.
+    What is written has reached the disk: the caller may rename the new folder to its target. When this raises, it is deleted.
 
     Raises:
         ArchiveRefused: the archive, or one entry of it, breaks a rule.
@@ -113,7 +113,7 @@ _DEPTH: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class FoundSkill:
-    """One folder with a SKILL.md: where it is, its path from the searched folder (`.` for that itself), and what it says."""
+    """One folder with a SKILL.md: where it is, its path from the searched folder (`.` for that itself), and its metadata."""
 
     directory: Path
     path: str
@@ -132,25 +132,25 @@ def find_skills(tree: str | os.PathLike[str]) -> tuple[FoundSkill, ...]:
     return tuple(sorted((_read_skill(root, path) for path in _folders(root, "", 0)), key=lambda skill: skill.path))
 
 
-def choose_skills(found: Sequence[FoundSkill], wanted: Sequence[str] = ()) -> tuple[FoundSkill, ...]:
-    """Those of `found` that are named by name, id or path; all of them when none is named.
+def choose_skills(skills: Sequence[FoundSkill], names: Sequence[str] = ()) -> tuple[FoundSkill, ...]:
+    """Those of `skills` that are named by name, id or path; all of them when none is named.
 
     Raises:
-        NoSkillInside: there is none at all, or none of a name that is wanted.
+        NoSkillInside: there is none at all, or none of a name in `names`.
     """
-    if not found:
+    if not skills:
         raise NoSkillInside(
             "there is no skill in it: no folder has a file SKILL.md", hint="a skill is a folder with a SKILL.md"
         )
     chosen: dict[str, FoundSkill] = {}
-    for name in wanted:
-        fitting = [skill for skill in found if name.strip("/") in (skill.name, skill.skill_id, skill.path)]
+    for name in names:
+        fitting = [skill for skill in skills if name.strip("/") in (skill.name, skill.skill_id, skill.path)]
         if not fitting:
-            names = sorted(skill.name for skill in found)
-            few = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-            raise NoSkillInside(f"there is no skill {name!r} in it", hint=f"there are {few}", candidates=names)
+            there = sorted(skill.name for skill in skills)
+            few = ", ".join(there[:10]) + (", …" if len(there) > 10 else "")
+            raise NoSkillInside(f"there is no skill {name!r} in it", hint=f"there are {few}", candidates=there)
         chosen |= {skill.path: skill for skill in fitting}
-    return tuple(chosen.values()) if wanted else tuple(found)
+    return tuple(chosen.values()) if names else tuple(skills)
 
 
 def _folders(root: Path, prefix: str, depth: int) -> Iterator[str]:

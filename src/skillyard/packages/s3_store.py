@@ -2,7 +2,7 @@
 
 Credentials, region and endpoint come from where every tool for S3 takes them: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
 `AWS_REGION`, `AWS_ENDPOINT_URL`, … Faults of the network are tried again for half a minute. A request and its whole answer may
-take as long, also when nothing comes or a byte at a time; `AWS_TIMEOUT` (`2 minutes`) says otherwise.
+take as long, also when nothing comes or a byte at a time; `AWS_TIMEOUT` (`2 minutes`) changes that.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class S3Store:
         path = _path(digest)
         with self._failures("read"):
             try:
-                found = get(self._bucket, path)
-                check_size(found.meta["size"], digest)
-                data = bytes(found.bytes())
+                response = get(self._bucket, path)
+                check_size(response.meta["size"], digest)
+                data = bytes(response.bytes())
             except FileNotFoundError:
                 raise PackageMissing(f"there is no package {digest}", hint="install or put it again") from None
         check_content(data, digest)

@@ -1,7 +1,7 @@
 """Signatures: who vouches for the content of a skill, in a file of the skill itself.
 
 `skillyard.sig` lies beside SKILL.md and so travels with every archive, repository and copy. It signs the digest of everything
-else in the folder. Keys are Ed25519; a signer is known by the public key, written `ed25519:` and 44 characters of base64.
+else in the folder. Keys are Ed25519; a signer is identified by the public key, written `ed25519:` and 44 characters of base64.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 @dataclass(frozen=True, slots=True)
 class Signature(WireForm):
-    """What `skillyard.sig` says: that whoever holds the private half of `key` signed the `digest` at `signed_at` (UTC)."""
+    """The content of `skillyard.sig`: the holder of the private half of `key` signed the `digest` at `signed_at` (UTC)."""
 
     digest: str
     key: str
@@ -49,7 +49,7 @@ class Signature(WireForm):
         """Make sure that the holder of `key` signed this.
 
         Raises:
-            SignatureInvalid: nobody did, or the key is none.
+            SignatureInvalid: it is not signed with that key, or the key is invalid.
         """
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -61,7 +61,7 @@ class Signature(WireForm):
             raise SignatureInvalid(f"{SIGNATURE_FILE} was not made by {self.key}", hint=_REPACK_HINT) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """The signature as it stands in its file."""
+        """The signature as it is in its file."""
         return {"version": 1, **WireForm.to_dict(self)}
 
 
@@ -74,7 +74,7 @@ class SigningKey:
 
     @classmethod
     def new(cls) -> Self:
-        """A key nobody had before."""
+        """A new random key."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         return cls(Ed25519PrivateKey.generate())

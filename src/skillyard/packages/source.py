@@ -54,7 +54,7 @@ def _is_secret(part: str) -> bool:
 
 SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirror", "upload"]
 """`address`: something on the web that shows what it is when it is read: an archive, a SKILL.md, a manifest or a catalog.
-`upload`: an archive that was sent and is gone afterwards; its origin only has the name of the file."""
+`upload`: an archive that was sent and is deleted afterwards; its origin only has the name of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Source:
     """Where to fetch from.
 
     `address` is a path, a URL or a git remote; `path` a folder in it; `ref` a branch, tag or commit, empty for the usual one;
-    `names` the skills that are wanted, all when empty. Whoever publishes it may give it a `version`, and say what is new in
+    `names` the requested skills, all when empty. Its publisher may give it a `version`, and describe what is new in
     `notes`.
     """
 
@@ -76,7 +76,7 @@ class Source:
 
 
 class OriginShape(TypedDict, total=False):
-    """An origin as plain data; what is not known is left out."""
+    """An origin as plain data; unknown fields are left out."""
 
     kind: SourceKind
     address: str
@@ -93,7 +93,7 @@ class Origin:
     """Where a package came from: enough to fetch the same again.
 
     `sha256` is `sha256:…` of the archive or file that was downloaded, `commit` the full id of a git commit, `version` what an
-    index, a manifest or whoever published it says, `notes` what is new in it. What in
+    index, a manifest or the publisher gives, `notes` what is new in it. What in
     the query of `address` may be a secret is not kept.
     """
 
@@ -139,12 +139,12 @@ def resolve(source: str, *, names: tuple[str, ...] = ()) -> Source:
     text = source.strip()
     if not text or text.startswith("-") or not text.isprintable():
         raise InvalidSource(f"{source[:100]!r} is not a source", hint=f"a source is {_SOURCE_FORMS}")
-    found = _local_source(text) or _web_source(text) or _ssh_source(text) or _shorthand(text)
-    if found is None:
+    parsed = _local_source(text) or _web_source(text) or _ssh_source(text) or _shorthand(text)
+    if parsed is None:
         raise InvalidSource(
             f"{_without_secret(text)!r} is neither an existing path nor an address", hint=f"a source is {_SOURCE_FORMS}"
         )
-    return replace(found, names=names)
+    return replace(parsed, names=names)
 
 
 def _local_source(text: str) -> Source | None:

@@ -115,7 +115,7 @@ class _Header:
 
 @dataclass(slots=True)
 class _Pending:
-    """What extended headers say about the next entry."""
+    """What extended headers declare about the next entry."""
 
     path: bytes | None = None
     size: int | None = None

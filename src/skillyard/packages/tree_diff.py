@@ -74,42 +74,42 @@ class _LineMatcher:
         self._left = _STEPS
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Pairs of places of equal lines, both rising."""
+        """Pairs of indexes of equal lines, both rising."""
         old, new = self._old, self._new
         head, tail, least = 0, 0, min(len(old), len(new))
         while head < least and old[head] == new[head]:
             head += 1
         while tail < least - head and old[-1 - tail] == new[-1 - tail]:
             tail += 1
-        found = [(place, place) for place in range(head)]
+        pairs = [(index, index) for index in range(head)]
         last_a, last_b = head, head
         ends = len(old) - tail, len(new) - tail
         for a, b in [*self._anchors(head, *ends), ends]:
-            found += self._between(last_a, a, last_b, b)
+            pairs += self._between(last_a, a, last_b, b)
             if (a, b) != ends:
-                found.append((a, b))
+                pairs.append((a, b))
             last_a, last_b = a + 1, b + 1
-        return found + [(ends[0] + place, ends[1] + place) for place in range(tail)]
+        return pairs + [(ends[0] + index, ends[1] + index) for index in range(tail)]
 
     def _anchors(self, begin: int, old_end: int, new_end: int) -> list[tuple[int, int]]:
         """Lines that each side has once, in the longest order that both keep."""
         once_old, once_new = Counter(self._old[begin:old_end]), Counter(self._new[begin:new_end])
-        there = {line: place for place, line in enumerate(self._new[begin:new_end], begin) if once_new[line] == 1}
+        there = {line: index for index, line in enumerate(self._new[begin:new_end], begin) if once_new[line] == 1}
         both = [
             (a, there[line]) for a, line in enumerate(self._old[begin:old_end], begin) if once_old[line] == 1 and line in there
         ]
         tails: list[int] = []  # the least end of a rising row of each length
         rows: list[int] = []
         for _, b in both:
-            place = bisect_left(tails, b)
-            tails[place : place + 1] = [b]
-            rows.append(place)
+            position = bisect_left(tails, b)
+            tails[position : position + 1] = [b]
+            rows.append(position)
         chosen: list[tuple[int, int]] = []
-        wanted = len(tails) - 1
+        remaining = len(tails) - 1
         for pair, length in zip(reversed(both), reversed(rows), strict=True):
-            if length == wanted and (not chosen or pair[1] < chosen[-1][1]):
+            if length == remaining and (not chosen or pair[1] < chosen[-1][1]):
                 chosen.append(pair)
-                wanted -= 1
+                remaining -= 1
         return chosen[::-1]
 
     def _between(self, a: int, a_end: int, b: int, b_end: int) -> list[tuple[int, int]]:
@@ -137,7 +137,7 @@ class _LineMatcher:
 
 def _backwards(rounds: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
     """The equal lines on the way that the rounds of the greedy algorithm found to the end."""
-    found = []
+    path = []
     for differing in range(len(rounds) - 1, -1, -1):
         reached, diagonal = rounds[differing], x - y
         down = diagonal == -differing or (diagonal != differing and reached[diagonal - 1] < reached[diagonal + 1])
@@ -146,9 +146,9 @@ def _backwards(rounds: list[dict[int, int]], x: int, y: int) -> list[tuple[int, 
         from_y = from_x - before if differing else 0
         while x > from_x and y > from_y:
             x, y = x - 1, y - 1
-            found.append((x, y))
+            path.append((x, y))
         x, y = from_x, from_y
-    return found[::-1]
+    return path[::-1]
 
 
 _LARGEST: Final = 256 * 1024  # bytes of a file whose lines are compared

@@ -79,14 +79,14 @@ def extract_zip(archive: int, length: int, writer: TreeWriter, limits: PackageLi
 def _directory(archive: int, length: int, limits: PackageLimits) -> tuple[bytes, int, int]:
     """The bytes of the central directory, how many entries it should have, and where it begins."""
     tail = os.pread(archive, _END.size + 0xFFFF, max(0, length - _END.size - 0xFFFF))
-    place = tail.rfind(b"PK\x05\x06")
-    if place < 0 or len(tail) - place < _END.size:
+    offset = tail.rfind(b"PK\x05\x06")
+    if offset < 0 or len(tail) - offset < _END.size:
         raise MalformedArchive("the zip archive has no end: it is cut off", hint=_REPACK_HINT)
-    _, disk, first_disk, here, count, size, begin, comment = _END.unpack_from(tail, place)
-    end = length - len(tail) + place
+    _, disk, first_disk, here, count, size, begin, comment = _END.unpack_from(tail, offset)
+    end = length - len(tail) + offset
     if count > limits.entries:
         raise TooManyFiles(f"the archive has over {limits.entries} entries", hint="pack less", limit=limits.entries)
-    if disk or first_disk or here != count or place + _END.size + comment != len(tail) or begin + size != end:
+    if disk or first_disk or here != count or offset + _END.size + comment != len(tail) or begin + size != end:
         raise MalformedArchive("the zip archive has parts that do not belong to it, or is one of several", hint=_REPACK_HINT)
     data = os.pread(archive, size, begin)
     if data[-_LOCATOR:].startswith(b"PK\x06\x07"):
@@ -97,24 +97,24 @@ def _directory(archive: int, length: int, limits: PackageLimits) -> tuple[bytes,
 
 
 def _entries(data: bytes, count: int, limits: PackageLimits) -> list[_Entry]:
-    found: list[_Entry] = []
-    place = 0
-    while place < len(data):
-        if len(data) - place < _CENTRAL.size or len(found) >= limits.entries:
+    entries: list[_Entry] = []
+    offset = 0
+    while offset < len(data):
+        if len(data) - offset < _CENTRAL.size or len(entries) >= limits.entries:
             raise MalformedArchive("the zip archive's list of entries is damaged", hint=_REPACK_HINT)
-        fields = _CENTRAL.unpack_from(data, place)
+        fields = _CENTRAL.unpack_from(data, offset)
         lengths = fields[10:13]
-        name_end = place + _CENTRAL.size + lengths[0]
-        raw, extra = data[place + _CENTRAL.size : name_end], data[name_end : name_end + lengths[1]]
-        place += _CENTRAL.size + sum(lengths)
-        if fields[0] != b"PK\x01\x02" or place > len(data) or fields[13]:
+        name_end = offset + _CENTRAL.size + lengths[0]
+        raw, extra = data[offset + _CENTRAL.size : name_end], data[name_end : name_end + lengths[1]]
+        offset += _CENTRAL.size + sum(lengths)
+        if fields[0] != b"PK\x01\x02" or offset > len(data) or fields[13]:
             raise MalformedArchive("the zip archive's list of entries is damaged", hint=_REPACK_HINT)
         entry = _entry(raw, fields)
         _check_extra(entry, extra, saturated=False)
-        found.append(entry)
-    if len(found) != count:
+        entries.append(entry)
+    if len(entries) != count:
         raise MalformedArchive("the zip archive has another number of entries than it says", hint=_REPACK_HINT)
-    return found
+    return entries
 
 
 def _entry(raw: bytes, fields: tuple[int, ...]) -> _Entry:
@@ -149,7 +149,7 @@ def _check_kind(name: str, mode: int, *, dos_folder: bool) -> None:
 
 
 def _check_extra(entry: _Entry, extra: bytes, *, saturated: bool) -> None:
-    """Compare what extra fields repeat with the header; `saturated` says that the header leaves its sizes to ZIP64.
+    """Compare what extra fields repeat with the header; `saturated` means that the header leaves its sizes to ZIP64.
 
     Raises:
         MalformedArchive: one names the entry or measures it differently, or cannot be read.
@@ -175,19 +175,19 @@ def _check_extra(entry: _Entry, extra: bytes, *, saturated: bool) -> None:
 
 def _extra_fields(entry: _Entry, extra: bytes) -> Iterator[tuple[int, bytes]]:
     """The kind and the data of each extra field: two bytes each for kind and length, then so many bytes."""
-    place = 0
-    while place < len(extra):
-        kind, length = struct.unpack_from("<2H", extra, place) if len(extra) - place >= 4 else (0, len(extra))
-        if place + 4 + length > len(extra):
+    offset = 0
+    while offset < len(extra):
+        kind, length = struct.unpack_from("<2H", extra, offset) if len(extra) - offset >= 4 else (0, len(extra))
+        if offset + 4 + length > len(extra):
             raise MalformedArchive(
                 f"{quoted_name(entry.name)} has an extra field that is cut off", hint=_REPACK_HINT, entry=entry.name
             )
-        yield kind, extra[place + 4 : place + 4 + length]
-        place += 4 + length
+        yield kind, extra[offset + 4 : offset + 4 + length]
+        offset += 4 + length
 
 
 def _same_sizes(entry: _Entry, data: bytes) -> bool:
-    """Whether a ZIP64 field says the sizes of the entry, and where it begins when it says that too.
+    """Whether a ZIP64 field has the sizes of the entry, and also its offset.
 
     Zeros are what is written before a size is known; the sizes then follow the content.
     """

@@ -1,4 +1,4 @@
-"""`allowed-tools`: what a skill says about the tools it needs, as nothing, advice or a limit.
+"""`allowed-tools`: what a skill declares about the tools it needs, as nothing, advice or a limit.
 
 The grammar of one entry::
 
@@ -71,7 +71,7 @@ class ToolRule:
         return matches(self.tool, tool) or (whole_server and matches(f"{self.tool}__*", tool))
 
     def permits(self, tool: str, argument: str | None) -> bool:
-        """Whether the entry permits `tool` with `argument`: a command, path or address as text (None: not known)."""
+        """Whether the entry permits `tool` with `argument`: a command, path or address as text (None: unknown)."""
         if not self.speaks_of(tool):
             return False
         if self.argument is None or self.argument in ("*", "**", ":*"):
@@ -108,8 +108,8 @@ def _permits_command(pattern: str, command: str) -> bool:
         return False
     for ending in (":*", " *"):
         if pattern.endswith(ending) and "*" not in (prefix := pattern.removesuffix(ending)):
-            wanted = simple_command(prefix)
-            return wanted is not None and words[: len(wanted)] == wanted
+            own = simple_command(prefix)
+            return own is not None and words[: len(own)] == own
     if "*" in pattern:
         return glob(pattern).fullmatch(" ".join(words)) is not None
     return words == simple_command(pattern)
@@ -151,15 +151,15 @@ def _permits_text(pattern: str, argument: str) -> bool:
 
 
 ALWAYS_PERMITTED: Final = frozenset({"read_skill_file", "search_skills", "skill", "skills_list", "skills_load"})
-_LISTED_LIMIT: Final = 600  # characters of tools that a model is told
+_LISTED_LIMIT: Final = 600  # characters of tools that are listed for a model
 
 
 class AllowedTools:
     """The union of the `allowed-tools` of the skills that are loaded.
 
-    `entries` are the entries of all of them: what one skill asks for works while several are loaded. Skills that ask for
-    nothing add nothing; when none asks for anything there is no limit. An entry that cannot be read permits nothing and is kept
-    in `unreadable`. Only mode `enforce` ever says no, and never to the tools that find, load and read skills.
+    `entries` are the entries of all of them: what one skill requests works while several are loaded. Skills that request
+    nothing add nothing; when none requests anything there is no limit. An entry that cannot be read permits nothing and is kept
+    in `unreadable`. Only mode `enforce` ever denies, and never to the tools that find, load and read skills.
 
     Raises:
         InvalidInput: unknown mode.
@@ -191,13 +191,13 @@ class AllowedTools:
         return tuple(tool for tool in tools if tool in ALWAYS_PERMITTED or any(rule.speaks_of(tool) for rule in self.rules))
 
     def permits(self, tool: str, argument: str | None = None) -> bool:
-        """Whether `tool` may be called with `argument`: the command line, path or address as text (None: not known)."""
+        """Whether `tool` may be called with `argument`: the command line, path or address as text (None: unknown)."""
         if not self.limits or tool in ALWAYS_PERMITTED:
             return True
         return any(rule.permits(tool, argument) for rule in self.rules)
 
     def listed(self) -> str:
-        """The tools the loaded skills ask for, as they were understood; empty when a model is not to be told of any."""
+        """The tools the loaded skills request, as they were parsed; empty when none are to be listed for a model."""
         if self.mode == "off" or not self.entries:
             return ""
         return shorten(", ".join(map(str, self.rules)), _LISTED_LIMIT) or "none that can be read"

@@ -53,7 +53,7 @@ class ApprovalRequest:
     """The question whether a skill, with exactly this content, may be used in a session.
 
     `skill_name` is the skill's label: its name where that is plain, else its id. `digest` is the skill's content digest;
-    `message_id` and `call_id` say which message and tool call of a chat ask.
+    `message_id` and `call_id` are the message and tool call of a chat that request it.
     """
 
     skill_id: str
@@ -73,7 +73,7 @@ class ApprovalRequest:
 
     @property
     def title(self) -> str:
-        """The heading of a dialog, on one line: nothing in a name can add a word of ours to it."""
+        """The heading of a dialog, on one line: nothing in a name can imitate our own text."""
         plain = is_label(self.skill_name)
         return f"Load skill: {self.skill_name if plain else shorten(single_line(self.skill_id), LABEL_LIMIT)}"
 
@@ -111,14 +111,14 @@ class ApprovalAnswer:
 
 
 class Approver(Protocol):
-    """Someone or something that can be asked: a person at a terminal, a dialog in a page, a policy."""
+    """Answers requests for approval: a person at a terminal, a dialog in a page, a policy."""
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Put the question and wait for the answer; may take as long as a person does, and may be cancelled."""
 
 
 class PolicyApprover:
-    """An approver that gives everyone the same answer, for tests and for programs nobody watches."""
+    """An approver that gives everyone the same answer, for tests and for programs without a user."""
 
     def __init__(self, decision: Decision, reason: str | None = None) -> None:
         self._answer = ApprovalAnswer.parse(decision, reason)
@@ -130,11 +130,11 @@ class PolicyApprover:
 
 _ATTEMPTS: Final = 3  # how often a skill may change under the question
 _Agreed = tuple[str, str, str]  # session, skill id, digest
-_Asking = tuple[object, int, _Agreed]  # the loop, who is asked there, what for
+_QuestionKey = tuple[object, int, _Agreed]  # event loop, id of the approver, approval
 
 
 class Approvals:
-    """What has been approved, and the one who is asked for what has not.
+    """What has been approved, and the approver for what has not.
 
     Session approvals live in this object unless they are `share`d, those for the workspace in the `store`; without one they end
     with this object too.
@@ -145,25 +145,25 @@ class Approvals:
         self.store: ApprovalStore = MemoryApprovalStore() if store is None else store
         self._session: set[_Agreed] = set()
         self._shared: SqlSessionApprovals | None = None
-        self._questions: dict[_Asking, _Question] = {}
+        self._questions: dict[_QuestionKey, _Question] = {}
 
     def share(self, sessions: SqlSessionApprovals) -> None:
-        """Keep what is approved for sessions there, where other processes find it."""
+        """Keep what is approved for sessions there, where other processes can read it."""
         self._shared = sessions
 
     def asking(self, approver: Approver | None) -> Approvals:
-        """The same approvals with somebody else to ask: what is agreed to through one of them holds for both."""
+        """The same approvals with another approver: what is approved through one of them holds for both."""
         other = copy(self)
         other._approver = approver
         return other
 
     async def require(self, skill: Skill, *, session: str, message_id: str | None = None, call_id: str | None = None) -> str:
-        """The digest of `skill` when, with exactly that content, it may be used in `session`; ask if nobody has agreed yet.
+        """The digest of `skill` when, with exactly that content, it may be used in `session`; asks when it is not approved.
 
         Raises:
             ApprovalRejected: the answer was no, nobody can be asked, or the skill keeps changing.
         """
-        import asyncio  # not at the top: a program that asks nothing need not load it
+        import asyncio  # not at the top: a program without questions need not load it
 
         for _ in range(_ATTEMPTS):
             digest = await asyncio.to_thread(skill.digest)
@@ -210,14 +210,14 @@ class Approvals:
             self._questions[self._key(request)] = question
         return await question.answer()
 
-    def _key(self, request: ApprovalRequest) -> _Asking:
-        """One loop cannot wait for the answer to another's question, and one who asks for a run only asks for that one."""
+    def _key(self, request: ApprovalRequest) -> _QuestionKey:
+        """An event loop cannot wait for a question of another one, and a question is for one approver and approval."""
         import asyncio
 
         return asyncio.get_running_loop(), id(self._approver), _agreed(request)
 
     def _forget(self, request: ApprovalRequest, question: _Question) -> None:
-        """The question is answered or given up: who asks from now on asks anew."""
+        """Forget a question that is answered or given up; the next request asks again."""
         key = self._key(request)
         if self._questions.get(key) is question:
             del self._questions[key]
@@ -252,20 +252,20 @@ class Approvals:
         if answer.decision == "workspace":
             await asyncio.to_thread(self.store.add, request.skill_id, request.digest)
         if answer.decision in ("session", "workspace"):
-            self._settle(request, answer)
+            self._answer_alike(request, answer)
 
-    def _settle(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
-        """Answer what else is asked about the same content: in this session, or everywhere for the workspace."""
-        mine = self._key(request)
+    def _answer_alike(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+        """Answer other open questions about the same content: of this session, or all for the workspace."""
+        own_key = self._key(request)
         for key, question in list(self._questions.items()):
             loop, _, (session, *content) = key
             alike = session == request.session_id or answer.decision == "workspace"
-            if loop is mine[0] and key != mine and alike and content == [request.skill_id, request.digest]:
-                question.settle(answer)
+            if loop is own_key[0] and key != own_key and alike and content == [request.skill_id, request.digest]:
+                question.resolve(answer)
 
 
 class _Question:
-    """A question put once for everyone who waits for its answer, and given up when nobody waits any longer."""
+    """One question for all who wait for its answer; cancelled when nobody waits any longer."""
 
     def __init__(self, asking: Coroutine[object, object, ApprovalAnswer], forget: Callable[[_Question], object]) -> None:
         import asyncio
@@ -289,8 +289,8 @@ class _Question:
                 self._forget(self)
                 self._task.cancel()
 
-    def settle(self, answer: ApprovalAnswer) -> None:
-        """Give `answer`, found elsewhere, and stop asking."""
+    def resolve(self, answer: ApprovalAnswer) -> None:
+        """Set `answer`, which was given elsewhere, and cancel the question."""
         if not self._answered.done():
             self._answered.set_result(answer)
         self._task.cancel()
@@ -359,7 +359,7 @@ class SqlApprovalStore:
         return self._table().find()
 
     def add(self, skill_id: str, digest: str) -> None:
-        """Approve the skill with this content, in place of any earlier content of it."""
+        """Approve the skill with this content, instead of any earlier content of it."""
         self._table().put(ApprovalRecord(self.workspace, skill_id, digest, utc_now()))
 
     def remove(self, skill_id: str) -> bool:
@@ -367,6 +367,6 @@ class SqlApprovalStore:
         return self._table().remove(self.workspace, skill_id)
 
     def _table(self) -> ApprovalTable:
-        from skillyard.permissions.sql_tables import ApprovalTable  # SQLAlchemy with it: only when something is asked
+        from skillyard.permissions.sql_tables import ApprovalTable  # it imports SQLAlchemy: only when there is a question
 
         return ApprovalTable(self.database())

@@ -1,4 +1,4 @@
-"""The one gate before a skill is used: no rule denies it, it can be used, and where a rule says `ask` someone has agreed.
+"""The one check before a skill is used: no rule denies it, it is usable, and where a rule is `ask` it was approved.
 
 The library, the tools, the command line and the MCP server all pass it, so that each refusal has one wording.
 """
@@ -30,7 +30,7 @@ class SkillConsent:
 
 @dataclass(frozen=True, slots=True)
 class PermissionGate:
-    """The rules that hold, and the approvals that answer where one of them says `ask`.
+    """The rules that hold, and the approvals that answer where one of them is `ask`.
 
     With `for_models` skills that are kept for people are refused too.
     """
@@ -48,7 +48,7 @@ class PermissionGate:
 
         Raises:
             PermissionDenied: a rule denies it.
-            SkillUnusable: it is broken, disabled or shadowed, or not for models; `status` and `reason` say which.
+            SkillUnusable: it is broken, disabled or shadowed, or not for models; `status` and `reason` give which.
         """
         if self.denies(skill):
             raise PermissionDenied(f'You don\'t have permission to use "{skill.label}" skill')
@@ -68,7 +68,7 @@ class PermissionGate:
         """Ask for consent when a rule wants it; bound to the content of the skill as it is now.
 
         Raises:
-            ApprovalRejected: someone said no, or nobody could be asked.
+            ApprovalRejected: it was denied, or nobody could be asked.
         """
         permission = self.rules.rule(skill).permission
         if permission != "ask":

@@ -1,7 +1,7 @@
 """Where a skill comes from and who signed it, for permission rules that name a `source=` or a `signer=`.
 
-The source of an installed skill is what the registry wrote down of the version that serves; that of any other skill is the word
-the catalog has for it (`project`, `user`, …). A signature is verified against the files each time, so that an edit ends it.
+The source of an installed skill is what the registry recorded for the current version; that of any other skill is the catalog's
+name for it (`project`, `user`, …). A signature is verified against the files each time, so that an edit ends it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SCHEME: Final = re.compile(r"(?:git\+)?(?:https|ssh)://", re.IGNORECASE)
 
 
 class SkillProvenance(NamedTuple):
-    """The sources of a skill, each in parts, and whether they are all that is known; `folder` is what may be signed."""
+    """The sources of a skill, each in parts, and whether they are complete; `folder` is what may be signed."""
 
     sources: tuple[tuple[str, ...], ...]
     complete: bool
@@ -43,17 +43,17 @@ class SkillProvenance(NamedTuple):
 
 
 class OriginLookup(Protocol):
-    """Says where skills come from."""
+    """Gives the origins of skills."""
 
     def provenance(self, skill: Skill) -> SkillProvenance:
-        """What is known of a skill of the catalog."""
+        """The provenance of a skill of the catalog."""
 
     def installed(self, directory: str) -> SkillProvenance:
-        """What is known of the installed skill that serves from `directory`."""
+        """The provenance of the installed skill in `directory`."""
 
 
 class InstalledOrigins:
-    """The origins that the registry of the folder `data` wrote down in the database at `url`, else in that folder."""
+    """The origins that the registry of the folder `data` recorded in the database at `url`, else in that folder."""
 
     def __init__(self, data: str, url: str | None = None) -> None:
         self._data = data
@@ -71,15 +71,15 @@ class InstalledOrigins:
         return self.installed(skill.directory)
 
     def installed(self, directory: str) -> SkillProvenance:
-        """As `OriginLookup.installed`; not complete when nothing was written down, or the records cannot be read."""
+        """As `OriginLookup.installed`; not complete when nothing was recorded, or the records cannot be read."""
         folder = Path(directory)
         try:
             version = folder.resolve(strict=True).name
         except OSError:
             return SkillProvenance((("installed",),), complete=False, folder=None)
         origin = _origin_of(self._data, self._url, folder.parent.name, version)
-        known = (("installed",), source_parts(origin)) if origin else (("installed",),)
-        return SkillProvenance(known, complete=origin is not None, folder=directory)
+        sources = (("installed",), source_parts(origin)) if origin else (("installed",),)
+        return SkillProvenance(sources, complete=origin is not None, folder=directory)
 
 
 @lru_cache(maxsize=4096)
@@ -87,7 +87,7 @@ def _recorded(data: str, url: str | None, skill_id: str, version: str) -> tuple[
     """The origin of one version, which never changes.
 
     Raises:
-        LookupError: none is written down, or the records cannot be read; that may change.
+        LookupError: none is recorded, or the records cannot be read; that may change.
     """
     from sqlalchemy import select
 
@@ -96,12 +96,12 @@ def _recorded(data: str, url: str | None, skill_id: str, version: str) -> tuple[
 
     if url is None and not Path(data, "skillyard.db").exists():
         raise LookupError(skill_id)
-    wanted = select(skill_versions.c.origin).where(skill_versions.c.skill_id == skill_id, skill_versions.c.version == version)
+    query = select(skill_versions.c.origin).where(skill_versions.c.skill_id == skill_id, skill_versions.c.version == version)
     try:
         database = Database.open(data, url, migrate=False)
         try:
             with database.read() as connection:
-                origin = connection.execute(wanted).scalar()
+                origin = connection.execute(query).scalar()
         finally:
             database.close()
     except SkillyardError as error:
@@ -140,8 +140,8 @@ def _parts(text: str) -> tuple[str, ...]:
     if colon and not rest.startswith("//") and name.lower() in _SHORT:
         text = f"{_SHORT[name.lower()]}/{rest}"
     elif _SCHEME.match(text):
-        found = urlsplit(text.removeprefix("git+"))
-        text = found.netloc.rpartition("@")[2] + found.path
+        address = urlsplit(text.removeprefix("git+"))
+        text = address.netloc.rpartition("@")[2] + address.path
     elif text.lower().startswith("http://"):
         text = "http:" + text[len("http://") :]
     rooted = ("/",) if text.startswith("/") else ()

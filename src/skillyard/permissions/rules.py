@@ -1,8 +1,8 @@
 """Permission rules: which skills an agent may use, by wildcard pattern, source and signer.
 
 A rule set is an ordered mapping `{pattern: "allow" | "ask" | "deny"}`. A pattern is matched against the skill's name, its slug
-and its id (`user:pdf`). It may say whose skill is meant: `deploy source=github.com/acme/skills`, or `deploy signer=ed25519:…`.
-Where the origin of a skill is not known, such a rule holds unless it allows.
+and its id (`user:pdf`). It may name the origin: `deploy source=github.com/acme/skills`, or `deploy signer=ed25519:…`.
+Where the origin of a skill is unknown, such a rule holds unless it allows.
 
 In a pattern `*` stands for any number of characters, `?` for exactly one; letters match without regard to case; a pattern must
 match the whole name. Everything else stands for itself.
@@ -23,9 +23,9 @@ from skillyard.permissions.origins import InstalledOrigins, OriginLookup, SkillP
 from skillyard.text import single_line
 
 _MOST_STATES: Final = 20_000  # pairs of states looked at before an answer is given up
-_MOST_POSITIONS: Final = 500_000  # places in both patterns that these states have together
-_MOST_OF_ALL: Final = 2_000_000  # places in all pairs of a set of rules
-_EACH: Final = 10  # what any pair costs, in places, and how many characters cost one
+_MOST_POSITIONS: Final = 500_000  # positions in both patterns that these states have together
+_MOST_OF_ALL: Final = 2_000_000  # positions in all pairs of a set of rules
+_EACH: Final = 10  # what any pair costs, in positions, and how many characters cost one
 _OTHER: Final = ""  # any character that neither pattern names
 
 
@@ -42,7 +42,7 @@ def matches(pattern: str, name: str) -> bool:
 @lru_cache(maxsize=1024)
 def glob(pattern: str) -> re.Pattern[str]:
     """`pattern` with `*` and `?` as a regular expression for `fullmatch`; case matters, and time is linear in the text."""
-    # A part between two stars is taken at its first place and never given back: no pattern can make it search for long.
+    # A part between two stars is matched at its first position and never given back: no pattern can make it search for long.
     head, *rest = [_literal(part) for part in re.split(r"\*+", pattern)]
     if not rest:
         return re.compile(head, re.DOTALL)
@@ -55,7 +55,7 @@ def _literal(part: str) -> str:
 
 
 class ComparisonBudget:
-    """What may be spent on the comparisons of one set of rules, in places of patterns: about two seconds at most."""
+    """What may be spent on the comparisons of one set of rules, in positions of patterns: about two seconds at most."""
 
     __slots__ = ("_left",)
 
@@ -67,9 +67,9 @@ class ComparisonBudget:
         """Whether nothing is left."""
         return self._left < 0
 
-    def takes(self, places: int) -> bool:
+    def takes(self, positions: int) -> bool:
         """Spend so many; False when there are not so many left."""
-        self._left -= places
+        self._left -= positions
         return self._left >= 0
 
 
@@ -96,9 +96,9 @@ def covers(wide: str, narrow: str, budget: ComparisonBudget | None = None) -> bo
             if step[0] and step not in seen:
                 seen.add(step)
                 waiting.append(step)
-                places = len(step[0]) + len(step[1])
-                positions += places
-                if not budget.takes(places):
+                cost = len(step[0]) + len(step[1])
+                positions += cost
+                if not budget.takes(cost):
                     return False
         if len(seen) > _MOST_STATES or positions > _MOST_POSITIONS:
             return False
@@ -170,7 +170,7 @@ class RuleSelector:
 
     @property
     def names_origin(self) -> bool:
-        """Whether the rule says whose skills it means, and not only how they are called."""
+        """Whether the rule names an origin of skills, and not only their names."""
         return self.source is not None or self.signer is not None or self.name.casefold().startswith(_OWN)
 
     def fits_names(self, names: Sequence[str]) -> bool:
@@ -178,7 +178,7 @@ class RuleSelector:
         return any(matches(self.name, name) for name in names)
 
     def fits_origin(self, provenance: SkillProvenance | None) -> bool | None:
-        """Whether source and signer fit; None when that is not known."""
+        """Whether source and signer fit; None when that is unknown."""
         if self.source is None and self.signer is None:
             return True
         if provenance is None:
@@ -193,9 +193,9 @@ class RuleSelector:
         return source and self.signer in (None, other.signer) and covers(self.name, other.name, budget)
 
 
-def _below(wanted: Sequence[str], found: Sequence[str]) -> bool:
-    """Whether `found` is the source that is wanted, or a folder of it."""
-    return len(found) >= len(wanted) and all(matches(one, other) for one, other in zip(wanted, found, strict=False))
+def _below(required: Sequence[str], actual: Sequence[str]) -> bool:
+    """Whether `actual` is the required source, or a folder of it."""
+    return len(actual) >= len(required) and all(matches(one, other) for one, other in zip(required, actual, strict=False))
 
 
 _PERMISSIONS: Final[Mapping[str, Permission]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
@@ -214,7 +214,7 @@ class Rules:
     """An ordered set of permission rules.
 
     With `match="first"` the first matching pattern decides, with `"last"` the last one; what no pattern matches
-    is allowed. `origins` says where skills come from; without it no rule that allows by source or signer holds. A rule that
+    is allowed. `origins` gives where skills come from; without it no rule that allows by source or signer holds. A rule that
     could never decide, because one that takes precedence covers it with another decision, is refused.
 
     Raises:
@@ -280,12 +280,12 @@ class Rules:
         return self._first((skill.name, skill.slug, skill.id), lambda: origins.provenance(skill) if origins else None)
 
     def rule_installed(self, names: Sequence[str], directory: str) -> PermissionRuling:
-        """The same for an installed skill that no catalog shows, by its names and the folder that it serves from."""
+        """The same for an installed skill that no catalog shows, by its names and its folder."""
         origins = self.origins
         return self._first(names, lambda: origins.installed(directory) if origins else None)
 
     def allowed_by_name_alone(self) -> tuple[str, ...]:
-        """The patterns of rules that allow by name alone, and so trust any skill of that name, whoever made it."""
+        """The patterns of rules that allow by name alone, and so trust any skill of that name, whoever its author is."""
         return tuple(
             pattern
             for selector, pattern, permission in self._ordered
@@ -312,7 +312,7 @@ def without_denied(catalog: CatalogT, rules: Rules) -> CatalogT:
 
     def overlay(skill: Skill) -> tuple[Status, str] | None:
         if skill.status != "ok":
-            return None  # why it cannot be used anyway says more
+            return None  # the status is the better reason
         ruling = rules.rule(skill)
         return ("denied", f"the permission rule {ruling.pattern!r} denies it") if ruling.permission == "deny" else None
 

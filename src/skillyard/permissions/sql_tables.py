@@ -1,4 +1,4 @@
-"""The tables of approvals: those of workspaces, and those of sessions that several processes serve."""
+"""The tables of approvals: those of workspaces, and those of sessions shared by several processes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ApprovalTable:
         return tuple(ApprovalRecord(**row._mapping) for row in rows)
 
     def put(self, approved: ApprovalRecord) -> None:
-        """Keep an approval, in place of that of any other content of the skill."""
+        """Keep an approval, instead of that of any other content of the skill."""
         with self._database.write() as connection:
             connection.execute(insert_or_update(connection, approvals, asdict(approved)))
 
@@ -48,7 +48,7 @@ class ApprovalTable:
             return connection.execute(delete(approvals).where(*here)).rowcount > 0
 
 
-_LASTS: Final = timedelta(hours=12)  # nobody says when the session of a program that asks over HTTP ends
+_LASTS: Final = timedelta(hours=12)  # the end of a session over HTTP is never reported
 _KEPT: Final = timedelta(days=1)  # the clock of the server that forgets may be ahead of the one that was agreed through
 
 

@@ -1,4 +1,4 @@
-"""Approvals that outlive a session: the port, and the place in memory.
+"""Approvals that outlive a session: the port, and the store in memory.
 
 An approval belongs to a workspace, the folder somebody works in, and holds for one content of one skill: a newer one takes the
 place of the older.
@@ -45,7 +45,7 @@ class ApprovalStore(Protocol):
         """What is approved here, by the skills' ids."""
 
     def add(self, skill_id: str, digest: str) -> None:
-        """Approve the skill with this content, in place of any earlier content of it."""
+        """Approve the skill with this content, instead of any earlier content of it."""
 
     def remove(self, skill_id: str) -> bool:
         """Take the skill's approval back; False when there was none."""
@@ -70,7 +70,7 @@ class MemoryApprovalStore:
             return tuple(self._kept[skill_id] for skill_id in sorted(self._kept))
 
     def add(self, skill_id: str, digest: str) -> None:
-        """Approve the skill with this content, in place of any earlier content of it."""
+        """Approve the skill with this content, instead of any earlier content of it."""
         with self._lock:
             self._kept[skill_id] = ApprovalRecord(self.workspace, skill_id, digest, utc_now())
 

@@ -5,7 +5,7 @@ Within a tier every listed skill keeps its name and the room that is left is sha
 every description, short ones keep what they do not need for the others. When the allowance would be too small to say anything,
 the first skills get a short description and the others their name. What has no room for a name is left out, from the end.
 
-When the order is a ranking for a known request, the first skills are worth more than the last: if the common allowance would be
+When the order is a ranking for a request, the first skills are worth more than the last: if the common allowance would be
 small, a quarter of the room goes to further names. Of the rest one half goes to whole descriptions in order, the other half to
 short ones of at most twenty tokens for those that come next. With two thousand tokens that describes about forty-five skills.
 
@@ -24,7 +24,7 @@ from typing import Final
 from skillyard.prompt.entry import BARE, WHOLE, IndexEntry
 
 SMALLEST: Final = 32  # quarter tokens: a description below about five words helps nobody
-FAIR_ENOUGH: Final = 80  # quarter tokens: below this a known ranking beats equal shares
+FAIR_ENOUGH: Final = 80  # quarter tokens: below this a ranking beats equal shares
 SHORT: Final = 80  # quarter tokens of a description that is not among the first of a ranking
 NAMES_SHARE: Final = 4  # of a ranking's room, one part in so many goes to names without a description
 ROUNDS: Final = 3  # how often what word boundaries left over is shared out again
@@ -153,7 +153,7 @@ NEVER: Final = 0  # the turn of a skill that only filled the room
 class IndexLine:
     """One skill in an index; `allowance` is -1 for all of it, 0 for its name, else the quarter tokens of its description.
 
-    `used` is the turn that wanted it last, 0 when it only filled the room.
+    `used` is the turn that last required it, 0 when it only filled the room.
     """
 
     id: str
@@ -165,34 +165,34 @@ class IndexLine:
 class Continuation:
     """What an index goes on from.
 
-    `before` are the lines of the last one and `turn` is the number of this one. `wanted` are the ids that have to be there,
+    `before` are the lines of the last one and `turn` is the number of this one. `required` are the ids that have to be there,
     most important first. With `fill` room that is left is given to others, as it is when something had to change anyway.
     """
 
     before: tuple[IndexLine, ...]
     turn: int
-    wanted: tuple[str, ...]
+    required: tuple[str, ...]
     fill: bool
 
 
-def start_index(fresh: BudgetPlan, wanted: Collection[str], turn: int) -> tuple[IndexLine, ...]:
+def start_index(fresh: BudgetPlan, required: Collection[str], turn: int) -> tuple[IndexLine, ...]:
     """The lines of an index that has nothing to go on from."""
-    return tuple(IndexLine(entry.id, allowance, turn if entry.id in wanted else NEVER) for entry, allowance in fresh.shown)
+    return tuple(IndexLine(entry.id, allowance, turn if entry.id in required else NEVER) for entry, allowance in fresh.shown)
 
 
 def continue_index(
     last: Continuation, fresh: BudgetPlan, entries: Mapping[str, IndexEntry], room: int | None, most: int | None
 ) -> tuple[IndexLine, ...] | None:
-    """The lines of the next index, within `room` quarter tokens and `most` skills; None when what is wanted has no room."""
+    """The lines of the next index, within `room` quarter tokens and `most` skills; None when what is required has no room."""
     page = _IndexLines(entries, room, most)
     for line in last.before:
         if line.id in entries:
             page.put(line)
-    complete = len(page) == len(last.before) and all(page.has(skill_id) for skill_id in last.wanted)
+    complete = len(page) == len(last.before) and all(page.has(skill_id) for skill_id in last.required)
     fresh_at = {entry.id: allowance for entry, allowance in fresh.shown}
-    for skill_id in last.wanted:
+    for skill_id in last.required:
         page.want(IndexLine(skill_id, fresh_at[skill_id], last.turn))
-    if not page.shrink(set(last.wanted)):
+    if not page.shrink(set(last.required)):
         return None
     if last.fill or not complete:
         page.fill(fresh.shown)
@@ -227,7 +227,7 @@ class _IndexLines:
         self._cost += self._price(line)
 
     def want(self, line: IndexLine) -> None:
-        """Make sure that a skill is there as `line` says or better; a described one stays as it is."""
+        """Make sure that a skill is there at least as in `line`; a described one stays as it is."""
         if (there := self._described.get(line.id)) is not None:
             self._described[line.id] = IndexLine(line.id, there.allowance, line.used)
             return
@@ -238,14 +238,14 @@ class _IndexLines:
             self._cost -= self._price(name)
         self.put(line)
 
-    def shrink(self, wanted: Collection[str]) -> bool:
-        """Take lines away until the rest fits, none that is wanted; False when that is not enough."""
+    def shrink(self, required: Collection[str]) -> bool:
+        """Take lines away until the rest fits, none that is required; False when that is not enough."""
         if self._fits(0, 0):
             return True
-        places = {skill_id: place for place, skill_id in enumerate(self._described)}
-        by_use = sorted(self._described.values(), key=lambda line: (line.used, -places[line.id]))
+        positions = {skill_id: position for position, skill_id in enumerate(self._described)}
+        by_use = sorted(self._described.values(), key=lambda line: (line.used, -positions[line.id]))
         for line in (*reversed(self._names.values()), *by_use):
-            if line.id in wanted:
+            if line.id in required:
                 continue
             self._take(line)
             if self._fits(0, 0):

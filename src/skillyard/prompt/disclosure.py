@@ -1,15 +1,15 @@
-"""Three-stage disclosure: how much of a skill is told, by how surely it fits.
+"""Three-stage disclosure: how much of a skill is shown, by how surely it fits.
 
 ========== =============================================== ================================
-stage      what is told                                    confidence
+stage      what is shown                                   confidence
 ========== =============================================== ================================
-metadata   name and description                            below 0.15, or none known
+metadata   name and description                            below 0.15, or unknown
 brief      and its parameters                              from 0.15
 full       and its instructions                            from 0.7
 ========== =============================================== ================================
 
-What the session wants goes before what the user prefers, and that before the confidence. Nothing is kept for hours: a skill is
-read when it is told of, so that an edit is seen at once.
+A preference of the session overrides that of the user, and that the confidence. Nothing is cached: a skill is
+read each time, so that an edit is seen at once.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 Stage = Literal["metadata", "brief", "full"]
-"""How much of a skill is told."""
+"""How much of a skill is shown."""
 
 _BRIEF_FROM: Final = 0.15
 _FULL_FROM: Final = 0.7
 _DESCRIPTION: Final = 1024  # characters
 _PARAMETERS: Final = 40
-_PARAMETER: Final = 200  # characters of what is said of one
+_PARAMETER: Final = 200  # characters of its description
 _WORD: Final = 64  # characters of its name and of its type
 
 
@@ -50,23 +50,23 @@ def disclosure_stage(confidence: float, *, session: str | None = None, user: str
 
 
 def describe_skill(skill: Skill, stage: Stage) -> str:
-    """What is told of `skill` at `stage`, without anything invisible; one that cannot be read is told by its metadata.
+    """The text about `skill` at `stage`, without anything invisible; only the metadata of one that cannot be read.
 
     Raises:
         InvalidInput: no such stage.
     """
-    told = [f"{skill.label} ({skill.reference}): {shorten(single_line(skill.description), _DESCRIPTION)}"]
+    lines = [f"{skill.label} ({skill.reference}): {shorten(single_line(skill.description), _DESCRIPTION)}"]
     if _stage(stage) == "metadata":
-        return told[0]
+        return lines[0]
     try:
         document = skill.document()
     except (OSError, SkillyardError):
-        return told[0]
+        return lines[0]
     if parameters := _parameters(document.metadata.input_schema):
-        told += ["Parameters:", *parameters]
+        lines += ["Parameters:", *parameters]
     if stage == "full" and (body := sanitize(document.body).strip()):
-        told += ["", body]
-    return "\n".join(told)
+        lines += ["", body]
+    return "\n".join(lines)
 
 
 def _stage(text: str) -> Stage:
@@ -89,6 +89,6 @@ def _parameters(schema: Mapping[str, object] | None) -> list[str]:
 def _parameter(name: str, declared: object, needed: bool) -> str:
     details: Mapping[str, object] = declared if isinstance(declared, Mapping) else {}
     kind = shorten(single_line(str(details.get("type", "any"))), _WORD)
-    says = shorten(single_line(str(details.get("description", ""))), _PARAMETER)
+    description = shorten(single_line(str(details.get("description", ""))), _PARAMETER)
     line = f"- {shorten(single_line(name), _WORD)} ({kind}{', required' if needed else ''})"
-    return f"{line}: {says}" if says else line
+    return f"{line}: {description}" if description else line

@@ -120,14 +120,14 @@ class ShownSkill:
     def classed_files(self) -> tuple[str, ...]:
         """`SKILL.md`, references, scripts and templates; several in one folder as `scripts/(8个脚本)`."""
         try:
-            found = self.skill.inventory()
+            inventory = self.skill.inventory()
         except (OSError, SkillyardError):
             return ("SKILL.md",)
         return (
             "SKILL.md",
-            *_grouped(found.reference_files, "个文件"),
-            *_grouped(found.script_files, "个脚本"),
-            *_grouped(found.template_files, "个文件"),
+            *_grouped(inventory.reference_files, "个文件"),
+            *_grouped(inventory.script_files, "个脚本"),
+            *_grouped(inventory.template_files, "个文件"),
         )
 
 

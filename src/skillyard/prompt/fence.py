@@ -1,13 +1,13 @@
-"""Fences around text that a skill wrote, so that it cannot pass for a word of the system.
+"""Fences around text that a skill wrote, so that it cannot pass for text of the system.
 
-A fenced text stands between two marker lines that carry the same random number::
+A fenced text is between two marker lines with the same random number::
 
     <skill_text nonce="5f0c2e9a41d7b386" skill="pdf" source="project">
     …
     </skill_text nonce="5f0c2e9a41d7b386">
 
 Whoever wrote the text could not know the number, so nothing inside can close the fence. Markers written inside, with any
-number, have their `<` turned into `&lt;`, so that a reader who overlooks the number is not fooled either. A marker says where
+number, have their `<` turned into `&lt;`, so that a reader who overlooks the number is not fooled either. A marker shows where
 the text came from only in plain words; a name that holds more stands inside, in the first lines.
 """
 
@@ -50,15 +50,15 @@ def without_markers(text: str) -> str:
 
 
 def cut_fenced(text: str, limit: int) -> str:
-    """The first `limit` characters of a text; a fence, or a block, that the cut leaves open is closed, and the cut is said."""
+    """The first `limit` characters of a text; a fence, or a block, that the cut leaves open is closed, and the cut is noted."""
     if len(text) <= limit:
         return text
     kept = text[:limit]
     closings = [closing for kind, number in _OPENING.findall(kept) if (closing := _closing(kind, number)) not in kept]
     if text.rstrip().endswith(_BLOCK_END):
         closings.append(_BLOCK_END)
-    said = f"[cut: {len(text) - limit} characters more]"
-    return "\n".join([kept, said, *closings])
+    note = f"[cut: {len(text) - limit} characters more]"
+    return "\n".join([kept, note, *closings])
 
 
 def _is_plain(value: str) -> bool:

@@ -1,4 +1,4 @@
-"""The index: the short text about all skills in a system prompt, for a request when it is known, and what it costs."""
+"""The index: the short text about all skills in a system prompt, for a request if there is one, and what it costs."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class IndexOptions:
     """How an index is written: within `budget` tokens (None: no limit), of descriptions of at most `description_chars`.
 
     When not all fits, `named` skills (by name or id: those the user spoke of) are served first, then `pinned` ones, then the
-    rest in order. `ranked` says that the order is a ranking for a known request: then the first keep whole descriptions and
+    rest in order. `ranked` means that the order is a ranking for a request: then the first keep whole descriptions and
     the last only names.
 
-    With `previous`, the index that the same conversation was shown before, its lines stay where they are; what is wanted now
+    With `previous`, the index that the same conversation was shown before, its lines stay where they are; what is required now
     and was not described is appended, and what has to go for it goes by least use, from the end. `installed` are the ids that
-    came since (absent: those that `previous` does not know). An index of another style is not gone on from.
+    came since (absent: those that `previous` does not have). An index of another style is not gone on from.
 
     Style `section` shows `roots`, the folders that were scanned, relative to `project_root` where they are below it, and with
     `show_empty` says `Found: (none)` instead of nothing.
@@ -114,7 +114,7 @@ class _IndexContent:
     def turn(self) -> int:
         return self.options.previous.turn + 1 if self.options.previous else 1
 
-    def wanted(self, fresh: BudgetPlan) -> tuple[str, ...]:
+    def required(self, fresh: BudgetPlan) -> tuple[str, ...]:
         """The ids that have to be there: named, pinned, the best of a ranking, else what was installed since."""
         allowances = {entry.id: allowance for entry, allowance in fresh.shown}
         first = [entry.id for tier in self.tiers[:-1] for entry in tier if entry.id in allowances]
@@ -125,13 +125,13 @@ class _IndexContent:
             best = [entry.id for entry in self.tiers[-1] if entry.id in new and entry.id in allowances] if new else []
         return (*first, *best)
 
-    def continuation(self, wanted: tuple[str, ...]) -> Continuation | None:
+    def continuation(self, required: tuple[str, ...]) -> Continuation | None:
         """What to go on from, if there is anything."""
         previous = self.options.previous
         if previous is None or previous.style != self.options.style or not previous.lines:
             return None
         changed = bool(self._new()) or previous.budget != self.options.budget
-        return Continuation(previous.lines, self.turn, wanted, changed)
+        return Continuation(previous.lines, self.turn, required, changed)
 
     def _new(self) -> Collection[str]:
         previous = self.options.previous
@@ -180,11 +180,11 @@ class _Builder:
 
     def _lines(self, fresh: BudgetPlan, entries: Sequence[IndexEntry], room: int | None) -> tuple[IndexLine, ...]:
         """The lines of `fresh`, or those of the previous index with as little changed as can be."""
-        wanted = self.content.wanted(fresh)
-        last = self.content.continuation(wanted)
+        required = self.content.required(fresh)
+        last = self.content.continuation(required)
         by_id = {entry.id: entry for entry in entries} if last else {}
         after = continue_index(last, fresh, by_id, room, self.form.most) if last else None
-        return start_index(fresh, wanted, self.content.turn) if after is None else after
+        return start_index(fresh, required, self.content.turn) if after is None else after
 
     def _write(self, entries: Sequence[IndexEntry], lines: Sequence[IndexLine], hidden: Sequence[Omission]) -> Index:
         by_id = {entry.id: entry for entry in entries}

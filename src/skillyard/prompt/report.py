@@ -28,7 +28,7 @@ class IndexShape(TypedDict):
     """An index as plain data: the answer of `skillyard prompt --json`.
 
     `lines` are `[id, allowance, turn]`: what was shown, in order, how much of it (-1 whole, 0 the name, else quarter tokens of
-    its description), and in which turn it was wanted last (0: it only filled the room).
+    its description), and in which turn it was required last (0: it only filled the room).
     """
 
     text: str
@@ -63,9 +63,9 @@ class Index:
     """The text for a system prompt, what it costs, and what became of each skill.
 
     Every skill is in exactly one of `kept` (all its words are there), `shortened` (listed with a cut description or by name
-    only) and `omitted`. `more` of the omitted ones could be used but had no room: the text tells the model how to find them.
+    only) and `omitted`. `more` of the omitted ones could be used but had no room: the text explains how to find them.
 
-    An index that went on from a previous one says what it `added` and `dropped`, and that the first `unchanged` characters of
+    An index that went on from a previous one lists what it `added` and `dropped`, and that the first `unchanged` characters of
     its text are those of the previous text. `turn` counts the indexes of one conversation, from 1.
     """
 
@@ -109,7 +109,7 @@ class Index:
             InvalidInput: the data is not that of an index.
         """
         text, turn, budget = data.get("text"), data.get("turn"), data.get("budget")
-        style = next((known for known in FORMS if known == data.get("style")), None)
+        style = next((style for style in FORMS if style == data.get("style")), None)
         if not isinstance(text, str) or style is None or not _is_count(turn) or turn < 1:
             _refuse("it has no text, style or turn")
         if budget is not None and not _is_count(budget):

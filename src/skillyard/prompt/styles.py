@@ -31,7 +31,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class StyleForm:
-    """One style: how it begins, writes a skill, ends, and says that there are more; `most` skills at all."""
+    """One style: how it begins, writes a skill, ends, and notes that there are more; `most` skills at all."""
 
     header: Callable[[Overview], str]
     entry: Callable[[ShownSkill], IndexEntry]
@@ -49,7 +49,7 @@ _FORGED_HEADING: Final = re.compile(
 
 
 def _inline(text: str) -> str:
-    """`text`, already on one line, fit to stand in a Markdown list."""
+    """`text`, already on one line, fit for a Markdown list."""
     return _CHAT_MARK.sub("< ", text)
 
 
@@ -147,9 +147,9 @@ def _xml(shown: ShownSkill) -> IndexEntry:
 
     def detailed() -> Sequence[Piece]:
         text, complete = shown.description()
-        said = [Field(text, before="    ", after="\n", escape=escape_xml, complete=complete)] if text else []
+        description = [Field(text, before="    ", after="\n", escape=escape_xml, complete=complete)] if text else []
         files = _list_field(", ".join(shown.classed_files()), before="    文件: ", after="\n", escape=escape_xml)
-        return opening, *said, files, closing
+        return opening, *description, files, closing
 
     return IndexEntry(shown.skill.id, opening + closing, detailed)
 

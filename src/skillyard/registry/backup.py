@@ -1,8 +1,8 @@
-"""Backups: everything a server keeps, in one file, made while it serves, and restored into either kind of database.
+"""Backups: everything a server keeps, in one file, made while it runs, and restored into either kind of database.
 
 `write_backup` makes the file: the database at one moment, then the versions it refers to. They never change, so they are copied
-without stopping anybody; one that is deleted meanwhile is noted as gone. `check_backup` proves the file. `restore_backup`
-writes all to a staging folder and verifies it before it replaces what is there: the database in one transaction, skills by
+while the server works; one that is deleted meanwhile is listed in `gone`. `check_backup` verifies the file. `restore_backup`
+writes all to a staging folder and verifies it before it replaces the existing data: the database in one transaction, skills by
 two renames. A restore that was killed in between is run again: what was there before is deleted only at the end.
 """
 
@@ -57,14 +57,14 @@ class BackupReport(WireForm):
 
 
 def write_backup(
-    places: Sequence[BackupHome],
+    homes: Sequence[BackupHome],
     target: Path,
     *,
     beside: Sequence[Path] = (),
     force: bool = False,
     progress: Callable[[str], object] | None = None,
 ) -> BackupReport:
-    """Write everything in `places`, and the files `beside` them such as a project's lock, into the file `target`.
+    """Write everything in `homes`, and the files `beside` them such as a project's lock, into the file `target`.
 
     Raises:
         InvalidInput: there is a file already, and no `force`; or it cannot be written there.
@@ -73,7 +73,7 @@ def write_backup(
     if target.exists() and not force:
         raise InvalidInput(f"{target} already exists", hint="choose another name, or replace it with --force")
     try:
-        return _write(places, target, beside, progress or (lambda name: None))
+        return _write(homes, target, beside, progress or (lambda name: None))
     except OSError as error:
         raise InvalidInput(
             f"{target} cannot be written: {error.strerror or error}",
@@ -82,11 +82,11 @@ def write_backup(
 
 
 def _write(
-    places: Sequence[BackupHome], target: Path, beside: Sequence[Path], progress: Callable[[str], object]
+    homes: Sequence[BackupHome], target: Path, beside: Sequence[Path], progress: Callable[[str], object]
 ) -> BackupReport:
     now = datetime.now(UTC).isoformat()
     with ArchiveWriter(target) as archive:
-        recorded = {place.name: _HomeBackup(place, archive, target.absolute().parent, progress).write() for place in places}
+        recorded = {home.name: _HomeBackup(home, archive, target.absolute().parent, progress).write() for home in homes}
         for path in beside:
             archive.add_file(f"project/{path.name}", path)
         size = archive.finish({"made_at": now, "made_by": __version__, "homes": recorded})
@@ -98,53 +98,53 @@ def _write(
 
 
 class _HomeBackup:
-    """One home on its way into the archive."""
+    """Writes one home into the archive."""
 
-    def __init__(self, place: BackupHome, archive: ArchiveWriter, scratch: Path, progress: Callable[[str], object]) -> None:
-        self._place = place
+    def __init__(self, home: BackupHome, archive: ArchiveWriter, scratch: Path, progress: Callable[[str], object]) -> None:
+        self._home = home
         self._scratch = scratch
         self._archive = archive
         self._progress = progress
-        self._versions = place.versions
+        self._versions = home.versions
 
     def write(self) -> dict[str, Any]:
-        """Put it in; gives what a restore proves: the digest of each version, what serves, what is gone, how many records."""
+        """Write it; gives what a restore verifies: the number of records, the digest of each version, and what is missing."""
         on_disk = {(skill, version) for skill in self._versions.skills() for version in self._versions.names(skill)}
         with tempfile.TemporaryDirectory(prefix=".skillyard-backup-", dir=self._scratch) as folder:
-            rows, known, serving = self._records(Path(folder))
+            rows, recorded, current = self._records(Path(folder))
         digests: dict[str, str] = {}
         gone: list[str] = []
-        for skill, version in sorted(on_disk | known):
-            with self._held(skill, version) as there:
+        for skill, version in sorted(on_disk | recorded):
+            with self._lock_against_deletion(skill, version) as there:
                 if not there:
                     gone.append(f"{skill}@{version}")
                     continue
-                digests[f"{skill}@{version}"] = self._version(skill, version)
-        for skill, current in self._links(serving, digests):
-            self._archive.add_link(f"{self._place.name}/{SKILLS}/{skill}/current", current)
-        for name, path in self._place.files():
+                digests[f"{skill}@{version}"] = self._write_version(skill, version)
+        for skill, version in self._links(current, digests):
+            self._archive.add_link(f"{self._home.name}/{SKILLS}/{skill}/current", version)
+        for name, path in self._home.files():
             with contextlib.suppress(FileNotFoundError):
-                self._archive.add_file(f"{self._place.name}/files/{name}", path)
+                self._archive.add_file(f"{self._home.name}/files/{name}", path)
         return {"records": rows, "versions": digests, "gone": gone}
 
     def _records(self, scratch: Path) -> tuple[int, set[tuple[str, str]], dict[str, str | None]]:
-        """Put a copy of the records in; gives how many, the versions that should be on the disk, and what serves."""
+        """Write a copy of the records; gives their number, the versions that should be on the disk, and the current ones."""
         self._progress("the records")
         opened = Database.open(str(scratch), f"sqlite:///{scratch}/{RECORDS}")
-        with contextlib.closing(self._place.database()) as source, contextlib.closing(opened) as copy:
+        with contextlib.closing(self._home.database()) as source, contextlib.closing(opened) as copy:
             rows = replace_records(source, copy)
             with copy.read() as connection:
                 there = select(skill_versions.c.skill_id, skill_versions.c.version).where(
                     skill_versions.c.removed_at.is_(None), skill_versions.c.status.in_(("active", "deprecated"))
                 )
-                known = {(row.skill_id, row.version) for row in connection.execute(there)}
-                current = select(skill_definitions.c.skill_id, skill_definitions.c.current_version)
-                serving = {row.skill_id: row.current_version for row in connection.execute(current)}
-        self._archive.add_file(f"{self._place.name}/{RECORDS}", scratch / RECORDS)
-        return rows, known, serving
+                recorded = {(row.skill_id, row.version) for row in connection.execute(there)}
+                selected = select(skill_definitions.c.skill_id, skill_definitions.c.current_version)
+                current = {row.skill_id: row.current_version for row in connection.execute(selected)}
+        self._archive.add_file(f"{self._home.name}/{RECORDS}", scratch / RECORDS)
+        return rows, recorded, current
 
     @contextlib.contextmanager
-    def _held(self, skill: str, version: str) -> Iterator[bool]:
+    def _lock_against_deletion(self, skill: str, version: str) -> Iterator[bool]:
         """Keep a version from being deleted while it is read; False when it is not there."""
         try:
             descriptor = os.open(self._versions.path(skill, version), _FOLDER)
@@ -157,10 +157,10 @@ class _HomeBackup:
         finally:
             os.close(descriptor)
 
-    def _version(self, skill: str, version: str) -> str:
+    def _write_version(self, skill: str, version: str) -> str:
         self._progress(f"{skill} {version}")
         root = self._versions.path(skill, version)
-        base = f"{self._place.name}/{SKILLS}/{skill}/{version}"
+        base = f"{self._home.name}/{SKILLS}/{skill}/{version}"
         for folder, names, files in os.walk(root):
             inside = Path(folder).relative_to(root).as_posix()
             prefix = f"{base}/" if inside == "." else f"{base}/{inside}/"
@@ -175,17 +175,17 @@ class _HomeBackup:
                     self._archive.add_file(prefix + name, path)
         return tree_digest(root)
 
-    def _links(self, serving: dict[str, str | None], digests: dict[str, str]) -> Iterator[tuple[str, str]]:
-        """What serves by the records, and for a skill they do not know by the disk."""
+    def _links(self, current: dict[str, str | None], digests: dict[str, str]) -> Iterator[tuple[str, str]]:
+        """The current version of each skill by the records, and for a skill that has none by the disk."""
         for skill in sorted({name.partition("@")[0] for name in digests}):
-            current = serving[skill] if skill in serving else self._versions.current(skill)
-            if current and f"{skill}@{current}" in digests:
-                yield skill, current
+            version = current[skill] if skill in current else self._versions.current(skill)
+            if version and f"{skill}@{version}" in digests:
+                yield skill, version
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport(WireForm):
-    """What was brought back."""
+    """What was restored."""
 
     homes: tuple[str, ...]
     versions: int
@@ -194,15 +194,15 @@ class RestoreReport(WireForm):
 
 def restore_backup(
     backup: Path,
-    place_of: Callable[[str], BackupHome],
+    home_of: Callable[[str], BackupHome],
     *,
     project: Path | None = None,
     force: bool = False,
     progress: Callable[[str], object] | None = None,
 ) -> RestoreReport:
-    """Bring back every home of a backup to where `place_of` says, and a project's lock into the folder `project`.
+    """Restore every home of a backup to the home that `home_of` gives, and a project's lock into the folder `project`.
 
-    With `force` everything that is there is replaced. The records may be of the other kind of database.
+    With `force` existing data is replaced. The records may be of the other kind of database.
 
     Raises:
         MalformedArchive, DigestMismatch: it is not a complete backup; nothing was changed.
@@ -210,59 +210,61 @@ def restore_backup(
         DatabaseUnavailable: the records cannot be written; run it again when they can.
         InvalidInput: files cannot be written.
     """
-    say = progress or (lambda name: None)
-    say("proving the backup")
+    report = progress or (lambda name: None)
+    report("proving the backup")
     manifest = check_backup(backup)
-    homes = [_HomeRestore(place_of(name), recorded, force) for name, recorded in manifest.facts["homes"].items()]
+    restores = [_HomeRestore(home_of(name), recorded, force) for name, recorded in manifest.facts["homes"].items()]
     try:
         with contextlib.ExitStack() as stack:
-            for home in homes:
-                home.begin(stack)
-            say("writing the files")
-            _extract(backup, manifest, {home.place.name: home.staging for home in homes}, project, force=force)
-            for home in homes:
-                say(f"putting {home.place.name} in place")
-                home.prove()
-            rows = sum(home.put_in_place() for home in homes)
+            for restore in restores:
+                restore.begin(stack)
+            report("writing the files")
+            _extract(backup, manifest, {restore.home.name: restore.staging for restore in restores}, project, force=force)
+            for restore in restores:
+                report(f"putting {restore.home.name} in place")
+                restore.verify()
+            rows = sum(restore.put_in_place() for restore in restores)
     except OSError as error:
         raise InvalidInput(
             f"the backup cannot be written: {error}", hint="make room, then run it again with --force"
         ) from error
-    return RestoreReport(tuple(home.place.name for home in homes), sum(len(home.recorded["versions"]) for home in homes), rows)
+    return RestoreReport(
+        tuple(restore.home.name for restore in restores), sum(len(restore.recorded["versions"]) for restore in restores), rows
+    )
 
 
 class _HomeRestore:
-    """One home on its way back."""
+    """Restores one home."""
 
-    def __init__(self, place: BackupHome, recorded: Mapping[str, Any], force: bool) -> None:
-        self.place = place
+    def __init__(self, home: BackupHome, recorded: Mapping[str, Any], force: bool) -> None:
+        self.home = home
         self.recorded = recorded
-        self.staging = place.home / STAGING
+        self.staging = home.home / STAGING
         self._force = force
 
     def begin(self, stack: contextlib.ExitStack) -> None:
-        """Keep other restores out, refuse what is not empty, and make room beside it."""
-        self.place.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        stack.enter_context(locked(self.place.home / "restore"))
+        """Lock out other restores, refuse a home that is not empty, and make the staging folder."""
+        self.home.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        stack.enter_context(locked(self.home.home / "restore"))
         self._finish_earlier()
         if not self._force:
-            with contextlib.closing(self.place.database()) as database:
-                if self.place.versions.skills() or has_records(database):
+            with contextlib.closing(self.home.database()) as database:
+                if self.home.versions.skills() or has_records(database):
                     raise InstallProblem(
-                        f"{self.place.home} or {database.name} is not empty", hint="--force replaces everything that is there"
+                        f"{self.home.home} or {database.name} is not empty", hint="--force replaces everything that is there"
                     )
         self.staging.mkdir(mode=0o700)
 
     def _finish_earlier(self) -> None:
-        """Take away what a restore left that was killed; skills that it had moved aside already come back first."""
-        aside, there = self.staging / "before", self.place.home / SKILLS
+        """Delete what a killed restore left; skills that it had moved aside are moved back first."""
+        aside, there = self.staging / "before", self.home.home / SKILLS
         if aside.is_dir() and not there.exists():
             aside.rename(there)
         if self.staging.exists():
             delete_tree(self.staging)
 
-    def prove(self) -> None:
-        """Whether the versions are those that were backed up.
+    def verify(self) -> None:
+        """Check that the versions are those that were backed up.
 
         Raises:
             DigestMismatch: one is another.
@@ -274,44 +276,44 @@ class _HomeRestore:
                 raise DigestMismatch(f"{name} is not what was backed up", hint="use another backup", expected=digest)
 
     def put_in_place(self) -> int:
-        """Let the records, then the skills and the other files be those of the backup; gives the number of records."""
+        """Replace the records, then the skills and the other files; gives the number of records."""
         rows = self._records()
-        skills, aside = self.place.home / SKILLS, self.staging / "before"
+        skills, aside = self.home.home / SKILLS, self.staging / "before"
         if skills.exists():
             skills.rename(aside)
         if (self.staging / SKILLS).exists():
             (self.staging / SKILLS).rename(skills)
         files = self.staging / "files"
         for path in sorted(files.rglob("*")) if files.exists() else ():
-            target = self.place.home / path.relative_to(files)
-            if path.is_file() and not is_reserved(target):  # the records have come back already
+            target = self.home.home / path.relative_to(files)
+            if path.is_file() and not is_reserved(target):  # the records were restored already
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 path.replace(target)
         delete_tree(self.staging)
-        shutil.rmtree(self.place.home / "cache", ignore_errors=True)  # it tells of what was there before
+        shutil.rmtree(self.home.home / "cache", ignore_errors=True)  # it describes the replaced skills
         return rows
 
     def _records(self) -> int:
         copy = f"sqlite:///{self.staging}/{RECORDS}"
-        with contextlib.closing(Database.open(str(self.staging), copy)) as source:  # an older one gets the tables of today
-            self._fit(source)
-            with contextlib.closing(self.place.database()) as target:
+        with contextlib.closing(Database.open(str(self.staging), copy)) as source:  # an older one is migrated
+            self._update_paths(source)
+            with contextlib.closing(self.home.database()) as target:
                 return replace_records(source, target)
 
-    def _fit(self, records: Database) -> None:
-        """Let them say where the versions are on this machine, and which are there no more."""
+    def _update_paths(self, records: Database) -> None:
+        """Set the paths of the versions on this machine, and mark those that are missing as removed."""
         table, now = skill_versions, datetime.now(UTC)
         with records.write() as connection:
             for row in connection.execute(select(table.c.skill_id, table.c.version)).all():
                 here = and_(table.c.skill_id == row.skill_id, table.c.version == row.version)
-                path = self.place.versions.path(row.skill_id, row.version)
+                path = self.home.versions.path(row.skill_id, row.version)
                 connection.execute(update(table).where(here).values(package_path=str(path)))
                 if f"{row.skill_id}@{row.version}" in self.recorded["gone"]:
                     connection.execute(update(table).where(here, table.c.removed_at.is_(None)).values(removed_at=now))
 
 
 def _extract(backup: Path, manifest: BackupManifest, homes: Mapping[str, Path], project: Path | None, *, force: bool) -> None:
-    """Write every file, link and empty folder where it is proven before it takes its place."""
+    """Write every file, link and empty folder into the staging folders."""
     written = []
     for name, file, _ in members(backup):
         if name in manifest.entries and (target := _target(name, homes, project, force=force)) is not None:
@@ -325,7 +327,7 @@ def _extract(backup: Path, manifest: BackupManifest, homes: Mapping[str, Path], 
         if target is not None and entry.kind != "f":
             target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             target.symlink_to(entry.target) if entry.kind == "l" else target.mkdir()
-    _close_versions(manifest, homes)
+    _make_versions_read_only(manifest, homes)
     folders = {folder for staging in homes.values() for folder, _, _ in os.walk(staging)}
     wait_for_disk([*map(str, written), *folders, *({str(project)} if project is not None else ())])
 
@@ -343,8 +345,8 @@ def _target(name: str, homes: Mapping[str, Path], project: Path | None, *, force
     return homes[home] / name.removeprefix(f"{home}/") if home is not None else None
 
 
-def _close_versions(manifest: BackupManifest, homes: Mapping[str, Path]) -> None:
-    """Let nobody write to the folders of a version, as when it was installed."""
+def _make_versions_read_only(manifest: BackupManifest, homes: Mapping[str, Path]) -> None:
+    """Make the folders of a version read-only, as when it was installed."""
     for home, recorded in manifest.facts["homes"].items():
         for name in recorded["versions"]:
             skill, _, version = name.partition("@")

@@ -50,7 +50,7 @@ class BackupManifest:
 
 
 class ArchiveWriter:
-    """Writes a backup beside its place and moves it there when it is whole; what is cut off leaves nothing under its name."""
+    """Writes a backup beside its target and moves it there when it is complete; an interrupted one leaves nothing there."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
@@ -77,10 +77,10 @@ class ArchiveWriter:
             OSError: it cannot be read, or became shorter.
         """
         with open(os.open(path, _READ), "rb") as file:  # noqa: PTH123 # by its descriptor
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise OSError(f"{path} is not a file")
-            self._add(name, file, found.st_size, stat.S_IMODE(found.st_mode))
+            self._add(name, file, status.st_size, stat.S_IMODE(status.st_mode))
 
     def add_link(self, name: str, target: str) -> None:
         """Note a link; it is no member of the archive."""
@@ -91,7 +91,7 @@ class ArchiveWriter:
         self._entries[name] = BackupEntry("d")
 
     def finish(self, facts: Mapping[str, Any]) -> int:
-        """Write the manifest, wait for the disk, and move the file into its place; gives its size in bytes."""
+        """Write the manifest, wait for the disk, and move the file to its target; gives its size in bytes."""
         entries = {
             name: [entry.kind, entry.mode, entry.sha256, entry.size, entry.target] for name, entry in self._entries.items()
         }
@@ -131,7 +131,7 @@ def check_backup(path: Path, progress: Callable[[int], object] | None = None) ->
         MalformedArchive: it is none, or not whole.
         DigestMismatch: a file in it is not the one that was put in.
     """
-    found: dict[str, tuple[str, int]] = {}
+    actual: dict[str, tuple[str, int]] = {}
     manifest = None
     for name, file, size in members(path):
         if name == _MANIFEST:
@@ -140,13 +140,13 @@ def check_backup(path: Path, progress: Callable[[int], object] | None = None) ->
         digest = hashlib.sha256()
         while data := _read_chunk(path, file):
             digest.update(data)
-        found[name] = digest.hexdigest(), size
+        actual[name] = digest.hexdigest(), size
         if progress is not None:
             progress(size)
     if manifest is None:
         raise _broken(path, "it ends too early")
-    wanted = {name: (entry.sha256, entry.size) for name, entry in manifest.entries.items() if entry.kind == "f"}
-    if wrong := sorted(name for name in wanted | found if wanted.get(name) != found.get(name)):
+    expected = {name: (entry.sha256, entry.size) for name, entry in manifest.entries.items() if entry.kind == "f"}
+    if wrong := sorted(name for name in expected | actual if expected.get(name) != actual.get(name)):
         raise DigestMismatch(f"{path}: {wrong[0][:200]} is not what was put in", hint="use another backup")
     return manifest
 
@@ -237,7 +237,7 @@ class BackupHome:
         return VersionStore(self.home / SKILLS)
 
     def database(self) -> Database:
-        """Its records, opened; whoever opens them closes them.
+        """Its records, opened; the caller closes them.
 
         Raises:
             DatabaseUnavailable: they cannot be used.
@@ -246,12 +246,12 @@ class BackupHome:
 
     def files(self) -> Iterator[tuple[str, Path]]:
         """Its other files by their path in it: settings and keys, but nothing that is made again by itself."""
-        for folder, names, found in os.walk(self.home):
+        for folder, names, files in os.walk(self.home):
             inside = Path(folder).relative_to(self.home)
             if inside == Path():
                 names[:] = [name for name in names if name not in _LEFT_OUT]
             names[:] = sorted(name for name in names if not name.startswith("."))
-            for name in sorted(found):
+            for name in sorted(files):
                 path = Path(folder, name)
                 if name.startswith(".") or name.endswith(_DATABASE) or is_reserved(path):
                     continue

@@ -28,7 +28,7 @@ _MANIFEST_IGNORED: Final = (
 
 
 class ScannerFinding(Protocol):
-    """What a scanner says: advice only, it stops nothing."""
+    """The findings of a scanner: advice only, it stops nothing."""
 
     def to_dict(self) -> Mapping[str, object]:
         """The finding as plain data, with at least a `message`."""
@@ -45,7 +45,7 @@ class Scanner(Protocol):
 class Candidate:
     """One skill in `tree`; `digest` names its content, `size` is the sum of its files in bytes.
 
-    `signer` is the public key of whoever signed it, `package_digest` names its package in the store.
+    `signer` is the public key of its signer, `package_digest` names its package in the store.
     """
 
     skill_id: str
@@ -66,7 +66,7 @@ class Candidate:
     findings: tuple[Mapping[str, object], ...] = ()
 
 
-def stage_skill(found: FoundSkill, fetched: FetchedTree, within: Path, limits: PackageLimits) -> tuple[Path, Origin]:
+def stage_skill(skill: FoundSkill, fetched: FetchedTree, within: Path, limits: PackageLimits) -> tuple[Path, Origin]:
     """The skill's own folder below `within`, and its own origin: moved there when it was unpacked for us, else copied.
 
     A copy keeps the rules of archives: no links, no devices, safe names, the same limits; what is never packed is left out.
@@ -74,14 +74,14 @@ def stage_skill(found: FoundSkill, fetched: FetchedTree, within: Path, limits: P
     Raises:
         ArchiveRefused: the folder breaks one of them.
     """
-    path = "" if found.path == "." else found.path
+    path = "" if skill.path == "." else skill.path
     below = "/".join(part for part in (fetched.origin.path, path) if part)
     origin = replace(fetched.origin, path=below)
     if fetched.owned:
         target = within / f"skill-{os.urandom(6).hex()}"
-        found.directory.rename(target)
+        skill.directory.rename(target)
         return target, origin
-    copy = copy_tree(found.directory, within, without=is_never_packed, limits=limits, exact_names=False, durable=True)
+    copy = copy_tree(skill.directory, within, without=is_never_packed, limits=limits, exact_names=False, durable=True)
     return copy, origin
 
 
@@ -113,22 +113,26 @@ def read_candidate(tree: Path, origin: Origin, *, folder_name: str, skill_id: st
 
 
 def check_candidate(candidate: Candidate, folder_name: str) -> Candidate:
-    """The candidate with its warnings, and with whoever signed it.
+    """The candidate with its warnings and its signer.
 
     Raises:
         SignatureInvalid: it has a signature that does not hold.
         InvalidSkill: its SKILL.md lacks a name or a description, or cannot be read.
     """
     document = candidate.document
-    errors = [found for found in document.diagnostics if found.severity == "error"]
+    errors = [diagnostic for diagnostic in document.diagnostics if diagnostic.severity == "error"]
     if not document.usable:
         reason = errors[0].message if errors else "it cannot be used"
         raise InvalidSkill(
             f"{folder_name or candidate.name}: SKILL.md: {reason}",
             hint=(errors[0].fix if errors else None) or "`skillyard check` shows everything that is wrong with it",
-            diagnostics=[found.to_dict() for found in document.diagnostics],
+            diagnostics=[diagnostic.to_dict() for diagnostic in document.diagnostics],
         )
-    warnings = tuple(f"SKILL.md:{found.line}: {found.message}" for found in document.diagnostics if found.severity != "info")
+    warnings = tuple(
+        f"SKILL.md:{diagnostic.line}: {diagnostic.message}"
+        for diagnostic in document.diagnostics
+        if diagnostic.severity != "info"
+    )
     signature = verify_tree(candidate.tree)
     return replace(
         candidate,
@@ -146,7 +150,7 @@ class InstallRequest:
     """What is to be installed, and how.
 
     `names` are the requested skills of the source, all when empty; `only` ids that it must have; `expected` the digests that it
-    must have, `signers` the keys that a lock says signed it. Without `activate` a version is put beside the one that serves, as
+    must have, `signers` the keys of the signers in a lock. Without `activate` a version is put beside the current one, as
     if it had been installed at the moment `installed_at`. With `new` none may be installed already. `operation_id` was made by
     `new_operation_id`. The others are as in `InstallOptions`.
     """
@@ -201,7 +205,7 @@ def select_candidates(pairs: list[tuple[Candidate, str]], request: InstallReques
 
 
 def source_folder_name(path: str, source: Source) -> str:
-    """The name of the folder a skill came in, which stands in for a name without Latin letters."""
+    """The name of the folder a skill came in, a fallback for a name without Latin letters."""
     name = (path if path != "." else source.path or source.address).rstrip("/").rpartition("/")[2]
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)

@@ -1,6 +1,6 @@
 """What people add to installed skills: names for versions (tags), stars, and counts of fetches and installs.
 
-The tag `latest` is always the version that serves.
+The tag `latest` is always the current version.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check_tag(tag: str) -> None:
         InvalidInput: it cannot.
     """
     if tag == LATEST or not _TAG.fullmatch(tag):
-        hint = f"letters, digits and . _ - without blanks, and not {LATEST}: that is the version that serves"
+        hint = f"letters, digits and . _ - without blanks, and not {LATEST}: that is the current version"
         raise InvalidInput(f"{tag[:40]!r} is not a tag of a version", hint=hint)
 
 
@@ -49,11 +49,11 @@ class VersionTags:
 
     def all(self) -> Mapping[str, Mapping[str, str]]:
         """The tags of every skill that has any, by id."""
-        found: dict[str, dict[str, str]] = {}
+        tags: dict[str, dict[str, str]] = {}
         with self._database.read() as connection:
             for row in connection.execute(select(skill_tags).order_by(skill_tags.c.tag)):
-                found.setdefault(row.skill_id, {})[row.tag] = row.version
-        return found
+                tags.setdefault(row.skill_id, {})[row.tag] = row.version
+        return tags
 
     def put(self, skill_id: str, tag: str, version: str) -> None:
         """Let a tag stand for a version, whatever it stood for before.
@@ -62,8 +62,8 @@ class VersionTags:
             InvalidInput: that is no tag, or there are too many.
         """
         check_tag(tag)
-        known = self.of(skill_id)
-        if len(known) >= _MOST and tag not in known:
+        tags = self.of(skill_id)
+        if len(tags) >= _MOST and tag not in tags:
             raise InvalidInput(f"{skill_id} has {_MOST} tags", hint="use one of them")
         with self._database.write() as connection:
             row = {"skill_id": skill_id, "tag": tag, "version": version}
@@ -106,9 +106,9 @@ class Popularity:
         row = {"skill_id": skill_id, "owner": owner, "starred_at": datetime.now(UTC)}
         with self._database.write() as connection:
             mine = select(skill_stars.c.owner).where(skill_stars.c.skill_id == skill_id, skill_stars.c.owner == owner)
-            known = connection.execute(mine).first() is not None
+            exists = connection.execute(mine).first() is not None
             insert_if_new(connection, skill_stars, [row])
-        return not known
+        return not exists
 
     def unstar(self, skill_id: str, owner: str) -> bool:
         """Take the star of `owner` back; whether the skill had it."""

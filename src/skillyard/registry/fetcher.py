@@ -13,7 +13,7 @@ from skillyard.packages import Origin, Source
 class FetchedTree:
     """What a source held: the folder `tree`, and where it came from.
 
-    An `owned` tree was made for the caller to move; one that is `chosen` has only the skills that were wanted of a list.
+    An `owned` tree was made for the caller to move; one that is `chosen` has only the skills that were requested of a list.
     """
 
     tree: Path

@@ -22,9 +22,9 @@ from skillyard.registry.source_host_policy import checked_repository, repository
 
 _TIMEOUT_S: Final = 120
 _LIMITS: Final = PackageLimits(total=512 * 1024 * 1024, entries=20_000)
-"""Of everything below the folder that is asked for; each skill in it is held to the usual limits."""
+"""Of everything below the requested folder; each skill in it is held to the usual limits."""
 _BLOCKS: Final = 2 * _LIMITS.total // 512
-"""The largest file that git may write: a pack of history nobody asked for ends here, not when the disk is full."""
+"""The largest file that git may write: a pack of unrequested history ends here, not when the disk is full."""
 _BOUNDED: Final = ("/bin/sh", "-c", f'ulimit -f {_BLOCKS} && exec "$@"', "sh")
 _MAX_LISTED: Final = 200_000
 """Of a commit that is installed from; what is kept of it is held to `_LIMITS`."""
@@ -59,7 +59,7 @@ class _RepositoryMoved(InvalidSource):
 class GitFetcher:
     """Fetches repositories by https and ssh; with `local` also by a path on this machine, for tests and mirrors.
 
-    Addresses of this machine and of private networks are only asked with `allow_private`, and then without encryption too.
+    Addresses of this machine and of private networks are only contacted with `allow_private`, and then without encryption too.
     """
 
     def __init__(self, *, local: bool = False, limits: PackageLimits = _LIMITS, allow_private: bool = False) -> None:
@@ -79,21 +79,21 @@ class GitFetcher:
         tree = self._written(repository, blobs, into)
         return FetchedTree(tree, Origin("git", source.address, source.path, source.ref, commit), owned=True)
 
-    def _bring(self, repository: Path, address: str, wanted: str) -> None:
+    def _bring(self, repository: Path, address: str, revision: str) -> None:
         """Fetch one commit, from where the repository is now."""
         for _ in range(_MAX_REDIRECTS + 1):
-            place, settings = (address, ()) if self._local else checked_repository(address, allow_private=self._allow_private)
+            remote, settings = (address, ()) if self._local else checked_repository(address, allow_private=self._allow_private)
             pinned = [word for setting in settings for word in ("-c", setting)]
             how = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules")
             try:
-                self._call(repository, *pinned, "fetch", *how, "--", place, wanted)
+                self._call(repository, *pinned, "fetch", *how, "--", remote, revision)
                 return
             except _RepositoryMoved:
-                address = repository_redirect(place, allow_private=self._allow_private)
+                address = repository_redirect(remote, allow_private=self._allow_private)
         raise InvalidSource(f"{shown_address(address)} redirects in a loop", hint="check the address")
 
     def _blobs(self, repository: Path, commit: str, source: Source) -> list[_Blob]:
-        """Every file in the folders that hold a skill; links and submodules elsewhere are nobody's business."""
+        """Every file in the folders that hold a skill; links and submodules elsewhere do not matter."""
         where = f"{commit}:{source.path}" if source.path else commit
         try:
             listed = self._listed(repository, where)
@@ -161,16 +161,16 @@ class GitFetcher:
             )
         if done.returncode == 127:
             raise InvalidSource("git is not installed", hint="install git, or install from an archive")
-        said = _QUERY.sub("", " ".join(done.stderr.decode("utf-8", "replace").split()))[-300:]
-        if _REDIRECTED.search(said):
-            raise _RepositoryMoved(f"git refused: {said}", hint="use the address it has now")
-        if _NETWORK.search(said):
-            raise NetworkFailed(f"git could not reach it: {said}", hint="check the network and try again")
-        raise InvalidSource(f"git refused: {said}", hint="check the address, the branch or tag, and that you may read it")
+        stderr = _QUERY.sub("", " ".join(done.stderr.decode("utf-8", "replace").split()))[-300:]
+        if _REDIRECTED.search(stderr):
+            raise _RepositoryMoved(f"git refused: {stderr}", hint="use the address it has now")
+        if _NETWORK.search(stderr):
+            raise NetworkFailed(f"git could not reach it: {stderr}", hint="check the network and try again")
+        raise InvalidSource(f"git refused: {stderr}", hint="check the address, the branch or tag, and that you may read it")
 
 
 def _within_bounds(process: subprocess.Popen[bytes]) -> bytes:
-    """All that a listing says.
+    """All entries of a listing.
 
     Raises:
         TooManyFiles: it has more entries, or longer paths, than any repository that is installed from.
@@ -193,7 +193,7 @@ def _within_bounds(process: subprocess.Popen[bytes]) -> bytes:
 
 
 class _BlobReader:
-    """The contents of objects, asked of one process."""
+    """The contents of objects, read by one process."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(  # noqa: S603 # a fixed program

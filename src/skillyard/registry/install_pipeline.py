@@ -1,6 +1,6 @@
 """Installing step by step (fetch, measure, check, scan, consent, record, activate), and inspecting a source without installing.
 
-Until the link `current` is switched, nothing that serves has been touched. Whatever fails before leaves the old version as it
+Until the link `current` is switched, the current version is not touched. Whatever fails before leaves the old version as it
 was, and what was begun is cleaned up at once, or by the next operation.
 """
 
@@ -74,7 +74,7 @@ class InstallPipeline:
         """Carry out a request; all skills are fetched, checked and agreed to before the first is installed.
 
         Raises:
-            SkillyardError: what was refused; nothing of it serves, and the log says why.
+            SkillyardError: what was refused; no version has changed, and the log gives the reason.
         """
         recover(self.operations, self.versions, self.records)
         with self.operations.begin(request.operation_id) as operation:
@@ -88,10 +88,10 @@ class InstallPipeline:
     def _install(self, operation: RunningOperation, log: OpenLog, request: InstallRequest) -> tuple[OperationResult, ...]:
         with log.step("download", 30):
             fetched = self.fetcher.fetch(request.source, operation.folder)
-            found = choose_skills(find_skills(fetched.tree), () if fetched.chosen else request.names)
+            skills = choose_skills(find_skills(fetched.tree), () if fetched.chosen else request.names)
         with log.step("checksum", 50):
             pairs = []
-            for skill in found:
+            for skill in skills:
                 folder = source_folder_name(skill.path, request.source)
                 tree, origin = stage_skill(skill, fetched, operation.folder, self.limits)
                 pairs.append((read_candidate(tree, origin, folder_name=folder), folder))
@@ -166,10 +166,10 @@ class InstallPipeline:
         return replace(self._result(candidate, log, status, version, current), pruned=pruned)
 
     def _refuse_what_came_between(self, candidate: Candidate, accepted: frozenset[str], request: InstallRequest) -> None:
-        """Judge once more, now that nobody else installs the skill: since the first time another version may have come."""
-        found = find_replacements(self.versions, self.records, candidate, request)
+        """Check again under the lock of the skill: another version may have been installed since the first check."""
+        replacements = find_replacements(self.versions, self.records, candidate, request)
         refuse_replacements(
-            [change for change in found if change.sentence not in accepted],
+            [change for change in replacements if change.sentence not in accepted],
             accept_signer=request.accept_signer,
             accept_source=request.accept_source,
         )
@@ -237,7 +237,7 @@ class InstallRefusal:
 
     @classmethod
     def of(cls, error: SkillyardError) -> Self:
-        """The same as an error says."""
+        """The same sentence as in an error."""
         return cls(error.code, error.message, error.hint)
 
 
@@ -246,7 +246,7 @@ class SkillInspection:
     """One skill of a source, as it would be installed.
 
     `refusals` would stop it; `findings` of the scanner are advice, `unmet` is what this machine lacks. `clients` are those that
-    can load it. `installed` is the version that serves now, `difference` what would become of its files, `powers_before` what
+    can load it. `installed` is the current version, `difference` what would become of its files, `powers_before` what
     it may do, and `change` what the new one may do beyond that: it needs consent.
     """
 
@@ -275,12 +275,12 @@ class SkillInspection:
 
     @property
     def unchanged(self) -> bool:
-        """Whether exactly this content serves already."""
+        """Whether exactly this content is current already."""
         return self.installed is not None and self.installed.digest == self.digest
 
 
 def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[SkillInspection, ...]:
-    """Every skill of the source that is ordered; it is fetched into a folder that is gone afterwards.
+    """Every skill of the source that is ordered; it is fetched into a folder that is deleted afterwards.
 
     Raises:
         InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
@@ -288,9 +288,9 @@ def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[
     with pipeline.operations.begin() as operation:
         operation.settled = True  # it opens no log: what is left is only to be deleted
         fetched = pipeline.fetcher.fetch(request.source, operation.folder)
-        found = choose_skills(find_skills(fetched.tree), () if fetched.chosen else request.names)
+        skills = choose_skills(find_skills(fetched.tree), () if fetched.chosen else request.names)
         inspected = []
-        for skill in found:
+        for skill in skills:
             folder = source_folder_name(skill.path, request.source)
             tree, origin = stage_skill(skill, fetched, operation.folder, pipeline.limits)
             candidate = read_candidate(tree, origin, folder_name=folder)
@@ -306,7 +306,7 @@ def _inspect_candidate(
 
     candidate, refusals = _check_refusals(pipeline, candidate, folder, request)
     document = candidate.document
-    installed = next((known for known in pipeline.records.read.versions(candidate.skill_id) if known.current), None)
+    installed = next((version for version in pipeline.records.read.versions(candidate.skill_id) if version.current), None)
     before = pipeline.versions.path(candidate.skill_id, installed.version) if installed else None
     before = before if before is not None and before.is_dir() else None
     tree = candidate.tree
@@ -342,8 +342,8 @@ def _check_refusals(
     """The candidate with what its check adds, and why an installation would refuse it; consent is another matter."""
     refusals = []
     judges: tuple[Callable[[Candidate], Candidate], ...] = (
-        lambda found: check_candidate(found, folder),
-        lambda found: _not_yanked(pipeline, found, request),
+        lambda candidate: check_candidate(candidate, folder),
+        lambda candidate: _not_yanked(pipeline, candidate, request),
     )
     for judge in judges:
         try:

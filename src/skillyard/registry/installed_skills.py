@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class RegistryStorage:
     """Where a registry keeps things: files in `{data}/skills`, records in the database at `url`, else in `data`.
 
-    `versions` are the files, `operations` those that run, `records` the database; `actor` is who is written down for changes.
+    `versions` are the files, `operations` those that run, `records` the database; `actor` is recorded for changes.
     """
 
     def __init__(self, data: str, url: str | None = None, *, actor: str | None = None) -> None:
@@ -39,7 +39,7 @@ class RegistryStorage:
 
     @property
     def records(self) -> RegistryRecords:
-        """The records; at the first use they are opened, and what a killed process left is put in order.
+        """The records; at the first use they are opened, and what a killed process left is recovered.
 
         Raises:
             DatabaseUnavailable: they cannot be opened.
@@ -68,7 +68,7 @@ class RegistryStorage:
     def operation(
         self, kind: Operation, skill_id: str, *, version: str | None = None, progress: Progress | None = None
     ) -> Iterator[tuple[RunningOperation, OpenLog]]:
-        """An operation on one skill, which nobody else changes meanwhile, and its log."""
+        """An operation on one skill, which no other operation changes meanwhile, and its log."""
         with self.operations.begin() as operation:
             log = self.records.logs.begin(operation.id, kind, skill_id=skill_id, version=version, progress=progress)
             with settling(operation, self.versions, self.records), self.versions.locked(skill_id):
@@ -76,7 +76,7 @@ class RegistryStorage:
 
     @contextlib.contextmanager
     def scratch(self, skill_id: str) -> Iterator[Path]:
-        """A scratch folder for a change of one skill without a log; nobody else changes the skill meanwhile."""
+        """A scratch folder for a change of one skill without a log; no other operation changes the skill meanwhile."""
         with self.operations.begin() as operation:
             operation.settled = True  # what is left is only to be deleted
             with self.versions.locked(skill_id):
@@ -140,7 +140,7 @@ class InstalledSkills:
         return tuple(replace(version, removed=version.version not in on_disk) for version in recorded)
 
     def version(self, name: str, version: str | None = None) -> SkillVersion:
-        """The version with that install version, or the newest that declares it; without one the version that serves.
+        """The version with that install version, or the newest that declares it; without one the current version.
 
         Raises:
             SkillNotFound, VersionNotFound: there is no such skill or version.
@@ -148,7 +148,7 @@ class InstalledSkills:
         return self.current(name) if version is None else named_version(self.versions(name), version)
 
     def current(self, name: str) -> SkillVersion:
-        """The version that serves.
+        """The current version.
 
         Raises:
             SkillNotFound: it is not installed.
@@ -157,7 +157,7 @@ class InstalledSkills:
         return next(version for version in self.versions(skill.skill_id) if version.version == skill.current_version)
 
     def serving(self) -> dict[str, SkillVersion]:
-        """The version that serves of every installed skill, by the skill's id: one query for all."""
+        """The current version of every installed skill, by the skill's id: one query for all."""
         return {version.skill_id: version for version in self._storage.records.read.serving()}
 
     def history(self, name: str | None = None, *, limit: int = 50) -> tuple[InstallLog, ...]:
@@ -183,11 +183,11 @@ class VersionManager:
         self.keep = keep
 
     def discard(self, name: str, version: str) -> SkillVersion:
-        """Delete the files of one version that does not serve, for good; that it was there stays written down.
+        """Delete the files of one version that is not current, for good; its record stays.
 
         Raises:
             SkillNotFound, VersionNotFound: there is no such skill or version.
-            VersionUnusable: it serves, an agent is locked to it, or somebody reads it now.
+            VersionUnusable: it is current, an agent is locked to it, or it is being read.
             LocalEdits: it was changed by hand.
         """
         chosen = self._installed.version(name, version)
@@ -196,14 +196,14 @@ class VersionManager:
         return self._installed.version(chosen.skill_id, chosen.version)
 
     def deprecate(self, name: str, version: str | None = None, *, reason: str = "", undo: bool = False) -> SkillVersion:
-        """Mark a version, by default the current one, as one to move away from; it goes on serving."""
+        """Mark a version, by default the current one, as one to move away from; it stays current."""
         if undo:
             return self._mark(name, version, "undeprecate", status="active", deprecated_at=None, deprecated_reason=None)
         now, why = datetime.now(UTC), reason or None
         return self._mark(name, version, "deprecate", status="deprecated", deprecated_at=now, deprecated_reason=why)
 
     def yank(self, name: str, version: str | None = None, *, reason: str = "", undo: bool = False) -> SkillVersion:
-        """Mark a version as one that nobody may install or roll back to; when it is the current one it serves on until then."""
+        """Mark a version as one that nobody may install or roll back to; the current one stays current until then."""
         if undo:
             return self._mark(name, version, "unyank", yanked_at=None, yanked_reason=None)
         return self._mark(name, version, "yank", yanked_at=datetime.now(UTC), yanked_reason=reason or None)

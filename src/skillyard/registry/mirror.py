@@ -72,7 +72,7 @@ def copy_mirror(
 
     Raises:
         NoSkillInside: the source has none of a name.
-        PackageMissing, DigestMismatch: a package of the source is gone or damaged; the list of the target stays as it was.
+        PackageMissing, DigestMismatch: a package of the source is missing or damaged; the list of the target stays as it was.
         StoreFailed, NetworkFailed, NetworkRefused: one of the two cannot be used.
     """
     index, before = source.index().select(names), target.find()
@@ -128,7 +128,7 @@ def _is_intact(mirror: MirrorSource, digest: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MirrorImportPlan:
-    """What a registry lacks of a mirror: ids whose version serves there and not here, versions of the history, and marks."""
+    """What a registry lacks of a mirror: ids whose current version differs here, versions of the history, and marks."""
 
     serve: tuple[str, ...]
     history: tuple[tuple[str, MirroredVersion], ...]
@@ -197,29 +197,29 @@ def import_mirror(
         report = registry.install(source, only=(skill_id,), activate=False, installed_at=version.installed_at, **kept)
         results += report.results
     marks = _plan(registry, index, history=history).marks
-    for known, listed in marks:
-        _mark(registry, known, listed)
+    for installed, listed in marks:
+        _mark(registry, installed, listed)
     return MirrorImportReport(tuple(results), len(marks))
 
 
 def _plan(registry: Registry, index: MirrorIndex, *, history: bool) -> MirrorImportPlan:
-    known = {
+    here_by_id = {
         skill.skill_id: registry.installed.versions(skill.skill_id) for skill in registry.installed.skills(uninstalled=True)
     }
-    serve, older, marks = [], [], []
+    current, older, marks = [], [], []
     for skill in index.skills:
-        here = known.get(skill.skill_id, ())
-        if skill.current and not _serves(here, skill):
-            serve.append(skill.skill_id)
+        here = here_by_id.get(skill.skill_id, ())
+        if skill.current and not _is_current(here, skill):
+            current.append(skill.skill_id)
         if history and skill.current:
             older += [(skill.skill_id, version) for version in _lacking(here, skill, registry.versions.keep)]
         marks += _marks(here, skill)
-    return MirrorImportPlan(tuple(serve), tuple(older), tuple(marks))
+    return MirrorImportPlan(tuple(current), tuple(older), tuple(marks))
 
 
-def _serves(here: Sequence[SkillVersion], skill: MirroredSkill) -> bool:
-    wanted = skill.version().digest
-    return any(version.current and version.digest == wanted for version in here)
+def _is_current(here: Sequence[SkillVersion], skill: MirroredSkill) -> bool:
+    digest = skill.version().digest
+    return any(version.current and version.digest == digest for version in here)
 
 
 def _lacking(here: Sequence[SkillVersion], skill: MirroredSkill, keep: int) -> list[MirroredVersion]:
@@ -245,11 +245,11 @@ def _marks(here: Sequence[SkillVersion], skill: MirroredSkill) -> list[tuple[Ski
     ]
 
 
-def _mark(registry: Registry, known: SkillVersion, listed: MirroredVersion) -> None:
-    if listed.yanked is not None and not known.yanked:
-        registry.versions.yank(known.skill_id, known.version, reason=listed.yanked)
-    if listed.deprecated is not None and known.status != "deprecated" and not known.current:
-        registry.versions.deprecate(known.skill_id, known.version, reason=listed.deprecated)
+def _mark(registry: Registry, installed: SkillVersion, listed: MirroredVersion) -> None:
+    if listed.yanked is not None and not installed.yanked:
+        registry.versions.yank(installed.skill_id, installed.version, reason=listed.yanked)
+    if listed.deprecated is not None and installed.status != "deprecated" and not installed.current:
+        registry.versions.deprecate(installed.skill_id, installed.version, reason=listed.deprecated)
 
 
 _CACHE: Final = "cache/packages"
@@ -265,7 +265,7 @@ class RegistryMirror:
         self._skills: dict[str, set[str]] = {}
 
     def index(self) -> MirrorIndex:
-        """As `MirrorSource.index`; versions whose files are gone, or were changed by hand, are left out."""
+        """As `MirrorSource.index`; versions whose files are missing, or were changed by hand, are left out."""
         listed = [self._skill(skill) for skill in self._registry.installed.skills(uninstalled=True)]
         self._skills = {}
         for skill in listed:
@@ -285,7 +285,7 @@ class RegistryMirror:
 
     def _skill(self, skill: InstalledSkill) -> MirroredSkill:
         there = [version for version in self._registry.installed.versions(skill.skill_id) if not version.removed]
-        listed = tuple(found for version in there if (found := self._version(version)) is not None)
+        listed = tuple(entry for version in there if (entry := self._version(version)) is not None)
         current = skill.current_version if skill.current_version in {one.version for one in listed} else None
         return MirroredSkill(skill.skill_id, skill.name, skill.description, current, listed)
 
@@ -312,11 +312,11 @@ class RegistryMirror:
 
         Raises:
             DigestMismatch: the files were changed by hand.
-            PackageMissing: they are gone.
+            PackageMissing: they are missing.
         """
-        known = self._names / digest_hex(version.digest)
+        cached = self._names / digest_hex(version.digest)
         with contextlib.suppress(FileNotFoundError, ValueError):
-            digest, size = known.read_text().split()
+            digest, size = cached.read_text().split()
             if self._store.has(digest):
                 return digest, int(size)
         folder = self._registry.storage.versions.path(version.skill_id, version.version)
@@ -332,5 +332,5 @@ class RegistryMirror:
         finally:
             beside.unlink(missing_ok=True)
         beside.write_text(f"{digest} {package.size}")
-        beside.replace(known)
+        beside.replace(cached)
         return digest, package.size

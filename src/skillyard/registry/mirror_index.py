@@ -45,7 +45,7 @@ class MirroredVersion:
     yanked: str | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """The version as it stands in the list; what is not known is left out."""
+        """The version as it is in the list; unknown fields are left out."""
         shape: dict[str, object] = {
             "version": self.version,
             "digest": self.digest,
@@ -61,10 +61,10 @@ class MirroredVersion:
 
     @classmethod
     def read(cls, shape: Mapping[str, object]) -> Self:
-        """The version that an entry tells.
+        """The version that an entry describes.
 
         Raises:
-            ValueError: it tells none.
+            ValueError: it describes none.
         """
         moment = datetime.fromisoformat(_text(shape, "installedAt"))
         size = shape.get("size")
@@ -85,7 +85,7 @@ class MirroredVersion:
 
 @dataclass(frozen=True, slots=True)
 class MirroredSkill(WireForm, camel_case=True):
-    """One skill: `current` is the version that serves where the mirror was made, None when it was uninstalled there."""
+    """One skill: `current` is the current version where the mirror was made, None when it was uninstalled there."""
 
     skill_id: str
     name: str
@@ -94,24 +94,24 @@ class MirroredSkill(WireForm, camel_case=True):
     versions: tuple[MirroredVersion, ...]
 
     def version(self, name: str = "") -> MirroredVersion:
-        """The version with this name, by default the one that serves.
+        """The version with this name, by default the current one.
 
         Raises:
             NoSkillInside: there is none.
         """
-        wanted = name or self.current
-        found = next((one for one in self.versions if one.version == wanted), None)
-        if found is None:
+        requested = name or self.current
+        version = next((one for one in self.versions if one.version == requested), None)
+        if version is None:
             what = f"no version {name!r}" if name else "no version that serves"
             raise NoSkillInside(f"the mirror has {what} of {self.skill_id}", hint="`skillyard mirror list` shows what it has")
-        return found
+        return version
 
     @classmethod
     def read(cls, shape: Mapping[str, object]) -> Self:
-        """The skill that an entry tells.
+        """The skill that an entry describes.
 
         Raises:
-            ValueError: it tells none.
+            ValueError: it describes none.
         """
         listed = shape.get("versions")
         if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
@@ -132,7 +132,7 @@ class MirrorIndex:
     skills: tuple[MirroredSkill, ...] = ()
 
     def serving(self) -> tuple[MirroredSkill, ...]:
-        """The skills of which a version serves."""
+        """The skills that have a current version."""
         return tuple(skill for skill in self.skills if skill.current)
 
     def select(self, names: tuple[str, ...]) -> MirrorIndex:
@@ -141,12 +141,12 @@ class MirrorIndex:
         Raises:
             NoSkillInside: there is none of a name.
         """
-        known = {name for skill in self.skills for name in (skill.skill_id, skill.name)}
-        if missing := [name for name in names if name not in known]:
+        listed = {name for skill in self.skills for name in (skill.skill_id, skill.name)}
+        if missing := [name for name in names if name not in listed]:
             some = [skill.skill_id for skill in self.skills][:10]
             raise NoSkillInside(f"the mirror has no skill {missing[0]!r}", hint=f"it has {', '.join(some) or 'none'}")
-        wanted = set(names)
-        return MirrorIndex(tuple(skill for skill in self.skills if not wanted or wanted & {skill.skill_id, skill.name}))
+        requested = set(names)
+        return MirrorIndex(tuple(skill for skill in self.skills if not requested or requested & {skill.skill_id, skill.name}))
 
     def packages(self) -> Iterator[tuple[str, int]]:
         """The digest and size in bytes of every package, each once."""
@@ -158,11 +158,11 @@ class MirrorIndex:
         return (json.dumps({"format": _FORMAT, "skills": skills}, indent=1, ensure_ascii=False) + "\n").encode()
 
     @classmethod
-    def read(cls, data: bytes, place: str) -> Self:
-        """The list that `place` holds.
+    def read(cls, data: bytes, location: str) -> Self:
+        """The list at `location`.
 
         Raises:
-            InvalidSource: it is none, or of a form that is not known.
+            InvalidSource: it is none, or of an unknown form.
         """
         try:
             shape = json.loads(data)
@@ -176,7 +176,7 @@ class MirrorIndex:
         except (ValueError, RecursionError) as error:
             why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
             raise InvalidSource(
-                f"{place} is not a mirror: {INDEX_FILE}: {why}", hint="make it again with `skillyard mirror export`"
+                f"{location} is not a mirror: {INDEX_FILE}: {why}", hint="make it again with `skillyard mirror export`"
             ) from None
         return cls(tuple(sorted(skills, key=lambda skill: skill.skill_id)))
 

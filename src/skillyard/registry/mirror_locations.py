@@ -91,13 +91,13 @@ class StoredMirror:
 
     def index(self) -> MirrorIndex:
         """As `MirrorSource.index`."""
-        found = self.find()
-        if found is None:
+        index = self.find()
+        if index is None:
             raise InvalidSource(
                 f"{shown_address(self.address)} is not a mirror: it has no {INDEX_FILE}",
                 hint="`skillyard mirror export` makes one",
             )
-        return found
+        return index
 
     def find(self) -> MirrorIndex | None:
         """As `MirrorTarget.find`."""
@@ -171,15 +171,15 @@ def open_mirror_target(address: str) -> MirrorTarget:
 def _token_of(address: str, tokens: str) -> str | None:
     """The token for the host of `address`, of those in `tokens`: `HOST[:PORT]=TOKEN`, separated by blanks.
 
-    A host is asked by https; `http://HOST:PORT=TOKEN` sends a token without encryption.
+    Requests to a host use https; `http://HOST:PORT=TOKEN` sends a token without encryption.
 
     Raises:
         InvalidConfiguration: a token has no host; the message does not repeat it.
     """
     from skillyard.network.messages import read_destination
 
-    wanted = read_destination(address)
-    found = None
+    destination = read_destination(address)
+    match = None
     for entry in tokens.split():
         host, _, token = entry.partition("=")
         try:
@@ -190,9 +190,9 @@ def _token_of(address: str, tokens: str) -> str | None:
             raise InvalidConfiguration(
                 f"{_TOKEN} has a token that names no host", hint=f"{_TOKEN}=HOST=TOKEN, several separated by blanks"
             )
-        if (given.scheme, given.authority) == (wanted.scheme, wanted.authority):
-            found = token
-    return found
+        if (given.scheme, given.authority) == (destination.scheme, destination.authority):
+            match = token
+    return match
 
 
 class _IndexFile(Protocol):
@@ -245,7 +245,7 @@ class _BucketIndexFile:
 
 
 class MirrorFetcher:
-    """Fetches from mirrors: `address` is the mirror's, `path` one skill's id, `ref` a version, else the one that serves."""
+    """Fetches from mirrors: `address` is the mirror's, `path` one skill's id, `ref` a version, else the current one."""
 
     def __init__(self, open_place: Callable[[str], MirrorSource], limits: PackageLimits | None = None) -> None:
         self._open = open_place
@@ -253,32 +253,32 @@ class MirrorFetcher:
 
     def fetch(self, source: Source, into: Path) -> FetchedTree:
         """As `Fetcher.fetch`; of several skills each is a folder of the tree, named by its id."""
-        place = self._open(source.address)
+        mirror = self._open(source.address)
         names = (source.path,) if source.path else source.names
-        skills = place.index().select(names)
+        skills = mirror.index().select(names)
         tree = into / f"mirror-{os.urandom(4).hex()}"
         tree.mkdir()
         for skill in skills.skills if names else skills.serving():
-            self._unpack(place, skill, source.ref, tree / skill.skill_id, into)
+            self._unpack(mirror, skill, source.ref, tree / skill.skill_id, into)
         chosen = tree / source.path if source.path else tree
         return FetchedTree(
             chosen, Origin("mirror", source.address, path=source.path, version=source.ref), owned=True, chosen=True
         )
 
-    def _unpack(self, place: MirrorSource, skill: MirroredSkill, version: str, target: Path, into: Path) -> None:
-        wanted = skill.version(version)
+    def _unpack(self, source: MirrorSource, skill: MirroredSkill, version: str, target: Path, into: Path) -> None:
+        listed = skill.version(version)
         archive = into / f"{target.name}.package.zip"
-        archive.write_bytes(place.package(wanted.package))
+        archive.write_bytes(source.package(listed.package))
         tree = Path(extract(archive, into, self._limits).tree)
         archive.unlink()
-        found = tree_digest(tree) if (tree / "SKILL.md").is_file() else None
-        if found is None:
+        digest = tree_digest(tree) if (tree / "SKILL.md").is_file() else None
+        if digest is None:
             raise InvalidSource(f"the package of {skill.skill_id} in the mirror is not a skill", hint="make the mirror again")
-        if found != wanted.digest:
+        if digest != listed.digest:
             raise DigestMismatch(
-                f"{skill.skill_id} {wanted.version} is not what the mirror lists",
+                f"{skill.skill_id} {listed.version} is not what the mirror lists",
                 hint="make the mirror again; `skillyard mirror export` checks what is there",
-                expected=wanted.digest,
-                found=found,
+                expected=listed.digest,
+                found=digest,
             )
         tree.rename(target)

@@ -1,6 +1,6 @@
 """The registry's values: installed skills, versions, the log of what was done, reports, and metadata edits.
 
-Edits say something else of a skill than its SKILL.md: category, tags, author, addresses, icon. They are kept in the database,
+Edits replace what the SKILL.md declares: category, tags, author, addresses, icon. They are kept in the database,
 never in the folder, so content, digest and signature stay what they are; they outlive new versions. Name, description
 and instructions can only be set by the SKILL.md.
 """
@@ -52,9 +52,9 @@ Consent = Callable[[Sequence[PowerChange]], bool]
 
 @dataclass(frozen=True, slots=True)
 class SourceReplacement(WireForm):
-    """That content from another source, or signed by another key (None: by nobody), would serve in place of what does.
+    """That content from another source, or signed by another key (None: by nobody), would replace the current version.
 
-    `digest` is that of the new content, `sentence` says what is different.
+    `digest` is that of the new content, `sentence` describes the difference.
     """
 
     skill_id: str
@@ -81,11 +81,11 @@ AgreeReplacement = Callable[[Sequence[SourceReplacement]], bool]
 
 
 class RollbackOptions(TypedDict, total=False):
-    """How another version may come to serve.
+    """How another version may become current.
 
     `force` installs over local edits and yanked content, and installs the same content again. The next version of a skill comes
-    from the same source, unless `accept_source`, and is signed by whoever signed the one before, unless `accept_signer`;
-    `replacing` is asked about what these two do not accept. `progress` hears of every step.
+    from the same source, unless `accept_source`, and has the signer of the one before, unless `accept_signer`;
+    `replacing` is called for what these two do not accept. `progress` is called for every step.
     """
 
     force: bool
@@ -98,7 +98,7 @@ class RollbackOptions(TypedDict, total=False):
 class InstallOptions(RollbackOptions, total=False):
     """How skills may be installed: as `RollbackOptions`.
 
-    `consent` is asked when an installed skill would be allowed more than before; without it that is refused.
+    `consent` is called when an installed skill would be allowed more than before; without it that is refused.
     """
 
     consent: Consent | None
@@ -106,9 +106,9 @@ class InstallOptions(RollbackOptions, total=False):
 
 @dataclass(frozen=True, slots=True)
 class SkillVersion(WireForm):
-    """One installed version; `version` is the install version, a UTC time, `declared_version` what SKILL.md says.
+    """One installed version; `version` is the install version, a UTC time, `declared_version` that in SKILL.md.
 
-    It was written down here at `created_at`; `installed_at` may be earlier, when it was taken over from another registry.
+    It was recorded here at `created_at`; `installed_at` may be earlier, when it was taken over from another registry.
     """
 
     skill_id: str
@@ -150,7 +150,7 @@ class SkillVersion(WireForm):
 class InstalledSkill:
     """One skill of the registry; one that was uninstalled is not `active` and keeps its history.
 
-    `edited` are the fields that say what a person said, and not what the SKILL.md says.
+    `edited` are the fields that were edited and differ from the SKILL.md.
     """
 
     skill_id: str
@@ -242,7 +242,7 @@ class InstallLog(WireForm):
 class OperationResult(WireForm):
     """What became of one skill of an operation.
 
-    `unmet` are requirements this machine lacks, `findings` what a scanner says of it, as plain data: advice only.
+    `unmet` are requirements this machine lacks, `findings` the findings of a scanner, as plain data: advice only.
     """
 
     skill_id: str

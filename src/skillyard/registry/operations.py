@@ -49,7 +49,7 @@ class Operations:
 
     @contextlib.contextmanager
     def begin(self, operation_id: str | None = None) -> Iterator[RunningOperation]:
-        """A new operation, with an id that was made for it or another; its folder is gone afterwards when it was settled."""
+        """A new operation, with an id that was made for it or another; its folder is deleted afterwards when it was settled."""
         ensure_real_folder(self.folder, 0o700)
         name = operation_id or new_operation_id()
         with self._gate():
@@ -63,7 +63,7 @@ class Operations:
             self._leave(operation, descriptor)
 
     def abandoned(self) -> Iterator[RunningOperation]:
-        """Every operation whose process is gone, held while the caller puts it in order."""
+        """Every operation whose process has ended, locked while the caller settles it."""
         if not self.folder.exists():
             return
         ensure_real_folder(self.folder, 0o700)
@@ -104,7 +104,7 @@ class Operations:
 
     @contextlib.contextmanager
     def _gate(self) -> Iterator[None]:
-        """Between making a lock and holding it nobody may look."""
+        """No other process may look between making a lock and holding it."""
         descriptor = os.open(self.folder / "gate", _LOCK, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -135,7 +135,7 @@ class OpenLog:
 
     @contextmanager
     def step(self, name: str, percent: int) -> Iterator[None]:
-        """One step of the operation: reported when it begins, timed, written down when the next one begins."""
+        """One step of the operation: reported when it begins, timed, recorded when the next one begins."""
         self.write(self.id, status="in_progress", step=name, progress=percent, steps=self.steps)
         if self.progress is not None:
             self.progress(ProgressEvent(name, percent, self.skill_id))

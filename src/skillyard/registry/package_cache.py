@@ -1,4 +1,4 @@
-"""The skill with exactly the content that is asked for: from this machine's disk, else from the package store through a cache.
+"""The skill with exactly the requested content: from this machine's disk, else from the package store through a cache.
 
 Cached packages are fetched by digest, verified, read-only and bounded in size; the least recently used go first.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-_YOUNG_S: Final = 60.0  # what was asked for that recently is about to be used
+_YOUNG_S: Final = 60.0  # what was requested that recently is about to be used
 
 
 class PackageCache:
@@ -46,18 +46,18 @@ class PackageCache:
             DigestMismatch: the package holds something else.
             ArchiveRefused: it breaks a rule of archives.
         """
-        place = self.root / digest_hex(digest)
-        found = place / name
-        if not _is_whole(found, digest):
+        entry = self.root / digest_hex(digest)
+        folder = entry / name
+        if not _is_whole(folder, digest):
             ensure_real_folder(self.root, 0o700)
             with self._locked(digest):
-                if not _is_whole(found, digest):  # nobody was faster
-                    self._fetch(digest, package, place, name)
+                if not _is_whole(folder, digest):  # no other process was faster
+                    self._fetch(digest, package, entry, name)
         with contextlib.suppress(FileNotFoundError):
-            os.utime(place)
-        return found
+            os.utime(entry)
+        return folder
 
-    def _fetch(self, digest: str, package: str, place: Path, name: str) -> None:
+    def _fetch(self, digest: str, package: str, entry: Path, name: str) -> None:
         data = self._store.get(package)
         self._make_room(3 * len(data))
         with tempfile.TemporaryDirectory(prefix=".new-", dir=self.root, ignore_cleanup_errors=True) as scratch:
@@ -71,14 +71,14 @@ class PackageCache:
             make_tree_read_only(Path(tree))
             Path(tree).rename(made / name)
             (made / name).chmod(0o555)
-            if place.exists():  # damaged
-                place.rename(Path(scratch, "damaged"))
-            made.rename(place)
+            if entry.exists():  # damaged
+                entry.rename(Path(scratch, "damaged"))
+            made.rename(entry)
             delete_tree(Path(scratch, "damaged"))
 
     @contextlib.contextmanager
     def _locked(self, digest: str) -> Iterator[None]:
-        """Let nobody else fetch the same content meanwhile."""
+        """Keep other processes from fetching the same content meanwhile."""
         descriptor = os.open(self.root / f".lock-{digest_hex(digest)[:2]}", _LOCK, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -86,24 +86,24 @@ class PackageCache:
         finally:
             os.close(descriptor)
 
-    def _make_room(self, wanted: int) -> None:
-        """Delete what was used longest ago until so many bytes fit; never what is in use or was asked for a moment ago."""
+    def _make_room(self, needed: int) -> None:
+        """Delete what was used longest ago until so many bytes fit; never what is in use or was requested a moment ago."""
         entries = sorted((entry for entry in self.root.iterdir() if entry.name[0] != "."), key=_last_used)
         sizes = {entry: _size(entry) for entry in entries}
-        total = sum(sizes.values()) + wanted
+        total = sum(sizes.values()) + needed
         for entry in entries:
             if total <= self._limit or _last_used(entry) > time.time() - _YOUNG_S:
                 return
             if not self._is_in_use(entry):
-                grave = self.root / f".gone-{os.urandom(6).hex()}"
+                doomed = self.root / f".gone-{os.urandom(6).hex()}"
                 with contextlib.suppress(FileNotFoundError):
-                    entry.rename(grave)
-                    delete_tree(grave)
+                    entry.rename(doomed)
+                    delete_tree(doomed)
                     total -= sizes[entry]
 
-    def _is_in_use(self, place: Path) -> bool:
+    def _is_in_use(self, entry: Path) -> bool:
         """Whether somebody holds a skill in it."""
-        for folder in place.iterdir() if place.is_dir() else ():
+        for folder in entry.iterdir() if entry.is_dir() else ():
             try:
                 descriptor = os.open(folder, _FOLDER)
             except OSError:

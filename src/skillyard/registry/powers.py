@@ -47,7 +47,7 @@ _LISTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Powers(WireForm):
-    """All that a skill declares or carries that does something; `tools` is None when it does not limit itself to any."""
+    """All that a skill declares or contains that does something; `tools` is None when it does not limit itself to any."""
 
     scripts: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Powers(WireForm):
     memory_mb: int = 256
 
     def sentences(self) -> tuple[str, ...]:
-        """What to tell a person who has never seen the skill; nothing when it only holds instructions."""
+        """Sentences for a person who has never seen the skill; nothing when it only holds instructions."""
         sentences = _sentences(replace(self, tools=self.tools or ()), Powers(tools=()))
         return tuple(sentence.partition(", before ")[0] for sentence in sentences)
 
@@ -72,7 +72,7 @@ class Powers(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class PowerChange(WireForm):
-    """An update that widens what a skill may do: `widened` says how, one sentence each."""
+    """An update that widens what a skill may do: `widened` has one sentence for each added power."""
 
     skill_id: str
     name: str
@@ -116,9 +116,9 @@ def read_powers(directory: str | os.PathLike[str], document: Document) -> Powers
 def _files(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What could run, and what some programs read by themselves; nothing is left out of the walk."""
     scripts, hidden = set(), set()
-    for place, _, names in os.walk(folder):
+    for above, _, names in os.walk(folder):
         for name in names:
-            path = Path(place, name)
+            path = Path(above, name)
             relative = path.relative_to(folder).as_posix()
             if any(part.startswith(".") for part in relative.split("/")):
                 hidden.add(relative)
@@ -128,7 +128,7 @@ def _files(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _could_run(path: Path) -> bool:
-    """Whether a file is a program: by its ending, because its mode says so, or by its first bytes."""
+    """Whether a file is a program: by its ending, by its mode, or by its first bytes."""
     if path.suffix.lower() in _RUNS:
         return True
     mode = path.lstat().st_mode
@@ -147,7 +147,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def _packages(folder: Path, scripts: tuple[str, ...]) -> Iterator[str]:
-    """The packages that the blocks of Python scripts ask for, whatever the scripts are called."""
+    """The packages that the blocks of Python scripts require, whatever the scripts are called."""
     from skillyard.errors import FileProblem, NotExecutable
     from skillyard.execution.script_block import read_script_block
     from skillyard.paths import read_inside

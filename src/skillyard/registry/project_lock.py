@@ -1,6 +1,6 @@
 """`skillyard.lock`: which content of which skills a project works with, so that everybody on it has the same.
 
-The file is JSON, sorted, without times, and says for each skill where it comes from and the digest of its content. A source
+The file is JSON, sorted, without times, and lists for each skill where it comes from and the digest of its content. A source
 inside the project is written relative to it.
 """
 
@@ -117,17 +117,17 @@ class ProjectLock:
         Raises:
             SignerChanged: the lock names another signer of a skill, and nobody accepted that.
         """
-        found = {result.skill_id: entry for result in results if (entry := _entry_of(result))}
+        entries = {result.skill_id: entry for result in results if (entry := _entry_of(result))}
         for skill_id, signer in self.signers().items() if not accept_signer else ():
-            if skill_id in found and found[skill_id].signer != signer:
+            if skill_id in entries and entries[skill_id].signer != signer:
                 raise SignerChanged(
                     f"{self.path} says that {signer} signed {skill_id}, and what is installed now is not",
                     hint="ask who publishes it whether that is right, then use --accept-signer",
                     before=signer,
-                    now=found[skill_id].signer or None,
+                    now=entries[skill_id].signer or None,
                 )
-        if found:
-            self.write(found)
+        if entries:
+            self.write(entries)
 
     def states(self, registry: Registry) -> tuple[LockState, ...]:
         """How each locked skill is installed; the files are measured, so that edits show."""

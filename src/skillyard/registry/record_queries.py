@@ -60,7 +60,7 @@ def version_columns(candidate: Candidate) -> dict[str, Any]:
 
 
 def skill_from_row(row: RowMapping | Mapping[str, Any]) -> InstalledSkill:
-    """A row of `skill_definitions`; what a person says of the skill stands in place of what its SKILL.md says."""
+    """A row of `skill_definitions`; edits by people replace what its SKILL.md declares."""
     edits = row["edits"] or {}
     shown = {name: edits.get(name, row[name]) for name in EDITABLE}
     return InstalledSkill(
@@ -147,7 +147,7 @@ class RecordReader:
         return tuple(map(version_from_row, self._rows(query)))
 
     def serving(self) -> tuple[SkillVersion, ...]:
-        """The version that serves of each skill that is installed."""
+        """The current version of each installed skill."""
         definitions = skill_definitions.c
         query = (
             select(skill_versions, definitions.current_version)
@@ -214,9 +214,9 @@ _COMPARED: Final = 5000  # ids that a slip of the pen is held against
 def find_skill(database: Database, name: str) -> InstalledSkill | None:
     """The skill with this id, else the first with this name; uninstalled ones too."""
     for column in (_TABLE.c.skill_id, _TABLE.c.name):
-        found = _skills(database, select(_TABLE).where(column == name).order_by(_TABLE.c.skill_id).limit(1))
-        if found:
-            return found[0]
+        skills = _skills(database, select(_TABLE).where(column == name).order_by(_TABLE.c.skill_id).limit(1))
+        if skills:
+            return skills[0]
     return None
 
 
@@ -233,10 +233,10 @@ def similar_ids(database: Database, name: str) -> list[str]:
     ids = select(_TABLE.c.skill_id).where(_TABLE.c.is_active).order_by(_TABLE.c.skill_id).limit(_COMPARED + 1)
     first = name[:1].lower()
     with database.read() as connection:
-        found = list(connection.execute(ids).scalars())
-        if len(found) > _COMPARED and first.isascii() and first.isalnum():
-            found = list(connection.execute(ids.where(_TABLE.c.skill_id >= first)).scalars())
-    return found[:_COMPARED]
+        names = list(connection.execute(ids).scalars())
+        if len(names) > _COMPARED and first.isascii() and first.isalnum():
+            names = list(connection.execute(ids.where(_TABLE.c.skill_id >= first)).scalars())
+    return names[:_COMPARED]
 
 
 def page_of_skills(
@@ -245,10 +245,10 @@ def page_of_skills(
     """So many skills by id, without their SKILL.md, and how many there are; `text` is in id, name or description."""
     columns = [column for column in _TABLE.c if column.name != "skill_md_content"]
     with database.read() as connection:
-        wanted = [_TABLE.c.is_active == active] if active is not None else []
-        found = containing_substring(connection, words) if (words := text.strip()) else []
-        total = connection.execute(select(func.count()).select_from(_TABLE).where(*wanted, *found)).scalar_one()
-        page = select(*columns).where(*wanted, *found).order_by(_TABLE.c.skill_id).limit(limit).offset(offset)
+        conditions = [_TABLE.c.is_active == active] if active is not None else []
+        matches = containing_substring(connection, words) if (words := text.strip()) else []
+        total = connection.execute(select(func.count()).select_from(_TABLE).where(*conditions, *matches)).scalar_one()
+        page = select(*columns).where(*conditions, *matches).order_by(_TABLE.c.skill_id).limit(limit).offset(offset)
         rows = connection.execute(page).mappings().all()
     return tuple(skill_from_row({**row, "skill_md_content": None}) for row in rows), total
 

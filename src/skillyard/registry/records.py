@@ -1,6 +1,6 @@
 """Writing the registry's tables: skill definitions, versions, and the logs of operations with their audit entries.
 
-What is on the disk decides which version serves; the records are brought to say the same. Each method is one transaction.
+The disk decides which version is current; the records follow it. Each method is one transaction.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OPEN: Final = ("pending", "in_progress")
 class OperationLogs:
     """The logs of operations in one database, and the audit entries of changes.
 
-    `actor` is who is written down, where nobody else is known to act.
+    `actor` is recorded where no other actor is known.
     """
 
     def __init__(self, database: Database, actor: str | None = None) -> None:
@@ -151,7 +151,7 @@ class RegistryRecords:
         self.logs = OperationLogs(database, actor)
 
     def save(self, candidate: Candidate, version: str, path: Path, operation_id: str) -> None:
-        """Write down a version that is about to be put in its place; a new skill gets its definition, not yet active."""
+        """Record a version that is about to be installed; a new skill gets its definition, not yet active."""
         now = datetime.now(UTC)
         with self.database.write() as connection:
             self._define(connection, candidate, now)
@@ -165,7 +165,7 @@ class RegistryRecords:
     def activate(
         self, skill_id: str, version: str, log: OpenLog | None = None, *, action: str = "install", left: str | None = None
     ) -> None:
-        """Make `version` the current one in the records, with what its SKILL.md says, and end the log as a success.
+        """Make `version` the current one in the records, with the metadata of its SKILL.md, and end the log as a success.
 
         `left` is a version that was given up for it, which becomes deprecated.
         """
@@ -189,14 +189,14 @@ class RegistryRecords:
             self.logs.end_within(connection, log, skill_id, version, action)
 
     def record_inactive_version(self, skill_id: str, version: str, log: OpenLog, moment: datetime | None = None) -> None:
-        """Write down a version that is whole and does not serve, installed now or at `moment`; end the log as a success."""
+        """Record a version that is complete and not current, installed now or at `moment`; end the log as a success."""
         with self.database.write() as connection:
             values = {"status": "active", "installed_at": moment or datetime.now(UTC)}
             connection.execute(_advance(skill_id, version, "active").values(values))
             self.logs.end_within(connection, log, skill_id, version, log.operation, "kept; another version serves")
 
     def deactivate(self, skill_id: str, log: OpenLog | None = None) -> None:
-        """Write down that no version serves."""
+        """Record that no version is current."""
         with self.database.write() as connection:
             self._set_current(connection, skill_id, None, None, datetime.now(UTC))
             self.logs.end_within(connection, log, skill_id, None, "uninstall")
@@ -204,11 +204,11 @@ class RegistryRecords:
     def fail_version(self, skill_id: str, version: str) -> None:
         """Write down that a version never became whole."""
         with self.database.write() as connection:
-            gone = datetime.now(UTC)
-            connection.execute(_advance(skill_id, version, "failed").values(status="failed", removed_at=gone))
+            now = datetime.now(UTC)
+            connection.execute(_advance(skill_id, version, "failed").values(status="failed", removed_at=now))
 
     def mark(self, skill_id: str, version: str, action: str, **values: object) -> None:
-        """Change what is said of a version (deprecated, yanked, removed), and remember who did."""
+        """Change the marks of a version (deprecated, yanked, removed), and remember who did."""
         with self.database.write() as connection:
             key = skill_versions.c.skill_id == skill_id, skill_versions.c.version == version
             connection.execute(update(skill_versions).where(*key).values(values))
@@ -216,7 +216,7 @@ class RegistryRecords:
             self.logs.audit(connection, action, f"{skill_id}@{version}", "success", {"reason": reason} if reason else None)
 
     def edit(self, skill_id: str, edits: Mapping[str, str | list[str] | None]) -> None:
-        """Let fields of a definition say something else than the SKILL.md; None takes that back."""
+        """Edit fields of a definition; None restores the value of the SKILL.md."""
         key = skill_definitions.c.skill_id == skill_id
         with self.database.write() as connection:
             before = connection.execute(select(skill_definitions.c.edits).where(key)).scalar() or {}

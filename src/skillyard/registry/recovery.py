@@ -1,6 +1,6 @@
 """Bringing disk and database together: after an operation that failed or was killed, and for skills without records.
 
-The link `current` on the disk decides: the version it points to is complete and serves. `recover` settles abandoned operations,
+The link `current` on the disk decides: the version it names is complete and current. `recover` settles abandoned operations,
 `backfill` writes records for versions that are on the disk only.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def recover(operations: Operations, versions: VersionStore, records: RegistryRecords) -> int:
-    """Settle every operation whose process is gone; give how many there were."""
+    """Settle every operation whose process has ended; give how many there were."""
     count = 0
     for operation in operations.abandoned():
         settle(operation, versions, records, None)
@@ -67,8 +67,8 @@ def _settle_skill(operation: RunningOperation, skill_id: str, versions: VersionS
         else:
             versions.remove(skill_id, version, operation.folder)
             records.fail_version(skill_id, version)
-    known = records.read.skill(skill_id)
-    if known is None or known.current_version == current:
+    recorded = records.read.skill(skill_id)
+    if recorded is None or recorded.current_version == current:
         return
     if current is None:
         records.deactivate(skill_id)
@@ -79,7 +79,7 @@ def _settle_skill(operation: RunningOperation, skill_id: str, versions: VersionS
 
 @dataclass(frozen=True, slots=True)
 class BackfillReport(WireForm):
-    """What was found: `versions` as `skill_id@version`, and `problems`, one sentence for each folder that says nothing."""
+    """The result: `versions` as `skill_id@version`, and `problems`, one sentence for each folder without a version."""
 
     versions: tuple[str, ...]
     added: tuple[str, ...]
@@ -99,11 +99,11 @@ def backfill(
             with versions.locked(skill_id):
                 try:
                     _adopt_folder(skill_id, versions, records, operation.folder)
-                    known = records.read.version_names(skill_id)
+                    recorded = records.read.version_names(skill_id)
                     for version in versions.names(skill_id):
                         _backfill_version(skill_id, version, versions, records)
                         seen.append(f"{skill_id}@{version}")
-                        added += [seen[-1]] if version not in known else []
+                        added += [seen[-1]] if version not in recorded else []
                     if store is not None:
                         _keep_packages(skill_id, versions, records, store, operation.folder)
                 except (SkillyardError, OSError) as error:

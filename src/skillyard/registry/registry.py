@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 class Registry:
     """The installed skills of one home: files in `{data}/skills`, records in the database at `url`, else in `data`.
 
-    Its own methods change which skills and versions serve. Its parts: `installed` reads skills, versions and history;
+    Its own methods install, switch and uninstall. Its parts: `installed` reads skills, versions and history;
     `versions` deprecates, yanks, discards and prunes single versions; `tags` and `popularity` are what people add to skills;
     `storage` has the files, the running operations and the records.
 
     `servers` are the names of registered MCP servers, which skills may require. `scanner` looks into every skill before it is
     installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one
-    comes back. `actor` is who is written down for changes, where nobody else is known to act.
+    comes back. `actor` is recorded for changes where no other actor is known.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Registry:
     def for_catalog(self, catalog: SkillCatalog, *, public_only: bool = False) -> Self:
         """The registry of a catalog, which looks into what it installs as this one does, and fetches from where this one does.
 
-        With `public_only` it asks no address that is not public, whatever the configuration says: for who is not its user.
+        With `public_only` it contacts public addresses only, whatever the configuration: for callers other than its user.
         """
         made = self.of(catalog, scanner=self._scanner)
         made._fetcher = SourceFetcher() if public_only else self._fetcher
@@ -123,7 +123,7 @@ class Registry:
 
     @property
     def records(self) -> RegistryRecords:
-        """The records; at the first use they are opened, and what a killed process left is put in order.
+        """The records; at the first use they are opened, and what a killed process left is recovered.
 
         Raises:
             DatabaseUnavailable: they cannot be opened.
@@ -161,8 +161,8 @@ class Registry:
         """Install the skills of a source: all of them, or those named in `skills` by name, id or path.
 
         `only` are the ids that are taken, `expected` the digests by id that must be met, `signers` the keys that a lock names.
-        Without `activate` a new version of an installed skill is only kept: `rollback` to it lets it serve. `installed_at` is
-        when such a version was installed elsewhere: it takes its place among the others by that. With `new` only skills that
+        Without `activate` a new version of an installed skill is only kept: `rollback` makes it current. `installed_at` is
+        when such a version was installed elsewhere: it is ordered among the others by that. With `new` only skills that
         are not installed yet are: of two who install one at the same moment, the second is refused. `operation_id`, from
         `new_operation_id`, is for who wants to follow it while it goes on. The rest is in `InstallOptions`.
 
@@ -170,11 +170,11 @@ class Registry:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
             InvalidSkill: a SKILL.md has no name or description.
             SkillExists: with `new`, it is installed already.
-            ConsentRequired: nobody agreed to more power.
+            ConsentRequired: the added powers were not agreed to.
             LocalEdits: the installed version was changed by hand.
-            DigestMismatch: it is not what `expected` says.
+            DigestMismatch: its digest is not that in `expected`.
             SignatureInvalid, SignerChanged: its signature does not hold, or is somebody else's than before.
-            SourceChanged: it comes from another source than the version that serves.
+            SourceChanged: it comes from another source than the current version.
         """
         request = InstallRequest(
             resolve(source, names=tuple(skills)) if isinstance(source, str) else source,
@@ -229,27 +229,27 @@ class Registry:
         return self._pipeline().install(request)
 
     def rollback(self, name: str, version: str | None = None, **options: Unpack[RollbackOptions]) -> OperationResult:
-        """Let another version serve: the one named, else the newest usable one before the current.
+        """Make another version current: the one named, else the newest usable one before the current.
 
         The version that served becomes deprecated. An uninstalled skill comes back this way too. That another signer or source
-        serves again is asked as by `install`; `force` allows a deprecated version, and one that was changed by hand.
+        becomes current again is decided as by `install`; `force` allows a deprecated version, and one that was changed by hand.
 
         Raises:
             SkillNotFound, VersionNotFound: there is no such skill or version.
-            VersionUnusable: it is deprecated, yanked, or its files are gone; `force` allows the first.
+            VersionUnusable: it is deprecated, yanked, or its files were deleted; `force` allows the first.
             LocalEdits: a version was changed by hand.
-            SignerChanged, SourceChanged: it is of another signer or source than the version that serves.
+            SignerChanged, SourceChanged: it is of another signer or source than the current version.
         """
         skill = self.installed.skill(name, installed=False)
         skill_id, force, versions = skill.skill_id, options.get("force", False), self.storage.versions
         with self.storage.operation("rollback", skill_id, version=version, progress=options.get("progress")) as (running, log):
             before = versions.current(skill_id)
-            known = self.installed.versions(skill_id)
-            target = rollback_target(known, version, before, stored=self.store is not None, force=force)
-            serving = next((one for one in known if one.version == before), None)
-            if serving is not None:
+            recorded = self.installed.versions(skill_id)
+            target = rollback_target(recorded, version, before, stored=self.store is not None, force=force)
+            current = next((one for one in recorded if one.version == before), None)
+            if current is not None:
                 refuse_replacements(
-                    tuple(rollback_replacements(skill.name, serving, target)),
+                    tuple(rollback_replacements(skill.name, current, target)),
                     accept_signer=options.get("accept_signer", False),
                     accept_source=options.get("accept_source", False),
                     agree=options.get("replacing"),
@@ -268,11 +268,11 @@ class Registry:
     def uninstall(
         self, name: str, *, prune: bool = False, force: bool = False, progress: Progress | None = None
     ) -> OperationResult:
-        """Let a skill serve no more; its versions stay on the disk and come back with `rollback`, unless `prune`.
+        """Uninstall a skill; its versions stay on the disk and can be restored with `rollback`, unless `prune`.
 
         Raises:
             SkillNotFound: it is not installed.
-            LocalEdits: with `prune`, when a version was changed by hand and `force` does not say to delete it.
+            LocalEdits: with `prune`, when a version was changed by hand and no `force`.
         """
         skill = self.installed.skill(name)
         skill_id, versions = skill.skill_id, self.storage.versions

@@ -28,8 +28,8 @@ def unmet_skill_requirements(
     """
     from skillyard.registry.record_queries import skills_named
 
-    wanted = {parse_requirement(text).name for text in (*requirements.skills, *requirements.any_skills)}
-    around = _requirement_context(records, skills_named(records.database, wanted), servers)
+    names = {parse_requirement(text).name for text in (*requirements.skills, *requirements.any_skills)}
+    around = _requirement_context(records, skills_named(records.database, names), servers)
     circles = [
         " → ".join(circle) for circle in _requirement_cycles(_reachable(records, skill_id, requirements)) if skill_id in circle
     ]
@@ -43,16 +43,16 @@ def _reachable(records: RecordReader, skill_id: str, requirements: Requirements)
     """What the skill requires, what those skills require, and so on."""
     from skillyard.registry.record_queries import skills_named
 
-    found = {skill_id: requirements}
-    waiting = set(requirements.skill_names) - found.keys()
+    collected = {skill_id: requirements}
+    waiting = set(requirements.skill_names) - collected.keys()
     while waiting:
-        asked, waiting = waiting, set()
-        for skill in skills_named(records.database, asked):
-            if skill.skill_id not in found:
-                found[skill.skill_id] = _requirements_of(skill)
-                waiting |= set(found[skill.skill_id].skill_names)
-        waiting -= found.keys() | asked
-    return found
+        requested, waiting = waiting, set()
+        for skill in skills_named(records.database, requested):
+            if skill.skill_id not in collected:
+                collected[skill.skill_id] = _requirements_of(skill)
+                waiting |= set(collected[skill.skill_id].skill_names)
+        waiting -= collected.keys() | requested
+    return collected
 
 
 def installed_skill_problems(records: RecordReader, servers: frozenset[str]) -> Iterator[tuple[str, str]]:

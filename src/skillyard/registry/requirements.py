@@ -83,28 +83,28 @@ def read_requirements(document: Document) -> Requirements:
     """What the front matter requires; what it writes in a form that cannot be meant is left out."""
     from skillyard.document import declared_data
 
-    found: dict[str, list[str]] = {}
-    _gather(declared_data(document, "requires"), found)
+    collected: dict[str, list[str]] = {}
+    _gather(declared_data(document, "requires"), collected)
     declared = declared_data(document, "metadata")
     for name in _ALIASES:
         block = declared.get(name) if isinstance(declared, Mapping) else None
         if isinstance(block, str):
             block = _json(block)
         if isinstance(block, Mapping):
-            _gather(block.get("requires"), found)
-            _gather({"env": block.get("envVars")}, found)
-    return Requirements(**{name: tuple(dict.fromkeys(items))[:_MOST] for name, items in found.items()})
+            _gather(block.get("requires"), collected)
+            _gather({"env": block.get("envVars")}, collected)
+    return Requirements(**{name: tuple(dict.fromkeys(items))[:_MOST] for name, items in collected.items()})
 
 
-def _gather(block: object, found: dict[str, list[str]]) -> None:
+def _gather(block: object, collected: dict[str, list[str]]) -> None:
     if isinstance(block, Mapping):
         for key, value in block.items():
             if name := _NAMES.get(str(key).replace("_", "").replace("-", "").lower()):
-                found.setdefault(name, []).extend(_items(value))
+                collected.setdefault(name, []).extend(_items(value))
 
 
 def _items(value: object) -> Iterator[str]:
-    """Texts, or objects with a `name`, perhaps a `version`; what is said to be optional is not required."""
+    """Texts, or objects with a `name`, perhaps a `version`; what is marked optional is not required."""
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, str) and item.strip():
             yield item.strip()
@@ -152,48 +152,48 @@ def _python(ranges: Iterable[str]) -> Iterator[str]:
             yield f"Python {text} is required and this one is {here}: run Skillyard on such a Python"
 
 
-def _packages(wanted: Iterable[str]) -> Iterator[str]:
+def _packages(requirements: Iterable[str]) -> Iterator[str]:
     from importlib.metadata import PackageNotFoundError, version
 
-    for text in wanted:
+    for text in requirements:
         package = parse_requirement(text)
         try:
-            found = version(package.name)
+            installed = version(package.name)
         except (PackageNotFoundError, ValueError):
             yield f"the Python package {text} is missing: pip install '{text}'"
             continue
-        if not package.holds(found):
-            yield f"the Python package {text} is required and {found} is installed: pip install '{text}'"
+        if not package.holds(installed):
+            yield f"the Python package {text} is required and {installed} is installed: pip install '{text}'"
 
 
-def _has_skill(wanted: VersionRequirement, skills: Mapping[str, str | None]) -> bool:
-    if wanted.name not in skills:
+def _has_skill(requirement: VersionRequirement, skills: Mapping[str, str | None]) -> bool:
+    if requirement.name not in skills:
         return False
-    version = skills[wanted.name]
-    return not wanted.clauses or (version is not None and wanted.holds(version))
+    version = skills[requirement.name]
+    return not requirement.clauses or (version is not None and requirement.holds(version))
 
 
 def cycles(needs: Mapping[str, Iterable[str]]) -> tuple[tuple[str, ...], ...]:
     """Every chain of skills that leads back to its beginning: `("a", "b", "a")`, from the first name of each, sorted."""
-    found: set[tuple[str, ...]] = set()
+    circles: set[tuple[str, ...]] = set()
     finished: set[str] = set()
     for start in sorted(needs):
-        trail: list[str] = []
+        chain: list[str] = []
         waiting: list[tuple[str, Iterator[str]]] = [(start, iter(sorted(set(needs[start]))))] if start not in finished else []
         while waiting:
             name, rest = waiting[-1]
-            if len(trail) < len(waiting):
-                trail.append(name)
+            if len(chain) < len(waiting):
+                chain.append(name)
             following = next(rest, None)
             if following is None:
                 finished.add(name)
                 waiting.pop()
-                trail.pop()
-            elif following in trail:
-                found.add(_from_smallest(trail[trail.index(following) :]))
+                chain.pop()
+            elif following in chain:
+                circles.add(_from_smallest(chain[chain.index(following) :]))
             elif following in needs and following not in finished:
                 waiting.append((following, iter(sorted(set(needs[following])))))
-    return tuple(sorted(found))
+    return tuple(sorted(circles))
 
 
 def _from_smallest(circle: list[str]) -> tuple[str, ...]:
@@ -281,10 +281,10 @@ def _version_key(version: str, *, release: bool = True) -> _Key:
     return tuple(numbers), 0 if pre else 1, parts
 
 
-def locked_versions(known: Sequence[SkillVersion], locks: Iterable[str]) -> frozenset[str]:
-    """The version that each lock means, of those `known` (the newest first): for a range the newest in it."""
-    found = (next((one.version for one in known if _matches_lock(lock, one)), None) for lock in locks)
-    return frozenset(version for version in found if version is not None)
+def locked_versions(versions: Sequence[SkillVersion], locks: Iterable[str]) -> frozenset[str]:
+    """The version that each lock means, of `versions` (the newest first): for a range the newest in it."""
+    locked = (next((one.version for one in versions if _matches_lock(lock, one)), None) for lock in locks)
+    return frozenset(version for version in locked if version is not None)
 
 
 def _matches_lock(lock: str, version: SkillVersion) -> bool:

@@ -49,18 +49,18 @@ def index_address(address: str) -> str:
 
 
 def fetch_index(source: Source, into: Path, download: Download, limits: PackageLimits) -> tuple[Path, Origin]:
-    """The skills of an index of version 0.2.0, all or those that are wanted, each proven by its digest.
+    """The skills of an index of version 0.2.0, all or the requested ones, each verified by its digest.
 
     Raises:
         InvalidSource: it is no such index.
-        NoSkillInside: it has none of a name that is wanted.
-        DigestMismatch: a skill is not what the index says.
+        NoSkillInside: it has none of a requested name.
+        DigestMismatch: a skill is not what the index lists.
         ArchiveTooLarge: all of them together are too large.
         ArchiveRefused, NetworkFailed: as for one archive.
     """
     address = index_address(source.address)
-    wanted = (source.path,) if source.path else source.names
-    listed = _chosen(list(_read_index(download(address, _LARGEST_LIST), address)), wanted, address)
+    requested = (source.path,) if source.path else source.names
+    listed = _chosen(list(_read_index(download(address, _LARGEST_LIST), address)), requested, address)
     tree = into / "index"
     tree.mkdir()
     allowance = _ByteBudget(limits.listed, address)
@@ -100,14 +100,14 @@ def _read_index(data: bytes, address: str) -> Iterator[_Listed]:
         yield _Listed(name, kind, urljoin(address, url), digest)
 
 
-def _chosen(listed: list[_Listed], wanted: tuple[str, ...], address: str) -> list[_Listed]:
+def _chosen(listed: list[_Listed], requested: tuple[str, ...], address: str) -> list[_Listed]:
     names = {skill.name for skill in listed}
-    if missing := [name for name in wanted if name not in names]:
+    if missing := [name for name in requested if name not in names]:
         few = ", ".join(sorted(names)[:10])
         raise NoSkillInside(
             f"{shown_address(address)} has no skill {missing[0]!r}", hint=f"it has {few}", candidates=sorted(names)
         )
-    chosen = [skill for skill in listed if not wanted or skill.name in wanted]
+    chosen = [skill for skill in listed if not requested or skill.name in requested]
     if len(chosen) > _MAX_SKILLS:
         raise InvalidSource(f"{shown_address(address)} lists {len(chosen)} skills", hint="name those you want with --skill")
     return chosen
@@ -157,10 +157,10 @@ class _ByteBudget:
 
 def _check_name(skill: _Listed, folder: Path, address: str) -> None:
     """What is called `pdf` in an index must not install as something else."""
-    for found in find_skills(folder):
-        if found.path == "." and skill.name not in (found.name, found.skill_id):
+    for skill_inside in find_skills(folder):
+        if skill_inside.path == "." and skill.name not in (skill_inside.name, skill_inside.skill_id):
             raise InvalidSource(
-                f"{shown_address(address)} calls a skill {skill.name}, and its SKILL.md calls it {found.name!r}",
+                f"{shown_address(address)} calls a skill {skill.name}, and its SKILL.md calls it {skill_inside.name!r}",
                 hint="report it to its publisher",
             )
 
@@ -175,7 +175,7 @@ def fetch_listed(
     Raises:
         InvalidSource: a manifest names no package.
         InvalidManifest: a manifest cannot be understood.
-        NoSkillInside: there is none of a name that is wanted, or no skill in a package.
+        NoSkillInside: there is none of a requested name, or no skill in a package.
         ArchiveTooLarge: all of them together are too large.
     """
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
@@ -184,11 +184,11 @@ def fetch_listed(
     tree.mkdir()
     allowance = _ByteBudget(limits.listed, source.address)
     for entry in _entries(source, data):
-        place = into / f"fetch-{slug(entry.skill_id, 'skill')}"
-        place.mkdir()
+        scratch = into / f"fetch-{slug(entry.skill_id, 'skill')}"
+        scratch.mkdir()
         manifest = data if entry.manifest_url is None else allowance.taken(download(entry.manifest_url, _LARGEST_LIST))
-        _fetch_entry(entry, manifest, place, fetch, tree / _folder_name(entry))
-        allowance.take(_size(place) + _size(tree / _folder_name(entry)))
+        _fetch_entry(entry, manifest, scratch, fetch, tree / _folder_name(entry))
+        allowance.take(_size(scratch) + _size(tree / _folder_name(entry)))
     return _requested_folder(tree, source), Origin("address", source.address, path=source.path)
 
 
@@ -204,8 +204,8 @@ def _entries(source: Source, data: bytes) -> list[CatalogEntry]:
         manifest = read_anthropic_manifest(data)
         return [CatalogEntry(str(manifest["skill_id"]), str(manifest["name"]))]
     entries = [entry for entry in read_catalog(data, source.address) if entry.manifest_url]
-    wanted = (source.path,) if source.path else source.names
-    chosen = [entry for entry in entries if not wanted or {entry.skill_id, entry.name, _folder_name(entry)} & set(wanted)]
+    requested = (source.path,) if source.path else source.names
+    chosen = [entry for entry in entries if not requested or {entry.skill_id, entry.name, _folder_name(entry)} & set(requested)]
     if not chosen:
         names = sorted(entry.skill_id for entry in entries)
         raise NoSkillInside(
@@ -230,21 +230,21 @@ def _folder_name(entry: CatalogEntry) -> str:
     return slug(entry.skill_id.rpartition("/")[2], "skill")
 
 
-def _fetch_entry(entry: CatalogEntry, data: bytes, place: Path, fetch: FetchInto, target: Path) -> None:
+def _fetch_entry(entry: CatalogEntry, data: bytes, scratch: Path, fetch: FetchInto, target: Path) -> None:
     """Bring the skill that a manifest describes to `target`; a manifest in Markdown is the skill itself."""
     if data.lstrip(b"\xef\xbb\xbf").startswith(b"---"):
         target.mkdir()
         (target / "SKILL.md").write_bytes(data)
         return
     manifest = read_anthropic_manifest(data)
-    found = find_skills(fetch(_package(entry, manifest), place))
+    skills = find_skills(fetch(_package(entry, manifest), scratch))
     names = {entry.skill_id, entry.skill_id.rpartition("/")[2], str(manifest["name"]), slug(str(manifest["name"]))}
-    fitting = [skill for skill in found if names & {skill.name, skill.skill_id, skill.path}] or list(found)
+    fitting = [skill for skill in skills if names & {skill.name, skill.skill_id, skill.path}] or list(skills)
     if len(fitting) != 1:
         raise NoSkillInside(
-            f"the package of {entry.skill_id} has {len(found)} skills, none of that name",
+            f"the package of {entry.skill_id} has {len(skills)} skills, none of that name",
             hint="install from the package itself",
-            candidates=sorted(skill.name for skill in found),
+            candidates=sorted(skill.name for skill in skills),
         )
     shutil.copytree(fitting[0].directory, target, symlinks=True)
 
@@ -264,5 +264,5 @@ def _package(entry: CatalogEntry, manifest: Mapping[str, object]) -> Source:
 
 
 def _requested_folder(tree: Path, source: Source) -> Path:
-    """The folder that was asked for: the whole list, or the one skill that an update is about."""
+    """The requested folder: the whole list, or the one skill that an update is about."""
     return tree / slug(source.path.rpartition("/")[2]) if source.path else tree

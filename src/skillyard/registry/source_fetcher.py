@@ -21,7 +21,7 @@ _ATTEMPTS: Final = 3
 class SourceFetcher:
     """The usual fetcher: folders and archives of this machine, git by https or ssh, all else by https.
 
-    Addresses of this machine and of private networks are only asked with `allow_private`, and then without encryption too.
+    Addresses of this machine and of private networks are only contacted with `allow_private`, and then without encryption too.
     """
 
     def __init__(

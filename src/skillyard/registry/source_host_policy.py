@@ -1,7 +1,7 @@
-"""Which hosts may be asked for a source, and downloads under that policy: https only, size limit, every redirect checked.
+"""Which hosts may be contacted for a source, and downloads under that policy: https only, size limit, every redirect checked.
 
 Git connects by itself, so it is given the checked addresses: it does not resolve again, and follows no redirect. Where a
-repository has moved to is asked here. Over ssh there are no redirects; a host that only the user's ssh settings know cannot be
+repository has moved to is checked here. Over ssh there are no redirects; a host that only ssh settings name cannot be
 checked.
 """
 
@@ -53,9 +53,9 @@ def explain_private_hosts() -> Iterator[None]:
 
 
 def checked_repository(url: str, *, allow_private: bool) -> tuple[str, tuple[str, ...]]:
-    """The address for git, and the settings with which it asks only those hosts of it that may be asked.
+    """The address for git, and the settings with which it contacts only the permitted addresses of its host.
 
-    They need git 2.37; an older one asks the resolver a second time.
+    They need git 2.37; an older one resolves the name a second time.
 
     Raises:
         InvalidSource: it is neither an https nor an ssh address; with `allow_private` http is one too.
@@ -82,22 +82,22 @@ def repository_redirect(url: str, *, allow_private: bool) -> str:
 
     Raises:
         InvalidSource: it moved to what is no repository.
-        NetworkRefused, NetworkFailed: it may not be asked, or did not answer properly.
+        NetworkRefused, NetworkFailed: it may not be contacted, or did not answer properly.
     """
     from skillyard.network import guarded_request
     from skillyard.network.messages import read_destination
 
-    asked = url.rstrip("/") + _REFS
-    destination = read_destination(asked)
+    requested = url.rstrip("/") + _REFS
+    destination = read_destination(requested)
     with explain_private_hosts():
         answer = run_in_thread(
             guarded_request(
-                "GET", asked, allow=(f"{destination.scheme}://{destination.authority}",), max_bytes=_LARGEST_REFS,
+                "GET", requested, allow=(f"{destination.scheme}://{destination.authority}",), max_bytes=_LARGEST_REFS,
                 headers={"Git-Protocol": "version=2"}, allow_private=allow_private,
             )
         )  # fmt: skip
-    target = urljoin(asked, answer.headers.get("location", ""))
-    if answer.status not in REDIRECT_STATUSES or target == asked:
+    target = urljoin(requested, answer.headers.get("location", ""))
+    if answer.status not in REDIRECT_STATUSES or target == requested:
         return url
     if not target.endswith(_REFS):
         raise InvalidSource(f"{shown_address(url)} leads to something that is not a repository", hint="check the address")
@@ -119,8 +119,8 @@ def _checked_addresses(host: str, *, allow_private: bool) -> list[str]:
     from skillyard.network.connections import allowed_addresses, system_lookup
 
     with explain_private_hosts():
-        found = run_in_thread(allowed_addresses(host, private=allow_private, lookup=system_lookup))
-    return [f"[{address}]" if address.version == 6 else str(address) for address in found]
+        addresses = run_in_thread(allowed_addresses(host, private=allow_private, lookup=system_lookup))
+    return [f"[{address}]" if address.version == 6 else str(address) for address in addresses]
 
 
 _ENCRYPTED: Final = "use its https:// address; `private-hosts = true` in [packages] of your own skillyard.toml opens http://"
@@ -129,7 +129,7 @@ _TIMEOUT_S: Final = 60.0
 
 
 def download(url: str, *, limit: int, allow_private: bool = False, headers: Mapping[str, str] | None = None) -> bytes:
-    """The content at `url`, at most `limit` bytes. Addresses of this machine and of private networks are not asked.
+    """The content at `url`, at most `limit` bytes. Addresses of this machine and of private networks are refused.
 
     `headers` are for the scheme, host and port of `url` alone: once a redirect leads elsewhere they are not sent any more.
 

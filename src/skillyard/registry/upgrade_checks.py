@@ -1,4 +1,4 @@
-"""Checks before another version serves: not yanked, same source, same signer, consent to added powers, usable for a rollback.
+"""Checks before a version becomes current: not yanked, same source and signer, consent to added powers, fit for a rollback.
 
 A matching name alone makes nothing an update: a namesake from another source, or content that somebody else signed, would
 replace a trusted skill. That needs agreement; an expected digest (a lock) does not replace it.
@@ -44,9 +44,9 @@ def publisher_of_address(address: str) -> tuple[str, ...]:
 
 
 def source_identity(origin: Mapping[str, object]) -> tuple[str, ...]:
-    """What identifies a source: two origins of the same identity are of one publisher; empty when nothing is known.
+    """What identifies a source: two origins of the same identity are of one publisher; empty when the origin is unknown.
 
-    On this machine that is the folder, or the archive without the version in its name. Whoever may upload is one source.
+    On this machine that is the folder, or the archive without the version in its name. All uploads are one source.
     """
     kind, address = str(origin.get("kind", "")), str(origin.get("address", ""))
     if kind in ("", "upload"):
@@ -62,7 +62,7 @@ def source_identity(origin: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def shown_origin(origin: Mapping[str, object]) -> str:
-    """An origin as a person would name it."""
+    """An origin for people to read."""
     kind, address = str(origin.get("kind", "")), str(origin.get("address", ""))
     if not kind:
         return "a source that nobody wrote down"
@@ -72,7 +72,7 @@ def shown_origin(origin: Mapping[str, object]) -> str:
 
 
 def shown_source(source: Source) -> str:
-    """A source as a person would write it; of an upload, the name of the file."""
+    """A source for people to read; of an upload, the name of the file."""
     if source.kind == "upload":
         return f"{PurePath(source.address).name} (uploaded)"
     return (
@@ -88,10 +88,10 @@ def _without_version(name: str) -> str:
 def require_consent(
     versions: VersionStore, candidates: Sequence[Candidate], request: InstallRequest
 ) -> Mapping[str, frozenset[str]]:
-    """For each skill the sentences somebody agreed to; a new one changes nothing that is there.
+    """For each skill the sentences that were agreed to; a new skill needs no consent.
 
     Raises:
-        ConsentRequired: nobody was asked, or who was asked said no.
+        ConsentRequired: nobody was asked, or the answer was no.
     """
     if request.new:
         return {candidate.skill_id: frozenset() for candidate in candidates}
@@ -103,13 +103,13 @@ def require_consent(
 
 
 def current_power_change(versions: VersionStore, candidate: Candidate) -> PowerChange | None:
-    """The change against the version that serves at this moment; nobody deletes that meanwhile."""
+    """The change against the current version, which cannot be deleted meanwhile."""
     with versions.locked(candidate.skill_id):
         return power_change(versions, candidate)
 
 
 def power_change(versions: VersionStore, candidate: Candidate) -> PowerChange | None:
-    """The change against the version that serves; whoever calls this holds the lock of the skill."""
+    """The change against the current version; the caller holds the lock of the skill."""
     current = versions.current(candidate.skill_id)
     if current is None:
         return None
@@ -119,11 +119,11 @@ def power_change(versions: VersionStore, candidate: Candidate) -> PowerChange | 
 
 
 def consent_required(changes: Sequence[PowerChange], *, asked: bool) -> ConsentRequired:
-    """What is raised when nobody agreed to these changes; when nobody was `asked` it says them."""
+    """The error for changes that nobody agreed to; its message lists them when nobody was `asked`."""
     names = ", ".join(change.skill_id for change in changes)
-    said = "; ".join(f"{change.skill_id} {sentence}" for change in changes for sentence in change.widened[:10])
+    sentences = "; ".join(f"{change.skill_id} {sentence}" for change in changes for sentence in change.widened[:10])
     return ConsentRequired(
-        f"{names} would be allowed more than before" + ("" if asked else f": {said}"),
+        f"{names} would be allowed more than before" + ("" if asked else f": {sentences}"),
         hint="nothing was changed; if you agree, call it again with --yes",
         changes=[change.to_dict() for change in changes],
         consent=",".join(change.consent for change in changes),
@@ -139,48 +139,48 @@ def installed_powers(path: Path) -> Powers:
 
 
 def rollback_target(
-    known: Sequence[SkillVersion], version: str | None, current: str | None, *, stored: bool, force: bool
+    versions: Sequence[SkillVersion], version: str | None, current: str | None, *, stored: bool, force: bool
 ) -> SkillVersion:
-    """The version to go back to, of those `known` (the newest first): the one named, else the newest usable before `current`.
+    """The version to go back to, of `versions` (the newest first): the one named, else the newest usable before `current`.
 
-    With `stored` a version whose files are gone can be brought back from the store; `force` allows a deprecated one.
+    With `stored` a version whose files were deleted can be restored from the store; `force` allows a deprecated one.
 
     Raises:
         VersionNotFound: there is none.
-        VersionUnusable: it was yanked, is deprecated, or its files are gone.
+        VersionUnusable: it was yanked, is deprecated, or its files were deleted.
     """
     if version is None:
-        return _previous_usable(known, current, stored=stored)
-    target = named_version(known, version)
+        return _previous_usable(versions, current, stored=stored)
+    target = named_version(versions, version)
     if problem := _rollback_problem(target, stored=stored, force=force):
         raise VersionUnusable(f"{target.skill_id} {target.version} {problem[0]}", hint=problem[1])
     return target
 
 
-def named_version(known: Sequence[SkillVersion], version: str) -> SkillVersion:
+def named_version(versions: Sequence[SkillVersion], version: str) -> SkillVersion:
     """The version with that install version, or the newest that declares it.
 
     Raises:
         VersionNotFound: there is none; `candidates` are those there are.
     """
-    found = next((one for one in known if version in (one.version, one.declared_version)), None)
-    if found is None:
-        skill_id = known[0].skill_id if known else "it"
+    match = next((one for one in versions if version in (one.version, one.declared_version)), None)
+    if match is None:
+        skill_id = versions[0].skill_id if versions else "it"
         raise VersionNotFound(
             f"{skill_id} has no version {version}",
             hint=f"`skillyard versions {skill_id}` lists them",
-            candidates=[one.version for one in known],
+            candidates=[one.version for one in versions],
         )
-    return found
+    return match
 
 
-def _previous_usable(known: Sequence[SkillVersion], current: str | None, *, stored: bool) -> SkillVersion:
-    names = [one.version for one in known]
-    older = known[names.index(current) + 1 :] if current in names else known
+def _previous_usable(versions: Sequence[SkillVersion], current: str | None, *, stored: bool) -> SkillVersion:
+    names = [one.version for one in versions]
+    older = versions[names.index(current) + 1 :] if current in names else versions
     usable = [one for one in older if not _rollback_problem(one, stored=stored, force=False)]
     if not usable:
-        skill_id = known[0].skill_id if known else "NAME"
-        others = [one.version for one in known if one.version != current and one.status == "deprecated" and not one.removed]
+        skill_id = versions[0].skill_id if versions else "NAME"
+        others = [one.version for one in versions if one.version != current and one.status == "deprecated" and not one.removed]
         hint = f"`skillyard versions {skill_id}` lists what there is"
         if others:
             hint = f"{others[0]} is deprecated: `skillyard rollback {skill_id} {others[0]} --force` lets it serve all the same"
@@ -189,7 +189,7 @@ def _previous_usable(known: Sequence[SkillVersion], current: str | None, *, stor
 
 
 def _rollback_problem(version: SkillVersion, *, stored: bool, force: bool) -> tuple[str, str] | None:
-    """Why a version may not serve again, and the way out."""
+    """Why a version may not become current again, and a hint."""
     if version.removed and not (stored and version.package_digest):
         if version.package_digest:
             return "is no longer on the disk, and no store is configured to bring it back from", NO_STORE_HINT
@@ -204,7 +204,7 @@ def _rollback_problem(version: SkillVersion, *, stored: bool, force: bool) -> tu
 
 
 def refuse_existing(skill_id: str, request: InstallRequest) -> None:
-    """Refuse a skill that is installed already where only new ones are wanted.
+    """Refuse a skill that is installed already where only new ones are accepted.
 
     Raises:
         SkillExists: it is.
@@ -236,16 +236,18 @@ def accept_replacements(
     Raises:
         SignerChanged, SourceChanged: nobody agreed to one of them.
     """
-    found = {candidate.skill_id: tuple(find_replacements(versions, records, candidate, request)) for candidate in candidates}
-    changes = [change for candidate in candidates for change in found[candidate.skill_id]]
+    replacements = {
+        candidate.skill_id: tuple(find_replacements(versions, records, candidate, request)) for candidate in candidates
+    }
+    changes = [change for candidate in candidates for change in replacements[candidate.skill_id]]
     refuse_replacements(
         changes, accept_signer=request.accept_signer, accept_source=request.accept_source, agree=request.replacing
     )
     warned = [
-        replace(candidate, warnings=(*candidate.warnings, *(change.sentence for change in found[candidate.skill_id])))
+        replace(candidate, warnings=(*candidate.warnings, *(change.sentence for change in replacements[candidate.skill_id])))
         for candidate in candidates
     ]
-    return warned, {skill_id: frozenset(change.sentence for change in own) for skill_id, own in found.items()}
+    return warned, {skill_id: frozenset(change.sentence for change in own) for skill_id, own in replacements.items()}
 
 
 def refuse_replacements(
@@ -258,44 +260,44 @@ def refuse_replacements(
         SourceChanged: they are from another source.
     """
     accepted = {"signer": accept_signer, "source": accept_source}
-    open_ = [change for change in changes if not accepted[change.kind]]
-    if not open_ or (agree is not None and agree(open_)):
+    unaccepted = [change for change in changes if not accepted[change.kind]]
+    if not unaccepted or (agree is not None and agree(unaccepted)):
         return
-    kinds = {change.kind for change in open_}
+    kinds = {change.kind for change in unaccepted}
     options = " and ".join(f"--accept-{kind}" for kind in ("signer", "source") if kind in kinds)
     error = SignerChanged if "signer" in kinds else SourceChanged
     raise error(
-        "; ".join(f"{change.skill_id}: {change.sentence}" for change in open_),
+        "; ".join(f"{change.skill_id}: {change.sentence}" for change in unaccepted),
         hint=f"nothing was changed; ask who publishes it whether that is right, then use {options}",
-        before=open_[0].before,
-        now=open_[0].now,
-        replacements=[change.to_dict() for change in open_],
-        consent=",".join(change.consent for change in open_),
+        before=unaccepted[0].before,
+        now=unaccepted[0].now,
+        replacements=[change.to_dict() for change in unaccepted],
+        consent=",".join(change.consent for change in unaccepted),
     )
 
 
 def find_replacements(
     versions: VersionStore, records: RegistryRecords, candidate: Candidate, request: InstallRequest
 ) -> Iterator[SourceReplacement]:
-    """What would be another signer or another source than before, if the candidate were installed."""
-    known = records.read.versions(candidate.skill_id)
+    """What would be another signer or another source than before if the candidate were installed."""
+    recorded = records.read.versions(candidate.skill_id)
     promised = request.signers.get(candidate.skill_id) or None
     if promised is not None and candidate.signer != promised:
         yield _signer_replacement(candidate, promised, f"the lock names {promised} as its signer")
-    if known and known[0].signer is not None:
-        yield from _signer_change(versions, candidate, known[0], older=request.installed_at is not None)
-    serving = next((version for version in known if version.current), None)
-    if serving is not None and request.activate and serving.digest != candidate.digest:
+    if recorded and recorded[0].signer is not None:
+        yield from _signer_change(versions, candidate, recorded[0], older=request.installed_at is not None)
+    current = next((version for version in recorded if version.current), None)
+    if current is not None and request.activate and current.digest != candidate.digest:
         now = candidate.origin.to_dict()
-        yield from _source_change(candidate.skill_id, candidate.name, serving, now, candidate.signer, candidate.digest)
+        yield from _source_change(candidate.skill_id, candidate.name, current, now, candidate.signer, candidate.digest)
 
 
-def rollback_replacements(name: str, serving: SkillVersion, target: SkillVersion) -> Iterator[SourceReplacement]:
-    """The same for a version that is here already and would serve again in place of `serving`."""
-    if serving.signer is not None and serving.signer != target.signer:
-        sentence = f"it is signed by {serving.signer} now, and {target.version} is {_signer_text(target.signer)}"
-        yield SourceReplacement(target.skill_id, name, "signer", serving.signer, target.signer, sentence, target.digest)
-    yield from _source_change(target.skill_id, name, serving, target.origin, target.signer, target.digest)
+def rollback_replacements(name: str, current: SkillVersion, target: SkillVersion) -> Iterator[SourceReplacement]:
+    """The same for an installed version that would become current again in place of `current`."""
+    if current.signer is not None and current.signer != target.signer:
+        sentence = f"it is signed by {current.signer} now, and {target.version} is {_signer_text(target.signer)}"
+        yield SourceReplacement(target.skill_id, name, "signer", current.signer, target.signer, sentence, target.digest)
+    yield from _source_change(target.skill_id, name, current, target.origin, target.signer, target.digest)
 
 
 def _signer_change(
@@ -306,7 +308,7 @@ def _signer_change(
         yield _signer_replacement(candidate, newest.signer, f"it was signed by {newest.signer} until now")
         return
     path = versions.path(candidate.skill_id, newest.version)
-    if older or candidate.digest == newest.digest or not path.is_dir():  # an older version will not serve
+    if older or candidate.digest == newest.digest or not path.is_dir():  # an older version does not become current
         return
     before = read_signature(path)
     if before is not None and (candidate.signed_at or "") < before.signed_at:
@@ -317,13 +319,13 @@ def _signer_change(
 
 
 def _source_change(
-    skill_id: str, name: str, serving: SkillVersion, now: Mapping[str, object], signer: str | None, digest: str
+    skill_id: str, name: str, current: SkillVersion, now: Mapping[str, object], signer: str | None, digest: str
 ) -> Iterator[SourceReplacement]:
-    """Another source than that of the version that serves; whoever signed that one may publish anywhere."""
-    known = source_identity(serving.origin)
-    if (known and known == source_identity(now)) or (signer is not None and signer == serving.signer):
+    """Another source than that of the current version; the signer of that one may publish anywhere."""
+    identity = source_identity(current.origin)
+    if (identity and identity == source_identity(now)) or (signer is not None and signer == current.signer):
         return
-    before, after = shown_origin(serving.origin), shown_origin(now)
+    before, after = shown_origin(current.origin), shown_origin(now)
     yield SourceReplacement(
         skill_id, name, "source", before, after, f"it comes from {after}, and no longer from {before}", digest
     )

@@ -49,13 +49,13 @@ def restore_version(
     archive.write_bytes(store.get(str(version.package_digest)))
     into.mkdir()
     (skill,) = find_skills(extract(archive, into).tree)
-    found = tree_digest(skill.directory)
-    if found != version.digest:
+    actual = tree_digest(skill.directory)
+    if actual != version.digest:
         raise DigestMismatch(
             f"the store has other content of {version.skill_id} {version.version} than was installed",
             hint="install it again from its source",
             expected=version.digest,
-            found=found,
+            found=actual,
         )
     versions.place(skill.directory, version.skill_id, version.version)
     records.mark(version.skill_id, version.version, "restore", removed_at=None)
@@ -65,11 +65,11 @@ def refuse_local_edits(versions: VersionStore, records: RegistryRecords, skill_i
     """The digest of a version as it is on the disk.
 
     Raises:
-        LocalEdits: it is not what was installed, and `force` does not say that this is fine.
+        LocalEdits: it is not what was installed, and no `force`.
     """
     path = versions.path(skill_id, version)
     actual = tree_digest(path)
-    recorded = next((known.digest for known in records.read.versions(skill_id) if known.version == version), actual)
+    recorded = next((one.digest for one in records.read.versions(skill_id) if one.version == version), actual)
     if actual != recorded and not force:
         raise LocalEdits(
             f"{path} was changed by hand since it was installed",
@@ -80,10 +80,10 @@ def refuse_local_edits(versions: VersionStore, records: RegistryRecords, skill_i
 
 
 def discard_version(versions: VersionStore, records: RegistryRecords, version: SkillVersion, scratch: Path) -> None:
-    """Delete the files of a version and forget its package; whoever calls this holds the lock of the skill.
+    """Delete the files of a version and forget its package; the caller holds the lock of the skill.
 
     Raises:
-        VersionUnusable: it serves, an agent is locked to it, or somebody reads it now.
+        VersionUnusable: it is current, an agent is locked to it, or it is being read.
         LocalEdits: it was changed by hand.
     """
     skill_id, name = version.skill_id, version.version
@@ -101,7 +101,7 @@ def discard_version(versions: VersionStore, records: RegistryRecords, version: S
 
 
 def discard_all_versions(versions: VersionStore, records: RegistryRecords, skill_id: str, scratch: Path) -> tuple[str, ...]:
-    """Delete the files of every version that nobody reads; give their names."""
+    """Delete the files of every version that is not being read; give their names."""
     return tuple(name for name in versions.names(skill_id) if _remove_version(versions, records, skill_id, name, scratch))
 
 
@@ -110,7 +110,7 @@ def prune_versions(
 ) -> tuple[str, ...]:
     """Delete the files of all but the newest `keep` versions; give their names.
 
-    Never of a version that serves, is in use, locked or changed by hand. Whoever calls this holds the lock of the skill.
+    Never of a version that is current, in use, locked or changed by hand. The caller holds the lock of the skill.
     """
     there = [version for version in records.read.versions(skill_id) if not version.removed]
     needed = {versions.current(skill_id), *locked_versions(there, records.read.locks(skill_id))}
@@ -128,8 +128,8 @@ def _has_local_edits(path: Path, version: SkillVersion) -> bool:
 
 
 def _remove_version(versions: VersionStore, records: RegistryRecords, skill_id: str, version: str, scratch: Path) -> bool:
-    """Delete the files of a version unless somebody reads them, and write that down; whether they are gone."""
-    gone = versions.remove(skill_id, version, scratch) or not versions.path(skill_id, version).exists()
-    if gone:
+    """Delete the files of a version unless they are being read, and record that; whether they are deleted."""
+    deleted = versions.remove(skill_id, version, scratch) or not versions.path(skill_id, version).exists()
+    if deleted:
         records.mark(skill_id, version, "prune", removed_at=datetime.now(UTC))
-    return gone
+    return deleted

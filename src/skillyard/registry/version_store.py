@@ -68,7 +68,7 @@ class VersionStore:
         return sorted((name for name in names if _VERSION.fullmatch(name) and name != CURRENT), key=_version_sort_key)
 
     def current(self, skill_id: str) -> str | None:
-        """The version that serves, or None."""
+        """The current version, or None."""
         try:
             name = (self.home(skill_id) / CURRENT).readlink().name
         except OSError:
@@ -100,7 +100,7 @@ class VersionStore:
             os.close(descriptor)
 
     def place(self, tree: Path, skill_id: str, version: str) -> Path:
-        """Move a finished tree, which has reached the disk, into its place, and let nobody write to it any more.
+        """Move a finished tree, which has reached the disk, to its path, and make it read-only.
 
         Raises:
             VersionUnusable: there is such a version already.
@@ -118,7 +118,7 @@ class VersionStore:
         return target
 
     def activate(self, skill_id: str, version: str, scratch: Path) -> None:
-        """Let `version` serve: a link is made in `scratch` and moved over `current`, so that readers see the old or the new.
+        """Make `version` current: a link is made in `scratch` and moved over `current`, so that readers see the old or the new.
 
         Raises:
             VersionUnusable: there is no such version on the disk.
@@ -132,15 +132,15 @@ class VersionStore:
         sync_folder(self.home(skill_id))
 
     def deactivate(self, skill_id: str) -> None:
-        """Let no version serve; all stay on the disk."""
+        """Remove the link to the current version; all versions stay on the disk."""
         with contextlib.suppress(FileNotFoundError):
             (self.home(skill_id) / CURRENT).unlink()
             sync_folder(self.home(skill_id))
 
     def remove(self, skill_id: str, version: str, scratch: Path) -> bool:
-        """Delete the files of a version that does not serve; False when somebody reads it now, or it is gone.
+        """Delete the files of a version that is not current; False when it is being read, or does not exist.
 
-        It leaves its place in one step, so that nobody ever finds a part of it.
+        It is moved away in one step, so that nobody ever sees a part of it.
         """
         path = self.path(skill_id, version)
         if self.current(skill_id) == version:
@@ -168,7 +168,7 @@ def ensure_real_folder(path: Path, mode: int) -> Path:
     """A folder that is there afterwards and is no link, whatever somebody planted.
 
     Raises:
-        InstallProblem: a link or a file stands in its place.
+        InstallProblem: there is a link or a file at its path.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
@@ -179,7 +179,7 @@ def ensure_real_folder(path: Path, mode: int) -> Path:
 
 
 def delete_tree(path: Path) -> None:
-    """Delete a folder whose folders nobody may write to."""
+    """Delete a folder with read-only folders."""
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
@@ -189,7 +189,7 @@ def delete_tree(path: Path) -> None:
 
 
 def make_tree_read_only(tree: Path) -> None:
-    """Take the right to write from everything in the tree; the top folder follows when it is in place."""
+    """Make everything in the tree read-only; the top folder follows when it is in place."""
     for folder, names, files in os.walk(tree):
         for name in (*files, *names):
             path = Path(folder, name)

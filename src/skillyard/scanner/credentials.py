@@ -1,4 +1,4 @@
-"""Credentials: files, stores and variables that hold secrets, and secrets that stand in the skill itself."""
+"""Credentials: files, stores and variables that hold secrets, and secrets in the skill itself."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def look_for_credentials(source: SourceText) -> Iterator[Hit]:
 
 
 def look_for_secrets(source: SourceText) -> Iterator[Hit]:
-    """Keys and passwords that stand in the text, comments too; what is plainly a placeholder does not count."""
+    """Keys and passwords in the text, comments too; what is plainly a placeholder does not count."""
     for hit in find(source, _SECRETS):
         value = source.text[hit.offset : hit.offset + 120].partition("\n")[0]
         private = value.startswith("-----BEGIN")

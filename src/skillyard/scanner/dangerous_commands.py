@@ -211,17 +211,17 @@ def look_for_obfuscation(source: SourceText) -> Iterator[Hit]:
 
 
 def payloads(source: SourceText) -> Iterator[SourceText]:
-    """What base64 and hexadecimal texts in the source say, where it is text, each as a text of its own line."""
-    found = 0
+    """The decoded base64 and hexadecimal texts of the source, where they are text, each as a text of its own line."""
+    decoded = 0
     for expression, decode in ((_BASE64, _from_base64), (_HEX, bytes.fromhex)):
         for match in expression.finditer(source.text):
             text = _text(decode, match[0]) if len(match[0]) <= _LONGEST else None
             if text is None:
                 continue
-            line = source.place(match.start())[0]
+            line = source.position(match.start())[0]
             yield SourceText(source.file, text, "shell", "script", origin="in encoded text", fixed_line=line)
-            found += 1
-            if found == _MOST:
+            decoded += 1
+            if decoded == _MOST:
                 return
 
 

@@ -33,7 +33,7 @@ class FindingShape(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One place where a rule found something; line and column are counted from 1, `evidence` is fit to be shown."""
+    """One position where a rule matched; line and column are counted from 1, `evidence` is fit to be shown."""
 
     rule: str
     severity: Severity
@@ -47,9 +47,9 @@ class Finding:
     allowed: str | None = None
     """Why the operator suppressed it, until when, and in which file; it fails nothing, and is counted."""
     expired: str | None = None
-    """What is said about a suppression that would have covered it and has run out."""
+    """A note on an expired suppression that would have covered it."""
     claimed: str | None = None
-    """What the skill's own files say in defence of it; it counts all the same."""
+    """The justification in the skill's own files; the finding counts all the same."""
 
     def to_dict(self) -> FindingShape:
         """The finding as plain data."""
@@ -114,7 +114,7 @@ class Report:
 
 def at_least_severity(findings: Iterable[Finding], severity: Severity) -> tuple[Finding, ...]:
     """The findings that weigh as much as `severity` or more."""
-    return tuple(found for found in findings if SEVERITIES.index(found.severity) <= SEVERITIES.index(severity))
+    return tuple(finding for finding in findings if SEVERITIES.index(finding.severity) <= SEVERITIES.index(severity))
 
 
 def lower_severity(severity: Severity, steps: int = 1) -> Severity:

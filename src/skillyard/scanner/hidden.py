@@ -113,7 +113,7 @@ def decode_tag_characters(text: str) -> Iterator[tuple[int, str]]:
 
 def visible(text: str) -> str:
     """The text with every hidden character as its number, such as `<U+200B>`."""
-    return _ANY.sub(lambda found: found[0] if _CONFUSABLE_SETS.match(found[0]) else f"<U+{ord(found[0]):04X}>", text)
+    return _ANY.sub(lambda match: match[0] if _CONFUSABLE_SETS.match(match[0]) else f"<U+{ord(match[0]):04X}>", text)
 
 
 def _tags(text: str) -> Iterator[Hit]:
@@ -123,19 +123,19 @@ def _tags(text: str) -> Iterator[Hit]:
 
 def _first(text: str, expression: re.Pattern[str], rule: str) -> Iterator[Hit]:
     """One hit for the whole text: a file full of them is one finding."""
-    if found := expression.search(text):
+    if match := expression.search(text):
         count = sum(1 for _ in expression.finditer(text))
         message = f"{_title(rule)} ({count} places)" if count > 1 else ""
-        yield Hit(rule, found.start(), message, _around(text, found.start()))
+        yield Hit(rule, match.start(), message, _around(text, match.start()))
 
 
 def _bidi(text: str) -> Iterator[Hit]:
-    for found in _BIDI.finditer(text):
-        start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
-        line = text[max(start, found.start() - 300) : min(end if end >= 0 else len(text), found.end() + 300)]
-        foreign = bool(_RIGHT_TO_LEFT.search(line)) and found[0] not in _OVERRIDE
+    for match in _BIDI.finditer(text):
+        start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
+        line = text[max(start, match.start() - 300) : min(end if end >= 0 else len(text), match.end() + 300)]
+        foreign = bool(_RIGHT_TO_LEFT.search(line)) and match[0] not in _OVERRIDE
         relief = 2 if foreign else int("U+20" in line)
-        yield Hit("bidirectional-controls", found.start(), "", _around(text, found.start()), relief=relief)
+        yield Hit("bidirectional-controls", match.start(), "", _around(text, match.start()), relief=relief)
         return
 
 
@@ -144,18 +144,18 @@ def _zero_width(text: str) -> Iterator[Hit]:
     if run := _ZERO_RUN.search(text):
         yield Hit("zero-width", run.start(), f"{len(run[0])} invisible characters in a row", _around(text, run.start()))
         return
-    if found := _ZERO.search(text):
+    if match := _ZERO.search(text):
         count = sum(1 for _ in _ZERO.finditer(text))
         soft = all("\u00ad" in match[0] for match in _ZERO.finditer(text))
-        yield Hit("zero-width", found.start(), "", _around(text, found.start()), relief=1 if count < 3 or soft else 0)
+        yield Hit("zero-width", match.start(), "", _around(text, match.start()), relief=1 if count < 3 or soft else 0)
 
 
 def _look_alikes(text: str) -> Iterator[Hit]:
-    for found in _LOOK_ALIKE.finditer(text):
-        foreign = {"Greek" if letter < "\u0400" else "Cyrillic" for letter in found[0] if _CONFUSABLE_SETS.match(letter)}
-        latin = sum(letter.isascii() for letter in found[0])
+    for match in _LOOK_ALIKE.finditer(text):
+        foreign = {"Greek" if letter < "\u0400" else "Cyrillic" for letter in match[0] if _CONFUSABLE_SETS.match(letter)}
+        latin = sum(letter.isascii() for letter in match[0])
         if latin >= 2 and foreign:
-            yield Hit("look-alike-letters", found.start(), f"{found[0][:40]!r} mixes Latin and {' and '.join(sorted(foreign))}")
+            yield Hit("look-alike-letters", match.start(), f"{match[0][:40]!r} mixes Latin and {' and '.join(sorted(foreign))}")
             return
 
 
@@ -164,4 +164,4 @@ def _around(text: str, offset: int) -> str:
 
 
 def _title(rule: str) -> str:
-    return next(known.title for known in HIDDEN_RULES if known.id == rule)
+    return next(hidden.title for hidden in HIDDEN_RULES if hidden.id == rule)

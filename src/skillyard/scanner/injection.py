@@ -223,7 +223,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _relief(text: str, offset: int) -> int:
-    """How much less a place weighs that is quoted, or stands behind a quote in a text about attacks."""
+    """How much less a match weighs that is quoted, or follows a quote in a text about attacks."""
     start = max(text.rfind("\n", max(0, offset - 300), offset) + 1, offset - 300, 0)
     if not any(mark in text[start:offset] for mark in _QUOTES) and not _LISTED.match(text, start):
         return 0

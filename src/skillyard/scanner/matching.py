@@ -2,7 +2,7 @@
 
 A pattern is tried only on lines that hold one of its words, and on long lines only near them. What it skips over is bounded in
 length, so that it is linear; where several such parts follow each other a `Chain` looks for each of them once, because a pattern
-would try all of their places together. `tests/house` measures every pattern.
+would try all of their positions together. `tests/house` measures every pattern.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 from skillyard.scanner.sources import Hit, SourceText
 
-_MOST: Final = 20  # hits of one pattern in one text: more say nothing new
+_MOST: Final = 20  # hits of one pattern in one text: more add nothing
 # What a line only prints, or only searches other texts for, runs nothing: it weighs less, unless the line also starts something.
 _PRINTS: Final = re.compile(
     r"[ \t]{0,200}(?:echo|printf|print|console\.(?:log|error|warn)|logger\.\w{1,10}|log|info|warn|die|fail)\b[ (]",
@@ -38,7 +38,7 @@ class Pattern:
 
 
 def pattern(rule: str, expression: str, *words: str, message: str = "", case: bool = False) -> Pattern:
-    """Make a pattern; case counts only when asked for, `^` and `$` are those of a line."""
+    """Make a pattern; case counts only on request, `^` and `$` are those of a line."""
     flags = re.MULTILINE if case else re.MULTILINE | re.IGNORECASE
     return Pattern(rule, re.compile(expression, flags), words, message)
 
@@ -70,7 +70,7 @@ def chain(rule: str, first: str, *others: tuple[int, str, str], words: tuple[str
 
 
 def find(source: SourceText, patterns: Iterable[Pattern | Chain]) -> Iterator[Hit]:
-    """The places in a source where the patterns match, for each pattern the first ones."""
+    """The positions in a source where the patterns match, for each pattern the first ones."""
     for one in patterns:
         yield from islice(_matches(one, source), _MOST)
 

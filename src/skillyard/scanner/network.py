@@ -69,17 +69,17 @@ def look_for_network_traps(source: SourceText) -> Iterator[Hit]:
 def network_use(source: SourceText) -> int | None:
     """Where a script in shell or JavaScript first uses the network; None when it does not."""
     expression = _USE.get(source.language)
-    found = expression.search(source.text) if expression else None
-    return found.start() if found else None
+    match = expression.search(source.text) if expression else None
+    return match.start() if match else None
 
 
 def hosts_in(text: str) -> Iterable[tuple[str, int]]:
     """Every host that addresses in a script name, with the offset of the first; names of schemas do not count."""
     seen: dict[str, int] = {}
-    for found in _HOST.finditer(text):
-        host = found[1].lower().rstrip(".")
+    for match in _HOST.finditer(text):
+        host = match[1].lower().rstrip(".")
         if not _NO_HOSTS.search(host):
-            seen.setdefault(host, found.start())
+            seen.setdefault(host, match.start())
     return seen.items()
 
 
@@ -283,12 +283,12 @@ def _followed(
     """Calls that send what a variable holds that got a secret, or got it from another such variable."""
     if not secret.search(code):
         return
-    assigned = [(found[1], found[2]) for _, found in zip(range(1000), assigns.finditer(code), strict=False)]
+    assigned = [(match[1], match[2]) for _, match in zip(range(1000), assigns.finditer(code), strict=False)]
     held = {name for name, value in assigned if secret.search(value)}
     for _ in range(_ROUNDS):
         if held and len(held) <= _MOST_CALLS:
-            known = _uses(held, prefix)
-            held |= {name for name, value in assigned if known.search(value)}
+            assigned_from = _uses(held, prefix)
+            held |= {name for name, value in assigned if assigned_from.search(value)}
     uses = _uses(held, prefix) if held and len(held) <= _MOST_CALLS else None
     for number, call in enumerate(sends.finditer(code)):
         if number == _MOST_CALLS:

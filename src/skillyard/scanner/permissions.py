@@ -77,10 +77,10 @@ def look_for_privileges(source: SourceText) -> Iterator[Hit]:
 
 def variables_in(text: str) -> dict[str, int]:
     """Secrets a script takes from its environment, with the offset of the first use of each."""
-    found: dict[str, int] = {}
+    variables: dict[str, int] = {}
     for match in _VARIABLE.finditer(text):
-        found.setdefault(match[1], match.start())
-    return found
+        variables.setdefault(match[1], match.start())
+    return variables
 
 
 def look_at_declarations(document: Document, skill_md: SourceText, facts: ObservedBehavior) -> Iterator[tuple[SourceText, Hit]]:
@@ -146,8 +146,8 @@ def _covered(patterns: Sequence[str], host: str) -> bool:
     try:
         return covers(tuple(patterns), host)
     except InvalidPolicy:
-        return True  # the declaration itself is wrong, which `check` says
+        return True  # the declaration itself is wrong, which `check` reports
 
 
 def _at(skill_md: SourceText, keys: Sequence[str]) -> int:
-    return next((found for key in keys if (found := skill_md.text.find(key)) >= 0), 0)
+    return next((offset for key in keys if (offset := skill_md.text.find(key)) >= 0), 0)

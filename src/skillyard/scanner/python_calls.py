@@ -111,7 +111,7 @@ def _is_query(node: ast.AST) -> bool:
 
 
 def sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
-    """Secrets in what is sent; a single key in a header is how services are asked, and is no finding."""
+    """Secrets in what is sent; a single key in a header is how services are called, and is no finding."""
     name = scope.file.name_of(call.func)
     method = isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS
     if name not in _SENDS and not (
@@ -269,21 +269,21 @@ def look_into_python(file: PythonFile, flow: Flow) -> Iterator[Hit]:
 def sends(file: PythonFile) -> ast.Call | None:
     """The first call that uses the network, None when there is none."""
     local = "AF_UNIX" in file.source.text and "AF_INET" not in file.source.text
-    found = [
+    calls = [
         node
         for node in file.nodes
         if isinstance(node, ast.Call)
         and _is_network(name := file.name_of(node.func))
         and not (local and name.startswith("socket."))
     ]
-    return min(found, key=lambda node: node.lineno, default=None)
+    return min(calls, key=lambda node: node.lineno, default=None)
 
 
 def starts_programs(file: PythonFile) -> ast.Call | None:
     """The first call that starts another program."""
-    known = _RUNS | _RUNS_SHELL
-    found = [node for node in file.nodes if isinstance(node, ast.Call) and file.name_of(node.func) in known]
-    return min(found, key=lambda node: node.lineno, default=None)
+    runners = _RUNS | _RUNS_SHELL
+    calls = [node for node in file.nodes if isinstance(node, ast.Call) and file.name_of(node.func) in runners]
+    return min(calls, key=lambda node: node.lineno, default=None)
 
 
 def _is_network(name: str) -> bool:
@@ -374,17 +374,17 @@ def _dynamic(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     """Names that are put together so that nobody finds them."""
     name = scope.file.name_of(call.func)
     if name in ("__import__", "importlib.import_module", "getattr") and call.args:
-        wanted = call.args[1 if name == "getattr" and len(call.args) > 1 else 0]
-        if "decoded" in flow.labels(wanted, scope):
+        attribute = call.args[1 if name == "getattr" and len(call.args) > 1 else 0]
+        if "decoded" in flow.labels(attribute, scope):
             yield Hit("decoded-code", scope.file.offset(call), f"`{name}` takes a name that was decoded")
-        elif isinstance(wanted, ast.BinOp) and all(
-            isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in walk_some(wanted)
+        elif isinstance(attribute, ast.BinOp) and all(
+            isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in walk_some(attribute)
         ):
             yield Hit("built-name", scope.file.offset(call), f"`{name}` takes a name that was cut into pieces")
         elif (
             name == "getattr"
             and scope.file.name_of(call.args[0]) in ("__builtins__", "builtins")
-            and constant_text(wanted) != "__dict__"
+            and constant_text(attribute) != "__dict__"
         ):
             yield Hit("built-name", scope.file.offset(call), "a builtin is taken by its name as text")
 

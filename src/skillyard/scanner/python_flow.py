@@ -1,6 +1,6 @@
 """Data flow in Python: files parsed within bounds, and where their values go, followed across files.
 
-Every expression carries labels: what it may hold. The analysis knows no order and no branches: what a name may hold anywhere in
+Every expression has labels: what it may hold. The analysis ignores order and branches: what a name may hold anywhere in
 a function it may hold everywhere in it. That misses nothing simple and stays linear: a few rounds over the statements.
 """
 
@@ -90,10 +90,10 @@ def root_of(name: str) -> str:
 def _imported_by(call: ast.Call) -> str | None:
     """The module in `__import__("os")` and `importlib.import_module("os")`."""
     function = call.func
-    known = (isinstance(function, ast.Name) and function.id in ("__import__", "import_module")) or (
+    is_import = (isinstance(function, ast.Name) and function.id in ("__import__", "import_module")) or (
         isinstance(function, ast.Attribute) and function.attr == "import_module"
     )
-    return constant_text(call.args[0]) if known and call.args else None
+    return constant_text(call.args[0]) if is_import and call.args else None
 
 
 def _names(nodes: tuple[ast.AST, ...]) -> dict[str, str]:
@@ -120,7 +120,7 @@ _NOTHING: Final[_Labels] = frozenset()
 _PATH: Final[_Labels] = frozenset(("credential-path",))
 _INPUT: Final[_Labels] = frozenset(("input",))
 _ROUNDS: Final = 10
-_MOST_LOOKS: Final = 3_000_000  # at nodes; what is built to need more is only known in part
+_MOST_LOOKS: Final = 3_000_000  # at nodes; code that is built to need more is analysed in part
 _ANYWHERE: Final = "*"
 
 _DECODERS: Final = frozenset((
@@ -162,7 +162,7 @@ _ORDINARY: Final = frozenset((
     "get", "read", "load", "loads", "dump", "dumps", "json", "items", "keys", "values", "format", "join", "split", "strip", "encode", "decode", "run",
     "main", "open", "close", "replace", "lower", "upper", "execute", "call", "parse", "post", "send", "write", "exists",
 ))  # fmt: skip
-"""Names that methods of everything have: that a skill's own function is called so says nothing about the others."""
+"""Names that methods of everything have: that a skill's own function is called so does not concern the others."""
 _ADDS: Final = frozenset(("append", "extend", "update", "add", "insert", "setdefault", "write", "writelines", "writestr"))
 
 
@@ -198,7 +198,7 @@ class Flow:
 
     def labels(self, node: ast.AST | None, scope: Scope) -> _Labels:
         """What an expression may hold."""
-        found: set[Label] = set()
+        labels: set[Label] = set()
         todo = [node] if node is not None else []
         while todo and self._left > 0:
             here = todo.pop()
@@ -206,13 +206,13 @@ class Flow:
             if isinstance(here, ast.Compare | ast.Lambda):
                 continue
             own, below = self._own(here, scope)
-            found.update(own)
+            labels.update(own)
             todo += below
-        if "read" in found:
-            found.discard("read")
-            if "credential-path" in found:
-                found.add("credential")
-        return frozenset(found)
+        if "read" in labels:
+            labels.discard("read")
+            if "credential-path" in labels:
+                labels.add("credential")
+        return frozenset(labels)
 
     def _own(self, node: ast.AST, scope: Scope) -> tuple[Iterable[Label], list[ast.AST]]:
         """What one node adds, and the nodes below it that count."""
@@ -298,10 +298,10 @@ class Flow:
                 if word.arg in parameters:
                     self._note(self._holds[key], word.arg, self.labels(word.value, scope))
 
-    def _note(self, known: dict[str, _Labels], name: str, labels: _Labels) -> None:
-        before = known.get(name, _NOTHING)
+    def _note(self, noted: dict[str, _Labels], name: str, labels: _Labels) -> None:
+        before = noted.get(name, _NOTHING)
         if not labels <= before:
-            known[name] = before | labels
+            noted[name] = before | labels
             self._changed = True
 
 
@@ -321,7 +321,7 @@ def _by_name(name: str) -> set[Label]:
 
 
 def _variable(key: ast.AST | None) -> tuple[Label, ...]:
-    """One variable: a secret by its name; by a name that is only known when it runs, any of them."""
+    """One variable: a secret by its name; by a name that is only known at run time, any of them."""
     text = constant_text(key)
     if text is None:
         return ("key",)

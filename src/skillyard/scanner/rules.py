@@ -36,7 +36,7 @@ RULES: Final[Mapping[str, ScanRule]] = MappingProxyType(
         for rule in group
     }
 )
-"""By subject, in the order in which they are told."""
+"""By subject, in the order in which they are listed."""
 
 
 _LEVELS: Final[dict[Severity, str]] = {"high": "error", "medium": "warning", "low": "note", "info": "note"}

@@ -78,7 +78,7 @@ class ScanResult:
 def scan_files(folder: str, given_up: Collection[str] = (), reason: str = "") -> ScanResult:
     """Look for harm in the files of a folder, but for those that were `given_up`: they are a finding each, for this `reason`.
 
-    Each step is reported to whoever watches over a helper process: the path of a file, and `TOGETHER` at the end.
+    Each step is reported to the process that watches a helper process: the path of a file, and `TOGETHER` at the end.
     """
     scan = _Scan()
     for file in read_files(folder, scan.skipped):
@@ -94,12 +94,12 @@ def scan_files(folder: str, given_up: Collection[str] = (), reason: str = "") ->
         scan.give_up("SKILL.md", f"{CROSS_FILE_STEP}: {reason}")
     else:
         called = scan.finish(called)
-    found = sorted(scan.findings.values(), key=lambda one: (SEVERITIES.index(one.severity), one.file, one.line, one.rule))
-    return ScanResult(tuple(found), tuple(scan.files), tuple(scan.skipped), called)
+    findings = sorted(scan.findings.values(), key=lambda one: (SEVERITIES.index(one.severity), one.file, one.line, one.rule))
+    return ScanResult(tuple(findings), tuple(scan.files), tuple(scan.skipped), called)
 
 
 def failed_scan(folder: str, given_up: Collection[str], reason: str) -> ScanResult:
-    """What is said of a folder whose scan was given up as a whole, after these files of it."""
+    """The result for a folder whose scan was given up as a whole, after these files of it."""
     scan = _Scan()
     for name in (*given_up, "SKILL.md"):
         scan.give_up(name, reason)
@@ -108,7 +108,7 @@ def failed_scan(folder: str, given_up: Collection[str], reason: str) -> ScanResu
 
 @dataclass
 class _Scan:
-    """What is known while the files of one skill are read."""
+    """The state while the files of one skill are read."""
 
     findings: dict[tuple[str, str, int], Finding] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
@@ -155,7 +155,7 @@ class _Scan:
             self._learn(source, code)
 
     def _parse(self, source: SourceText) -> bool:
-        """Read Python as a tree; an example by itself, a script together with the others when all are known."""
+        """Read Python as a tree; an example by itself, a script together with the others when all are read."""
         file = parse_python(source)
         if file is None:
             if source.role == "script":
@@ -178,7 +178,9 @@ class _Scan:
     def _look_behind(self, whole: SourceText) -> None:
         """What is written in encoded text or in invisible letters, looked into like the rest."""
         hidden = [
-            SourceText(whole.file, text, "markdown", "prose", origin="in invisible letters", fixed_line=whole.place(offset)[0])
+            SourceText(
+                whole.file, text, "markdown", "prose", origin="in invisible letters", fixed_line=whole.position(offset)[0]
+            )
             for offset, text in decode_tag_characters(whole.text)
         ]
         for source in [*payloads(whole), *hidden]:
@@ -198,7 +200,7 @@ class _Scan:
         self.note(SourceText(name, "", "text", "data"), Hit("not-scanned", 0, reason, "not read"))
 
     def note_unread(self) -> None:
-        """A skill that is too large to be read is told so among the findings, where nobody passes it over."""
+        """A skill that is too large to be read gets a finding about it, which nobody overlooks."""
         for one in self.skipped:
             if one.reason.startswith(TOO_LARGE):
                 self.note(
@@ -206,7 +208,7 @@ class _Scan:
                 )
 
     def finish(self, folder_name: str) -> str:
-        """What only shows when all files are known; the name SKILL.md gives, else the folder's."""
+        """What only shows when all files are read; the name SKILL.md gives, else the folder's."""
         flow = Flow(self.python)
         for file in self.python:
             hits = list(look_into_python(file, flow))
@@ -226,16 +228,16 @@ class _Scan:
     def note(self, source: SourceText, *hits: Hit) -> None:
         """Keep hits as findings, one for each rule and line: the gravest."""
         for hit in hits:
-            found = _finding(source, hit)
-            key = (found.rule, found.file, found.line)
-            known = self.findings.get(key)
-            if known is None or SEVERITIES.index(found.severity) < SEVERITIES.index(known.severity):
-                self.findings[key] = found
+            finding = _finding(source, hit)
+            key = (finding.rule, finding.file, finding.line)
+            earlier = self.findings.get(key)
+            if earlier is None or SEVERITIES.index(finding.severity) < SEVERITIES.index(earlier.severity):
+                self.findings[key] = finding
 
 
 def _finding(source: SourceText, hit: Hit) -> Finding:
     rule = RULES[hit.rule]
-    line, column = source.place(hit.offset)
+    line, column = source.position(hit.offset)
     shown = source.role == "example" or (source.role != "script" and rule.subject not in ("prompt injection", "hidden text"))
     severity = rule.weighs(example=shown)
     message = hit.message or rule.title
@@ -304,8 +306,8 @@ def _is_small(folder: str) -> bool:
     waiting, size, entries = [folder], 0, 0
     while waiting:
         try:
-            with os.scandir(waiting.pop()) as found:
-                for entry in found:
+            with os.scandir(waiting.pop()) as scanned:
+                for entry in scanned:
                     entries += 1
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
@@ -314,7 +316,7 @@ def _is_small(folder: str) -> bool:
                     if size > _SMALL or entries > _MOST_ENTRIES:
                         return False
         except OSError:
-            return False  # the scan itself says why
+            return False  # the scan itself reports why
     return True
 
 

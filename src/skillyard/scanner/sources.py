@@ -28,7 +28,7 @@ _EVIDENCE: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A place in a source where a rule found something; `offset` counts characters from the source's start."""
+    """A position in a source where a rule matched; `offset` counts characters from the source's start."""
 
     rule: str
     offset: int
@@ -37,7 +37,7 @@ class Hit:
     evidence: str = ""
     """Shown instead of the line."""
     relief: int = 0
-    """How many steps less it weighs here than the rule says."""
+    """How many steps less it weighs here than its rule."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class SourceText:
     role: Role
     first_line: int = 1
     origin: str = ""
-    """How the text was come by, when it does not stand in the file like this, for example `in base64`."""
+    """How the text was obtained, when it is not in the file like this, for example `in base64`."""
     fixed_line: int | None = field(default=None)
     """The line of the file that every finding is reported at, for a text that was taken out of one line."""
 
@@ -75,7 +75,7 @@ class SourceText:
             at = self.text.find("\n", at + 1)
         return starts
 
-    def place(self, offset: int) -> tuple[int, int]:
+    def position(self, offset: int) -> tuple[int, int]:
         """The line and column of an offset in the file."""
         index = bisect_right(self._starts, offset) - 1
         if self.fixed_line is not None:
@@ -193,7 +193,7 @@ def without_comments(source: SourceText) -> SourceText:
     if expression is not None and not (
         source.language == "shell" and source.role == "example" and "# " in text and "$ " in text
     ):
-        text = expression.sub(lambda found: " " * len(found[0]), text)
+        text = expression.sub(lambda match: " " * len(match[0]), text)
     if "\\\n" in text and source.language != "python":
         text = text.replace("\\\n", "  ")
     return source if text is source.text else replace(source, text=text)
@@ -303,8 +303,8 @@ def _rank(name: str) -> int:
 
 def _walk(folder: Path, prefix: str, depth: int, skipped: list[Skipped]) -> Iterator[tuple[str, int]]:
     try:
-        with os.scandir(folder / prefix) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(folder / prefix) as scanned:
+            entries = sorted(scanned, key=lambda entry: entry.name)
     except OSError as error:
         skipped.append(Skipped(prefix or ".", f"it cannot be read: {error.strerror}"))
         return

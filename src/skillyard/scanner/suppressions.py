@@ -1,6 +1,6 @@
 """Suppressions: findings an operator has looked at and accepts, for a reason and until a day.
 
-They stand in the settings, not in the skill. What a skill's own files say in its defence is reported as a claim and changes nothing.
+They are in the settings, not in the skill. A justification in a skill's own files is reported as a claim and changes nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Suppression:
     until: date
     reason: str
     file: str
-    """The settings file it stands in."""
+    """The settings file it is in."""
 
     def covers(self, finding: Finding, skill: str) -> bool:
         """Whether it speaks of this finding, in time or not; `skill` is the name of the skill's folder."""
@@ -62,7 +62,7 @@ _ENTRY: Final[Settings] = {
 
 
 def read_suppressions(table: Mapping[str, object], file: str) -> tuple[Suppression, ...]:
-    """The entries of a table `[scan]` that stands in `file`.
+    """The entries of a table `[scan]` in `file`.
 
     Raises:
         InvalidConfiguration: a key is unknown or missing, a rule does not exist, a date is none, a reason is empty.
@@ -95,7 +95,7 @@ def apply_suppressions(
 ) -> list[Finding]:
     """The findings, those that are covered with `allowed` or, when it is too late, with `expired`.
 
-    An entry in a file inside the skill's own folder is the skill's own word: it is told as a claim.
+    An entry in a file inside the skill's own folder comes from the skill itself: it is reported as a claim.
     """
     own = {file for file in {one.file for one in suppressions} if file and is_inside(file, folder)}
     return [_judged(finding, suppressions, skill, today, own) for finding in findings]
@@ -117,8 +117,8 @@ def _judged(finding: Finding, suppressions: Sequence[Suppression], skill: str, t
 def claim_on(rule: str, lines: Sequence[str]) -> str | None:
     """What a comment `skillyard: ignore RULE reason` in these lines of a skill's file claims about a finding."""
     for line in lines:
-        found = _CLAIM.search(line[:2000])
-        if found and found[1] in ("*", rule):
-            reason = re.sub(r"(?<!\s)\s*+(?:-->|\*/)\s*+$", "", found[2])
+        match = _CLAIM.search(line[:2000])
+        if match and match[1] in ("*", rule):
+            reason = re.sub(r"(?<!\s)\s*+(?:-->|\*/)\s*+$", "", match[2])
             return shorten(single_line(reason), 120) or "no reason given"
     return None

@@ -7,10 +7,10 @@ Prompts come in the shapes that public skills keep them in, as JSON, JSON lines 
     {"skill_name": name, "evals": […]}, {"skill": name, "triggers" or "trigger": […]}, {"queries": […]}
 
 A prompt for which a skill is expected, or which should trigger the skill the file speaks of, is a hit at a rank; one that none
-is expected for is a false alarm when a skill is found with at least the confidence asked for.
+is expected for is a false alarm when a skill is pairs with at least the requested confidence.
 
 A model picks by names and descriptions. Two skills collide when the weight of the words they share there, each word weighted by
-how few skills have it, is most of the weight of either. Only skills that share a telling word are compared.
+how few skills have it, is most of the weight of either. Only skills that share a rare word are compared.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAMES: Final = ("skill_name", "skill", "name")
 
 @dataclass(frozen=True, slots=True)
 class TriggerCase:
-    """One prompt: any of `expected` is right (name or id), `unwanted` must not be found; with neither nothing should be."""
+    """One prompt: any of `expected` is right (name or id), `unwanted` must not be pairs; with neither nothing should be."""
 
     prompt: str
     expected: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class TriggerCase:
 
 
 class EvaluationShape(TypedDict):
-    """An evaluation as plain data: shares from 0 to 1, None where no prompt asks for it."""
+    """An evaluation as plain data: shares from 0 to 1, None where no prompt covers it."""
 
     prompts: int
     hits: dict[str, float | None]
@@ -70,7 +70,7 @@ class Evaluation:
 
     @property
     def false_alarms(self) -> float | None:
-        """The share of prompts for which something was found that should not have been."""
+        """The share of prompts for which something was pairs that should not have been."""
         return round(sum(not quiet for quiet in self.quiet.values()) / len(self.quiet), 4) if self.quiet else None
 
     def to_dict(self) -> EvaluationShape:
@@ -179,19 +179,19 @@ def _case(item: Mapping[object, object], skill: str | None) -> Iterable[TriggerC
 
 
 def _names(value: object) -> tuple[str, ...]:
-    found = value if isinstance(value, list) else str(value).split(",") if isinstance(value, str) else []
-    names = (str(name).strip().removesuffix("/SKILL.md").rpartition("/")[2] for name in found)
+    listed = value if isinstance(value, list) else str(value).split(",") if isinstance(value, str) else []
+    names = (str(name).strip().removesuffix("/SKILL.md").rpartition("/")[2] for name in listed)
     return tuple(name for name in names if name)
 
 
 def _is_one(match: Match, names: Sequence[str]) -> bool:
-    known = {match.skill.name.casefold(), match.skill.id.casefold(), match.skill.slug}
-    known.update(one.casefold() for one in match.duplicates)
-    return any(name.casefold() in known for name in names)
+    names_of_match = {match.skill.name.casefold(), match.skill.id.casefold(), match.skill.slug}
+    names_of_match.update(one.casefold() for one in match.duplicates)
+    return any(name.casefold() in names_of_match for name in names)
 
 
 _ALIKE: Final = 0.5  # share of the weight of both
-_COMMON: Final = 0.02  # share of all skills from which a word tells nothing, and
+_COMMON: Final = 0.02  # share of all skills from which a word distinguishes nothing, and
 _FEW: Final = 25  # so many skills at least
 _SHOWN: Final = 6
 _DESCRIPTION: Final = 2_000  # characters
@@ -211,7 +211,7 @@ class CollisionShape(TypedDict):
 class Collision:
     """Two skills that a model would mix up.
 
-    `alike` is the share (0 to 1) of the weight of their words that both have; `shared` the most telling of those; `apart` has
+    `alike` is the share (0 to 1) of the weight of their words that both have; `shared` the rarest of those; `apart` has
     for each of the two, by id, words of its own text that the other does not have anywhere: what a description could say.
     """
 
@@ -224,11 +224,11 @@ class Collision:
     @property
     def advice(self) -> str:
         """How to tell the two apart."""
-        says = [f"{skill.name!r} that it is for {', '.join(self.apart[skill.id])}" for skill in (self.first, self.second)
+        parts = [f"{skill.name!r} that it is for {', '.join(self.apart[skill.id])}" for skill in (self.first, self.second)
                 if self.apart[skill.id]]  # fmt: skip
-        if not says:
+        if not parts:
             return "their texts do not differ: remove one, or disable it"
-        return f"say in the description of {', and of '.join(says)}"
+        return f"say in the description of {', and of '.join(parts)}"
 
     def to_dict(self) -> CollisionShape:
         """The collision as plain data."""
@@ -244,28 +244,30 @@ class Collision:
 def find_collisions(skills: Iterable[Skill]) -> list[Collision]:
     """The pairs of offered skills that a model would mix up, the most alike first."""
     offered = [skill for skill in skills if skill.offered]
-    told = [Counter(words(f"{skill.name} {skill.description[:_DESCRIPTION]}")) for skill in offered]
-    having = Counter(word for one in told for word in one)
+    texts = [Counter(words(f"{skill.name} {skill.description[:_DESCRIPTION]}")) for skill in offered]
+    having = Counter(word for one in texts for word in one)
     weight = {word: math.log(1 + len(offered) / count) for word, count in having.items()}
-    found = [
-        (alike, one, two) for one, two in _candidates(told, having) if (alike := _alike(told[one], told[two], weight)) >= _ALIKE
+    pairs = [
+        (alike, one, two)
+        for one, two in _candidates(texts, having)
+        if (alike := _alike(texts[one], texts[two], weight)) >= _ALIKE
     ]
-    found.sort(key=lambda entry: (-entry[0], entry[1], entry[2]))
-    return [_collision(offered[one], offered[two], alike, told[one], told[two], weight) for alike, one, two in found]
+    pairs.sort(key=lambda entry: (-entry[0], entry[1], entry[2]))
+    return [_collision(offered[one], offered[two], alike, texts[one], texts[two], weight) for alike, one, two in pairs]
 
 
-def _candidates(told: Sequence[Counter[str]], having: Counter[str]) -> Iterable[tuple[int, int]]:
+def _candidates(texts: Sequence[Counter[str]], having: Counter[str]) -> Iterable[tuple[int, int]]:
     """The pairs that share words few others have, at least a third of those of the shorter one."""
     owners: dict[str, list[int]] = defaultdict(list)
-    most = max(_FEW, int(_COMMON * len(told)))
-    for number, one in enumerate(told):
+    most = max(_FEW, int(_COMMON * len(texts)))
+    for number, one in enumerate(texts):
         for word in one:
             if 1 < having[word] <= most:
                 owners[word].append(number)
     shared: Counter[tuple[int, int]] = Counter()
     for numbers in owners.values():
         shared.update((one, two) for at, one in enumerate(numbers) for two in numbers[at + 1 :])
-    return [pair for pair, count in shared.items() if 3 * count >= min(len(told[pair[0]]), len(told[pair[1]]))]
+    return [pair for pair, count in shared.items() if 3 * count >= min(len(texts[pair[0]]), len(texts[pair[1]]))]
 
 
 def _alike(one: Counter[str], two: Counter[str], weight: Mapping[str, float]) -> float:
@@ -286,15 +288,15 @@ def _collision(
 
 def _text(skill: Skill) -> str:
     """Name, description and instructions; only the first two when the file cannot be read."""
-    told = f"{skill.name} {skill.description[:_DESCRIPTION]}"
+    texts = f"{skill.name} {skill.description[:_DESCRIPTION]}"
     try:
-        return f"{told}\n{skill.document().body}"
+        return f"{texts}\n{skill.document().body}"
     except (OSError, SkillyardError):
-        return told
+        return texts
 
 
 def _own(text: str, other: set[str]) -> tuple[str, ...]:
-    """The words of `text`, as written, that it says most often and `other` does not have."""
+    """The words of `text`, as written, that are most frequent in it and `other` does not have."""
     counts: Counter[str] = Counter()
     for run in runs(text):
         stems = words(run)

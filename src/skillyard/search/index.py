@@ -1,7 +1,7 @@
 """The index: which skills have a word, and how strongly, so that a request only looks at skills with its words.
 
 With a `cache` folder it is kept on disk, shared by every process of this user: only skills whose SKILL.md has changed are read
-again, and those that are gone no longer count.
+again, and those that were deleted no longer count.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class SearchIndex:
 
     @cached_property
     def segments(self) -> list[Segment]:
-        """The posting lists; reads what is kept and the skills that are new or changed when first asked for."""
-        known = self._before if self._before is not None else _kept(self._file)
+        """The posting lists; reads what is kept and the skills that are new or changed when first used."""
+        segments = self._before if self._before is not None else _kept(self._file)
         self._before = None
-        have = {key for segment in known for key in segment.keys}
+        have = {key for segment in segments for key in segment.keys}
         missing = [number for number, key in enumerate(self._keys) if key not in have]
-        if not missing and known:
-            return known
-        return self._extended(known, missing)
+        if not missing and segments:
+            return segments
+        return self._extended(segments, missing)
 
     @cached_property
     def numbers(self) -> NDArray[Any]:
@@ -69,57 +69,57 @@ class SearchIndex:
         import numpy as np
 
         number_of = {key: number for number, key in enumerate(self._keys)}
-        place: dict[int, int] = {}
-        found: list[int] = []
+        position_of: dict[int, int] = {}
+        numbers: list[int] = []
         for segment in self.segments:
             for key in segment.keys:
                 number = number_of.get(key, -1)
-                if number >= 0 and number in place:
-                    found[place[number]] = -1  # read twice: the later one counts
+                if number >= 0 and number in position_of:
+                    numbers[position_of[number]] = -1  # read twice: the later one counts
                 if number >= 0:
-                    place[number] = len(found)
-                found.append(number)
-        return np.array(found, dtype=np.int64)
+                    position_of[number] = len(numbers)
+                numbers.append(number)
+        return np.array(numbers, dtype=np.int64)
 
     @cached_property
-    def known(self) -> dict[str, list[int]]:
+    def names_as_written(self) -> dict[str, list[int]]:
         """Numbers of skills by name, slug and id as written, without case."""
-        found: dict[str, list[int]] = {}
+        numbers_of: dict[str, list[int]] = {}
         for number, skill in enumerate(self.skills):
             for written in {skill.name.casefold(), skill.slug, skill.id.casefold()}:
-                found.setdefault(written, []).append(number)
-        return found
+                numbers_of.setdefault(written, []).append(number)
+        return numbers_of
 
     @cached_property
     def names(self) -> dict[tuple[str, ...], list[int]]:
         """Numbers of skills by all the words of their names."""
-        found: dict[tuple[str, ...], list[int]] = {}
+        numbers_of: dict[tuple[str, ...], list[int]] = {}
         for number, source in enumerate(self._sources):
-            found.setdefault(tuple(words(source.name)), []).append(number)
-        found.pop((), None)
-        return found
+            numbers_of.setdefault(tuple(words(source.name)), []).append(number)
+        numbers_of.pop((), None)
+        return numbers_of
 
     @cached_property
     def phrases(self) -> dict[str, list[tuple[int, tuple[str, ...], str]]]:
         """Declared phrases by their first word: number of the skill, words, and the phrase as written."""
-        found: dict[str, list[tuple[int, tuple[str, ...], str]]] = {}
+        numbers_of: dict[str, list[tuple[int, tuple[str, ...], str]]] = {}
         for number, skill in enumerate(self.skills):
             for phrase in skill.phrases:
-                if spoken := tuple(words(phrase)):
-                    found.setdefault(spoken[0], []).append((number, spoken, phrase))
-        return found
+                if phrase_words := tuple(words(phrase)):
+                    numbers_of.setdefault(phrase_words[0], []).append((number, phrase_words, phrase))
+        return numbers_of
 
-    def _extended(self, known: Sequence[Segment], missing: Sequence[int]) -> list[Segment]:
-        """The known segments with one of the missing skills, kept on disk."""
+    def _extended(self, existing: Sequence[Segment], missing: Sequence[int]) -> list[Segment]:
+        """`segments` with one of the missing skills, saved on disk."""
         parts = _read([self._sources[number] for number in missing])
         from skillyard.search.postings import make_segment, save_segments, with_segment
 
         keys = [self._keys[number] for number in missing]
-        if not any(key in set(self._keys) for segment in known for key in segment.keys):
-            known = ()  # nothing of it is of use any more
-        segments = with_segment(known, make_segment(keys, parts), self._keys)
+        if not any(key in set(self._keys) for segment in existing for key in segment.keys):
+            existing = ()  # every skill in it has changed or was deleted
+        segments = with_segment(existing, make_segment(keys, parts), self._keys)
         if self._file and keys:
-            save_segments(self._file, segments, large=not known or segments[0] is not known[0])
+            save_segments(self._file, segments, large=not existing or segments[0] is not existing[0])
         return segments
 
 

@@ -19,8 +19,8 @@ class Scores(NamedTuple):
     values: list[float] = []  # noqa: RUF012
     covered: list[float] = []  # noqa: RUF012
     """The share of the request's weight that each has, 0 to 1."""
-    places: list[int] = []  # noqa: RUF012
-    """Where each is among all skills of all segments."""
+    positions: list[int] = []  # noqa: RUF012
+    """The position of each among all skills of all segments."""
 
 
 class Reason(NamedTuple):

@@ -80,10 +80,10 @@ class _Numbers(dict[bytes, tuple[int, ...]]):
     """The numbers of each run of letters and digits that was met; long ones of other scripts, whole sentences, are not kept."""
 
     def __missing__(self, run: bytes) -> tuple[int, ...]:
-        found = tuple(map(word_number, words(run.decode("utf-8", "replace"))))
+        numbers = tuple(map(word_number, words(run.decode("utf-8", "replace"))))
         if (run.isascii() or len(run) <= _SHORT) and len(self) < 1 << 18:
-            self[run] = found
-        return found
+            self[run] = numbers
+        return numbers
 
 
 _KNOWN: Final = _Numbers()
@@ -127,7 +127,7 @@ def _body(path: str) -> bytes:
 
 def _files(directory: str) -> list[str]:
     """Names of files in the skill's folder and the folders right below it, at most sixty."""
-    found: list[str] = []
+    names: list[str] = []
     waiting = [directory]
     for folder in waiting:
         try:
@@ -136,13 +136,13 @@ def _files(directory: str) -> list[str]:
                     if entry.name.startswith(".") or entry.name == "node_modules":
                         continue
                     if entry.is_dir(follow_symlinks=False):
-                        found.append(entry.name)
+                        names.append(entry.name)
                         if folder is directory:
                             waiting.append(entry.path)
                     else:
-                        found.append(entry.name)
+                        names.append(entry.name)
         except OSError:
             continue
-        if len(found) >= _FILES:
+        if len(names) >= _FILES:
             break
-    return sorted(found)[:_FILES]
+    return sorted(names)[:_FILES]

@@ -45,7 +45,7 @@ _MIX: Final = np.uint32(0x9E3779B1)
 class Postings:
     """The words of some skills, numbered from 0: sorted words, and for each a slice of the lists.
 
-    `words[i]` has the postings `starts[i]:starts[i + 1]` of `skills`, `plain` (strength outside the description) and `told`
+    `words[i]` has the postings `starts[i]:starts[i + 1]` of `skills`, `plain` (strength outside the description), `described`
     (in it; at least one step for a word of the name). Of skill `n`, `names[name_starts[n]:…]` are the words of the name and
     `pairs[pair_starts[n]:…]` the pairs, sorted.
     """
@@ -54,7 +54,7 @@ class Postings:
     starts: NDArray[np.int64]
     skills: NDArray[np.int32]
     plain: NDArray[np.uint8]
-    told: NDArray[np.uint8]
+    described: NDArray[np.uint8]
     names: NDArray[np.uint32]
     name_starts: NDArray[np.int64]
     pairs: NDArray[np.uint32]
@@ -73,22 +73,22 @@ def build_postings(pages: Sequence[Page]) -> Postings:
     columns = [_column(pages, at) for at in range(len(FIELDS))]
     keys: list[NDArray[np.uint64]] = []
     plain: list[NDArray[np.float32]] = []
-    told: list[NDArray[np.float32]] = []
-    for field, (owners, found, lengths) in zip(FIELDS, columns, strict=True):
-        key, strength = _strengths(field, owners, found, lengths)
+    described: list[NDArray[np.float32]] = []
+    for field, (owners, numbers, lengths) in zip(FIELDS, columns, strict=True):
+        key, strength = _strengths(field, owners, numbers, lengths)
         in_description = field == "description"
         keys.append(key)
         plain.append(np.zeros_like(strength) if in_description else strength)
-        told.append(strength if in_description else np.full_like(strength, STEP if field == "name" else 0))
-    key, plain_sum, told_sum = _summed(np.concatenate(keys), np.concatenate(plain), np.concatenate(told))
-    owners, found, name_lengths = columns[0]
+        described.append(strength if in_description else np.full_like(strength, STEP if field == "name" else 0))
+    key, plain_sum, described_sum = _summed(np.concatenate(keys), np.concatenate(plain), np.concatenate(described))
+    owners, numbers, name_lengths = columns[0]
     pairs, pair_starts = _pair_lists(columns, count)
     return _inverted(
         (key >> np.uint64(32)).astype(np.int32),
         (key & np.uint64(0xFFFFFFFF)).astype(np.uint32),
         _steps(plain_sum),
-        _steps(told_sum),
-        names=found,
+        _steps(described_sum),
+        names=numbers,
         name_starts=_starts(name_lengths),
         pairs=pairs,
         pair_starts=pair_starts,
@@ -105,7 +105,7 @@ def concatenate(parts: Sequence[Postings]) -> Postings:
         np.concatenate([part.skills + np.int32(first) for part, first in zip(parts, before, strict=False)]),
         np.concatenate([np.repeat(part.words, np.diff(part.starts)) for part in parts]),
         np.concatenate([part.plain for part in parts]),
-        np.concatenate([part.told for part in parts]),
+        np.concatenate([part.described for part in parts]),
         names=np.concatenate([part.names for part in parts]),
         name_starts=_starts(np.concatenate([np.diff(part.name_starts) for part in parts])),
         pairs=np.concatenate([part.pairs for part in parts]),
@@ -126,7 +126,7 @@ def merge(old: Postings, keep: NDArray[np.bool_], new: Postings) -> Postings:
         np.concatenate([renumbered[old.skills[stays]], new.skills + np.int32(kept)]),
         np.concatenate([words, np.repeat(new.words, np.diff(new.starts))]),
         np.concatenate([old.plain[stays], new.plain]),
-        np.concatenate([old.told[stays], new.told]),
+        np.concatenate([old.described[stays], new.described]),
         names=names,
         name_starts=name_starts,
         pairs=pairs,
@@ -143,30 +143,30 @@ def pairs_of(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
 def _column(pages: Sequence[Page], at: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]:
     """One field of all pages: the owner of each word, the words, and how many each page has."""
     lengths = np.array([len(page[at]) // 4 for page in pages], dtype=np.int64)
-    found = np.frombuffer(b"".join([page[at] for page in pages]), dtype=np.uint32)
-    return np.repeat(np.arange(len(pages), dtype=np.uint64), lengths), found, lengths
+    numbers = np.frombuffer(b"".join([page[at] for page in pages]), dtype=np.uint32)
+    return np.repeat(np.arange(len(pages), dtype=np.uint64), lengths), numbers, lengths
 
 
 def _strengths(
-    field: str, owners: NDArray[np.uint64], found: NDArray[np.uint32], lengths: NDArray[np.int64]
+    field: str, owners: NDArray[np.uint64], numbers: NDArray[np.uint32], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
     """What each word of each page is worth in one field (BM25), by page and word."""
     weight, k1, b, usual = _SCALES[field]
-    key, counts = np.unique(owners << np.uint64(32) | found, return_counts=True)
+    key, counts = np.unique(owners << np.uint64(32) | numbers, return_counts=True)
     held_back = k1 * (1 - b + b * lengths / usual)
     strength = weight * counts * (k1 + 1) / (counts + held_back[key >> np.uint64(32)])
     return key, strength.astype(np.float32)
 
 
 def _summed(
-    key: NDArray[np.uint64], plain: NDArray[np.float32], told: NDArray[np.float32]
+    key: NDArray[np.uint64], plain: NDArray[np.float32], described: NDArray[np.float32]
 ) -> tuple[NDArray[np.uint64], NDArray[np.float32], NDArray[np.float32]]:
     order = np.argsort(key)
     key = key[order]
     if not len(key):
-        return key, plain, told
+        return key, plain, described
     first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
-    return key[first], np.add.reduceat(plain[order], first), np.add.reduceat(told[order], first)
+    return key[first], np.add.reduceat(plain[order], first), np.add.reduceat(described[order], first)
 
 
 def _steps(strength: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -182,9 +182,9 @@ def _pair_lists(columns: Sequence[Any], count: int) -> tuple[NDArray[np.uint32],
     """The pairs of words in description and body of each page, each once and sorted."""
     keys = []
     for at in (0, 1, 4):
-        owners, found, _ = columns[at]
+        owners, numbers, _ = columns[at]
         same = owners[1:] == owners[:-1]
-        keys.append((owners[1:] << np.uint64(32) | pairs_of(found))[same] if len(found) else np.zeros(0, np.uint64))
+        keys.append((owners[1:] << np.uint64(32) | pairs_of(numbers))[same] if len(numbers) else np.zeros(0, np.uint64))
     key = np.unique(np.concatenate(keys))
     per_page = np.bincount((key >> np.uint64(32)).astype(np.int64), minlength=count)
     return (key & np.uint64(0xFFFFFFFF)).astype(np.uint32), _starts(per_page.astype(np.int64))
@@ -201,7 +201,7 @@ def _joined(
 
 
 def _inverted(
-    skills: NDArray[np.int32], words: NDArray[np.uint32], plain: NDArray[np.uint8], told: NDArray[np.uint8], **rest: Any
+    skills: NDArray[np.int32], words: NDArray[np.uint32], plain: NDArray[np.uint8], described: NDArray[np.uint8], **rest: Any
 ) -> Postings:
     """The postings sorted by word, then by skill."""
     order = np.argsort(words.astype(np.uint64) << np.uint64(32) | skills.astype(np.uint64))
@@ -209,7 +209,7 @@ def _inverted(
     changes = np.concatenate([[True], words[1:] != words[:-1]]) if len(words) else np.zeros(0, np.bool_)
     first = np.flatnonzero(changes)
     starts = np.concatenate([first, [len(words)]]).astype(np.int64)
-    return Postings(words[first], starts, skills[order], plain[order], told[order], **rest)
+    return Postings(words[first], starts, skills[order], plain[order], described[order], **rest)
 
 
 Key = tuple[object, ...]
@@ -221,7 +221,7 @@ _LARGEST: Final = 2 * 1024**3
 _SMALL: Final = 256  # skills in small segments before they become part of the large one
 _SEGMENTS: Final = 8
 _TYPES: Final = {
-    "words": np.uint32, "starts": np.int64, "skills": np.int32, "plain": np.uint8, "told": np.uint8, "names": np.uint32,
+    "words": np.uint32, "starts": np.int64, "skills": np.int32, "plain": np.uint8, "described": np.uint8, "names": np.uint32,
     "name_starts": np.int64, "pairs": np.uint32, "pair_starts": np.int64, "lengths": np.int32,
 }  # fmt: skip
 
@@ -245,24 +245,24 @@ def make_segment(keys: Sequence[Key], parts: Sequence[list[bytes]]) -> Segment:
     return Segment(tuple(keys), concatenate([_postings(part) for part in parts]))
 
 
-def with_segment(segments: Sequence[Segment], new: Segment, wanted: Iterable[Key]) -> list[Segment]:
-    """The segments and a new one, put together where they have become many; only `wanted` skills stay then."""
+def with_segment(segments: Sequence[Segment], new: Segment, current: Iterable[Key]) -> list[Segment]:
+    """The segments and a new one, put together where they have become many; only skills in `current` stay then."""
     small = sum(len(segment.keys) for segment in segments[1:]) + len(new.keys)
     everything = [*segments, new]
     if len(everything) == 1:
         return everything
     if small > max(_SMALL, len(segments[0].keys) // 20):
-        return [_together(everything, set(wanted))]
+        return [_together(everything, set(current))]
     if len(everything) > _SEGMENTS:
-        return [everything[0], _together(everything[1:], set(wanted))]
+        return [everything[0], _together(everything[1:], set(current))]
     return everything
 
 
-def _together(segments: Sequence[Segment], wanted: set[Key]) -> Segment:
+def _together(segments: Sequence[Segment], current: set[Key]) -> Segment:
     first = segments[0]
     keys, postings = first.keys, first.postings
     for segment in segments[1:]:
-        keep = np.fromiter((key in wanted for key in keys), np.bool_, len(keys))
+        keep = np.fromiter((key in current for key in keys), np.bool_, len(keys))
         kept = tuple(key for key, stays in zip(keys, keep, strict=True) if stays)
         keys, postings = kept + segment.keys, merge(postings, keep, segment.postings)
     return Segment(keys, postings)
@@ -289,7 +289,7 @@ def save_segments(file: str, segments: Sequence[Segment], *, large: bool) -> Non
 
 
 def _mark(segment: Segment) -> bytes:
-    """What tells one large segment from another."""
+    """A value that identifies one large segment."""
     keys = zlib.crc32(marshal.dumps(cast("Any", segment.keys), 2))
     return keys.to_bytes(4, "big") + len(segment.postings.skills).to_bytes(8, "big")
 

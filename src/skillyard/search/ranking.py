@@ -3,7 +3,7 @@
 Confidence, between 0 and 1::
 
     1                the request is the skill's name, or names it: `$pdf`, `/pdf`, "the pdf skill", `pdf-tools` as it is written
-    max(0.9, …)      the words of a declared phrase or intent stand in the request together and in order
+    max(0.9, …)      the words of a declared phrase or intent are in the request together and in order
     max(0.7, …)      the same for a phrase of one word in a request of at most four
     a curve          any other, at most 0.99: by its score, and by how far it is behind the best (docs/search.md has the table)
 
@@ -11,14 +11,14 @@ Skills with nearly the same content are one match: the best of them, with the id
 
 Triggers are what skills declare about when they want to be picked: intents, phrases and events. Their scores::
 
-    0.6 x the share of the skill's keywords that the intent says
-    0.3 x the share of the words of its description that the intent says
-    0.1   when a domain is asked for and it is the skill's
-    at least 1 when the intent is a declared intent or phrase, 0.9 when a declared intent stands in it, 0.7 a phrase
+    0.6 x the share of the skill's keywords that the intent contains
+    0.3 x the share of the words of its description that the intent contains
+    0.1   when a domain is given and it is the skill's
+    at least 1 when the intent is a declared intent or phrase, 0.9 when it contains a declared intent, 0.7 a phrase
     0.1 x the skill's priority on top, for skills that match at all; never more than 1
 
 Words are compared whole and in their common form, Chinese, Japanese and Korean text by pairs of characters; `query_weather`
-and `query-weather` match prose. What is declared must stand in the intent, not the other way round.
+and `query-weather` match prose. The intent must contain what is declared, not the other way round.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ def skill_filter(
     permission: str | None = None,
     permission_of: Callable[[Skill], str] | None = None,
 ) -> Callable[[Skill], bool] | None:
-    """What decides whether a skill counts: all that is given must hold, without regard to case; None when all skills count.
+    """A predicate for the skills that count: all that is given must hold, without regard to case; None when all skills count.
 
-    `permission_of` tells the permission of a skill by the rules.
+    `permission_of` gives the permission of a skill by the rules.
     """
-    asked = [text.strip().casefold() if text else "" for text in (source, tag, domain, permission)]
-    if not any(asked):
+    criteria = [text.strip().casefold() if text else "" for text in (source, tag, domain, permission)]
+    if not any(criteria):
         return None
 
     def counts(skill: Skill) -> bool:
         return (
-            asked[0] in ("", skill.source)
-            and (not asked[1] or asked[1] in {one.casefold() for one in (*skill.tags, *skill.keywords)})
-            and asked[2] in ("", skill.domain.casefold())
-            and (not asked[3] or permission_of is None or permission_of(skill) == asked[3])
+            criteria[0] in ("", skill.source)
+            and (not criteria[1] or criteria[1] in {one.casefold() for one in (*skill.tags, *skill.keywords)})
+            and criteria[2] in ("", skill.domain.casefold())
+            and (not criteria[3] or permission_of is None or permission_of(skill) == criteria[3])
         )
 
     return counts
@@ -71,11 +71,11 @@ _BRIEF: Final = 8  # words up to which a request that mentions a name as it is w
 _TRANSLATED: Final = 1.0  # what the English of a Chinese word counts
 _MENTIONED: Final = 0.7  # what a mention in a longer request adds to a score
 _PHRASE: Final = 1.5  # what a declared phrase adds that is the whole request
-_MOST: Final = 0.4  # share of a request's words from which a declared phrase says what it is about
+_MOST: Final = 0.4  # share of a request's words from which a declared phrase determines what it is about
 _COVERED: Final = 0.25  # share of a request's weight below which nothing fits it surely
 _FEW_WORDS: Final = 5  # words of a request up to which two may be one word of a skill
 SHORT_REQUEST: Final = 3  # words up to which one word of it may be a declared phrase by itself
-_LOOKED_AT: Final = 3  # matches for each one asked for, among which nearly the same content is looked for
+_LOOKED_AT: Final = 3  # matches for each one requested, among which nearly the same content is looked for
 REASONS: Final = 8  # reasons given for one match
 QUERY_LIMIT: Final = 20_000  # characters of a request that are read
 _SLOPE, _BEHIND, _CROWD, _OFFSET = 0.35, 0.77, 0.2, -1.65  # the curve of the confidence
@@ -108,7 +108,7 @@ def search_skills(
 
 
 def named_skills(skills: SearchIndex | Iterable[Skill], request: str) -> tuple[str, ...]:
-    """The ids of the skills that `request` asks for by name: what `build_index` wants to know as `named`."""
+    """The ids of the skills that `request` names: the argument `named` of `build_index`."""
     index = skills if isinstance(skills, SearchIndex) else SearchIndex(skills)
     request = request[:QUERY_LIMIT]
     return tuple(index.skills[number].id for number in sorted(set.union(*_named(index, request, words(request)))))
@@ -119,11 +119,11 @@ class _Request:
 
     def __init__(self, index: SearchIndex, query: str, *, limit: int, only: Callable[[Skill], bool] | None) -> None:
         self._index = index
-        self._spoken = words(query)
-        called, mentioned = _named(index, query, self._spoken)
-        self.named = called | mentioned if len(self._spoken) <= _BRIEF else called
+        self._words = words(query)
+        called, mentioned = _named(index, query, self._words)
+        self.named = called | mentioned if len(self._words) <= _BRIEF else called
         self.phrases = self._phrases()
-        self._asked = set(self._spoken)
+        self._all_words = set(self._words)
         self._scores = self._search(query, limit, only)
         self._values = self._raised(mentioned)
         self._best = max(self._values.values(), default=0.0)
@@ -132,62 +132,62 @@ class _Request:
     def ranked(self, least: float) -> list[tuple[float, int, tuple[int, ...]]]:
         """Confidence and number of each skill that may be a match, best first; the tuple has room for duplicates."""
         numbers = {*self._values, *self.named}
-        found = [(self._confidence(number), number) for number in numbers if self._counts(number)]
-        found = [(confidence, number) for confidence, number in found if confidence >= least and confidence > 0]
-        found.sort(key=lambda pair: (-pair[0], -self._values.get(pair[1], 0.0), pair[1]))
-        return [(confidence, number, ()) for confidence, number in found]
+        scored = [(self._confidence(number), number) for number in numbers if self._counts(number)]
+        scored = [(confidence, number) for confidence, number in scored if confidence >= least and confidence > 0]
+        scored.sort(key=lambda pair: (-pair[0], -self._values.get(pair[1], 0.0), pair[1]))
+        return [(confidence, number, ()) for confidence, number in scored]
 
     def grouped(self, ranked: list[tuple[float, int, tuple[int, ...]]], limit: int) -> list[tuple[float, int, tuple[int, ...]]]:
-        """The first `limit` of them, with those of nearly the same content as one that is there already put to it."""
+        """The first `limit` of them, with those of nearly the same content added to it as duplicates."""
         from skillyard.search.scoring import Sketches
 
         kept: list[tuple[float, int, tuple[int, ...]]] = []
         sketches = Sketches(self._index)
         for confidence, number, _ in ranked[: _LOOKED_AT * limit]:
-            place = self._places.get(number)
-            twin = None if place is None or number in self.named else sketches.twin(place, number)
+            position = self._positions.get(number)
+            twin = None if position is None or number in self.named else sketches.twin(position, number)
             if twin is not None:
                 at = next(at for at, entry in enumerate(kept) if entry[1] == twin)
                 kept[at] = (kept[at][0], twin, (*kept[at][2], number))
             elif len(kept) < limit:
                 kept.append((confidence, number, ()))
-                if place is not None:
-                    sketches.add(place, number)
+                if position is not None:
+                    sketches.add(position, number)
         return kept
 
     def match(self, confidence: float, number: int, duplicates: tuple[int, ...]) -> Match:
-        """The match as it is given out."""
+        """The match for callers."""
         ids = tuple(self._index.skills[one].id for one in duplicates)
         return Match(self._index.skills[number], confidence, ids, partial(self._reasons, number), self._weight)
 
     def _search(self, query: str, limit: int, only: Callable[[Skill], bool] | None) -> Scores:
-        self._wanted = only
-        self._places: dict[int, int] = {}
-        if not self._spoken or not len(self._index):
+        self._only = only
+        self._positions: dict[int, int] = {}
+        if not self._words or not len(self._index):
             return Scores()
         from skillyard.search.scoring import missing, score  # with it comes numpy
 
         extra = dict.fromkeys(translate_chinese(query), _TRANSLATED)
         foreign = bool(extra)
         extra.update((joined, 1.0) for joined, parts in self._joined(query) if missing(self._index, parts))
-        extra = {word: factor for word, factor in extra.items() if word not in self._asked}
-        self._asked |= extra.keys()
+        extra = {word: factor for word, factor in extra.items() if word not in self._all_words}
+        self._all_words |= extra.keys()
         only_some = self._counts if only else None
-        found = score(self._index, self._spoken, tuple(extra.items()), limit=limit, only=only_some, translated=foreign)
-        self._places = dict(zip(found.numbers, found.places, strict=True))
-        return found
+        scores = score(self._index, self._words, tuple(extra.items()), limit=limit, only=only_some, translated=foreign)
+        self._positions = dict(zip(scores.numbers, scores.positions, strict=True))
+        return scores
 
     def _counts(self, number: int) -> bool:
-        return self._wanted is None or self._wanted(self._index.skills[number])
+        return self._only is None or self._only(self._index.skills[number])
 
     def _joined(self, query: str) -> list[tuple[str, list[str]]]:
         """Two words as the one that a skill may write, "front-end" or "front end" as frontend, with the words they are of."""
-        beside = zip(self._spoken, self._spoken[1:], strict=False) if len(self._spoken) <= _FEW_WORDS else ()
-        found = [(f"{one}{two}", [one, two]) for one, two in beside if one.isascii() and two.isascii()]
-        return found + [(compounds(written)[0], words(written)) for written in _HYPHENED.findall(query) if compounds(written)]
+        beside = zip(self._words, self._words[1:], strict=False) if len(self._words) <= _FEW_WORDS else ()
+        pairs = [(f"{one}{two}", [one, two]) for one, two in beside if one.isascii() and two.isascii()]
+        return pairs + [(compounds(written)[0], words(written)) for written in _HYPHENED.findall(query) if compounds(written)]
 
     def _raised(self, mentioned: set[int]) -> dict[int, float]:
-        """The scores, raised for skills that the request mentions and for those of which a declared phrase stands in it."""
+        """The scores, raised for skills that the request mentions and for those of which a declared phrase is in it."""
         values = dict(zip(self._scores.numbers, self._scores.values, strict=True))
         lowest = min(values.values(), default=0.0)
         for number in mentioned:
@@ -213,56 +213,60 @@ class _Request:
         return 0.9 if share >= _MOST else 0.0
 
     def _reasons(self, number: int) -> list[tuple[str, str]]:
-        """What of the skill the request speaks of, strongest first."""
-        skill, asked = self._index.skills[number], self._asked
-        found = [("name", skill.name)] if number in self.named else []
-        found += [("name", word) for word in _spoken_as(skill.name, asked)] if not found else []
-        found += [("phrase", self.phrases[number][1])] if number in self.phrases else []
-        found += [("keyword", keyword) for keyword in (*skill.keywords, *skill.phrases) if asked.intersection(words(keyword))]
-        found += [("description", word) for word in _spoken_as(skill.description[:DESCRIPTION_LIMIT], asked)]
-        if len(found) < REASONS:
-            told = {word for _, written in found for word in words(written)}
-            found += [("text", word) for word in self._in_text(number, told)]
-        return list(dict.fromkeys(found))[:REASONS]
+        """What the request and the skill share, strongest first."""
+        skill, requested = self._index.skills[number], self._all_words
+        reasons = [("name", skill.name)] if number in self.named else []
+        reasons += [("name", word) for word in _words_as_written(skill.name, requested)] if not reasons else []
+        reasons += [("phrase", self.phrases[number][1])] if number in self.phrases else []
+        reasons += [
+            ("keyword", keyword) for keyword in (*skill.keywords, *skill.phrases) if requested.intersection(words(keyword))
+        ]
+        reasons += [("description", word) for word in _words_as_written(skill.description[:DESCRIPTION_LIMIT], requested)]
+        if len(reasons) < REASONS:
+            reported = {word for _, written in reasons for word in words(written)}
+            reasons += [("text", word) for word in self._in_text(number, reported)]
+        return list(dict.fromkeys(reasons))[:REASONS]
 
-    def _in_text(self, number: int, told: set[str]) -> list[str]:
-        """The words of the request that the skill has and that are not `told`, as `words` gives them."""
+    def _in_text(self, number: int, reported: set[str]) -> list[str]:
+        """The words of the request that the skill has and that are not `reported` yet, as `words` gives them."""
         from skillyard.search.scoring import has_words
 
-        place = self._places.get(number)
-        asked = [*dict.fromkeys(self._spoken), *(word for word in self._asked if word not in self._spoken)][:64]
-        sought = [word for word in asked if word not in told]
-        return has_words(self._index, place, sought) if place is not None and sought else []
+        position = self._positions.get(number)
+        requested = [*dict.fromkeys(self._words), *(word for word in self._all_words if word not in self._words)][:64]
+        sought = [word for word in requested if word not in reported]
+        return has_words(self._index, position, sought) if position is not None and sought else []
 
     def _weight(self, written: str) -> float:
         """The share of the request's weight that the words `written` have."""
         from skillyard.search.scoring import shares
 
-        said = set(words(written)) | set(compounds(written))
-        return round(min(1.0, sum(share for word, share in self._shares(shares).items() if word in said)), 3)
+        own = set(words(written)) | set(compounds(written))
+        return round(min(1.0, sum(share for word, share in self._shares(shares).items() if word in own)), 3)
 
     def _shares(self, compute: Callable[[SearchIndex, list[str]], dict[str, float]]) -> dict[str, float]:
         if self._share is None:
-            self._share = compute(self._index, self._spoken)
+            self._share = compute(self._index, self._words)
         return self._share
 
     _share: dict[str, float] | None = None
 
     def _phrases(self) -> dict[int, tuple[float, str]]:
-        """The declared phrases that stand in the request, by skill, with the share of its words that they are."""
-        found: dict[int, tuple[float, str]] = {}
-        distinct, spoken = dict.fromkeys(self._spoken), in_order(self._spoken)
+        """The declared phrases in the request, by skill, with the share of its words that they are."""
+        phrases: dict[int, tuple[float, str]] = {}
+        distinct, in_request = dict.fromkeys(self._words), in_order(self._words)
         for word in distinct:
             for number, phrase, written in self._index.phrases.get(word, ()):
-                if in_order(phrase) in spoken:
-                    found[number] = max(found.get(number, (0.0, "")), (min(1.0, len(phrase) / len(distinct)), written))
-        return found
+                if in_order(phrase) in in_request:
+                    phrases[number] = max(phrases.get(number, (0.0, "")), (min(1.0, len(phrase) / len(distinct)), written))
+        return phrases
 
 
-def _spoken_as(text: str, asked: set[str]) -> list[str]:
-    """The words of `text`, as they are written there, that mean one of `asked`."""
+def _words_as_written(text: str, requested: set[str]) -> list[str]:
+    """The words of `text`, as they are written there, that mean one of `requested`."""
     return list(
-        dict.fromkeys(run.lower() for run in runs(text) if asked.intersection(words(run)) or asked.intersection(compounds(run)))
+        dict.fromkeys(
+            run.lower() for run in runs(text) if requested.intersection(words(run)) or requested.intersection(compounds(run))
+        )
     )
 
 
@@ -276,23 +280,28 @@ _CALLED: Final = re.compile(
 )
 
 
-def _named(index: SearchIndex, query: str, spoken: Sequence[str]) -> tuple[set[int], set[int]]:
+def _named(index: SearchIndex, query: str, request_words: Sequence[str]) -> tuple[set[int], set[int]]:
     """The skills that `query` calls (`$pdf`, "the pdf skill", or nothing but the name), and those that it mentions besides.
 
     A mention is a name in quotes or with hyphens: long requests quote and hyphenate much that is no name.
     """
-    called = _known(index, (_SIGIL, _CALLED), query, query.strip().casefold())
-    mentioned = _known(index, (_QUOTED, _WRITTEN), query)
-    return called or (set() if mentioned else set(index.names.get(tuple(spoken), ()))), mentioned
+    called = _matching_names(index, (_SIGIL, _CALLED), query, query.strip().casefold())
+    mentioned = _matching_names(index, (_QUOTED, _WRITTEN), query)
+    return called or (set() if mentioned else set(index.names.get(tuple(request_words), ()))), mentioned
 
 
-def _known(index: SearchIndex, patterns: Sequence[re.Pattern[str]], query: str, *more: str) -> set[int]:
+def _matching_names(index: SearchIndex, patterns: Sequence[re.Pattern[str]], query: str, *more: str) -> set[int]:
     """The skills whose names the patterns find."""
     candidates = set(more)
     for pattern in patterns:
-        for found in pattern.finditer(query):
-            candidates |= {group.strip().casefold() for group in found.groups() or (found[0],) if group}
-    return {number for candidate in candidates if candidate not in STOP_WORDS for number in index.known.get(candidate, ())}
+        for hit in pattern.finditer(query):
+            candidates |= {group.strip().casefold() for group in hit.groups() or (hit[0],) if group}
+    return {
+        number
+        for candidate in candidates
+        if candidate not in STOP_WORDS
+        for number in index.names_as_written.get(candidate, ())
+    }
 
 
 _KEYWORDS, _DESCRIPTION, _DOMAIN, _PRIORITY = 0.6, 0.3, 0.1, 0.1
@@ -320,17 +329,17 @@ def find_relevant_skills(
             f"cannot look for skills with limit {limit} and min_confidence {min_confidence}",
             hint="give a limit of 1 or more and a confidence from 0 to 1",
         )
-    spoken = words(intent[:QUERY_LIMIT])
+    request_words = words(intent[:QUERY_LIMIT])
     required = [" ".join(words(keyword)) for keyword in required_keywords]
-    found = [
+    matches = [
         (confidence, skill, matched)
         for skill in skills
         if skill.offered and _has_all(skill, required)
-        for confidence, matched in [_triggered(skill, spoken, domain)]
+        for confidence, matched in [_triggered(skill, request_words, domain)]
         if matched and confidence >= min_confidence
     ]
-    found.sort(key=lambda entry: (-entry[0], -entry[1].priority))
-    return [Match(skill, confidence, (), partial(list, matched)) for confidence, skill, matched in found[:limit]]
+    matches.sort(key=lambda entry: (-entry[0], -entry[1].priority))
+    return [Match(skill, confidence, (), partial(list, matched)) for confidence, skill, matched in matches[:limit]]
 
 
 def match_event(skills: Iterable[Skill], event: str, *, limit: int = 10) -> list[Match]:
@@ -344,25 +353,25 @@ def match_event(skills: Iterable[Skill], event: str, *, limit: int = 10) -> list
             f"cannot look for skills of the event {event!r} with limit {limit}",
             hint="give the type of an event, such as abp.tool_request, and a limit of 1 or more",
         )
-    asked = event.strip().casefold()
-    found = []
+    requested = event.strip().casefold()
+    matches = []
     for skill in skills:
-        declared = next((kind for kind in skill.event_types if skill.offered and _is_event(kind, asked)), None)
+        declared = next((kind for kind in skill.event_types if skill.offered and _is_event(kind, requested)), None)
         if declared is not None:
-            exact = declared.strip().casefold() == asked
-            found.append((exact, skill.priority, skill, declared))
-    found.sort(key=lambda entry: (not entry[0], -entry[1]))
+            exact = declared.strip().casefold() == requested
+            matches.append((exact, skill.priority, skill, declared))
+    matches.sort(key=lambda entry: (not entry[0], -entry[1]))
     return [
         Match(skill, _EQUAL if exact else _INTENT, (), partial(list, [("event", declared)]))
-        for exact, _, skill, declared in found[:limit]
+        for exact, _, skill, declared in matches[:limit]
     ]
 
 
-def _is_event(declared: str, asked: str) -> bool:
+def _is_event(declared: str, requested: str) -> bool:
     kind = declared.strip().casefold()
     if kind.endswith(".*"):
-        return asked.startswith(kind[:-1]) and fnmatchcase(asked, kind)
-    return kind == asked
+        return requested.startswith(kind[:-1]) and fnmatchcase(requested, kind)
+    return kind == requested
 
 
 def _has_all(skill: Skill, required: Sequence[str]) -> bool:
@@ -372,35 +381,35 @@ def _has_all(skill: Skill, required: Sequence[str]) -> bool:
     return own.issuperset(required)
 
 
-def _triggered(skill: Skill, spoken: Sequence[str], domain: str | None) -> tuple[float, list[tuple[str, str]]]:
+def _triggered(skill: Skill, request_words: Sequence[str], domain: str | None) -> tuple[float, list[tuple[str, str]]]:
     """How surely the words of an intent trigger the skill, and because of what."""
-    asked, said = set(spoken), in_order(spoken)
-    keywords = [keyword for keyword in skill.keywords if _stands_in(words(keyword), said)]
-    told = set(words(skill.description))
-    shared = sorted(told & asked)
-    declared, triggers = _declared(skill, spoken)
+    requested, in_request = set(request_words), in_order(request_words)
+    keywords = [keyword for keyword in skill.keywords if _contains(in_request, words(keyword))]
+    description = set(words(skill.description))
+    shared = sorted(description & requested)
+    declared, triggers = _declared(skill, request_words)
     matched = [*triggers, *(("keyword", keyword) for keyword in keywords), *(("description", word) for word in shared)]
-    confidence = _KEYWORDS * len(keywords) / max(len(skill.keywords), 1) + _DESCRIPTION * len(shared) / max(len(told), 1)
+    confidence = _KEYWORDS * len(keywords) / max(len(skill.keywords), 1) + _DESCRIPTION * len(shared) / max(len(description), 1)
     if domain and domain.strip().casefold() == skill.domain.casefold():
         confidence += _DOMAIN
     confidence = max(confidence, declared) + (_PRIORITY * skill.priority if matched else 0.0)
     return round(min(1.0, confidence), 4), matched
 
 
-def _declared(skill: Skill, spoken: Sequence[str]) -> tuple[float, list[tuple[str, str]]]:
+def _declared(skill: Skill, request_words: Sequence[str]) -> tuple[float, list[tuple[str, str]]]:
     """The best score of the declared intents and phrases, and those that match."""
-    best, found = 0.0, []
-    intents, said = set(skill.intents), in_order(spoken)
+    best, matches = 0.0, []
+    intents, in_request = set(skill.intents), in_order(request_words)
     for text in skill.phrases:
         own = words(text)
-        if not _stands_in(own, said):
+        if not _contains(in_request, own):
             continue
         kind, score = ("intent", _INTENT) if text in intents else ("phrase", _SPOKEN_PHRASE)
-        best = max(best, _EQUAL if own == list(spoken) else score)
-        found.append((kind, text))
-    return best, found
+        best = max(best, _EQUAL if own == list(request_words) else score)
+        matches.append((kind, text))
+    return best, matches
 
 
-def _stands_in(own: Sequence[str], spoken: str) -> bool:
-    """Whether the words stand in what was said (as `in_order` writes it), together and in order."""
-    return bool(own) and in_order(own) in spoken
+def _contains(in_request: str, own: Sequence[str]) -> bool:
+    """Whether the request (as `in_order` writes it) contains the words together and in order."""
+    return bool(own) and in_order(own) in in_request

@@ -4,7 +4,7 @@
 machine (`StaticModel.from_pretrained(folder).encode` of model2vec, `SentenceTransformer(folder).encode`), or an address
 (`embeddings_address`). `JudgeReranker` asks a chat model for the order (`chat_address`). Addresses speak OpenAI's protocol.
 
-What a reranker says is fused with the words' own ranking by reciprocal ranks, so that neither can bury what both like. When it
+A reranker's order is fused with the words' own ranking by reciprocal ranks, so that neither can bury what both like. When it
 fails, the ranking by words stands.
 """
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 CANDIDATES: Final = 30
-"""Matches that a reranker is shown."""
-_SMOOTH: Final = 10  # ranks by which the first places are kept from deciding alone
-_TEXT: Final = 1_000  # characters told of one skill
+"""Matches that a reranker receives."""
+_SMOOTH: Final = 10  # added to each rank, so that the first ones do not decide alone
+_TEXT: Final = 1_000  # characters of one skill that a reranker receives
 _LARGEST: Final = 64 * 1024 * 1024  # bytes of an answer
 
 _log = logging.getLogger("skillyard.search")
@@ -49,8 +49,8 @@ class EmbeddingReranker:
 
     def scores(self, request: str, texts: Sequence[str]) -> Sequence[float]:
         """The cosine of the request with each text."""
-        asked, *vectors = ([float(value) for value in vector] for vector in self._embed([request, *texts]))
-        return [_cosine(asked, vector) for vector in vectors]
+        query, *vectors = ([float(value) for value in vector] for vector in self._embed([request, *texts]))
+        return [_cosine(query, vector) for vector in vectors]
 
 
 class JudgeReranker:
@@ -68,8 +68,8 @@ class JudgeReranker:
             f"Request: {single_line(request)}\n\nSkills:\n{listed}"
         )
         order = list(dict.fromkeys(int(number) for number in re.findall(r"\d{1,4}", answer)))
-        place = {number: len(order) - at for at, number in enumerate(order)}
-        return [float(place.get(number, 0)) for number in range(1, len(texts) + 1)]
+        position = {number: len(order) - at for at, number in enumerate(order)}
+        return [float(position.get(number, 0)) for number in range(1, len(texts) + 1)]
 
 
 def rerank(request: str, matches: Sequence[Match], reranker: Reranker) -> list[Match]:
@@ -96,7 +96,7 @@ def rerank(request: str, matches: Sequence[Match], reranker: Reranker) -> list[M
 def embeddings_address(
     url: str, model: str, *, api_key: str | None = None, timeout_s: float = 10.0
 ) -> Callable[[list[str]], list[list[float]]]:
-    """A function for `EmbeddingReranker` that asks `url`/embeddings, such as `http://127.0.0.1:11434/v1`."""
+    """A function for `EmbeddingReranker` that calls `url`/embeddings, such as `http://127.0.0.1:11434/v1`."""
     _check(url)
 
     def embed(texts: list[str]) -> list[list[float]]:
@@ -111,7 +111,7 @@ def embeddings_address(
 
 
 def chat_address(url: str, model: str, *, api_key: str | None = None, timeout_s: float = 30.0) -> Callable[[str], str]:
-    """A function for `JudgeReranker` that asks `url`/chat/completions."""
+    """A function for `JudgeReranker` that calls `url`/chat/completions."""
     _check(url)
 
     def ask(message: str) -> str:

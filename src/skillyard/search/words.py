@@ -41,29 +41,29 @@ def words(text: str) -> list[str]:
     """The comparable words of `text`, in order, with repetitions."""
     if not text.isascii():
         text = _plain(text)
-    found: list[str] = []
+    result: list[str] = []
     for run in _RUN.findall(text):
         if run.isascii():
-            found += _latin(run)
+            result += _latin(run)
         elif _WIDE_RUN.match(run):
-            found += _pairs(run)
+            result += _pairs(run)
         elif 1 < len(run) <= _LONGEST:
-            found.append(run.casefold())
-    return found
+            result.append(run.casefold())
+    return result
 
 
 def runs(text: str) -> list[str]:
     """`text` taken apart as it is written: runs of letters and digits, pairs of characters where there are no spaces."""
-    found: list[str] = []
+    result: list[str] = []
     for run in _RUN.findall(text):
-        found += _pairs(run) if _WIDE_RUN.match(run) else [run]
-    return found
+        result += _pairs(run) if _WIDE_RUN.match(run) else [run]
+    return result
 
 
 def in_order(sequence: Iterable[str]) -> str:
     """Words as one text; that of words which stand together and in order in others is a part of theirs.
 
-    Finding a text in another one is linear; comparing at each place is not.
+    Finding a text in another one is linear; comparing at each position is not.
     """
     return f" {' '.join(sequence)} "
 
@@ -132,7 +132,7 @@ _DERIVED: Final = (
     ("at", "", 2), ("iv", "", 2), ("al", "", 2),
     ("ic", "", 2), ("y", "i", 1),
 )  # fmt: skip
-_SYLLABLE: Final = re.compile(r"[aeiouy][^aeiouy]")  # where one ends: each of them has one such place
+_SYLLABLE: Final = re.compile(r"[aeiouy][^aeiouy]")  # where one ends: each of them has one such position
 
 
 @lru_cache(maxsize=1 << 17)
@@ -237,14 +237,14 @@ def translate_chinese(text: str) -> list[str]:
     if not _CHINESE_CHARACTER.search(text):
         return []
     table, longest = _table()
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     at = 0
     while at < len(text):
         length = next((size for size in range(longest, 0, -1) if text[at : at + size] in table), 0)
         if length:
-            found.update(dict.fromkeys(table[text[at : at + length]]))
+            result.update(dict.fromkeys(table[text[at : at + length]]))
         at += length or 1
-    return list(found)
+    return list(result)
 
 
 @cache
