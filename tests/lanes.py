@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 WAITING = 4  # processes beside those that compute
 # The rooms that take longest stand outermost.
-_WAITS = ("soak", "registry", "engine", "database", "access", "memory", "sandbox", "offload", "network")
+_WAITS = ("soak", "registry", "engine", "database", "access", "memory", "sandbox", "offload")
 _COMPUTES = (
     "library",
     "search",

@@ -124,10 +124,10 @@ async def test_a_run_cannot_hide_what_it_has_written(run_script, folders_of_runs
             keep.append(mmap.mmap(file, 8 << 20) if "{way}" == "mapped" else file)
             if "{way}" == "mapped":
                 os.close(file)
-        time.sleep(0.5)
+        time.sleep(15)  # until it is ended
         answer("all written")
         """,
-        policy=Policy(timeout_ms=10_000, tmp_mb=16),
+        policy=Policy(timeout_ms=20_000, tmp_mb=16),
     )
     assert result.value is None, result
     assert result.status == {"bwrap": "error", "landlock": "output_limit"}[result.isolation], result  # a full disk, or a count

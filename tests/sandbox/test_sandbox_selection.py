@@ -177,7 +177,7 @@ async def test_a_run_that_cannot_be_put_under_its_limits_is_never_let_go(
         def remove(self) -> bool:
             return True
 
-    monkeypatch.setattr("skillyard.sandbox.cgroups.make_cgroup", lambda **_: Stubborn())
+    monkeypatch.setattr("skillyard.sandbox.preparation.make_cgroup", lambda **_: Stubborn())
     for name, text in (("main.py", "print('ran')"), ("main.sh", "echo ran")):
         (skill_tree / name).write_text(text, encoding="ascii")
         for backend in backends():

@@ -88,7 +88,7 @@ def test_what_is_shown_of_an_installed_skill_is_edited_and_taken_back(site: Site
     form.get_by_role("textbox", name="Homepage").fill("javascript:alert(1)")
     page.watch.forgive("status of 400")  # type: ignore[attr-defined] # it is refused
     form.get_by_role("button", name="Save").click()
-    expect(form.get_by_role("alert")).to_contain_text("no address of a page")
+    expect(form.get_by_role("alert")).to_contain_text("not the address of a page")
     form.get_by_role("textbox", name="Homepage").fill("https://example.org/tidy")
     form.get_by_role("button", name="Save").click()
     expect(form).to_have_count(0)
