@@ -192,7 +192,8 @@ def test_tags_stand_for_versions_and_latest_is_the_one_that_serves(clawhub: Claw
     assert "Two." in clawhub("inspect", "tidy", "--file", "SKILL.md")
     assert "is not a tag" in clawhub("skill", "tag", "tidy", "1.1.0", "--tag", "a b", "--yes", fails=True)
     assert "has no version" in clawhub("skill", "tag", "tidy", "9.0.0", "--tag", "beta", "--yes", fails=True)
-    assert "is not a tag" in clawhub("publish", str(_write(folder, "Three.")), "--version", "1.2.0", "--tags", "a b", fails=True)
+    third = str(_write(folder, "Three."))
+    assert "is not a tag" in clawhub("publish", third, "--version", "1.2.0", "--tags", "a b", fails=True)
     assert "1.2.0" not in clawhub("inspect", "tidy", "--versions")
 
 
