@@ -32,7 +32,7 @@ _PROGRAMS = {  # they run inside a sandbox, where strangers hold up only themsel
 # Where functions make patterns of parts, and how many: `samples` has some of each, modules keep what the scanner makes.
 _MADE = {
     "catalog/catalog.py": 1, "cli/screen.py": 1, "execution/abp/declaration.py": 2, "permissions/rules.py": 2,
-    "sandbox/orphan_cleanup.py": 1, "scanner/network.py": 2, "scanner/matching.py": 3,
+    "sandbox/processes.py": 1, "scanner/network.py": 2, "scanner/matching.py": 3,
 }  # fmt: skip
 _OLD = (  # patterns that froze the process that serves, and others of their kind
     (r'"(?:[^"\\]|\\.)*"', re.DOTALL),
@@ -156,7 +156,7 @@ def samples() -> Iterator[tuple[str, re.Pattern[str], str]]:
             yield "scanner/network.py", network._uses({name, "b"}, prefix), "search"
         yield "scanner/network.py", network._runs(name), "search"
     yield "catalog/catalog.py", re.compile(r"(?:/a/a/a|/a/a|/a)(?![\w-])"), "search"
-    yield "sandbox/orphan_cleanup.py", re.compile(r"run-(\d+)-.+"), "match"
+    yield "sandbox/processes.py", re.compile(r"run-(\d+)-.+"), "match"
     yield "execution/abp/declaration.py", re.compile(rf"\b{'a ' * 20}a(?:s|es)?\b"), "search"
     yield "cli/screen.py", re.compile(re.escape("a" * 20), re.IGNORECASE), "search"
 
