@@ -60,10 +60,10 @@ def test_a_turn_that_failed_says_why_now_and_when_the_conversation_is_opened_aga
     why = "the service of the model 'gpt-5' refuses the key (401)"
     assert f"error: {why}\n" in failed.err
     assert "the provider answered: Incorrect API key provided: ***" in failed.err
-    assert "hint: look at OPENAI_API_KEY in the environment of this program" in failed.err
+    assert "hint: check OPENAI_API_KEY in the environment of this program" in failed.err
     opened = process("chat", "--root", examples, "--last", input=":quit\n", cwd=project)
     assert f"(failed: {why})" in opened.stderr
-    assert "hint: look at OPENAI_API_KEY" in opened.stderr
+    assert "hint: check OPENAI_API_KEY" in opened.stderr
     turn = talk("--last", "--json", "Again").data["turn"]
     assert turn["error"]["code"] == "model_key_refused"
     assert turn["error"]["said"] == "Incorrect API key provided: ***"
@@ -171,7 +171,7 @@ def test_a_model_that_fails_is_a_failure_with_a_hint(talk: Any, models: Any) -> 
     answer = talk("Hello")
     assert answer.code == 1
     assert "refuses the key (401)" in answer.err
-    assert "hint: look at OPENAI_API_KEY in the environment" in answer.err
+    assert "hint: check OPENAI_API_KEY in the environment" in answer.err
 
 
 def test_a_model_without_functions_is_talked_to_in_text(talk: Any, models: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ Call = Callable[..., Any]
 _TEXT = '{"text": "One fish. Two fish."}'
 _STEPS = """
 import json
+import re
 print(json.dumps({"output": "done", "intermediateSteps": [
     {"stepId": "a", "stepName": "read", "duration": 300},
     {"stepId": "b", "stepName": "count", "duration": 800},
@@ -68,7 +70,7 @@ def test_a_run_is_drawn_as_a_waterfall_with_slow_and_failed_steps_marked(
 def test_a_quick_run_has_no_slowest_step(call: Call, examples: Path) -> None:
     call("run", "data-processor", "--root", examples, "--input", '{"data": [{"n": 1}]}')
     shown = call("runs", "show", call("runs", "--json").data["runs"][0]["run_id"]).out
-    assert "Steps, 0 ms together" in shown
+    assert re.search(r"Steps, [0-9] ms together", shown)
     assert "SLOWEST" not in shown
 
 

@@ -256,7 +256,7 @@ def test_what_a_stranger_carries_along_replaces_no_file_of_a_skill(tmp_path: Pat
     (source / ORIGINALS_FILE).write_text(json.dumps(_carried(envelopes=[envelope])))
     (done,) = convert(source, tmp_path / "out", "claude-plugin")
     assert (done.path / "here/SKILL.md").read_text() == SKILL
-    assert any("came back with it" in note for note in done.notes)
+    assert any("restored with it" in note for note in done.notes)
 
 
 def test_what_comes_back_is_told_for_a_stranger_may_have_written_it(tmp_path: Path) -> None:

@@ -160,7 +160,11 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_importing_the_package_imports_no_room() -> None:
     script = "import sys, skillyard; print('\\n'.join(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert {name for name in loaded if name.startswith("skillyard")} == {"skillyard", "skillyard._version"}
+    assert {name for name in loaded if name.startswith("skillyard")} == {
+        "skillyard",
+        "skillyard._version",
+        "skillyard.lazy_exports",
+    }
 
 
 def test_search_sees_a_skill_that_appeared_since_the_last_request(skills_root: Path, make_skill: Any) -> None:

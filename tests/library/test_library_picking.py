@@ -83,7 +83,7 @@ async def test_a_skill_that_must_be_asked_about_is_passed_over(
     (tmp_path / ".git").mkdir()
     (tmp_path / "skillyard.toml").write_text('[permissions.skills]\n"inv*" = "ask"\n')
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(NotExecutable, match="asked about"):
+    with pytest.raises(NotExecutable, match="a rule requires approval first"):
         await Catalog.discover(roots=[skills_root]).execute_by_intent("books invoices")
 
 

@@ -160,7 +160,7 @@ def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be read"):
         SigningKey.read(path)
     other = generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    for data, why in ((b"rubbish", "no key"), (other, "another kind")):
+    for data, why in ((b"rubbish", "not a key"), (other, "another kind")):
         path.write_bytes(data)
         os.chmod(path, 0o600)
         with pytest.raises(InvalidInput, match=why):

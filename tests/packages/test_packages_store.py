@@ -68,7 +68,7 @@ def test_what_is_larger_than_any_package_is_not_read_into_memory(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digest = store.put(b"one")
-    monkeypatch.setattr("skillyard.packages.entries.PackageLimits", lambda: PackageLimits(archive=2))
+    monkeypatch.setattr("skillyard.packages.digest.PackageLimits", lambda: PackageLimits(archive=2))
     with pytest.raises(DigestMismatch, match="more than any package"):
         store.get(digest)
 

@@ -107,6 +107,9 @@ def test_everything_comes_back_into_either_kind_of_database(
     assert (other.home / "keys/mine.pem").read_text() == "a key"
     assert (other.home / "keys/mine.pem").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "project/skillyard.lock").read_text() == "the lock"
+    (tmp_path / "project/skillyard.lock").write_text("another lock")
+    restore_backup(tmp_path / "backup", lambda name: other, project=tmp_path / "project", force=True)
+    assert (tmp_path / "project/skillyard.lock").read_text() == "the lock"
     install(other, "pdf", "Do it best.")
     with contextlib.closing(registry(other)) as opened:
         opened.rollback("pdf")

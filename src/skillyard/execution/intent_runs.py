@@ -122,8 +122,9 @@ async def _tried(match: Match, parameters: Mapping[str, object], run: RunSkill) 
 
 def _none_started(matches: Sequence[Match], skipped: Mapping[str, str]) -> NotExecutable:
     best = matches[0].skill
+    fitting = "1 skill fits" if len(skipped) == 1 else f"{len(skipped)} skills fit"
     return NotExecutable(
-        f"{len(skipped)} skills fit that intent and none could be started; {best.name!r}: {skipped[best.id]}",
+        f"{fitting} that intent and none could be started; {best.name!r}: {skipped[best.id]}",
         hint="run one by its name with the input it takes, or follow its instructions",
         skipped=dict(skipped),
     )

@@ -323,8 +323,7 @@ def _extract(backup: Path, manifest: BackupManifest, homes: Mapping[str, Path], 
                 os.fchmod(writing.fileno(), manifest.entries[name].mode & 0o777)
             written.append(target)
     for name, entry in manifest.entries.items():
-        target = _target(name, homes, project, force=force)
-        if target is not None and entry.kind != "f":
+        if entry.kind != "f" and (target := _target(name, homes, project, force=force)) is not None:
             target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             target.symlink_to(entry.target) if entry.kind == "l" else target.mkdir()
     _make_versions_read_only(manifest, homes)
