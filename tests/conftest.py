@@ -199,8 +199,7 @@ def timing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
         file_look_s=0.01,
         poll_s=0.1,
         organisations_s=0.05,
-        schedules_tick_s=0.05,
-        schedules_look_s=0.1,
+        schedules_tick_s=0.05,  # who looks at the schedules of many organisations opens them: that stays as it is
         gather_s=0.02,
         reconnect_s=0.05,
         listen_again_s=0.05,
