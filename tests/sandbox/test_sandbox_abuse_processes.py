@@ -95,9 +95,11 @@ async def test_children_that_nobody_waits_for_count_and_are_gone_with_the_run(ru
         """,
         policy=Policy(timeout_ms=5_000, pids=24),
     )
-    assert result.status == "ok", result
-    # Landlock's limit is added to what the user already runs: a thread of his that ends meanwhile leaves its place to the run.
-    room = 48 if result.isolation == "landlock" else 24
+    # Landlock's limit is added to what the user already runs: a thread of his that ends meanwhile leaves its place to the run,
+    # until the supervisor counts more processes than the policy allows.
+    landlock = result.isolation == "landlock"
+    assert result.status == "ok" or (landlock and result.status == "pids"), result
+    room = 48 if landlock else 24
     assert result.value is None or 0 < result.value <= room
     for _ in range(100):
         if not (left := _named(name)):
