@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from pattern_growth import growth_of
 
 from skillyard.scanner import Report, scan_skill, to_sarif
-from skillyard.scanner.dangerous_commands import look_for_persistence
-from skillyard.scanner.network import look_for_downloads, look_for_flows
+from skillyard.scanner.dangerous_commands import PERSISTENCE_PATTERNS
+from skillyard.scanner.matching import find
+from skillyard.scanner.network import find_downloads, find_flows
 from skillyard.scanner.sources import SourceText, decoded, split, without_comments
 from skillyard.text import single_line
 
@@ -99,7 +100,7 @@ def test_a_command_again_and_again_takes_time_that_grows_with_the_text(command: 
 )  # fmt: skip
 def test_the_parts_of_a_chain_follow_each_other_within_reach(text: str, found: bool) -> None:
     source = SourceText("x.sh", text, "shell", "script")
-    rules = {hit.rule for look in (look_for_downloads, look_for_flows, look_for_persistence) for hit in look(source)}
+    rules = {hit.rule for hit in (*find_downloads(source), *find_flows(source), *find(source, PERSISTENCE_PATTERNS))}
     assert bool(rules & {"download-and-run", "secret-to-network", "agent-settings"}) is found
 
 

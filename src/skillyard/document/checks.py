@@ -34,16 +34,8 @@ _TOOL_NAME_LIMIT: Final = 100
 _READ_AT_ONCE: Final = 1_500
 """The weight up to which a schema is read in this process, which takes some milliseconds."""
 _REQUIRED: Final = (
-    "version",
-    "type",
-    "capabilities",
-    "tags",
-    "triggers",
-    "input_schema",
-    "output_schema",
-    "security",
-    "resources",
-)
+    "version", "type", "capabilities", "tags", "triggers", "input_schema", "output_schema", "security", "resources",
+)  # fmt: skip
 """The required fields beyond name and description, which every profile but `minimal` requires."""
 _METADATA_WORDS: Final = 50
 

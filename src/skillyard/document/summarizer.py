@@ -41,15 +41,8 @@ _LIST: Final[frozenset[type]] = frozenset((str, list, _EMPTY))
 _FLAG: Final[frozenset[type]] = frozenset((bool, _EMPTY))
 _NOTHING: Final[frozenset[type]] = frozenset((_EMPTY,))
 _ONE_SPELLING: Final = (
-    "license",
-    "compatibility",
-    "category",
-    "author",
-    "homepage",
-    "documentation",
-    "repository",
-    "model",
-)
+    "license", "compatibility", "category", "author", "homepage", "documentation", "repository", "model",
+)  # fmt: skip
 _UNUSED: Final[dict[str, frozenset[type]]] = {  # a summary does not contain these
     **dict.fromkeys(_ONE_SPELLING, _SCALAR),
     **dict.fromkeys(("metadata", "config"), _BLOCK),

@@ -47,7 +47,7 @@ _WORDS: Final = (
     "_history", "/etc/", "password-store", "electrum", "wallet", "chrome", "chromium", "firefox", "brave", "cookies", "vault-token", "terraform", "npmrc",
     "environ",
 )  # fmt: skip
-_ANYWHERE: Final = (
+CREDENTIAL_PATTERNS: Final = (
     pattern("credential-files", rf"(?<![\w.])(?:~|\$HOME|\$\{{HOME\}}|%USERPROFILE%|/home/[\w*]+|/root|/Users/[\w*]+)?[/\\]?(?:{CREDENTIAL_FILES})", *_WORDS),
     pattern("credential-store", r"\bsecurity (?:find-(?:generic|internet)-password|dump-keychain|unlock-keychain)\b", "security "),
     pattern("credential-store", r"\b(?:secret-tool (?:lookup|search)|gnome-keyring-\w+ |kwallet-query|op item get --reveal|lpass show|bw list items|cmdkey /list|vaultcmd /list)", "secret-tool", "keyring", "kwallet", "op item", "lpass", "bw list", "cmdkey", "vaultcmd"),
@@ -72,12 +72,7 @@ _PLACEHOLDER: Final = re.compile(
 _MANY_KINDS: Final = 10  # different characters: fewer is a row of x, not a key
 
 
-def look_for_credentials(source: SourceText) -> Iterator[Hit]:
-    """Places where secrets are kept, named in code or text."""
-    yield from find(source, _ANYWHERE)
-
-
-def look_for_secrets(source: SourceText) -> Iterator[Hit]:
+def find_secrets(source: SourceText) -> Iterator[Hit]:
     """Keys and passwords in the text, comments too; what is plainly a placeholder does not count."""
     for hit in find(source, _SECRETS):
         value = source.text[hit.offset : hit.offset + 120].partition("\n")[0]

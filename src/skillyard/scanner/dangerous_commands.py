@@ -1,7 +1,6 @@
 """Dangerous commands: what becomes code or hides it, what stays and runs again, and what wears out or wipes a machine.
 
-Patterns for JavaScript, shell and PowerShell; Python is read as a tree. Long encoded texts are decoded, and looked
-into like any other.
+Patterns for JavaScript, shell and PowerShell; Python is read as a tree. Long encoded texts are decoded and scanned like others.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _POWERSHELL: Final = (pattern("runs-text-as-code", r"\b(?:Invoke-Expression|iex)
 _BY_LANGUAGE: Final = {"javascript": _JAVASCRIPT, "shell": _SHELL, "powershell": _POWERSHELL}
 
 
-def look_for_dangerous_calls(source: SourceText) -> Iterator[Hit]:
+def find_dangerous_calls(source: SourceText) -> Iterator[Hit]:
     """Calls in a script or an example."""
     yield from find(source, _BY_LANGUAGE.get(source.language, ()))
 
@@ -87,18 +86,9 @@ _AGENT: Final = (
     r"|\.codex/config\.toml|\.gemini/settings\.json|\.mcp\.json|claude_desktop_config\.json|\.vscode/(?:tasks|settings)\.json|copilot-instructions\.md|SOUL\.md|MEMORY\.md)"
 )
 _AGENT_WORDS: Final = (
-    "claude",
-    "agents.md",
-    "gemini",
-    "cursor",
-    "codex",
-    "mcp.json",
-    "copilot",
-    "soul.md",
-    "memory.md",
-    ".vscode",
-)
-_PERSISTENCE_PATTERNS: Final = (
+    "claude", "agents.md", "gemini", "cursor", "codex", "mcp.json", "copilot", "soul.md", "memory.md", ".vscode",
+)  # fmt: skip
+PERSISTENCE_PATTERNS: Final = (
     pattern("scheduled-job", r"(?:\|\s{0,3}|[;&]\s{0,3}|^\s{0,20}|\bsudo )crontab (?:-u \w+ )?(?:-(?!l\b)|[/~$\w.])", "crontab", case=True),
     pattern("scheduled-download", r"(?:[*\d/,-]{1,12} ){4}[*\d/,-]{1,12} [^\n]{0,120}?\b(?:curl|wget|nc|ncat)\b", "curl", "wget", "nc"),
     pattern("scheduled-job", rf"{_WRITES}/(?:etc|var/spool)/cron", "/cron"),
@@ -115,12 +105,6 @@ _PERSISTENCE_PATTERNS: Final = (
     chain("agent-settings", r"\b(?:cp|mv|install|ln -\w+) [^\n]", (160, "\n", _AGENT), words=_AGENT_WORDS),
     pattern("login-keys", rf"{_WRITES}[^\s\"'|;]{{0,60}}\.ssh/authorized_keys", "authorized_keys"),
 )  # fmt: skip
-
-
-def look_for_persistence(source: SourceText) -> Iterator[Hit]:
-    """Commands that change what starts by itself."""
-    yield from find(source, _PERSISTENCE_PATTERNS)
-
 
 RESOURCE_RULES: Final = (
     ScanRule("fork-bomb", "resource abuse", "processes breed without end",
@@ -147,7 +131,7 @@ _RESOURCE_PATTERNS: Final = (
 )  # fmt: skip
 
 
-def look_for_resource_abuse(source: SourceText) -> Iterator[Hit]:
+def find_resource_abuse(source: SourceText) -> Iterator[Hit]:
     """Commands that eat or wipe a machine."""
     for hit in find(source, _RESOURCE_PATTERNS):
         yield replace(hit, relief=1) if _REFUSED.search(source.line_at(hit.offset)) else hit
@@ -178,7 +162,7 @@ OBFUSCATION_RULES: Final = (
 
 _TO_SHELL: Final = r"\|\s{0,3}(?:sudo\s{1,3})?(?:/(?:usr/)?bin/)?(?:(?:ba|z|da|k)?sh\b|(?:python[0-9.]*|perl|node|ruby|php)\b(?!\s{1,3}-[cemnp]))"
 _DECODES: Final = r"\b(?:base64\s{1,3}(?:-d|-D|--decode|-di)|xxd\s{1,3}-r\b|openssl\s{1,3}(?:enc|base64)\b[^\n|]{0,60}-d|uudecode|rev\b|tr\s{1,3}['\"]?[A-Za-z]-)"
-_PATTERNS: Final = (
+OBFUSCATION_PATTERNS: Final = (
     pattern("decoded-code", rf"{_DECODES}[^\n|]{{0,200}}(?:\|[^\n|]{{0,100}}){{0,2}}{_TO_SHELL}", "base64", "xxd", "openssl", "uudecode", "rev", "tr "),
     pattern("decoded-code", rf"\b(?:eval|(?:ba|z)?sh -c|source)\s{{1,3}}[\"']?(?:<\(|\$\(|`)[^\n]{{0,300}}?{_DECODES}", "base64", "xxd", "openssl", "uudecode"),
     pattern("decoded-code", r"\b(?:exec|eval)\([^\n]{0,120}?\b(?:b64decode|fromhex|unhexlify|decompress|rot_?13|a2b_base64)\b", "exec(", "eval("),
@@ -205,12 +189,7 @@ _MAGIC: Final[tuple[tuple[bytes, str, str], ...]] = (
 )
 
 
-def look_for_obfuscation(source: SourceText) -> Iterator[Hit]:
-    """Code that decodes itself or was made unreadable."""
-    yield from find(source, _PATTERNS)
-
-
-def payloads(source: SourceText) -> Iterator[SourceText]:
+def decoded_payloads(source: SourceText) -> Iterator[SourceText]:
     """The decoded base64 and hexadecimal texts of the source, where they are text, each as a text of its own line."""
     decoded = 0
     for expression, decode in ((_BASE64, _from_base64), (_HEX, bytes.fromhex)):

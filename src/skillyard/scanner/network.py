@@ -35,7 +35,7 @@ NETWORK_RULES: Final = (
 )  # fmt: skip
 
 _PUBLIC: Final = r"(?!0\.|10\.|127\.|169\.254\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.|22[4-9]\.|2[3-5]\d\.|1\.1\.1\.1|8\.8\.[48]\.[48]|1\.2\.3\.4)(?:\d{1,3}\.){3}\d{1,3}"
-_PATTERNS: Final = (
+NETWORK_PATTERNS: Final = (
     pattern("collecting-service", r"\b(?:webhook\.site|requestbin\.(?:com|net|io)|(?:[\w-]{1,60}\.)?(?:oast\.(?:pro|live|site|online|fun|me)|oastify\.com|burpcollaborator\.net|interact\.sh|pipedream\.net|requestcatcher\.com|beeceptor\.com|hookb\.in|dnslog\.cn|ceye\.io|canarytokens\.(?:com|org)))\b", "webhook.site", "requestbin", "oast", "burpcollab", "interact.sh", "pipedream", "requestcatcher", "beeceptor", "hookb.in", "dnslog", "ceye.io", "canarytokens"),
     pattern("paste-service", r"https?://(?:www\.)?(?:pastebin\.com|paste\.ee|hastebin\.com|ghostbin\.\w{2,5}|rentry\.(?:co|org)|termbin\.com|transfer\.sh|0x0\.st|file\.io|anonfiles\.com|gofile\.io|ix\.io|dpaste\.\w{2,4}|glot\.io)\b", "paste", "bin.", "rentry", "transfer.sh", "0x0.st", "file.io", "anonfiles", "gofile", "ix.io", "glot.io"),
     pattern("paste-service", r"\bdiscord(?:app)?\.com/api/webhooks/\d{5}", "api/webhooks/"),
@@ -61,11 +61,6 @@ _NO_HOSTS: Final = re.compile(
 )
 
 
-def look_for_network_traps(source: SourceText) -> Iterator[Hit]:
-    """Addresses and connections that have no good use in a skill."""
-    yield from find(source, _PATTERNS)
-
-
 def network_use(source: SourceText) -> int | None:
     """Where a script in shell or JavaScript first uses the network; None when it does not."""
     expression = _USE.get(source.language)
@@ -84,52 +79,19 @@ def hosts_in(text: str) -> Iterable[tuple[str, int]]:
 
 
 DOWNLOAD_RULES: Final = (
-    ScanRule(
-        "download-and-run",
-        "download and run",
-        "something is fetched and handed straight to an interpreter",
-        "What runs is whatever the other side sends at that moment; no review has seen it.",
-        "ship the script with the skill, or fetch a version whose hash is checked",
-        "high",
-        "medium",
-    ),
-    ScanRule(
-        "download-then-run",
-        "download and run",
-        "a file is fetched and then run",
-        "The file can change after the skill was reviewed.",
-        "check its hash before it is run, or ship it with the skill",
-        "high",
-        "low",
-    ),
-    ScanRule(
-        "known-installer",
-        "download and run",
-        "the installer of a well-known tool is fetched and run",
-        "It is the way the tool's makers describe, and still code from elsewhere.",
-        "name the tool as a requirement and let the user install it",
-        "low",
-        "info",
-    ),
-    ScanRule(
-        "install-from-address",
-        "download and run",
-        "a package is installed from an address or an index of its own",
-        "It passes by the registry, its reviews and its names; the address can serve something else tomorrow.",
-        "install from the registry, at a fixed version",
-        "medium",
-        "low",
-    ),
-    ScanRule(
-        "runs-unpinned-package",
-        "download and run",
-        "a package is fetched and run at whatever version there is",
-        "Whoever takes over the package runs code here.",
-        "give the version, as in `npx name@1.2.3`",
-        "low",
-        "info",
-    ),
-)
+    ScanRule("download-and-run", "download and run", "something is fetched and handed straight to an interpreter",
+         "What runs is whatever the other side sends at that moment; no review has seen it.",
+         "ship the script with the skill, or fetch a version whose hash is checked", "high", "medium"),
+    ScanRule("download-then-run", "download and run", "a file is fetched and then run",
+         "The file can change after the skill was reviewed.", "check its hash before it is run, or ship it with the skill", "high", "low"),
+    ScanRule("known-installer", "download and run", "the installer of a well-known tool is fetched and run",
+         "It is the way the tool's makers describe, and still code from elsewhere.", "name the tool as a requirement and let the user install it", "low", "info"),
+    ScanRule("install-from-address", "download and run", "a package is installed from an address or an index of its own",
+         "It passes by the registry, its reviews and its names; the address can serve something else tomorrow.",
+         "install from the registry, at a fixed version", "medium", "low"),
+    ScanRule("runs-unpinned-package", "download and run", "a package is fetched and run at whatever version there is",
+         "Whoever takes over the package runs code here.", "give the version, as in `npx name@1.2.3`", "low", "info"),
+)  # fmt: skip
 
 _FETCH: Final = r"\b(?:curl|wget|aria2c|lwp-download)\b"
 _INTERPRETER: Final = r"(?:(?:/usr)?/bin/(?:env )?)?(?:ba|z|da|k|fi|c)?sh\b|python[0-9.]*\b(?! -m json)|node\b|perl\b|ruby\b|php\b|osascript\b|iex\b|xargs (?:ba|z)?sh\b"
@@ -164,7 +126,7 @@ _VERIFIES: Final = re.compile(r"sha\d{1,4}sum|gpg --verify|cosign")
 _MOST_SAVED_FILES: Final = 10
 
 
-def look_for_downloads(source: SourceText) -> Iterator[Hit]:
+def find_downloads(source: SourceText) -> Iterator[Hit]:
     """Fetching and running in shell, in any text that holds commands."""
     for hit in find(source, _DOWNLOAD_PATTERNS):
         line = source.text[hit.offset : hit.offset + 400].partition("\n")[0]
@@ -237,7 +199,7 @@ _SHELL_FLOW_PATTERNS: Final = (
     chain("secret-to-network", _SENDER, (240, "\n;|", rf"(?:\$\(|`)\s{{0,3}}{_DUMP}\b"), words=_WORDS),
 )  # fmt: skip
 
-_UNPARSED: Final = (
+UNPARSED_PYTHON_PATTERNS: Final = (
     pattern("secret-to-network", r"\b(?:requests|httpx)\.(?:post|put|get)\([^\n]{0,240}?\bos\.environ(?![.\[]\w{0,4}[(\"'])", "os.environ"),
     pattern("download-and-run", r"\b(?:exec|eval)\([^\n]{0,120}?\b(?:requests\.get|urlopen|httpx\.get)\(", "exec(", "eval("),
     pattern("runs-text-as-code", r"(?<![\w.])(?:exec|eval)\((?!\s{0,3}[\"'])", "exec(", "eval("),
@@ -262,12 +224,7 @@ _MOST_CALLS: Final = 60
 _ROUNDS: Final = 3
 
 
-def look_into_unparsed(source: SourceText) -> Iterator[Hit]:
-    """Python that has no tree: what a single line shows of it."""
-    yield from find(source, _UNPARSED)
-
-
-def look_for_flows(source: SourceText) -> Iterator[Hit]:
+def find_flows(source: SourceText) -> Iterator[Hit]:
     """Secrets that reach the network in shell commands or JavaScript."""
     if source.language in ("shell", "powershell", "markdown", "text"):
         yield from find(source, _SHELL_FLOW_PATTERNS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidPolicy
 from skillyard.scanner.finding import ScanRule
-from skillyard.scanner.matching import find, pattern
+from skillyard.scanner.matching import pattern
 from skillyard.scanner.sources import Hit, SourceText
 
 if TYPE_CHECKING:
@@ -41,10 +41,12 @@ PERMISSION_RULES: Final = (
          "It holds for everything that runs as this user.", "leave it out", "high", "medium"),
 )  # fmt: skip
 
+_ALL_TOOLS: Final = {"*", "all", "all tools"}
+_ANY_COMMAND: Final = {"bash", "bash(*)", "bash(*:*)", "shell"}
 _SHELLS: Final = re.compile(
     r"^(?:bash|shell|sh|terminal|exec|execute|run_?\w*|\*|all|python|code\w*|mcp__\w*)\b", re.IGNORECASE
 )
-_PATTERNS: Final = (
+PRIVILEGE_PATTERNS: Final = (
     pattern("skips-permissions", r"--dangerously-skip-permissions\b|--dangerously-bypass-approvals-and-sandbox\b|\bbypassPermissions\b|--allow-all-tools\b|--yolo\b", "--dangerously", "bypasspermissions", "--allow-all", "--yolo"),
     pattern("raises-privilege", r"(?:^|[;&|(`]\s{0,3})sudo\s{1,3}(?!-k\b)[\w/-]", "sudo"),
     pattern("raises-privilege", r"\bchmod\s{1,3}(?:-R\s{1,3})?(?:0?777|a\+rwx|[ug]\+s|[2467][0-7]{3})\s", "chmod"),
@@ -70,11 +72,6 @@ class ObservedBehavior:
     sent_keys: list[tuple[SourceText, int]] = field(default_factory=list)
 
 
-def look_for_privileges(source: SourceText) -> Iterator[Hit]:
-    """Commands that take more rights than a user has."""
-    yield from find(source, _PATTERNS)
-
-
 def variables_in(text: str) -> dict[str, int]:
     """Secrets a script takes from its environment, with the offset of the first use of each."""
     variables: dict[str, int] = {}
@@ -83,7 +80,7 @@ def variables_in(text: str) -> dict[str, int]:
     return variables
 
 
-def look_at_declarations(document: Document, skill_md: SourceText, facts: ObservedBehavior) -> Iterator[tuple[SourceText, Hit]]:
+def compare_declarations(document: Document, skill_md: SourceText, facts: ObservedBehavior) -> Iterator[tuple[SourceText, Hit]]:
     """SKILL.md beside what its scripts do."""
     for hit in _declared(document, skill_md, used=bool(facts.network)):
         yield skill_md, hit
@@ -99,11 +96,9 @@ def look_at_declarations(document: Document, skill_md: SourceText, facts: Observ
 
 def _declared(document: Document, skill_md: SourceText, *, used: bool) -> Iterator[Hit]:
     metadata = document.metadata
-    tools = [tool.strip() for tool in metadata.allowed_tools]
-    if any(tool.lower() in ("*", "all", "all tools") for tool in tools):
-        yield Hit("all-tools", _at(skill_md, ("allowed-tools", "allowed_tools", "allowedTools")))
-    elif any(tool.lower() in ("bash", "bash(*)", "bash(*:*)", "shell") for tool in tools):
-        yield Hit("unlimited-shell", _at(skill_md, ("allowed-tools", "allowed_tools", "allowedTools")))
+    tools = {tool.strip().lower() for tool in metadata.allowed_tools}
+    if rule := "all-tools" if tools & _ALL_TOOLS else "unlimited-shell" if tools & _ANY_COMMAND else "":
+        yield Hit(rule, _at(skill_md, ("allowed-tools", "allowed_tools", "allowedTools")))
     if "hooks" in metadata.extra:
         yield Hit("hooks", _at(skill_md, ("hooks",)))
     if any(host.strip() in ("*", "*.*", "0.0.0.0/0") for host in metadata.security.network_allowlist):
@@ -132,12 +127,8 @@ def _network(document: Document, facts: ObservedBehavior) -> Iterator[tuple[Sour
         yield source, Hit("undeclared-host", offset, "a script uses the network, and SKILL.md declares that none is used")
     elif security.network == "allowlist":
         for source, offset, host in facts.hosts:
-            if not _covered(security.network_allowlist, host) and _reaches(facts, source):
+            if not _covered(security.network_allowlist, host) and any(one is source for one, _ in facts.network):
                 yield source, Hit("undeclared-host", offset, f"a script names {host}, which SKILL.md does not declare")
-
-
-def _reaches(facts: ObservedBehavior, source: SourceText) -> bool:
-    return any(one is source for one, _ in facts.network)
 
 
 def _covered(patterns: Sequence[str], host: str) -> bool:

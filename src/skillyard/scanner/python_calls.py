@@ -14,45 +14,20 @@ _SENDS: Final = frozenset((
     "httpx.get", "httpx.request", "urllib.request.urlopen", "urllib.request.Request", "urllib3.request", "socket.gethostbyname", "socket.getaddrinfo",
     "webbrowser.open",
 ))  # fmt: skip
-_METHODS: Final = frozenset(
-    (
-        "post",
-        "put",
-        "patch",
-        "get",
-        "request",
-        "send",
-        "sendall",
-        "sendto",
-        "sendmail",
-        "send_message",
-        "send_json",
-        "storbinary",
-        "storlines",
-        "resolve",
-        "query",
-    )
-)
+_METHODS: Final = frozenset((
+    "post", "put", "patch", "get", "request", "send", "sendall", "sendto", "sendmail", "send_message", "send_json",
+    "storbinary", "storlines", "resolve", "query",
+))  # fmt: skip
 _SPLIT_OK: Final = frozenset(("headers", "auth", "timeout", "verify", "proxies", "cert", "cookies", "params"))
 _SQL: Final = ("select ", "insert ", "update ", "delete ", "drop ", "create ", "alter ", "replace into")
 _NEAR: Final = 3_000  # statements of a function in which a query is looked for
-_CHECKS: Final = frozenset(
-    (
-        "resolve",
-        "is_relative_to",
-        "commonpath",
-        "realpath",
-        "basename",
-        "secure_filename",
-        "startswith",
-        "abspath",
-        "relative_to",
-        "name",
-    )
-)
+_CHECKS: Final = frozenset((
+    "resolve", "is_relative_to", "commonpath", "realpath", "basename", "secure_filename", "startswith", "abspath",
+    "relative_to", "name",
+))  # fmt: skip
 
 
-def queries(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
+def _queries(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     """A query with values written into its text."""
     if not (
         isinstance(call.func, ast.Attribute)
@@ -66,11 +41,11 @@ def queries(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     made = isinstance(query, ast.JoinedStr | ast.BinOp) or (
         isinstance(query, ast.Call) and isinstance(query.func, ast.Attribute) and query.func.attr == "format"
     )
-    if made and not is_fixed(query) and _is_query(query):
+    if made and not _is_fixed(query) and _is_query(query):
         yield Hit("sql-from-text", scope.file.offset(call))
 
 
-def openings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
+def _openings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     """A file in a fixed folder, by a name that is a parameter and that nothing in the function checks."""
     if scope.file.name_of(call.func) != "open" or not call.args or not scope.parameters:
         return
@@ -110,7 +85,7 @@ def _is_query(node: ast.AST) -> bool:
     return any(text.lstrip().lower().startswith(_SQL) for text in texts if text)
 
 
-def sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
+def _sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     """Secrets in what is sent; a single key in a header is how services are called, and is no finding."""
     name = scope.file.name_of(call.func)
     method = isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS
@@ -133,7 +108,7 @@ def sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         yield Hit("key-in-body", at, f"a key from the environment is sent with `{shown}`, in the address or the body")
 
 
-def is_fixed(node: ast.expr) -> bool:
+def _is_fixed(node: ast.expr) -> bool:
     """Whether it is a constant, or constants joined."""
     if isinstance(node, ast.JoinedStr):
         return not any(isinstance(value, ast.FormattedValue) for value in node.values)
@@ -143,7 +118,7 @@ def is_fixed(node: ast.expr) -> bool:
 _LARGE: Final = 10**7
 
 
-def endless_loops(file: PythonFile) -> Iterator[Hit]:
+def _endless_loops(file: PythonFile) -> Iterator[Hit]:
     """`while True` that nothing leaves and that never waits; inside `try` an error may be what leaves it."""
     tried = {id(inner) for node in file.nodes if isinstance(node, ast.Try) for part in node.body for inner in walk_some(part)}
     for node in file.nodes:
@@ -184,7 +159,7 @@ def _waits(call: ast.Call) -> bool:
     return name in _WAITING
 
 
-def huge_allocations(file: PythonFile) -> Iterator[Hit]:
+def _huge_allocations(file: PythonFile) -> Iterator[Hit]:
     """`[0] * 10**9`, `range` of it made a list, `bytearray` of it."""
     for node in file.nodes:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
@@ -218,71 +193,45 @@ def _size(node: ast.AST, depth: int = 0) -> int:
 _RUNS_CODE: Final = frozenset(
     ("eval", "exec", "builtins.eval", "builtins.exec", "__builtins__.exec", "__builtins__.eval", "code.interact")
 )
-_RUNS_SHELL: Final = frozenset(
-    (
-        "os.system",
-        "os.popen",
-        "subprocess.getoutput",
-        "subprocess.getstatusoutput",
-        "commands.getoutput",
-        "asyncio.create_subprocess_shell",
-    )
-)
+_RUNS_SHELL: Final = frozenset((
+    "os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput", "commands.getoutput",
+    "asyncio.create_subprocess_shell",
+))  # fmt: skip
 _RUNS: Final = frozenset((
     "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output", "subprocess.Popen", "os.execv", "os.execvp", "os.execl",
     "os.spawnv", "pty.spawn", "asyncio.create_subprocess_exec",
 ))  # fmt: skip
-_UNPICKLES: Final = frozenset(
-    (
-        "pickle.load",
-        "pickle.loads",
-        "pickle.Unpickler",
-        "cPickle.load",
-        "cPickle.loads",
-        "_pickle.loads",
-        "dill.load",
-        "dill.loads",
-        "cloudpickle.load",
-        "cloudpickle.loads",
-        "marshal.load",
-        "marshal.loads",
-        "shelve.open",
-        "jsonpickle.decode",
-    )
-)
+_UNPICKLES: Final = frozenset((
+    "pickle.load", "pickle.loads", "pickle.Unpickler", "cPickle.load", "cPickle.loads", "_pickle.loads", "dill.load",
+    "dill.loads", "cloudpickle.load", "cloudpickle.loads", "marshal.load", "marshal.loads", "shelve.open",
+    "jsonpickle.decode",
+))  # fmt: skip
 _YAML_SAFE: Final = ("SafeLoader", "CSafeLoader", "BaseLoader", "FullLoader")
 
 
-def look_into_python(file: PythonFile, flow: Flow) -> Iterator[Hit]:
+def check_python_calls(file: PythonFile, flow: Flow) -> Iterator[Hit]:
     """All that the tree of one file shows; `flow` knows what its values may hold."""
     for scope in flow.scopes:
-        if scope.file is not file:
-            continue
-        for node in scope.nodes:
-            if isinstance(node, ast.Call):
-                for look in _LOOKS:
-                    yield from look(node, scope, flow)
-    yield from endless_loops(file)
-    yield from huge_allocations(file)
+        calls = [node for node in scope.nodes if isinstance(node, ast.Call)] if scope.file is file else []
+        yield from (hit for call in calls for check in _CHECKS_OF_CALLS for hit in check(call, scope, flow))
+    yield from _endless_loops(file)
+    yield from _huge_allocations(file)
 
 
-def sends(file: PythonFile) -> ast.Call | None:
+def first_network_call(file: PythonFile) -> ast.Call | None:
     """The first call that uses the network, None when there is none."""
     local = "AF_UNIX" in file.source.text and "AF_INET" not in file.source.text
-    calls = [
-        node
-        for node in file.nodes
-        if isinstance(node, ast.Call)
-        and _is_network(name := file.name_of(node.func))
-        and not (local and name.startswith("socket."))
-    ]
-    return min(calls, key=lambda node: node.lineno, default=None)
+    return _first_call(file, lambda name: _is_network(name) and not (local and name.startswith("socket.")))
 
 
-def starts_programs(file: PythonFile) -> ast.Call | None:
+def first_program_start(file: PythonFile) -> ast.Call | None:
     """The first call that starts another program."""
     runners = _RUNS | _RUNS_SHELL
-    calls = [node for node in file.nodes if isinstance(node, ast.Call) and file.name_of(node.func) in runners]
+    return _first_call(file, lambda name: name in runners)
+
+
+def _first_call(file: PythonFile, fits: Callable[[str], bool]) -> ast.Call | None:
+    calls = [node for node in file.nodes if isinstance(node, ast.Call) and fits(file.name_of(node.func))]
     return min(calls, key=lambda node: node.lineno, default=None)
 
 
@@ -331,7 +280,7 @@ def _commands(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         yield Hit("decoded-code", at, f"`{name}` runs what was decoded a moment before")
     elif shell and labels & {"network", "client"}:
         yield Hit("download-and-run", at, f"`{name}` runs what came from the network")
-    elif shell and not is_fixed(command):
+    elif shell and not _is_fixed(command):
         typed = "input" in labels
         yield Hit("shell-from-input" if typed else "shell-from-data", at)
     if flow.labels(command, scope) & {"environment", "credential"} and _names_a_sender(call):
@@ -377,9 +326,7 @@ def _dynamic(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         attribute = call.args[1 if name == "getattr" and len(call.args) > 1 else 0]
         if "decoded" in flow.labels(attribute, scope):
             yield Hit("decoded-code", scope.file.offset(call), f"`{name}` takes a name that was decoded")
-        elif isinstance(attribute, ast.BinOp) and all(
-            isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in walk_some(attribute)
-        ):
+        elif isinstance(attribute, ast.BinOp) and _is_fixed(attribute):
             yield Hit("built-name", scope.file.offset(call), f"`{name}` takes a name that was cut into pieces")
         elif (
             name == "getattr"
@@ -389,12 +336,6 @@ def _dynamic(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
             yield Hit("built-name", scope.file.offset(call), "a builtin is taken by its name as text")
 
 
-_LOOKS: Final[tuple[Callable[[ast.Call, Scope, Flow], Iterator[Hit]], ...]] = (
-    _code,
-    _commands,
-    _unpickling,
-    queries,
-    sendings,
-    _dynamic,
-    openings,
-)
+_CHECKS_OF_CALLS: Final[tuple[Callable[[ast.Call, Scope, Flow], Iterator[Hit]], ...]] = (
+    _code, _commands, _unpickling, _queries, _sendings, _dynamic, _openings,
+)  # fmt: skip

@@ -129,27 +129,15 @@ _DECODERS: Final = frozenset((
     "codecs.decode", "zlib.decompress", "lzma.decompress", "bz2.decompress", "gzip.decompress", "marshal.loads",
 ))  # fmt: skip
 _READERS: Final = frozenset(("open", "io.open", "codecs.open", "read_text", "read_bytes", "read", "readlines", "open_text"))
-_STORES: Final = frozenset(
-    (
-        "keyring.get_password",
-        "keyring.get_credential",
-        "browser_cookie3.chrome",
-        "browser_cookie3.load",
-        "browser_cookie3.firefox",
-    )
-)
+_STORES: Final = frozenset((
+    "keyring.get_password", "keyring.get_credential", "browser_cookie3.chrome", "browser_cookie3.load",
+    "browser_cookie3.firefox",
+))  # fmt: skip
 _TYPED: Final = frozenset(("input", "sys.argv", "sys.stdin.read", "sys.stdin.readline"))
-_FETCHERS: Final = frozenset(
-    (
-        "requests.get",
-        "requests.post",
-        "requests.request",
-        "urllib.request.urlopen",
-        "httpx.get",
-        "httpx.post",
-        "urllib.request.urlretrieve",
-    )
-)
+_FETCHERS: Final = frozenset((
+    "requests.get", "requests.post", "requests.request", "urllib.request.urlopen", "httpx.get", "httpx.post",
+    "urllib.request.urlretrieve",
+))  # fmt: skip
 NETWORK_MODULES: Final = frozenset((
     "requests", "httpx", "aiohttp", "urllib3", "socket", "smtplib", "websocket", "websockets", "ftplib", "paramiko", "http", "telnetlib", "dns", "pycurl",
 ))  # fmt: skip
