@@ -101,7 +101,7 @@ def _sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         (all_of_it if word.arg in _SPLIT_OK else body).update(flow.labels(word.value, scope))
     at, shown = scope.file.offset(call), name or "it"
     if "credential" in body | all_of_it:
-        yield Hit("secret-to-network", at, f"what stands in a credential file is sent with `{shown}`")
+        yield Hit("secret-to-network", at, f"the content of a credential file is sent with `{shown}`")
     elif "environment" in body | all_of_it:
         yield Hit("secret-to-network", at, f"the whole environment is sent with `{shown}`")
     elif "key" in body:
@@ -248,13 +248,13 @@ def _code(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         return
     at, labels = scope.file.offset(call), flow.labels(call.args[0], scope)
     if "decoded" in labels:
-        yield Hit("decoded-code", at, f"`{name}` runs what was decoded a moment before")
+        yield Hit("decoded-code", at, f"`{name}` runs text that was just decoded")
     elif labels & {"network", "client"}:
-        yield Hit("download-and-run", at, f"`{name}` runs what came from the network")
+        yield Hit("download-and-run", at, f"`{name}` runs data from the network")
     elif "input" in labels:
-        yield Hit("runs-input-as-code", at, f"`{name}` runs what somebody typed or passed")
+        yield Hit("runs-input-as-code", at, f"`{name}` runs user input")
     elif not _limited(call):
-        yield Hit("runs-text-as-code", at, f"`{name}` runs text that is put together when it runs")
+        yield Hit("runs-text-as-code", at, f"`{name}` runs text that is assembled at run time")
 
 
 def _limited(call: ast.Call) -> bool:
@@ -277,14 +277,14 @@ def _commands(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     at, command = scope.file.offset(call), call.args[0]
     labels = flow.labels(_program(command), scope)
     if "decoded" in labels:
-        yield Hit("decoded-code", at, f"`{name}` runs what was decoded a moment before")
+        yield Hit("decoded-code", at, f"`{name}` runs text that was just decoded")
     elif shell and labels & {"network", "client"}:
-        yield Hit("download-and-run", at, f"`{name}` runs what came from the network")
+        yield Hit("download-and-run", at, f"`{name}` runs data from the network")
     elif shell and not _is_fixed(command):
         typed = "input" in labels
         yield Hit("shell-from-input" if typed else "shell-from-data", at)
     if flow.labels(command, scope) & {"environment", "credential"} and _names_a_sender(call):
-        yield Hit("secret-to-network", at, "a command that sends is given secrets")
+        yield Hit("secret-to-network", at, "a command that sends data contains secrets")
 
 
 def _program(command: ast.expr) -> ast.expr:
@@ -309,14 +309,14 @@ def _unpickling(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     name = scope.file.name_of(call.func)
     if name in _UNPICKLES:
         fetched = any(flow.labels(argument, scope) & {"network", "client"} for argument in call.args)
-        message = f"`{name}` reads what came from the network" if fetched else f"`{name}` can run anything that its input says"
+        message = f"`{name}` deserializes data from the network" if fetched else f"`{name}` can run code that is in its input"
         yield Hit("unpickles-from-network" if fetched else "unpickles", scope.file.offset(call), message)
     elif name in ("yaml.load", "yaml.load_all", "yaml.unsafe_load", "yaml.full_load"):
         loader = ast.dump(call) if len(list(walk_some(call))) < 60 else ""
         if "unsafe" in name or (name.startswith("yaml.load") and not any(safe in loader for safe in _YAML_SAFE)):
-            yield Hit("unpickles", scope.file.offset(call), f"`{name}` can make any object its input names")
+            yield Hit("unpickles", scope.file.offset(call), f"`{name}` can create any object that its input names")
     elif name == "torch.load" and any(word.arg == "weights_only" and not _is_true(word.value) for word in call.keywords):
-        yield Hit("unpickles", scope.file.offset(call), "`torch.load` without `weights_only` runs what the file says")
+        yield Hit("unpickles", scope.file.offset(call), "`torch.load` without `weights_only` can run code in the file")
 
 
 def _dynamic(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
@@ -325,15 +325,15 @@ def _dynamic(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     if name in ("__import__", "importlib.import_module", "getattr") and call.args:
         attribute = call.args[1 if name == "getattr" and len(call.args) > 1 else 0]
         if "decoded" in flow.labels(attribute, scope):
-            yield Hit("decoded-code", scope.file.offset(call), f"`{name}` takes a name that was decoded")
+            yield Hit("decoded-code", scope.file.offset(call), f"`{name}` uses a name that was decoded")
         elif isinstance(attribute, ast.BinOp) and _is_fixed(attribute):
-            yield Hit("built-name", scope.file.offset(call), f"`{name}` takes a name that was cut into pieces")
+            yield Hit("built-name", scope.file.offset(call), f"`{name}` uses a name that is joined from pieces")
         elif (
             name == "getattr"
             and scope.file.name_of(call.args[0]) in ("__builtins__", "builtins")
             and constant_text(attribute) != "__dict__"
         ):
-            yield Hit("built-name", scope.file.offset(call), "a builtin is taken by its name as text")
+            yield Hit("built-name", scope.file.offset(call), "a builtin is looked up by its name as text")
 
 
 _CHECKS_OF_CALLS: Final[tuple[Callable[[ast.Call, Scope, Flow], Iterator[Hit]], ...]] = (

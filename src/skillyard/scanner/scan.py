@@ -127,9 +127,9 @@ class _Scan:
         language = language_of(file.name, text)
         whole = SourceText(file.name, text, "text", "script" if language in _CODE else "data")
         if not file.whole:
-            self.skipped.append(Skipped(file.name, f"what lies behind its first {LARGEST_TEXT} bytes"))
+            self.skipped.append(Skipped(file.name, f"everything after its first {LARGEST_TEXT} bytes"))
             if language in (*_CODE, "markdown"):
-                self.note(whole, Hit("not-all-read", 0, f"only the first {LARGEST_TEXT} bytes of the file were looked into"))
+                self.note(whole, Hit("not-all-read", 0, f"only the first {LARGEST_TEXT} bytes of the file were scanned"))
         if file.name.lower() == "skill.md":
             self.skill_md = whole
         self.note(whole, *find_hidden_text(whole), *find_secrets(whole))
@@ -183,7 +183,7 @@ class _Scan:
             if grave and source.origin == "in encoded text":
                 title = grave[0].message or RULES[grave[0].rule].title
                 evidence = f"says: {evidence_of(source.text)}"
-                self.note(source, Hit("encoded-payload", 0, f"encoded text hides this: {title}", evidence))
+                self.note(source, Hit("encoded-payload", 0, f"encoded text contains: {title}", evidence))
             self.note(source, *grave)
 
     def give_up(self, name: str, reason: str) -> None:
