@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from skillyard.prompt.entry import BARE, WHOLE, IndexEntry
 
@@ -149,8 +149,7 @@ def _cost(shown: Sequence[tuple[IndexEntry, int]]) -> int:
 NEVER: Final = 0  # the turn of a skill that only filled the room
 
 
-@dataclass(frozen=True, slots=True)
-class IndexLine:
+class IndexLine(NamedTuple):
     """One skill in an index; `allowance` is -1 for all of it, 0 for its name, else the quarter tokens of its description.
 
     `used` is the turn that last required it, 0 when it only filled the room.
@@ -163,7 +162,7 @@ class IndexLine:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What an index goes on from.
+    """How an index continues the last one.
 
     `before` are the lines of the last one and `turn` is the number of this one. `required` are the ids that have to be there,
     most important first. With `fill` room that is left is given to others, as it is when something had to change anyway.
@@ -176,7 +175,7 @@ class Continuation:
 
 
 def start_index(fresh: BudgetPlan, required: Collection[str], turn: int) -> tuple[IndexLine, ...]:
-    """The lines of an index that has nothing to go on from."""
+    """The lines of an index that continues none."""
     return tuple(IndexLine(entry.id, allowance, turn if entry.id in required else NEVER) for entry, allowance in fresh.shown)
 
 

@@ -41,9 +41,8 @@ def disclosure_stage(confidence: float, *, session: str | None = None, user: str
     Raises:
         InvalidInput: a preference that is no stage.
     """
-    for preferred in (session, user):
-        if preferred is not None:
-            return _stage(preferred)
+    if (preferred := user if session is None else session) is not None:
+        return _stage(preferred)
     if confidence >= _FULL_FROM:
         return "full"
     return "brief" if confidence >= _BRIEF_FROM else "metadata"

@@ -124,7 +124,7 @@ class SearchIndex:
 
 
 def _kept(file: str | None) -> list[Segment]:
-    """What is kept on disk; without anything there, nothing is imported that would keep a second process from helping."""
+    """The segments on disk; without any, nothing is imported that would prevent a second process."""
     if file is None or not Path(file).exists():
         return []
     from skillyard.search.postings import load_segments
@@ -142,7 +142,6 @@ def _read(sources: list[PageSource]) -> list[list[bytes]]:
 
 
 def _portion(sources: list[PageSource]) -> list[list[bytes]]:
-    """The one part that the sources make."""
     pages = read_pages(sources)
     from skillyard.search.postings import packed_postings  # numpy starts threads: only where nothing is to be forked any more
 

@@ -85,8 +85,7 @@ def score(
 
 def has_words(index: SearchIndex, position: int, query_words: Sequence[str]) -> list[str]:
     """Those of the words that the skill at `position` has in any field."""
-    segment, local = _segment_of(index, position)
-    postings = index.segments[segment].postings
+    postings, local = _postings_of(index, position)
     begin, end = _slices(postings, np.array([word_number(word) for word in query_words], dtype=np.uint32))
     where = [int(one + np.searchsorted(postings.skills[one:two], local)) for one, two in zip(begin, end, strict=True)]
     return [word for word, at, two in zip(query_words, where, end, strict=True) if at < two and postings.skills[at] == local]
@@ -108,20 +107,11 @@ def shares(index: SearchIndex, query_words: Sequence[str]) -> dict[str, float]:
     return {word: float(weight) / whole for word, weight in zip(counts, terms.weights, strict=True)}
 
 
-def smallest_pairs(index: SearchIndex, position: int, count: int) -> list[int]:
-    """The first of the sorted pairs of the skill at `position`, at most `count`."""
-    segment, local = _segment_of(index, position)
-    postings = index.segments[segment].postings
-    begin = int(postings.pair_starts[local])
-    smallest: list[int] = postings.pairs[begin : min(begin + count, int(postings.pair_starts[local + 1]))].tolist()
-    return smallest
-
-
-def _segment_of(index: SearchIndex, position: int) -> tuple[int, int]:
-    """Which segment the skill at `position` is in, and its number there."""
-    for number, segment in enumerate(index.segments):
+def _postings_of(index: SearchIndex, position: int) -> tuple[Postings, int]:
+    """The postings of the segment that the skill at `position` is in, and its number there."""
+    for segment in index.segments:
         if position < segment.postings.count:
-            return number, position
+            return segment.postings, position
         position -= segment.postings.count
     raise IndexError(position)
 
@@ -278,8 +268,9 @@ class Sketches:
         return next((other for other, earlier in self._samples if other != number and _alike(sample, earlier)), None)
 
     def _sample(self, position: int) -> frozenset[int]:
-
-        return frozenset(smallest_pairs(self._index, position, _SAMPLE))
+        postings, local = _postings_of(self._index, position)
+        begin, end = postings.pair_starts[local : local + 2].tolist()
+        return frozenset(postings.pairs[begin : min(begin + _SAMPLE, end)].tolist())
 
 
 def _alike(one: frozenset[int], two: frozenset[int]) -> bool:
