@@ -148,16 +148,12 @@ def scan_root(
         boundary=folder.boundary,
         installed=folder.installed,
         depth=folder.depth,
-        look=reader.look if reader else find_skill_files,
+        find=reader.find if reader else find_skill_files,
     )
     root = Root(folder.path, folder.source, walked.status, precedence, walked.reason, folder.alias)
     if not walked.stamps:
         return RootScan(root, [], [])
-    if (
-        cached
-        and cached.stamps == walked.stamps
-        and not any(_may_differ(folder.path, *pair) for pair in _with_second_file(cached))
-    ):
+    if cached and cached.stamps == walked.stamps and not _second_file_may_differ(folder.path, cached):
         return RootScan(root, walked.stamps, cached.facts)
     cached_facts = reader.facts if reader else _unchanged(folder.path, cached, walked.stamps)
     facts = _with_new(folder.path, walked.stamps, cached_facts, profile, progress)
@@ -174,16 +170,14 @@ class _FileReader:
         self.progress = progress
         self.facts: dict[str, SkillFacts] = {}
 
-    def look(self, root: str, folders: list[str]) -> list[FileStamp | None]:
-        """Look into the folders and keep the facts of the files in them."""
-        from skillyard.catalog.summaries import (
-            find_and_read,
-        )  # with it comes the document room, which a cached tree never needs
+    def find(self, root: str, folders: list[str]) -> list[FileStamp | None]:
+        """Read the folders and keep the facts of the files in them."""
+        from skillyard.catalog.summaries import find_and_read  # needs the document room, which a cached tree never does
         from skillyard.offload.forked_map import forked_map
 
-        looked = forked_map(folders, lambda some: find_and_read(root, some, self.profile), progress=self.progress)
-        self.facts.update([(pair[0][0], pair[1]) for pair in looked if pair])
-        return [pair and pair[0] for pair in looked]
+        pairs = forked_map(folders, lambda some: find_and_read(root, some, self.profile), progress=self.progress)
+        self.facts.update([(pair[0][0], pair[1]) for pair in pairs if pair])
+        return [pair and pair[0] for pair in pairs]
 
 
 def _unchanged(root: str, cached: Snapshot | None, stamps: list[FileStamp]) -> dict[str, SkillFacts]:
@@ -209,21 +203,11 @@ def _with_new(
     return [cached_facts[one[0]] for one in stamps]
 
 
-def _with_second_file(cached: Snapshot) -> list[tuple[FileStamp, SkillFacts]]:
-    """The few skills that depend on a second file: those without front matter, and those that took it from METADATA.yml."""
-    return [
-        (one, facts)
-        for one, facts in zip(cached.stamps, cached.facts, strict=True)
-        if facts[4] != "[]" and (_NO_HEADER in facts[4] or _LEGACY in facts[4])
-    ]
+def _second_file_may_differ(root: str, cached: Snapshot) -> bool:
+    pairs = zip(cached.stamps, cached.facts, strict=True)
+    return any(_may_differ(root, one, facts) for one, facts in pairs if facts[4] != "[]")
 
 
 def _may_differ(root: str, stamp: FileStamp, facts: SkillFacts) -> bool:
-    """Whether the second file of a skill may have changed."""
-    if facts[4] == "[]":
-        return False
-    if _LEGACY in facts[4]:
-        return True
-    if _NO_HEADER not in facts[4]:
-        return False
-    return os.path.lexists(f"{root}/{stamp[0]}/{LEGACY_FILE}")
+    """Whether METADATA.yml of a skill may have changed: of one without front matter, or that took it from there."""
+    return _LEGACY in facts[4] or (_NO_HEADER in facts[4] and os.path.lexists(f"{root}/{stamp[0]}/{LEGACY_FILE}"))
