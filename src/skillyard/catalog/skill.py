@@ -163,7 +163,7 @@ class Skill:
 
     @property
     def event_types(self) -> tuple[str, ...]:
-        """The events the skill wants to be picked for, such as `abp.tool_request`."""
+        """The events the skill declares itself for, such as `abp.tool_request`."""
         return self._facets[1]
 
     @property

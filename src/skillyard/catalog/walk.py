@@ -28,7 +28,7 @@ MAX_DEPTH_NAMED: Final = 16
 MAX_FOLDERS: Final = 50_000
 """How many folders without a SKILL.md are opened in one root."""
 MAX_ENTRIES: Final = 250_000
-"""How many directory entries are looked at in one root."""
+"""How many directory entries are read in one root."""
 OUTSIDE_BOUNDARY: Final = -1
 """The mode recorded for a linked skill whose real folder lies beyond the boundary: listed, never opened."""
 

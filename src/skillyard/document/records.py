@@ -40,7 +40,7 @@ class Diagnostic(WireForm):
 
 
 Profile = Literal["minimal", "standard", "spec", "manifest", "full"]
-"""How strict to be: `minimal` wants nothing, `standard` a name and a description, `spec` the Agent Skills specification
+"""How strict to be: `minimal` requires nothing, `standard` a name and a description, `spec` the Agent Skills specification
 to the letter, `manifest` the fields and limits of a published package, `full` every field and section of the rich format."""
 
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
@@ -59,7 +59,7 @@ class Rule:
     remedy: str
     """The fix text of a finding that has none more exact."""
     severity: Mapping[Profile, Severity]
-    """The severity in each profile; a profile that is not here does not look for it."""
+    """The severity in each profile; a profile that is not here does not check it."""
     breaks: frozenset[Profile] = frozenset()
     """The profiles in which a finding makes the skill unusable."""
     fixable: bool = False
@@ -69,7 +69,7 @@ class Rule:
 def levels(
     minimal: Severity | None, standard: Severity | None, spec: Severity | None, manifest: Severity | None, full: Severity | None
 ) -> Mapping[Profile, Severity]:
-    """The severity in each profile, in the order of `PROFILES`; None where the profile does not look for it."""
+    """The severity in each profile, in the order of `PROFILES`; None where the profile does not check it."""
     severities = zip(PROFILES, (minimal, standard, spec, manifest, full), strict=True)
     return {profile: severity for profile, severity in severities if severity}
 

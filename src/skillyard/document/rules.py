@@ -120,7 +120,8 @@ _RULES: Final = (
     # The manifest of a published package
     Rule("manifest-field-missing", "a field every manifest needs is missing", "add the field", _MANIFEST),
     Rule("manifest-limit", "a field is longer, or a list has more items, than a manifest allows", "shorten it", _MANIFEST),
-    Rule("manifest-format", "a field does not have the form a manifest wants", "write the field in the form named", _MANIFEST),
+    Rule("manifest-format", "a field does not have the form a manifest requires",
+         "write the field in the form named", _MANIFEST),
     Rule("version-format", "the version is not three numbers",
          "write the version as three numbers, for example `1.0.0`", levels(None, None, None, "error", "error")),
     # The complete format
@@ -160,10 +161,10 @@ RULES: Final = MappingProxyType({rule.id: rule for rule in _RULES})
 def diagnose(
     rule: str, *, file: str = "SKILL.md", line: int = 1, message: str = "", fix: str = "", profile: Profile = "standard"
 ) -> Diagnostic:
-    """A finding of the rule `rule`, worded by the rule where no message or fix is given.
+    """A finding of the rule `rule`, with the texts of the rule where no message or fix is passed.
 
     For findings about the file itself, such as `file-not-regular`, which only the caller can see. A rule that the profile does
-    not look for is reported as a note.
+    not check is reported as a note.
     """
     definition: Rule = RULES[rule]
     severity = definition.severity.get(profile, "info")
@@ -177,22 +178,21 @@ class Findings:
         self.file = file
         self.profile = profile
         self.usable = True
-        self._found: list[Diagnostic] = []
+        self._diagnostics: list[Diagnostic] = []
 
     def add(self, rule: str, *, line: int = 1, message: str = "", fix: str = "") -> None:
-        """Note a finding, if the profile looks for the rule; the rule's own text replaces a missing message or fix."""
+        """Add a finding, if the profile checks the rule; the rule's own text replaces a missing message or fix."""
         definition = RULES[rule]
         if self.profile in definition.breaks:
             self.usable = False
-        if self.wants(rule):
-            self._found.append(
-                diagnose(rule, file=self.file, line=max(line, 1), message=message, fix=fix, profile=self.profile)
-            )
+        if self.checks(rule):
+            finding = diagnose(rule, file=self.file, line=max(line, 1), message=message, fix=fix, profile=self.profile)
+            self._diagnostics.append(finding)
 
-    def wants(self, rule: str) -> bool:
-        """Whether the profile looks for a rule at all."""
+    def checks(self, rule: str) -> bool:
+        """Whether the profile has a severity for a rule."""
         return self.profile in RULES[rule].severity
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """The findings in the order of the file's lines, those on one line in the order they were found."""
-        return tuple(sorted(self._found, key=lambda diagnostic: diagnostic.line))
+        """The findings in the order of the file's lines, those on one line in the order they were added."""
+        return tuple(sorted(self._diagnostics, key=lambda diagnostic: diagnostic.line))

@@ -240,7 +240,7 @@ def summarize(
 ) -> Summary:
     """The summary of a SKILL.md from its bytes, or from its first bytes when `complete` is false.
 
-    Bad content never raises. With `complete=False` the body is not looked at beyond the bytes given.
+    Bad content never raises. With `complete=False` the body is not read beyond these bytes.
 
     Raises:
         NeedMore: the data is incomplete and ends before the front matter does.

@@ -73,7 +73,7 @@ def cut_list(text: str, allowance: int) -> str:
     return short if quarters(short) <= allowance else ""
 
 
-RAW_LIMIT: Final = 16 * 1024  # characters of a description looked at; the Agent Skills specification allows 1024
+RAW_LIMIT: Final = 16 * 1024  # characters of a description that are read; the Agent Skills specification allows 1024
 FIELD_LIMIT: Final = 1024  # characters of any one field shown, whatever the caller allows
 LABEL_COST: Final = 120  # quarter tokens of a name or id
 FILE_LIMIT: Final = 200  # characters of the name of one file

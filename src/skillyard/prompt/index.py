@@ -111,7 +111,7 @@ def append_index(prompt: str, index: Index, *, enabled: bool = True) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
-    """One index being written: the form, what its header speaks of, how it is written, and the skills by importance."""
+    """One index being written: the form, what its header mentions, how it is written, and the skills by importance."""
 
     form: StyleForm
     overview: Overview
@@ -159,13 +159,13 @@ class _Builder:
         capped, over = _first(tiers, self.form.most)
         fresh = plan_budget(capped, room, ranked=ranked) if room is not None else _everything(chain(*capped))
         if room is not None and (fresh.left_out or over or room < 0):
-            room -= quarters(self.form.more(len(entries)))
+            room -= quarters(self.form.more.format(count=len(entries)))
             if room < 0:
                 return self._nothing(entries, hidden)
             fresh = plan_budget(capped, room, ranked=ranked)
         lines = self._lines(fresh, entries, room)
         if room is not None and not fresh.left_out and len(lines) < len(entries):  # what was shown before costs more
-            lines = self._lines(fresh, entries, room - quarters(self.form.more(len(entries))))
+            lines = self._lines(fresh, entries, room - quarters(self.form.more.format(count=len(entries))))
         return self._write(list(chain(*tiers)), lines, hidden)
 
     def _all_fit(self, entries: Sequence[IndexEntry], room: int | None) -> bool:
@@ -189,7 +189,7 @@ class _Builder:
         missing = [entry for entry in entries if entry.id not in shown]
         parts = [self.form.header(self.overview), *(by_id[line.id].render(line.allowance) for line in lines)]
         # The line about the others ends the list; where a footer closes the list it comes after that.
-        parts += [self.form.footer, self.form.more(len(missing)) if missing else ""]
+        parts += [self.form.footer, self.form.more.format(count=len(missing)) if missing else ""]
         text = "".join(parts)
         whole = {line.id for line in lines if by_id[line.id].is_whole(line.allowance)}
         why = self._why_not(len(lines))
@@ -218,7 +218,7 @@ class _Builder:
         return f"no room within {self.options.budget} tokens"
 
     def _nothing(self, entries: Sequence[IndexEntry], hidden: Sequence[Omission]) -> Index:
-        needed = count_tokens(self.form.header(self.overview) + self.form.footer + self.form.more(len(entries)))
+        needed = count_tokens(self.form.header(self.overview) + self.form.footer + self.form.more.format(count=len(entries)))
         reason = f"the words around the list alone need {needed} tokens, the budget is {self.options.budget}"
         return Index("", 0, omitted=(*(Omission(entry.id, reason) for entry in entries), *hidden), more=len(entries))
 

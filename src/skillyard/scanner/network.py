@@ -96,7 +96,7 @@ DOWNLOAD_RULES: Final = (
 _FETCH: Final = r"\b(?:curl|wget|aria2c|lwp-download)\b"
 _INTERPRETER: Final = r"(?:(?:/usr)?/bin/(?:env )?)?(?:ba|z|da|k|fi|c)?sh\b|python[0-9.]*\b(?! -m json)|node\b|perl\b|ruby\b|php\b|osascript\b|iex\b|xargs (?:ba|z)?sh\b"
 _DOWNLOAD_PATTERNS: Final = (
-    chain(  # what follows the first pipe is only looked at: another command may begin in it
+    chain(  # what follows the first pipe is a lookahead: another command may begin in it
         "download-and-run",
         rf"{_FETCH}[^\n|]",
         (299, "\n|", rf"\|(?=(?:[^\n|;]{{0,60}}\|){{0,2}}\s{{0,3}}(?:sudo (?:-\w+ )?)?(?:{_INTERPRETER})(?! -c))"),

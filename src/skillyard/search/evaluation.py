@@ -6,7 +6,7 @@ Prompts come in the shapes that public skills keep them in, as JSON, JSON lines 
     [{"query": …, "expected_skill": "name" or "name/SKILL.md" or null}], or "expected_skills": names in a list or with commas
     {"skill_name": name, "evals": […]}, {"skill": name, "triggers" or "trigger": […]}, {"queries": […]}
 
-A prompt for which a skill is expected, or which should trigger the skill the file speaks of, is a hit at a rank; one that none
+A prompt for which a skill is expected, or which should trigger the skill the file is about, is a hit at a rank; one that none
 is expected for is a false alarm when a skill is found with at least the requested confidence.
 
 A model picks by names and descriptions. Two skills collide when the weight of the words they share there, each word weighted by
@@ -93,7 +93,7 @@ def evaluate_triggers(
 
 
 def read_trigger_cases(text: str, *, skill: str | None = None) -> list[TriggerCase]:
-    """The cases in a file; `skill` is the one that `should_trigger` speaks of when the file names none.
+    """The cases in a file; `skill` is the one that `should_trigger` is about when the file names none.
 
     Raises:
         InvalidInput: it is neither JSON, JSON lines nor YAML, or has no prompts of a known shape.
@@ -116,7 +116,7 @@ def _parsed(text: str) -> object:
 
 
 def _yaml(text: str) -> object:
-    """A YAML document; its events are looked at first, for the parser in C dies of what is nested without end."""
+    """A YAML document; its events are checked first, because the parser in C crashes on very deep nesting."""
     import yaml
 
     depth = 0

@@ -1,4 +1,4 @@
-"""The index: which skills have a word, and how strongly, so that a request only looks at skills with its words.
+"""The index: which skills have a word, and how strongly, so that a request only reads skills with its words.
 
 With a `cache` folder it is kept on disk, shared by every process of this user: only skills whose SKILL.md has changed are read
 again, and those that were deleted no longer count.

@@ -235,7 +235,7 @@ class Segment:
 
 
 def packed_postings(pages: Sequence[Page]) -> list[bytes]:
-    """The postings of the pages as plain values, which another process can give back."""
+    """The postings of the pages as plain values, which another process can return."""
     return _arrays(build_postings(pages))
 
 

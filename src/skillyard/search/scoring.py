@@ -1,6 +1,6 @@
 """Scores: how well each skill of an index fits the words of a request, and which skills are near-duplicates.
 
-First every skill that has a word of the request gets a BM25 sum over those words. Then the best of them are looked at closely:
+First every skill that has a word of the request gets a BM25 sum over those words. Then the best of them are scored in detail:
 how much of the skill's name the request contains, and which words follow each other in the skill as well. Near-duplicates are
 recognized by the smallest of their word pairs (bottom-k sketches). docs/search.md describes how the weights were chosen.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MOST_WORDS: Final = 48  # words of a request that are looked up, the rarest ones
-MOST_CLOSE: Final = 100  # skills that are looked at closely
+MOST_CLOSE: Final = 100  # skills that are scored in detail
 _BACKGROUND: Final = 100  # added to the number of skills, so that no word is common in a small catalog
 _IDEAL_WORDS: Final = 10  # words of a request that a perfect skill is expected to have
 _FEW: Final = 5  # the rarest words
