@@ -195,10 +195,10 @@ def _with_new(
     """The facts of every file, in the order of `stamps`; only those that are not cached are read."""
     new = [one for one in stamps if one[0] not in cached_facts]
     if new:
-        from skillyard.catalog.summaries import read_many
+        from skillyard.catalog.summaries import read_facts
         from skillyard.offload.forked_map import forked_map
 
-        read = forked_map(new, lambda some: read_many(root, some, profile), progress=progress)
+        read = forked_map(new, lambda some: [read_facts(root, one, profile) for one in some], progress=progress)
         cached_facts.update(zip([one[0] for one in new], read, strict=True))
     return [cached_facts[one[0]] for one in stamps]
 

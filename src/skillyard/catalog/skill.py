@@ -215,7 +215,7 @@ class Skill:
         """
         from skillyard.catalog.skill_files import read_document
 
-        return read_document(self, copy)
+        return read_document(self.id, self.path, self.profile, copy)
 
     def files(self) -> tuple[SkillFile, ...]:
         """Every file of the skill but its SKILL.md, sorted by path."""

@@ -204,22 +204,6 @@ class HasFolder(Protocol):
         """The folder."""
 
 
-class ReadableSkill(HasFolder, Protocol):
-    """A skill whose SKILL.md can be read: where it is, and by which profile it is checked."""
-
-    @property
-    def id(self) -> str:
-        """The id in the catalog."""
-
-    @property
-    def path(self) -> str:
-        """The path of SKILL.md."""
-
-    @property
-    def profile(self) -> Profile:
-        """How strictly it is checked."""
-
-
 @dataclass(frozen=True, slots=True)
 class FileContent:
     """One file: its path on the disk, its bytes, and its text unless it is binary.
@@ -262,25 +246,24 @@ def read_file(skill: HasFolder, path: str, *, limit: int) -> FileContent:
     return FileContent(relative, data, text, _media_type(relative, data, text), "; ".join(notes) or None)
 
 
-def read_document(skill: ReadableSkill, directory: str | None = None) -> Document:
-    """The parsed SKILL.md, with the metadata of METADATA.yml when it has no front matter itself.
+def read_document(skill_id: str, path: str, profile: Profile, copy: str | None = None) -> Document:
+    """The parsed SKILL.md at `path`, with the metadata of METADATA.yml when it has no front matter itself.
 
-    `directory` is a copy of the skill's folder to read instead.
+    `copy` is a copy of the skill's folder to read instead.
     """
-    root = real_path(directory or skill.directory)
-    file = skill.path.rpartition("/")[2]
+    directory, _, file = path.rpartition("/")
+    root = real_path(copy or directory)
     try:
         data = read_inside(root, _real_relative(root, file), limit=DOCUMENT_LIMIT * 2)
     except (OSError, FileMissing, PathRefused) as error:
         raise SkillUnusable(
-            f"{skill.id} cannot be read: {error}", hint="`skillyard list` shows what is wrong with it", id=skill.id
+            f"{skill_id} cannot be read: {error}", hint="`skillyard list` shows what is wrong with it", id=skill_id
         ) from None
-    folder = skill.directory.rpartition("/")[2]
-    document = parse_document(data, file=file, directory_name=folder, profile=skill.profile)
-    if any(diagnostic.rule == "front-matter-missing" for diagnostic in document.diagnostics) and (
-        header := legacy_header(root)
-    ):
-        return parse_document(header + data, file=file, directory_name=folder, profile=skill.profile)
+    folder = directory.rpartition("/")[2]
+    document = parse_document(data, file=file, directory_name=folder, profile=profile)
+    missing = any(diagnostic.rule == "front-matter-missing" for diagnostic in document.diagnostics)
+    if missing and (header := legacy_header(root)):
+        return parse_document(header + data, file=file, directory_name=folder, profile=profile)
     return document
 
 

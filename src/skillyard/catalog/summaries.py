@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable
 from json.encoder import encode_basestring_ascii as quote
 from typing import TYPE_CHECKING, Final
 
@@ -28,11 +27,6 @@ _FIRST_READ: Final = 4096
 _LONGEST_READ: Final = HEADER_LIMIT + 4096
 # A FIFO must not block and a link must not be followed: what is behind one is decided on its real path.
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-
-
-def read_many(root: str, stamps: Iterable[FileStamp], profile: Profile) -> list[SkillFacts]:
-    """The facts of each file, in the same order; never raises for a file, whatever is wrong with it."""
-    return [read_facts(root, one, profile) for one in stamps]
 
 
 def find_and_read(root: str, folders: list[str], profile: Profile) -> list[tuple[FileStamp, SkillFacts] | None]:

@@ -174,11 +174,6 @@ class Continuation:
     fill: bool
 
 
-def start_index(fresh: BudgetPlan, required: Collection[str], turn: int) -> tuple[IndexLine, ...]:
-    """The lines of an index that continues none."""
-    return tuple(IndexLine(entry.id, allowance, turn if entry.id in required else NEVER) for entry, allowance in fresh.shown)
-
-
 def continue_index(
     last: Continuation, fresh: BudgetPlan, entries: Mapping[str, IndexEntry], room: int | None, most: int | None
 ) -> tuple[IndexLine, ...] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput
 from skillyard.paths import relative_to
-from skillyard.prompt.budget import BudgetPlan, Continuation, IndexLine, continue_index, plan_budget, start_index
+from skillyard.prompt.budget import NEVER, BudgetPlan, Continuation, IndexLine, continue_index, plan_budget
 from skillyard.prompt.entry import BARE, QUARTERS, WHOLE, IndexEntry, ShownSkill, count_tokens, labels, quarters
 from skillyard.prompt.report import Index, Omission
 from skillyard.prompt.styles import FORMS, Overview, Style, StyleForm
@@ -181,7 +181,10 @@ class _Builder:
         last = self._continuation(required)
         by_id = {entry.id: entry for entry in entries} if last else {}
         after = continue_index(last, fresh, by_id, room, self.form.most) if last else None
-        return start_index(fresh, required, self.turn) if after is None else after
+        if after is not None:
+            return after
+        shown = ((entry.id, allowance) for entry, allowance in fresh.shown)
+        return tuple(IndexLine(key, allowance, self.turn if key in required else NEVER) for key, allowance in shown)
 
     def _write(self, entries: Sequence[IndexEntry], lines: Sequence[IndexLine], hidden: Sequence[Omission]) -> Index:
         by_id = {entry.id: entry for entry in entries}

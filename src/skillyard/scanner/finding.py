@@ -112,7 +112,3 @@ class ScanRule:
     """In a file that runs or that a model reads as instructions, as the rule's subject demands."""
     in_text: Severity | None = None
     """In an example inside a document, which only shows what somebody may do; None: as `severity`."""
-
-    def weighs(self, *, example: bool) -> Severity:
-        """The severity of a finding, in an example or elsewhere."""
-        return self.in_text if example and self.in_text else self.severity

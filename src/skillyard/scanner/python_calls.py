@@ -19,6 +19,7 @@ _METHODS: Final = frozenset((
     "storbinary", "storlines", "resolve", "query",
 ))  # fmt: skip
 _SPLIT_OK: Final = frozenset(("headers", "auth", "timeout", "verify", "proxies", "cert", "cookies", "params"))
+_EXECUTES: Final = ("execute", "executemany", "executescript", "raw")
 _SQL: Final = ("select ", "insert ", "update ", "delete ", "drop ", "create ", "alter ", "replace into")
 _NEAR: Final = 3_000  # statements of a function in which a query is looked for
 _CHECKS: Final = frozenset((
@@ -29,11 +30,7 @@ _CHECKS: Final = frozenset((
 
 def _queries(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     """A query with values written into its text."""
-    if not (
-        isinstance(call.func, ast.Attribute)
-        and call.func.attr in ("execute", "executemany", "executescript", "raw")
-        and call.args
-    ):
+    if not call.args or not isinstance(call.func, ast.Attribute) or call.func.attr not in _EXECUTES:
         return
     query = call.args[0]
     if isinstance(query, ast.Name):
@@ -88,10 +85,8 @@ def _is_query(node: ast.AST) -> bool:
 def _sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     """Secrets in what is sent; a single key in a header is how services are called, and is no finding."""
     name = scope.file.name_of(call.func)
-    method = isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS
-    if name not in _SENDS and not (
-        method and isinstance(call.func, ast.Attribute) and "client" in flow.labels(call.func.value, scope)
-    ):
+    method = call.func if isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS else None
+    if name not in _SENDS and not (method and "client" in flow.labels(method.value, scope)):
         return
     all_of_it: set[Label] = set()
     body: set[Label] = set()

@@ -230,14 +230,12 @@ class Flow:
         below: list[ast.AST] = [*call.args, *(word.value for word in call.keywords if word.arg not in ("env", "timeout"))]
         if isinstance(call.func, ast.Attribute):
             below.append(call.func.value)
-        own: set[Label] = set(self._returned(last.rpartition(".")[2]))
+        function = last.rpartition(".")[2]
+        own: set[Label] = set() if function in _ORDINARY else set(self._returns.get(function, ()))
         own |= _by_name(name)
         if last in _READERS or name in _READERS:
             own.add("read")
         return own, below
-
-    def _returned(self, name: str) -> _Labels:
-        return _NOTHING if name in _ORDINARY else self._returns.get(name, _NOTHING)
 
     def _named(self, scope: Scope, name: str) -> _Labels:
         inner = self._holds[_key(scope)].get(name, _NOTHING)

@@ -68,22 +68,12 @@ _COMMANDS: Final[tuple[Callable[[SourceText], Iterator[Hit]], ...]] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ScanResult:
-    """What the rules found in one folder, the most severe first, before anything is suppressed; `name` is that of its SKILL.md."""
-
-    findings: tuple[Finding, ...]
-    files: tuple[str, ...]
-    skipped: tuple[Skipped, ...]
-    name: str
-
-
-def scan_files(folder: str, given_up: Collection[str] = (), reason: str = "") -> ScanResult:
+def scan_files(folder: str, given_up: Collection[str] = (), reason: str = "") -> tuple[Report, str]:
     """Look for harm in the files of a folder, but for those that were `given_up`: they are a finding each, for this `reason`.
 
-    Each step is reported to the process that watches a helper process: the path of a file, and `CROSS_FILE_STEP` at the end.
+    The result has the name in SKILL.md, else the folder's. Each step is reported to the process that watches a helper process: the path of a file, and `CROSS_FILE_STEP` at the end.
     """
-    scan = _Scan()
+    scan = _Scan(folder)
     for file in read_files(folder, scan.skipped):
         report_progress(file.name)
         if file.name in given_up:
@@ -97,13 +87,14 @@ def scan_files(folder: str, given_up: Collection[str] = (), reason: str = "") ->
         scan.give_up("SKILL.md", f"{CROSS_FILE_STEP}: {reason}")
     else:
         name = scan.finish(name)
-    return scan.result(name)
+    return scan.report(), name
 
 
 @dataclass
 class _Scan:
     """The state while the files of one skill are read."""
 
+    folder: str
     findings: dict[tuple[str, str, int], Finding] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
@@ -219,11 +210,12 @@ class _Scan:
             self.note(source, hit)
         return document.metadata.name or folder_name
 
-    def result(self, name: str) -> ScanResult:
+    def report(self) -> Report:
+        """All findings, the most severe first, before anything is suppressed."""
         findings = sorted(
             self.findings.values(), key=lambda one: (SEVERITIES.index(one.severity), one.file, one.line, one.rule)
         )
-        return ScanResult(tuple(findings), tuple(self.files), tuple(self.skipped), name)
+        return Report(self.folder, tuple(findings), tuple(self.files), tuple(self.skipped))
 
     def note(self, source: SourceText, *hits: Hit) -> None:
         """Keep hits as findings, one for each rule and line: the gravest."""
@@ -242,7 +234,7 @@ def _finding(source: SourceText, hit: Hit) -> Finding:
     message = hit.message or rule.title
     return Finding(
         rule=rule.id,
-        severity=lower_severity(rule.weighs(example=shown), hit.relief),
+        severity=lower_severity((shown and rule.in_text) or rule.severity, hit.relief),
         message=evidence_of(f"{message} ({source.origin})" if source.origin else message),
         why=rule.why,
         file=source.file,
@@ -285,19 +277,18 @@ def scan_skill(
     folder = Path(directory)
     os.scandir(folder).close()
     whole = str(folder.resolve())
-    scanned = scan_files(whole) if _is_small(whole) else _scanned_in_helper(whole)
+    report, own_name = scan_files(whole) if _is_small(whole) else _scanned_in_helper(whole)
     judged = apply_suppressions(
-        list(scanned.findings[:_MOST_FINDINGS]),
+        report.findings[:_MOST_FINDINGS],
         suppressions,
         folder=str(folder),
-        skill=name or scanned.name,
+        skill=name or own_name,
         today=today or datetime.now(UTC).date(),
     )
-    skipped = scanned.skipped
-    if len(scanned.findings) > _MOST_FINDINGS:
-        omitted = len(scanned.findings) - _MOST_FINDINGS
+    skipped = report.skipped
+    if (omitted := len(report.findings) - _MOST_FINDINGS) > 0:
         skipped = (*skipped, Skipped(".", f"{omitted} findings of less weight are not reported"))
-    return Report(str(directory), tuple(judged), scanned.files, skipped)
+    return Report(str(directory), tuple(judged), report.files, skipped)
 
 
 def _is_small(folder: str) -> bool:
@@ -319,7 +310,7 @@ def _is_small(folder: str) -> bool:
     return True
 
 
-def _scanned_in_helper(folder: str) -> ScanResult:
+def _scanned_in_helper(folder: str) -> tuple[Report, str]:
     """The scan in a helper process; each file at which it had to be ended is left out of the next attempt."""
     from skillyard.offload import WorkLimits, run_in_helper
 
@@ -334,7 +325,7 @@ def _scanned_in_helper(folder: str) -> ScanResult:
             if not isinstance(at, str) or at in given_up or error.details.get("limit_seconds") == _ALL_SECONDS:
                 break
             given_up.append(at)
-    scan = _Scan()
+    scan = _Scan(folder)
     for name in (*given_up, "SKILL.md"):
         scan.give_up(name, f"the skill could not be scanned in time, or in {_MEMORY_MB} MiB")
-    return scan.result(Path(folder).name)
+    return scan.report(), Path(folder).name

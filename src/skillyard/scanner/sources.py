@@ -78,10 +78,12 @@ class SourceText:
 
     def line_at(self, offset: int) -> str:
         """The line around an offset, cut to what is near it when it is long."""
-        start = self.text.rfind("\n", 0, offset) + 1
-        end = self.text.find("\n", offset)
-        end = len(self.text) if end < 0 else end
+        start, end = self._line(offset)
         return self.text[max(start, offset - _EVIDENCE // 2) if end - start > _EVIDENCE else start : min(end, offset + 400)]
+
+    def _line(self, offset: int) -> tuple[int, int]:
+        end = self.text.find("\n", offset)
+        return self.text.rfind("\n", 0, offset) + 1, len(self.text) if end < 0 else end
 
     def whole_line(self, offset: int) -> tuple[str, int]:
         """The line around an offset, of a long one a part, and where in it the offset is."""
@@ -91,11 +93,9 @@ class SourceText:
 
     def lines_near(self, offset: int) -> tuple[str, str]:
         """The line around an offset and the one before it, each cut to its beginning when it is long."""
-        start = self.text.rfind("\n", 0, offset) + 1
-        before = self.text.rfind("\n", 0, max(start - 1, 0)) + 1
-        end = self.text.find("\n", offset)
-        line = self.text[start : min(end if end >= 0 else len(self.text), start + 2000)]
-        return line, self.text[before : min(start, before + 2000)]
+        start, end = self._line(offset)
+        before, _ = self._line(max(start - 1, 0))
+        return self.text[start : min(end, start + 2000)], self.text[before : min(start, before + 2000)]
 
 
 def evidence_of(text: str) -> str:

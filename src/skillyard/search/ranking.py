@@ -133,21 +133,21 @@ class _Request:
         self._best = max(self._values.values(), default=0.0)
         self._about = min(1.0, max(self._scores.covered, default=0.0) / _COVERED)  # low: it is about something else
 
-    def ranked(self, least: float) -> list[tuple[float, int, tuple[int, ...]]]:
-        """Confidence and number of each skill that may be a match, best first; the tuple has room for duplicates."""
+    def ranked(self, least: float) -> list[tuple[float, int]]:
+        """Confidence and number of each skill that may be a match, best first."""
         numbers = {*self._values, *self.named}
         scored = [(self._confidence(number), number) for number in numbers if self._counts(number)]
         scored = [(confidence, number) for confidence, number in scored if confidence >= least and confidence > 0]
         scored.sort(key=lambda pair: (-pair[0], -self._values.get(pair[1], 0.0), pair[1]))
-        return [(confidence, number, ()) for confidence, number in scored]
+        return scored
 
-    def grouped(self, ranked: list[tuple[float, int, tuple[int, ...]]], limit: int) -> list[tuple[float, int, tuple[int, ...]]]:
+    def grouped(self, ranked: list[tuple[float, int]], limit: int) -> list[tuple[float, int, tuple[int, ...]]]:
         """The first `limit` of them, with those of nearly the same content added to it as duplicates."""
         from skillyard.search.scoring import Sketches
 
         kept: list[tuple[float, int, tuple[int, ...]]] = []
         sketches = Sketches(self._index)
-        for confidence, number, _ in ranked[: _LOOKED_AT * limit]:
+        for confidence, number in ranked[: _LOOKED_AT * limit]:
             position = self._positions.get(number)
             twin = None if position is None or number in self.named else sketches.twin(position, number)
             if twin is not None:

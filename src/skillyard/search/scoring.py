@@ -59,7 +59,10 @@ def score(
     if not index.skills or not (counts or extra):
         return Scores()
     own = np.fromiter(counts, np.uint32, len(counts))
-    terms, more = _terms(index, own, counts, indexed_only=translated), _extra(index, extra)
+    often = np.sqrt(np.fromiter(counts.values(), np.float64, len(counts)))
+    terms = _terms(index, own, often, indexed_only=translated)
+    numbers = np.array([word_number(word) for word, _ in extra], dtype=np.uint32)
+    more = _terms(index, numbers, np.array([factor for _, factor in extra], dtype=np.float64), indexed_only=True)
     everything = np.concatenate([terms.numbers, more.numbers])
     best = np.argsort(-np.concatenate([terms.weights, more.weights]), kind="stable")[:MOST_WORDS]
     all_terms = _Terms(
@@ -99,12 +102,12 @@ def missing(index: SearchIndex, query_words: Sequence[str]) -> bool:
 
 def shares(index: SearchIndex, query_words: Sequence[str]) -> dict[str, float]:
     """The share of the request's weight that each of its words has."""
-    counts = Counter(query_words)
-    terms = _terms(
-        index, np.array([word_number(word) for word in counts], dtype=np.uint32), Counter(map(word_number, query_words))
-    )
+    counts = Counter(map(word_number, query_words))
+    numbers = {word: word_number(word) for word in query_words}
+    often = np.sqrt(np.array([counts[number] for number in numbers.values()], dtype=np.float64))
+    terms = _terms(index, np.array(list(numbers.values()), dtype=np.uint32), often)
     whole = max(float(terms.weights.sum()), 1e-9)
-    return {word: float(weight) / whole for word, weight in zip(counts, terms.weights, strict=True)}
+    return {word: float(weight) / whole for word, weight in zip(numbers, terms.weights, strict=True)}
 
 
 def _postings_of(index: SearchIndex, position: int) -> tuple[Postings, int]:
@@ -116,19 +119,12 @@ def _postings_of(index: SearchIndex, position: int) -> tuple[Postings, int]:
     raise IndexError(position)
 
 
-def _terms(index: SearchIndex, numbers: NDArray[np.uint32], counts: Counter[int], *, indexed_only: bool = False) -> _Terms:
-    often = np.sqrt(np.array([counts[int(number)] for number in numbers], dtype=np.float64))
+def _terms(
+    index: SearchIndex, numbers: NDArray[np.uint32], factors: NDArray[np.float64], *, indexed_only: bool = False
+) -> _Terms:
     having, described = _having(index, numbers)
     if indexed_only:
-        often = often * (having > 0)
-    return _Terms(numbers, _rarity(index, having) * often, _rarity(index, described) * often)
-
-
-def _extra(index: SearchIndex, extra: Sequence[tuple[str, float]]) -> _Terms:
-    numbers = np.array([word_number(word) for word, _ in extra], dtype=np.uint32)
-    factors = np.array([factor for _, factor in extra], dtype=np.float64)
-    having, described = _having(index, numbers)
-    factors = factors * (having > 0)
+        factors = factors * (having > 0)
     return _Terms(numbers, _rarity(index, having) * factors, _rarity(index, described) * factors)
 
 
