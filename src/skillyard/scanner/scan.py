@@ -71,7 +71,8 @@ _COMMANDS: Final[tuple[Callable[[SourceText], Iterator[Hit]], ...]] = (
 def scan_files(folder: str, given_up: Collection[str] = (), reason: str = "") -> tuple[Report, str]:
     """Look for harm in the files of a folder, but for those that were `given_up`: they are a finding each, for this `reason`.
 
-    The result has the name in SKILL.md, else the folder's. Each step is reported to the process that watches a helper process: the path of a file, and `CROSS_FILE_STEP` at the end.
+    The result has the name in SKILL.md, else the folder's. Each step is reported to the process that watches a helper process:
+    the path of a file, and `CROSS_FILE_STEP` at the end.
     """
     scan = _Scan(folder)
     for file in read_files(folder, scan.skipped):
