@@ -100,12 +100,6 @@ def find_skill(skills: Sequence[Skill], query: str) -> Skill:
     raise _not_found(skills, query)
 
 
-def by_id(skills: Sequence[Skill]) -> dict[str, Skill]:
-    """The skills by their id; an id that two have is left out."""
-    index = {skill.id: skill for skill in skills}
-    return index if len(index) == len(skills) else {}
-
-
 def folder_name(skill: Skill) -> str:
     """The name of the skill's folder; the version link of an installed skill goes by its parent's name."""
     head, _, name = skill.directory.rpartition("/")
@@ -149,7 +143,6 @@ class SkillCatalog:
         self._scanned = state
         self._overlays = overlays
         self._state = apply_overlays(state, overlays)
-        self._last_lookup: tuple[tuple[Skill, ...], dict[str, Skill]] = ((), {})  # what was last looked up in, by id
 
     @classmethod
     def discover(
@@ -246,14 +239,7 @@ class SkillCatalog:
             SkillNotFound: nothing fits; `details["candidates"]` lists ids of near names.
             AmbiguousSkill: several fit; `details["candidates"]` lists their ids.
         """
-        skills = self._state.all()
-        skills_before, index = self._last_lookup
-        if skills_before is not skills:
-            self._last_lookup = (skills, {})
-        elif not index:  # a second lookup suggests many: build the index
-            self._last_lookup = (skills, index := by_id(skills))
-        skill = index.get(name_or_id.strip()) if skills_before is skills else None
-        return skill or find_skill(skills, name_or_id)
+        return self._state.by_id().get(name_or_id.strip()) or find_skill(self._state.all(), name_or_id)
 
     def with_aliases(self, text: str) -> str:
         """`text`; in the catalog of an organisation with the folders of the machine in it replaced by their aliases."""

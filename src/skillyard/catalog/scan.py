@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard._version import __version__
 from skillyard.catalog.records import Root
-from skillyard.catalog.walk import LEGACY_FILE, find_skill_files, walk
+from skillyard.catalog.walk import LEGACY_FILE, FindSkillFiles, find_skill_files, walk
 from skillyard.private_cache import read_private_cache, write_private_cache
 
 if TYPE_CHECKING:
@@ -142,48 +142,42 @@ def scan_root(
         return RootScan(Root(folder.path, folder.source, "refused", precedence, folder.refused, folder.alias), [], [])
     read_at_ns = time.time_ns()
     cached = load_snapshot(cache, folder.path, profile) if cache else None
-    reader = None if cached else _FileReader(profile, progress)
+    read: dict[str, SkillFacts] = {}
     walked = walk(
         folder.path,
         boundary=folder.boundary,
         installed=folder.installed,
         depth=folder.depth,
-        find=reader.find if reader else find_skill_files,
+        find=find_skill_files if cached else _reading_finder(read, profile, progress),
     )
     root = Root(folder.path, folder.source, walked.status, precedence, walked.reason, folder.alias)
     if not walked.stamps:
         return RootScan(root, [], [])
     if cached and cached.stamps == walked.stamps and not _second_file_may_differ(folder.path, cached):
         return RootScan(root, walked.stamps, cached.facts)
-    cached_facts = reader.facts if reader else _unchanged(folder.path, cached, walked.stamps)
-    facts = _with_new(folder.path, walked.stamps, cached_facts, profile, progress)
+    known = _unchanged(folder.path, cached, walked.stamps) if cached else read
+    facts = _with_new(folder.path, walked.stamps, known, profile, progress)
     if cache:
         save_snapshot(cache, folder.path, profile, Snapshot(walked.stamps, facts), read_at_ns=read_at_ns)
     return RootScan(root, walked.stamps, facts)
 
 
-class _FileReader:
-    """Reads each file as soon as it is found, for a root that has no cached snapshot."""
+def _reading_finder(read: dict[str, SkillFacts], profile: Profile, progress: Progress | None) -> FindSkillFiles:
+    """Reads each file as soon as it is found, for a root that has no cached snapshot; the facts go into `read`."""
 
-    def __init__(self, profile: Profile, progress: Progress | None) -> None:
-        self.profile = profile
-        self.progress = progress
-        self.facts: dict[str, SkillFacts] = {}
-
-    def find(self, root: str, folders: list[str]) -> list[FileStamp | None]:
-        """Read the folders and keep the facts of the files in them."""
+    def find(root: str, folders: list[str]) -> list[FileStamp | None]:
         from skillyard.catalog.summaries import find_and_read  # needs the document room, which a cached tree never does
         from skillyard.offload.forked_map import forked_map
 
-        pairs = forked_map(folders, lambda some: find_and_read(root, some, self.profile), progress=self.progress)
-        self.facts.update([(pair[0][0], pair[1]) for pair in pairs if pair])
+        pairs = forked_map(folders, lambda some: find_and_read(root, some, profile), progress=progress)
+        read.update([(pair[0][0], pair[1]) for pair in pairs if pair])
         return [pair and pair[0] for pair in pairs]
 
+    return find
 
-def _unchanged(root: str, cached: Snapshot | None, stamps: list[FileStamp]) -> dict[str, SkillFacts]:
+
+def _unchanged(root: str, cached: Snapshot, stamps: list[FileStamp]) -> dict[str, SkillFacts]:
     """The cached facts of unchanged files, by folder."""
-    if not cached:
-        return {}
     current = set(stamps)
     pairs = zip(cached.stamps, cached.facts, strict=True)
     return {one[0]: facts for one, facts in pairs if one in current and not _may_differ(root, one, facts)}

@@ -115,7 +115,7 @@ class CatalogRequest(NamedTuple):
 class CatalogState:
     """One complete result of a scan; a refresh replaces it in one step."""
 
-    __slots__ = ("configuration", "profile", "rows", "scans", "skills")
+    __slots__ = ("_by_id", "configuration", "profile", "rows", "scans", "skills")
 
     def __init__(
         self, configuration: Configuration, profile: Profile, scans: tuple[RootScan, ...], rows: list[SkillRow]
@@ -125,6 +125,7 @@ class CatalogState:
         self.scans = scans
         self.rows = rows
         self.skills: tuple[Skill, ...] | None = None
+        self._by_id: dict[str, Skill] | None = None
 
     def all(self) -> tuple[Skill, ...]:
         """Every skill of every root, in order of precedence, made at the first use."""
@@ -132,6 +133,12 @@ class CatalogState:
             roots = [scan.root for scan in self.scans]
             self.skills = tuple([Skill(row, roots[row[3]], self.profile) for row in self.rows])
         return self.skills
+
+    def by_id(self) -> dict[str, Skill]:
+        """The skills by their id, made at the first use."""
+        if self._by_id is None:
+            self._by_id = {skill.id: skill for skill in self.all()}
+        return self._by_id
 
 
 def scan_catalog(request: CatalogRequest, progress: Progress | None, *, before: CatalogState | None = None) -> CatalogState:

@@ -15,7 +15,7 @@ read each time, so that an edit is seen at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.text import sanitize, shorten, single_line
@@ -69,9 +69,8 @@ def describe_skill(skill: Skill, stage: Stage) -> str:
 
 
 def _stage(text: str) -> Stage:
-    for stage in get_args(Stage):
-        if text == stage:
-            return stage  # type: ignore[no-any-return] # one of the literals
+    if text in get_args(Stage):
+        return cast("Stage", text)
     raise InvalidInput(f"no disclosure stage {text!r}", hint=f"choose one of: {', '.join(get_args(Stage))}")
 
 
