@@ -19,9 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from skillyard.prompt.entry import BARE, WHOLE, IndexEntry
+from skillyard.prompt.report import IndexLine
 
 SMALLEST: Final = 32  # quarter tokens: a description below about five words helps nobody
 FAIR_ENOUGH: Final = 80  # quarter tokens: below this a ranking beats equal shares
@@ -144,20 +145,6 @@ def _in_order(entries: Sequence[IndexEntry], room: int, allowance: int) -> list[
 
 def _cost(shown: Sequence[tuple[IndexEntry, int]]) -> int:
     return sum(entry.cost(allowance) for entry, allowance in shown)
-
-
-NEVER: Final = 0  # the turn of a skill that only filled the room
-
-
-class IndexLine(NamedTuple):
-    """One skill in an index; `allowance` is -1 for all of it, 0 for its name, else the quarter tokens of its description.
-
-    `used` is the turn that last required it, 0 when it only filled the room.
-    """
-
-    id: str
-    allowance: int
-    used: int = NEVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput
 from skillyard.paths import relative_to
-from skillyard.prompt.budget import NEVER, BudgetPlan, Continuation, IndexLine, continue_index, plan_budget
+from skillyard.prompt.budget import BudgetPlan, Continuation, continue_index, plan_budget
 from skillyard.prompt.entry import BARE, QUARTERS, WHOLE, IndexEntry, ShownSkill, count_tokens, labels, quarters
-from skillyard.prompt.report import Index, Omission
+from skillyard.prompt.report import NEVER, Index, IndexLine, Omission
 from skillyard.prompt.styles import FORMS, Overview, Style, StyleForm
 from skillyard.search import SearchIndex, named_skills, search_skills
 from skillyard.text import single_line

@@ -7,15 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeGuard
+from typing import Any, Final, NamedTuple, NoReturn, TypeGuard
 
 from skillyard.errors import InvalidInput
-from skillyard.prompt.budget import IndexLine
 from skillyard.prompt.entry import WHOLE, count_tokens
 from skillyard.prompt.styles import FORMS, Style
 from skillyard.wire import WireForm
 
 _LONGEST: Final = 100_000  # lines or omissions of an index that is read back
+NEVER: Final = 0  # the turn of a skill that only filled the room
+
+
+class IndexLine(NamedTuple):
+    """One skill in an index; `allowance` is -1 for all of it, 0 for its name, else the quarter tokens of its description.
+
+    `used` is the turn that last required it, 0 when it only filled the room.
+    """
+
+    id: str
+    allowance: int
+    used: int = NEVER
 
 
 @dataclass(frozen=True, slots=True)
