@@ -64,7 +64,7 @@ class SkillDetail:
             "version": skill.version,
             "kind": skill.kind,
             "allowed_tools": list(skill.allowed_tools),
-            "front_matter": self.document.told if self.document else {},
+            "front_matter": self.document.public_front_matter if self.document else {},
             "files": [{"name": file.name, "type": file.type, "size": file.size} for file in self.files],
             "inventory": skill.inventory().to_dict(),
             "digest": skill.digest(),

@@ -168,7 +168,7 @@ def test_many_processes_may_write_at_once(old: Path, home: Path) -> None:
     assert scan.load_snapshot(str(home / "skillyard/cache/catalog"), str(old), "standard") is not None
 
 
-def test_a_refresh_tells_what_is_added_changed_and_removed(old: Path, make_skill: Any) -> None:
+def test_a_refresh_reports_what_is_added_changed_and_removed(old: Path, make_skill: Any) -> None:
     catalog = SkillCatalog.discover(roots=[old])
     assert not catalog.refresh().any
     make_skill(old, "skill-0", description="Different.")

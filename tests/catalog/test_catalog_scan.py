@@ -295,7 +295,7 @@ def test_a_name_without_latin_letters_takes_the_folders_slug(skills_root: Path, 
     assert len({first.id, second.id}) == 2
 
 
-def test_progress_is_told_while_files_are_read(skills_root: Path, make_skill: Any) -> None:
+def test_progress_is_reported_while_files_are_read(skills_root: Path, make_skill: Any) -> None:
     for number in range(70):
         make_skill(skills_root, f"skill-{number}")
     told: list[tuple[int, int]] = []

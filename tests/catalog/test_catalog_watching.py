@@ -21,7 +21,7 @@ async def after(watching: AsyncIterator[Changes], change: Any) -> Changes:
     return await asyncio.wait_for(waiting, 20)
 
 
-async def test_added_changed_and_removed_skills_are_told_one_after_the_other(skills_root: Path, make_skill: Any) -> None:
+async def test_added_changed_and_removed_skills_are_reported_one_after_the_other(skills_root: Path, make_skill: Any) -> None:
     make_skill(skills_root, "one")
     catalog = SkillCatalog.discover(roots=[skills_root])
     watching = catalog.watch(debounce_ms=100)
@@ -32,7 +32,7 @@ async def test_added_changed_and_removed_skills_are_told_one_after_the_other(ski
     await watching.aclose()  # type: ignore[attr-defined] # an async generator, typed as what a caller needs
 
 
-async def test_a_change_made_while_nobody_waited_is_told_next(skills_root: Path, make_skill: Any) -> None:
+async def test_a_change_made_while_nobody_waited_is_reported_next(skills_root: Path, make_skill: Any) -> None:
     make_skill(skills_root, "one")
     watching = SkillCatalog.discover(roots=[skills_root]).watch(debounce_ms=100)
     make_skill(skills_root, "two")
@@ -48,7 +48,7 @@ async def test_a_root_that_appears_is_noticed(tmp_path: Path, make_skill: Any) -
     await watching.aclose()  # type: ignore[attr-defined] # an async generator, typed as what a caller needs
 
 
-async def test_without_watches_the_catalog_is_looked_at_now_and_then(
+async def test_without_watches_the_catalog_is_refreshed_at_intervals(
     skills_root: Path, make_skill: Any, monkeypatch: Any
 ) -> None:
     def refuse(*arguments: object, **options: object) -> AsyncIterator[object]:
@@ -60,7 +60,7 @@ async def test_without_watches_the_catalog_is_looked_at_now_and_then(
     await watching.aclose()  # type: ignore[attr-defined] # an async generator, typed as what a caller needs
 
 
-async def test_a_file_whose_name_cannot_be_told_ends_no_watch(skills_root: Path, make_skill: Any) -> None:
+async def test_a_file_whose_name_cannot_be_decoded_ends_no_watch(skills_root: Path, make_skill: Any) -> None:
     make_skill(skills_root, "one")
     watching = SkillCatalog.discover(roots=[skills_root]).watch(look_again_s=0.3)
 

@@ -39,7 +39,7 @@ def fix(text: str, *, folder: str = "pdf", profile: Profile = "spec") -> FixedDo
         ("---\nname:\ndescription: d\n---\n", "---\nname: pdf\ndescription: d\n---\n", "name-blank"),
     ],
 )
-def test_each_safe_fix_mends_its_finding_and_nothing_else(before: str, after: str, rule: str) -> None:
+def test_each_safe_fix_fixes_its_finding_and_nothing_else(before: str, after: str, rule: str) -> None:
     fixed = fix(before + BODY)
     assert fixed.data.decode() == after + BODY
     assert rule in [found.rule for found in fixed.applied]

@@ -109,14 +109,14 @@ def test_forgotten_quotes_are_put_in(text: str, value: str, rule: str) -> None:
     assert read.text.count("\n") == text.count("\n")
 
 
-def test_several_values_are_mended_and_each_is_reported() -> None:
+def test_several_values_are_fixed_and_each_is_reported() -> None:
     read = read_with_recovery("a: x: y\nb: fine\nc:\n  d: @z\n", first_line=2)
     assert as_text(read.mapping) == {"a": "x: y", "b": "fine", "c": {"d": "@z"}}
     assert [repair.line for repair in read.repairs] == [2, 5]
 
 
 @pytest.mark.parametrize("text", ["a: *x: y", "a: b\na: c: d", "a: !t b: c", "}{", "a: b\n  c\nd"])
-def test_what_is_refused_for_safety_or_cannot_be_mended_stays_refused(text: str) -> None:
+def test_what_is_refused_for_safety_or_cannot_be_fixed_stays_refused(text: str) -> None:
     with pytest.raises(YamlProblem):
         read_with_recovery(text)
 

@@ -194,7 +194,7 @@ def test_code_inside_the_text_is_a_legacy_form() -> None:
 
 @pytest.mark.row("D-20", "000-26")
 @pytest.mark.parametrize("title", ["preference-recorder", "data-processor", "user-profile-updater"])
-def test_the_first_documents_own_examples_load_and_are_told_what_they_lack(title: str) -> None:
+def test_the_first_documents_own_examples_load_with_reports_of_what_they_lack(title: str) -> None:
     text = (
         f"---\nname: {title}\ndisplayName: 示例\ndescription: 记录用户偏好信息\nversion: 1.0.0\ntype: direct\n---\n\n"
         "# 示例\n\n## 描述\n\n文字。\n\n## 代码\n\n```typescript\nexport async function execute() {}\n```\n"

@@ -1,4 +1,4 @@
-"""Every rule has an id that stays, an explanation, a way to fix, and a section in the documentation."""
+"""Every rule has an id that stays, a way to fix it, and a section in the documentation with an explanation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SECTIONS = dict(re.findall(r"^### (\S+)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_each_rule_is_described_where_it_is_defined_and_in_the_documentation(rule) -> None:  # type: ignore[no-untyped-def]
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.id)
-    assert rule.title and rule.explanation and rule.remedy
+    assert rule.title and rule.remedy
     section = SECTIONS[rule.id]
     assert rule.title[1:] in section
-    assert f"**Why:** {rule.explanation}" in section
+    assert re.search(r"\*\*Why:\*\* [\w`].+\.\n", section)
     assert f"**Fix:** {rule.remedy}." in section
     assert ("Fixable." in section) == rule.fixable
     weights = [
@@ -30,7 +30,7 @@ def test_each_rule_is_described_where_it_is_defined_and_in_the_documentation(rul
     assert f"**Severity:** {', '.join(weights)}." in section
 
 
-def test_the_documentation_describes_no_rule_that_is_gone() -> None:
+def test_the_documentation_describes_exactly_the_rules_that_exist() -> None:
     assert list(SECTIONS) == list(RULES)
 
 

@@ -68,7 +68,7 @@ def test_when_room_is_very_short_the_first_keep_some_words_and_all_keep_their_na
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.abuse("G15")
-def test_what_has_no_room_is_left_out_from_the_end_and_the_model_is_told(skill, style):
+def test_what_has_no_room_is_left_out_from_the_end_and_the_model_is_informed(skill, style):
     index = build_index(many(skill, 300), IndexOptions(style=style, budget=400))
     left_out = [omission.id for omission in index.omitted]
     assert left_out == [f"user:skill-{number:03}" for number in range(300 - len(left_out), 300)]
@@ -159,7 +159,7 @@ def test_a_budget_below_the_preamble_gives_no_text_and_says_why(skill, style):
     assert "the budget is 4" in index.omitted[0].reason
 
 
-def test_skills_a_model_may_not_call_are_reported_but_never_told(skill):
+def test_skills_a_model_may_not_call_are_reported_but_never_shown(skill):
     skills = [
         skill("open"),
         skill("quiet", model_invocable=False),
@@ -179,7 +179,7 @@ def test_skills_a_model_may_not_call_are_reported_but_never_told(skill):
 
 
 @pytest.mark.row("D-36", "C-9")
-def test_skills_of_one_name_are_told_apart_by_id(skill):
+def test_skills_of_one_name_are_distinguished_by_id(skill):
     index = build_index([skill("pdf"), skill("pdf", source="project"), skill("csv")], IndexOptions(style="tool"))
     assert "- **user:pdf**: " in index.text
     assert "- **project:pdf**: " in index.text

@@ -63,7 +63,7 @@ def test_what_was_wanted_longest_ago_goes_first(skill):
     assert "user:skill-000" not in {line.id for line in index.lines if line.allowance != 0}
 
 
-def test_a_skill_that_is_installed_is_appended_and_one_that_is_gone_is_dropped(skill):
+def test_a_skill_that_is_installed_is_appended_and_one_that_was_removed_is_dropped(skill):
     skills = [skill("b"), skill("c"), skill("d")]
     first = build_index(skills)
     grown = build_index([skill("a"), *skills], IndexOptions(previous=first))
@@ -106,7 +106,7 @@ def test_the_section_style_never_lists_more_than_forty(skill):
     assert "skill-045" in index.text
 
 
-def test_an_index_goes_through_json_and_is_gone_on_from(skill):
+def test_an_index_goes_through_json_and_is_continued(skill):
     skills = many(skill, 100)
     first = build_index(skills, IndexOptions(ranked=True))
     back = Index.from_dict(json.loads(json.dumps(first.to_dict())))

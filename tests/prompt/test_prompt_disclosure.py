@@ -37,13 +37,13 @@ def test_the_session_goes_before_the_user_and_the_user_before_the_thresholds() -
         disclosure_stage(0.9, user="everything")
 
 
-def test_each_stage_tells_more(skill: Skill) -> None:
+def test_each_stage_shows_more(skill: Skill) -> None:
     metadata, brief, full = (describe_skill(skill, stage) for stage in ("metadata", "brief", "full"))
     assert metadata == "sky (config:sky): Looks up."
     assert brief == f"{metadata}\nParameters:\n- city (string, required): Where\n- days (integer)"
     assert full == f"{brief}\n\n# Steps\n\nOpen the window."
 
 
-def test_a_skill_whose_file_is_gone_is_told_by_its_metadata(skill: Skill) -> None:
+def test_a_skill_whose_file_was_removed_is_described_by_its_metadata(skill: Skill) -> None:
     Path(skill.path).unlink()
     assert describe_skill(skill, "full") == "sky (config:sky): Looks up."

@@ -83,7 +83,7 @@ def test_files_are_measured_before_they_are_read(make: Make) -> None:
     with (folder / "sparse.txt").open("wb") as file:
         os.truncate(file.fileno(), 1 << 40)
     assert not scan._is_small(str(folder))
-    assert scan_files(str(folder)).files
+    assert scan_files(str(folder))[0].files
 
 
 def _stopping_at(monkeypatch: pytest.MonkeyPatch, at: str | None, error: Exception) -> None:

@@ -118,7 +118,7 @@ def test_an_example_in_a_document_is_read_as_a_tree_too(scan: Scan) -> None:
     )
 
 
-def test_a_script_that_is_no_python_is_searched_and_told(scan: Scan) -> None:
+def test_a_script_that_is_no_python_is_searched_and_reported(scan: Scan) -> None:
     found = _found(scan(run_dot_py="print 'old'\nexec(requests.get(u).text)\n"))
     assert found["not-parsed"] == "low"
     assert found["download-and-run"] == "high"

@@ -193,7 +193,7 @@ def test_a_program_without_source_is_named(make: Callable[..., Path], name: str,
     assert rule in _found(scan_skill(folder))
 
 
-def test_a_name_that_misleads_is_told(make: Callable[..., Path]) -> None:
+def test_a_misleading_name_is_reported(make: Callable[..., Path]) -> None:
     folder = make()
     (folder / "safe\u202egnp.sh").write_text("ls\n")
     report = scan_skill(folder)

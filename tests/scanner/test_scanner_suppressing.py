@@ -83,7 +83,7 @@ def test_an_entry_that_cannot_be_meant_is_refused(table: dict[str, object], said
     assert caught.value.hint
 
 
-def test_a_slip_in_a_rule_is_told_what_was_meant() -> None:
+def test_for_a_misspelled_rule_the_nearest_one_is_suggested() -> None:
     with pytest.raises(InvalidConfiguration) as caught:
         read_suppressions(_entry(rule="download-and-rum"), "skillyard.toml")
     assert caught.value.hint == "did you mean download-and-run?"

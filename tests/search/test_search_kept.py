@@ -73,7 +73,7 @@ def test_a_skill_is_read_for_search_once(shelf: Path, reads: list[str]) -> None:
     assert sorted(reads) == sorted(TOPICS)
 
 
-def test_only_an_edited_skill_is_read_again_and_its_old_words_are_gone(shelf: Path, reads: list[str], make_skill: Any) -> None:
+def test_only_an_edited_skill_is_read_again_without_its_old_words(shelf: Path, reads: list[str], make_skill: Any) -> None:
     assert best(shelf, "gallery matters")[0] == "gallery"
     reads.clear()
     make_skill(shelf, "gallery", description="Shows sculptures.", body="Marble only.\n")
@@ -82,7 +82,7 @@ def test_only_an_edited_skill_is_read_again_and_its_old_words_are_gone(shelf: Pa
     assert set(reads) == {"gallery"}
 
 
-def test_a_deleted_skill_is_gone_and_a_new_one_is_there(shelf: Path, reads: list[str], make_skill: Any) -> None:
+def test_a_deleted_skill_is_removed_and_a_new_one_is_added(shelf: Path, reads: list[str], make_skill: Any) -> None:
     assert best(shelf, "meals for a week") == ["kitchen"]
     (shelf / "kitchen" / "SKILL.md").unlink()
     make_skill(shelf, "cellar", description="Keeps wine.")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def create_folder(root: str, name: str, description: str, instructions: str, *, source: str) -> str:
-    """Write `root/name/SKILL.md` and give back the folder; the root is made when it is not there.
+    """Write `root/name/SKILL.md` and return the folder; the root is created when it does not exist.
 
     Raises:
         InvalidInput: the name or description breaks the rule.
@@ -28,7 +28,7 @@ def create_folder(root: str, name: str, description: str, instructions: str, *, 
         os.mkdir(folder)
     except FileExistsError:
         raise SkillExists(
-            f'Skill "{name}" already exists in {source} skills', hint=f"choose another name, or look at {folder}"
+            f'Skill "{name}" already exists in {source} skills', hint=f"choose another name, or see {folder}"
         ) from None
     with open(f"{folder}/SKILL.md", "x", encoding="utf-8", newline="\n") as file:
         file.write(text)
@@ -49,7 +49,7 @@ def _check(name: str, description: str) -> None:
 
 
 def delete_folder(skill: Skill) -> None:
-    """Delete the folder a user's skill was found in (the stored one, never one made up from the id).
+    """Delete the folder a user's skill was found in (the stored one, never one computed from the id).
 
     Raises:
         DeleteRefused: not a user skill, reached through a link, or not a folder of its own below its root.

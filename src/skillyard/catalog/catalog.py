@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 def replace_folders(text: str, aliases: Mapping[str, str]) -> str:
     """`text` with each folder in it replaced by its alias, also where it is written with its links resolved.
 
-    >>> replace_folders("/srv/data/skills/pdf is gone", {"/srv/data": "~"})
-    '~/skills/pdf is gone'
+    >>> replace_folders("/srv/data/skills/pdf was removed", {"/srv/data": "~"})
+    '~/skills/pdf was removed'
     """
     if "/" not in text:
         return text
@@ -59,17 +60,13 @@ def listing_json(rows: Sequence[SkillRow], roots: Sequence[Root]) -> str:
         f'"reason": {"null" if reason is None else quote(reason)}, "diagnostics": {facts[4]}}}'
         for skill_id, status, reason, index, stamp, facts in rows
     ]
-    end = f'], "roots": [{", ".join([_root(root) for root in roots])}]}}'
+    end = f'], "roots": {json.dumps([root.to_dict() for root in roots])}}}'
     if not skills:
         return '{"skills": [' + end
     # One join: every further step would copy some megabytes.
     skills[0] = '{"skills": [\n' + skills[0]
     skills[-1] = f"{skills[-1]}\n{end}"
     return ",\n".join(skills)
-
-
-def _root(root: Root) -> str:
-    return "{" + ", ".join(f"{quote(key)}: {quote(value)}" for key, value in root.to_dict().items()) + "}"
 
 
 _SHORTEST_PART: Final = 2
@@ -101,12 +98,6 @@ def find_skill(skills: Sequence[Skill], query: str) -> Skill:
         if matches := [skill for skill in skills if fits(skill, query)]:
             return _only(matches, query)
     raise _not_found(skills, query)
-
-
-def by_id(skills: Sequence[Skill]) -> dict[str, Skill]:
-    """The skills by their id; an id that two have is left out."""
-    index = {skill.id: skill for skill in skills}
-    return index if len(index) == len(skills) else {}
 
 
 def folder_name(skill: Skill) -> str:
@@ -147,12 +138,11 @@ class SkillCatalog:
     Make one with `Catalog.discover()`.
     """
 
-    def __init__(self, plan: CatalogRequest, state: CatalogState, overlays: tuple[Overlay | OrderOverlay, ...] = ()) -> None:
-        self._plan = plan
+    def __init__(self, request: CatalogRequest, state: CatalogState, overlays: tuple[Overlay | OrderOverlay, ...] = ()) -> None:
+        self._request = request
         self._scanned = state
         self._overlays = overlays
         self._state = apply_overlays(state, overlays)
-        self._last_lookup: tuple[tuple[Skill, ...], dict[str, Skill]] = ((), {})  # what was last looked up in, by id
 
     @classmethod
     def discover(
@@ -181,7 +171,7 @@ class SkillCatalog:
         if isinstance(roots, str | os.PathLike):
             roots = (roots,)  # else the letters of the path would be taken for folders
         data = home_directory(environ)
-        plan = CatalogRequest(
+        request = CatalogRequest(
             named=None if roots is None else tuple(os.fspath(root) for root in roots),
             cwd=os.path.abspath(cwd or os.getcwd()),
             home=os.path.abspath(home or environ.get("HOME") or os.path.expanduser("~")),
@@ -191,7 +181,7 @@ class SkillCatalog:
             cache=f"{data}/cache/catalog" if cache else None,
             installed=installed,
         )
-        return cls(plan, scan_catalog(plan, progress))
+        return cls(request, scan_catalog(request, progress))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {len(self)} usable of {len(self._state.rows)} skills in {len(self.roots)} roots>"
@@ -214,19 +204,19 @@ class SkillCatalog:
     @property
     def project_root(self) -> str:
         """The git root around the working folder, else the folder of the configuration, else the working folder."""
-        git_root = project_root(self._plan.cwd)
+        git_root = project_root(self._request.cwd)
         configured = self.configuration.file
-        return git_root or (os.path.dirname(configured) if configured else self._plan.cwd)
+        return git_root or (os.path.dirname(configured) if configured else self._request.cwd)
 
     @property
     def data_directory(self) -> str:
         """Skillyard's own folder: settings, caches, records and installed skills."""
-        return self._plan.data
+        return self._request.data
 
     @property
     def search_directory(self) -> str | None:
         """Where the index of a search is kept; None for a catalog without a cache."""
-        return f"{os.path.dirname(self._plan.cache)}/search" if self._plan.cache else None
+        return f"{os.path.dirname(self._request.cache)}/search" if self._request.cache else None
 
     @property
     def configuration(self) -> Configuration:
@@ -249,30 +239,22 @@ class SkillCatalog:
             SkillNotFound: nothing fits; `details["candidates"]` lists ids of near names.
             AmbiguousSkill: several fit; `details["candidates"]` lists their ids.
         """
-        skills = self._state.all()
-        skills_before, index = self._last_lookup
-        if skills_before is not skills:
-            self._last_lookup = (skills, {})
-        elif not index:  # a second lookup suggests many: build the index
-            self._last_lookup = (skills, index := by_id(skills))
-        skill = index.get(name_or_id.strip()) if skills_before is skills else None
-        return skill or find_skill(skills, name_or_id)
+        return self._state.by_id().get(name_or_id.strip()) or find_skill(self._state.all(), name_or_id)
 
     def with_aliases(self, text: str) -> str:
         """`text`; in the catalog of an organisation with the folders of the machine in it replaced by their aliases."""
-        if not self._plan.organisation:
+        if not self._request.organisation:
             return text
-
-        plan = self._plan
+        request = self._request
         folders = {root.path: root.location for root in self.roots}
-        others = {plan.data: "~", self.project_root: "project", plan.cwd: "project", plan.home: "home"}
+        others = {request.data: "~", self.project_root: "project", request.cwd: "project", request.home: "home"}
         return replace_folders(text, others | folders)
 
     def refresh(self, *, progress: Progress | None = None) -> Changes:
         """Scan again; a root that cannot be read keeps its last good list, and `problem` says why."""
         before = self._state
         try:
-            state = scan_catalog(self._plan, progress, before=self._scanned)
+            state = scan_catalog(self._request, progress, before=self._scanned)
         except (SkillyardError, OSError) as error:
             return Changes(problem=str(error))
         self._set(state)
@@ -291,11 +273,11 @@ class SkillCatalog:
 
     def with_statuses(self, overlay: Overlay) -> Self:
         """This catalog with other statuses laid over; a refresh of the result applies them again."""
-        return type(self)(self._plan, self._scanned, (*self._overlays, overlay))
+        return type(self)(self._request, self._scanned, (*self._overlays, overlay))
 
     def with_order(self, sort_key: Callable[[Skill], int]) -> Self:
         """This catalog sorted by `sort_key`; skills with equal keys keep their order. A refresh applies it again."""
-        return type(self)(self._plan, self._scanned, (*self._overlays, OrderOverlay(sort_key)))
+        return type(self)(self._request, self._scanned, (*self._overlays, OrderOverlay(sort_key)))
 
     def for_organisation(self, data: str, database_url: str) -> Self:
         """The catalog of an organisation with a home of its own, the folder `data`, and its records at `database_url`.
@@ -303,21 +285,21 @@ class SkillCatalog:
         It sees the folders of the project and the configured ones, or those that were named, as this catalog does; own and
         installed skills, switches and caches are those in `data`.
         """
-        environ = {**self._plan.environ, "SKILLYARD_HOME": data, "SKILLYARD_DATABASE_URL": database_url}
-        cache = f"{data}/cache/catalog" if self._plan.cache else None
-        plan = self._plan._replace(data=data, environ=environ, cache=cache, organisation=True)
-        return type(self)(plan, scan_catalog(plan, None), self._overlays)
+        environ = {**self._request.environ, "SKILLYARD_HOME": data, "SKILLYARD_DATABASE_URL": database_url}
+        cache = f"{data}/cache/catalog" if self._request.cache else None
+        request = self._request._replace(data=data, environ=environ, cache=cache, organisation=True)
+        return type(self)(request, scan_catalog(request, None), self._overlays)
 
     def enable(self, name_or_id: str) -> Skill:
-        """Switch a skill on: of a project or a configured folder there, else for all projects of this user."""
+        """Enable a skill: of a project or a configured folder there, else for all projects of this user."""
         return self._switch(name_or_id, enabled=True)
 
     def disable(self, name_or_id: str) -> Skill:
-        """Switch a skill off, where `enable` would switch it on; it keeps its name and shadows others as before."""
+        """Disable a skill, where `enable` would enable it; it keeps its name and shadows others as before."""
         return self._switch(name_or_id, enabled=False)
 
     def toggle(self, name_or_id: str) -> Skill:
-        """Switch a skill on when it is off, and off when it is on."""
+        """Enable a skill that is disabled, and disable one that is not."""
         return self._switch(name_or_id, enabled=self.get(name_or_id).status == "disabled")
 
     def create(
@@ -370,9 +352,9 @@ class SkillCatalog:
 
     def _switch(self, name_or_id: str, *, enabled: bool) -> Skill:
         skill = self.get(name_or_id)
-        save_enabled(self._plan.data, switch_key(skill.source, skill.slug, skill.root.path), enabled=enabled)
+        save_enabled(self._request.data, switch_key(skill.source, skill.slug, skill.root.path), enabled=enabled)
         old = self._scanned
-        self._set(CatalogState(old.configuration, old.profile, old.scans, rank(old.scans, load_settings(self._plan.data))))
+        self._set(CatalogState(old.configuration, old.profile, old.scans, rank(old.scans, load_settings(self._request.data))))
         return self.get(skill.id)
 
     def _set(self, state: CatalogState) -> None:
@@ -385,7 +367,7 @@ class SkillCatalog:
 
     def _folder_of(self, source: str) -> str:
         """Where new skills go: `.claude/skills`, or `.agents/skills` where only that one is in use."""
-        users = self._plan.data if self._plan.organisation else self._plan.home
+        users = self._request.data if self._request.organisation else self._request.home
         base = users if source == "user" else self.project_root
         agents, claude = f"{base}/.agents/skills", f"{base}/.claude/skills"
         return agents if os.path.isdir(agents) and not os.path.isdir(claude) else claude
@@ -393,6 +375,6 @@ class SkillCatalog:
     def _read_alone(self, folder: RootFolder, directory: str) -> Skill:
         """A skill below a root that this catalog does not search."""
         scan = scan_root(folder, len(self.roots), profile=self.profile, cache=None)
-        rows = rank([scan], load_settings(self._plan.data))
+        rows = rank([scan], load_settings(self._request.data))
         skills = [Skill(row, scan.root, self.profile) for row in rows]
         return next(skill for skill in skills if skill.directory == directory)

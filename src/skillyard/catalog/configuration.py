@@ -127,8 +127,8 @@ _MOST_PATHS: Final = 256
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def _paths(given: list[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(path.strip() for path in given if path.strip()))
+def _paths(paths: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path.strip() for path in paths if path.strip()))
 
 
 _SETTINGS: Final[Settings] = {
@@ -269,14 +269,14 @@ _PLACED: Final = ("project", "config", "env")
 
 
 class DisabledSkill(NamedTuple):
-    """One skill that is switched off: its id, or its slug and the `root` it is in; `skill` may be of every project."""
+    """One disabled skill: its id, or its slug and the `root` it is in; `skill` may be of every project."""
 
     skill: str
     root: str | None = None
 
     @property
     def command(self) -> str:
-        """The command that switches it on, from any folder."""
+        """The command that enables it, from any folder."""
         import shlex
 
         named = f" --root {shlex.quote(self.root)}" if self.root else ""
@@ -289,28 +289,28 @@ class DisabledSkill(NamedTuple):
 
 
 class SkillSettings(NamedTuple):
-    """The switches: one for all skills, the keys of those that are off, and of those that are on."""
+    """The switches: one for all skills, the keys of those that are disabled, and of those that are enabled."""
 
     enable_skills: bool = True
     disabled: frozenset[str] = frozenset()
     enabled: frozenset[str] = frozenset()
 
     def reason(self, source: str, slug: str, root: str) -> str | None:
-        """Why the skill with this slug below `root` is not offered; None when it is not switched off."""
+        """Why the skill with this slug below `root` is not offered; None when it is not disabled."""
         if not self.enable_skills:
-            return "all skills are switched off in settings.json"
+            return "all skills are disabled in settings.json"
         key, old = switch_key(source, slug, root), f"{source}:{slug}"
         if key in self.disabled:
             disabled = _disabled_skill(key)
             where = f" in {disabled.root}" if disabled.root else ""
-            return f"switched off{where}; `{disabled.command}` switches it on"
+            return f"disabled{where}; `{disabled.command}` enables it"
         if old in self.disabled and key not in self.enabled:
             command = DisabledSkill(slug, real_path(root)).command
-            return f"switched off in every project; `{command}` switches it on in this one"
+            return f"disabled in every project; `{command}` enables it in this one"
         return None
 
     def switched_off(self) -> tuple[DisabledSkill, ...]:
-        """Every skill that is switched off one by one, in order, also where it cannot be seen from here."""
+        """Every skill that is disabled one by one, in order, also where it cannot be seen from here."""
         return tuple(sorted((_disabled_skill(key) for key in self.disabled), key=lambda one: (one.skill, one.root or "")))
 
 
@@ -329,7 +329,7 @@ def home_directory(environ: Mapping[str, str] | None = None) -> str:
     environ = os.environ if environ is None else environ
     if own := environ.get("SKILLYARD_HOME", "").strip():
         return os.path.abspath(os.path.expanduser(own))
-    return f"{_user_folder(environ, 'XDG_DATA_HOME', '.local/share', 'user_data_dir')}"
+    return _user_folder(environ, "XDG_DATA_HOME", ".local/share", "user_data_dir")
 
 
 def configuration_directory(environ: Mapping[str, str]) -> str:
@@ -355,11 +355,8 @@ def load_settings(data: str) -> SkillSettings:
     """
     values = _load(f"{data}/{_FILE}")
     skills = values.get("skills")
-    entries = (
-        {key: value.get("enabled") for key, value in skills.items() if isinstance(value, dict)}
-        if isinstance(skills, dict)
-        else {}
-    )
+    skills = skills if isinstance(skills, dict) else {}
+    entries = {key: value.get("enabled") for key, value in skills.items() if isinstance(value, dict)}
     off, on = (frozenset(key for key, value in entries.items() if value is word) for word in (False, True))
     return SkillSettings(values.get("enableSkills") is not False, off, on)
 

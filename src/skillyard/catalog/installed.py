@@ -14,8 +14,6 @@ from skillyard.errors import SkillNotFound
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skillyard.document import Profile
-
 
 _CURRENT: Final = "/current"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -26,7 +24,7 @@ _TRIES: Final = 20
 def pinned(skill: Skill) -> Iterator[Skill]:
     """The skill in the folder of its version instead of behind the link `current`; that folder is not deleted meanwhile.
 
-    A skill that was not installed is given back as it is.
+    A skill that was not installed is returned unchanged.
     """
     if skill.source != "installed":
         yield skill
@@ -80,7 +78,7 @@ def _held(link: str) -> tuple[int | None, str | None]:
     return None, None
 
 
-def read_skill_folder(folder: Path, skill_id: str, profile: Profile = "standard") -> Skill:
+def read_skill_folder(folder: Path, skill_id: str) -> Skill:
     """The skill in `folder` under the id `skill_id`, as if it had been installed there.
 
     Raises:
@@ -88,10 +86,10 @@ def read_skill_folder(folder: Path, skill_id: str, profile: Profile = "standard"
     """
     from skillyard.catalog.summaries import find_and_read
 
-    (read,) = find_and_read(str(folder.parent), [folder.name], profile)
+    (read,) = find_and_read(str(folder.parent), [folder.name], "standard")
     if read is None:
         raise SkillNotFound(f"there is no skill in {folder}", hint="delete the folder: it is fetched again")
     stamp, facts = read
     problem = facts[1]
     root = Root(str(folder.parent), "installed")
-    return Skill((skill_id, "broken" if problem else "ok", problem, 0, stamp, facts), root, profile)
+    return Skill((skill_id, "broken" if problem else "ok", problem, 0, stamp, facts), root, "standard")

@@ -1,4 +1,4 @@
-"""Moved."""
+"""The plain values of a catalog: sources, statuses, roots, and the tuples that one skill is kept in."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ if TYPE_CHECKING:
 
 
 Source = Literal["project", "user", "env", "config", "plugin", "installed", "builtin"]
+"""Where a skill comes from; a root's source is the source of every skill below it."""
 Status = Literal["ok", "disabled", "denied", "shadowed", "broken"]
+"""Whether a skill is offered, and if not, why."""
 Verdict = tuple[Status, str | None]
+"""A status and one sentence why it is not `ok`."""
 RootStatus = Literal["ok", "missing", "refused", "unreadable", "truncated"]
+"""The result for one root: only `ok` and `truncated` ones were scanned."""
 FileStamp = tuple[str, str, int, int, int, int]
+"""One SKILL.md on disk: folder relative to the root, file name, mode, size in bytes, mtime in ns, inode."""
+_Texts = tuple[str, ...]
 SkillDetails = tuple[
-    str,
-    str | None,
-    str | None,
-    str,
-    tuple[str, ...],
-    tuple[str, ...],
-    tuple[str, ...],
-    bool,
-    bool,
-    tuple[tuple[object, ...], ...],
-    "Facets",
+    str, str | None, str | None, str, _Texts, _Texts, _Texts, bool, bool, tuple[tuple[object, ...], ...], "Facets"
 ]
+"""description, display name, version, kind, allowed tools, keywords, phrases, invocable, has_entry, diagnostics, facets."""
 SkillFacts = tuple[str, str | None, str, str, str, SkillDetails]
+"""The facts of one SKILL.md: slug, problem (None when usable), name, two pieces of its JSON, and the rest."""
 SkillRow = tuple[str, Status, str | None, int, FileStamp, SkillFacts]
+"""One listed skill: id, status, reason, index of its root, file stamp, facts."""
 
 
 class Root(NamedTuple):

@@ -117,7 +117,7 @@ def organisation_root_folders(shared: Iterable[RootFolder], data: str) -> list[R
     Each has an alias, so that nothing an organisation is shown names a folder of the machine: `~/…` is its own home, and the
     shared folders are counted, `project`, `project-2`, `config`.
     """
-    own = [*(RootFolder(f"{data}/{name}", "user", alias=f"~/{name}") for name in WELL_KNOWN)]
+    own = [RootFolder(f"{data}/{name}", "user", alias=f"~/{name}") for name in WELL_KNOWN]
     installed = installed_root_folder(data)._replace(alias="~/skills")
     counts: Counter[str] = Counter()
     aliased = []
@@ -225,8 +225,6 @@ def _plugins(cache: str) -> Iterator[RootFolder]:
         for plugin in _folders(f"{cache}/{marketplace}"):
             path = f"{cache}/{marketplace}/{plugin}"
             if versions := _folders(path):
-                # few have plugins
-
                 skills = f"{path}/{newest(versions)}/skills"
                 if os.path.isdir(skills):
                     yield RootFolder(skills, "plugin")

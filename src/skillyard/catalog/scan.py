@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard._version import __version__
 from skillyard.catalog.records import Root
-from skillyard.catalog.walk import LEGACY_FILE, find_skill_files, walk
+from skillyard.catalog.walk import LEGACY_FILE, FindSkillFiles, find_skill_files, walk
 from skillyard.private_cache import read_private_cache, write_private_cache
 
 if TYPE_CHECKING:
@@ -142,54 +142,42 @@ def scan_root(
         return RootScan(Root(folder.path, folder.source, "refused", precedence, folder.refused, folder.alias), [], [])
     read_at_ns = time.time_ns()
     cached = load_snapshot(cache, folder.path, profile) if cache else None
-    reader = None if cached else _FileReader(profile, progress)
+    read: dict[str, SkillFacts] = {}
     walked = walk(
         folder.path,
         boundary=folder.boundary,
         installed=folder.installed,
         depth=folder.depth,
-        look=reader.look if reader else find_skill_files,
+        find=find_skill_files if cached else _reading_finder(read, profile, progress),
     )
     root = Root(folder.path, folder.source, walked.status, precedence, walked.reason, folder.alias)
     if not walked.stamps:
         return RootScan(root, [], [])
-    if (
-        cached
-        and cached.stamps == walked.stamps
-        and not any(_may_differ(folder.path, *pair) for pair in _with_second_file(cached))
-    ):
+    if cached and cached.stamps == walked.stamps and not _second_file_may_differ(folder.path, cached):
         return RootScan(root, walked.stamps, cached.facts)
-    cached_facts = reader.facts if reader else _unchanged(folder.path, cached, walked.stamps)
-    facts = _with_new(folder.path, walked.stamps, cached_facts, profile, progress)
+    known = _unchanged(folder.path, cached, walked.stamps) if cached else read
+    facts = _with_new(folder.path, walked.stamps, known, profile, progress)
     if cache:
         save_snapshot(cache, folder.path, profile, Snapshot(walked.stamps, facts), read_at_ns=read_at_ns)
     return RootScan(root, walked.stamps, facts)
 
 
-class _FileReader:
-    """Reads each file as soon as it is found, for a root that has no cached snapshot."""
+def _reading_finder(read: dict[str, SkillFacts], profile: Profile, progress: Progress | None) -> FindSkillFiles:
+    """Reads each file as soon as it is found, for a root that has no cached snapshot; the facts go into `read`."""
 
-    def __init__(self, profile: Profile, progress: Progress | None) -> None:
-        self.profile = profile
-        self.progress = progress
-        self.facts: dict[str, SkillFacts] = {}
-
-    def look(self, root: str, folders: list[str]) -> list[FileStamp | None]:
-        """Look into the folders and keep the facts of the files in them."""
-        from skillyard.catalog.summaries import (
-            find_and_read,
-        )  # with it comes the document room, which a cached tree never needs
+    def find(root: str, folders: list[str]) -> list[FileStamp | None]:
+        from skillyard.catalog.summaries import find_and_read  # needs the document room, which a cached tree never does
         from skillyard.offload.forked_map import forked_map
 
-        looked = forked_map(folders, lambda some: find_and_read(root, some, self.profile), progress=self.progress)
-        self.facts.update([(pair[0][0], pair[1]) for pair in looked if pair])
-        return [pair and pair[0] for pair in looked]
+        pairs = forked_map(folders, lambda some: find_and_read(root, some, profile), progress=progress)
+        read.update([(pair[0][0], pair[1]) for pair in pairs if pair])
+        return [pair and pair[0] for pair in pairs]
+
+    return find
 
 
-def _unchanged(root: str, cached: Snapshot | None, stamps: list[FileStamp]) -> dict[str, SkillFacts]:
+def _unchanged(root: str, cached: Snapshot, stamps: list[FileStamp]) -> dict[str, SkillFacts]:
     """The cached facts of unchanged files, by folder."""
-    if not cached:
-        return {}
     current = set(stamps)
     pairs = zip(cached.stamps, cached.facts, strict=True)
     return {one[0]: facts for one, facts in pairs if one in current and not _may_differ(root, one, facts)}
@@ -201,29 +189,19 @@ def _with_new(
     """The facts of every file, in the order of `stamps`; only those that are not cached are read."""
     new = [one for one in stamps if one[0] not in cached_facts]
     if new:
-        from skillyard.catalog.summaries import read_many
+        from skillyard.catalog.summaries import read_facts
         from skillyard.offload.forked_map import forked_map
 
-        read = forked_map(new, lambda some: read_many(root, some, profile), progress=progress)
+        read = forked_map(new, lambda some: [read_facts(root, one, profile) for one in some], progress=progress)
         cached_facts.update(zip([one[0] for one in new], read, strict=True))
     return [cached_facts[one[0]] for one in stamps]
 
 
-def _with_second_file(cached: Snapshot) -> list[tuple[FileStamp, SkillFacts]]:
-    """The few skills that depend on a second file: those without front matter, and those that took it from METADATA.yml."""
-    return [
-        (one, facts)
-        for one, facts in zip(cached.stamps, cached.facts, strict=True)
-        if facts[4] != "[]" and (_NO_HEADER in facts[4] or _LEGACY in facts[4])
-    ]
+def _second_file_may_differ(root: str, cached: Snapshot) -> bool:
+    pairs = zip(cached.stamps, cached.facts, strict=True)
+    return any(_may_differ(root, one, facts) for one, facts in pairs if facts[4] != "[]")
 
 
 def _may_differ(root: str, stamp: FileStamp, facts: SkillFacts) -> bool:
-    """Whether the second file of a skill may have changed."""
-    if facts[4] == "[]":
-        return False
-    if _LEGACY in facts[4]:
-        return True
-    if _NO_HEADER not in facts[4]:
-        return False
-    return os.path.lexists(f"{root}/{stamp[0]}/{LEGACY_FILE}")
+    """Whether METADATA.yml of a skill may have changed: of one without front matter, or that took it from there."""
+    return _LEGACY in facts[4] or (_NO_HEADER in facts[4] and os.path.lexists(f"{root}/{stamp[0]}/{LEGACY_FILE}"))

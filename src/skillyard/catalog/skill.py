@@ -15,22 +15,6 @@ if TYPE_CHECKING:
     from skillyard.catalog.skill_files import FileContent, Inventory, SkillFile
     from skillyard.document import Diagnostic, Document, Profile
 
-
-"""Where a skill comes from; a root's source is the source of every skill below it."""
-
-"""Whether a skill is offered, and if not, why."""
-
-"""A status and one sentence why it is not `ok`."""
-
-"""What became of one root: only `ok` and `truncated` ones were scanned."""
-
-"""One SKILL.md on disk: folder relative to the root, file name, mode, size in bytes, mtime in ns, inode."""
-
-"""description, display name, version, kind, allowed tools, keywords, phrases, invocable, has_entry, diagnostics, facets."""
-
-"""The facts of one SKILL.md: slug, problem (None when usable), name, two pieces of its JSON, and the rest."""
-
-"""One listed skill: id, status, reason, index of its root, file stamp, facts."""
 _LONGEST_ID: Final = 100
 
 
@@ -175,32 +159,31 @@ class Skill:
     @property
     def intents(self) -> tuple[str, ...]:
         """Those of the phrases that are intents, such as `query_weather`."""
-        facets = self._row[5][5][10]
-        return facets[0] if facets else ()
+        return self._facets[0]
 
     @property
     def event_types(self) -> tuple[str, ...]:
-        """The events the skill wants to be picked for, such as `abp.tool_request`."""
-        facets = self._row[5][5][10]
-        return facets[1] if facets else ()
+        """The events the skill declares itself for, such as `abp.tool_request`."""
+        return self._facets[1]
 
     @property
     def priority(self) -> float:
         """From 0 to 1, 0 when none is declared; it only decides between skills that match."""
-        facets = self._row[5][5][10]
-        return (facets[2] or 0.0) if facets else 0.0
+        return self._facets[2] or 0.0
 
     @property
     def domain(self) -> str:
         """The field the skill is for; `general` when none is declared."""
-        facets = self._row[5][5][10]
-        return facets[3] if facets else "general"
+        return self._facets[3]
 
     @property
     def tags(self) -> tuple[str, ...]:
         """The tags as declared; they are among the keywords too."""
-        facets = self._row[5][5][10]
-        return facets[4] if facets else ()
+        return self._facets[4]
+
+    @property
+    def _facets(self) -> tuple[tuple[str, ...], tuple[str, ...], float | None, str, tuple[str, ...]]:
+        return self._row[5][5][10] or ((), (), None, "general", ())
 
     @property
     def model_invocable(self) -> bool:
@@ -232,7 +215,7 @@ class Skill:
         """
         from skillyard.catalog.skill_files import read_document
 
-        return read_document(self, copy)
+        return read_document(self.id, self.path, self.profile, copy)
 
     def files(self) -> tuple[SkillFile, ...]:
         """Every file of the skill but its SKILL.md, sorted by path."""

@@ -8,6 +8,7 @@ import posixpath
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from skillyard.catalog.summaries import legacy_header
@@ -15,6 +16,7 @@ from skillyard.document import DOCUMENT_LIMIT, parse_document
 from skillyard.errors import FileMissing, PathRefused, SkillUnusable
 from skillyard.paths import is_inside, read_inside, real_path, safe_relative
 from skillyard.text import nearest
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.document import Document, Profile
@@ -22,30 +24,12 @@ if TYPE_CHECKING:
 
 # The machine's own table calls .ts a video and does not know .md everywhere, so the types skills are made of are fixed here.
 _TYPES: Final = {
-    ".md": "text/markdown",
-    ".markdown": "text/markdown",
-    ".txt": "text/plain",
-    ".py": "text/x-python",
-    ".js": "text/javascript",
-    ".mjs": "text/javascript",
-    ".ts": "text/typescript",
-    ".tsx": "text/typescript",
-    ".sh": "text/x-shellscript",
-    ".bash": "text/x-shellscript",
-    ".json": "application/json",
-    ".yaml": "application/yaml",
-    ".yml": "application/yaml",
-    ".toml": "application/toml",
-    ".csv": "text/csv",
-    ".html": "text/html",
-    ".css": "text/css",
-    ".svg": "image/svg+xml",
-    ".xml": "application/xml",
-    ".xsd": "application/xml",
-    ".pdf": "application/pdf",
-    ".png": "image/png",
-    ".ttf": "font/ttf",
-}
+    ".md": "text/markdown", ".markdown": "text/markdown", ".txt": "text/plain", ".csv": "text/csv", ".html": "text/html",
+    ".css": "text/css", ".py": "text/x-python", ".js": "text/javascript", ".mjs": "text/javascript", ".ts": "text/typescript",
+    ".tsx": "text/typescript", ".sh": "text/x-shellscript", ".bash": "text/x-shellscript", ".json": "application/json",
+    ".yaml": "application/yaml", ".yml": "application/yaml", ".toml": "application/toml", ".xml": "application/xml",
+    ".xsd": "application/xml", ".pdf": "application/pdf", ".svg": "image/svg+xml", ".png": "image/png", ".ttf": "font/ttf",
+}  # fmt: skip
 
 
 def media_type(name: str, otherwise: str = "application/octet-stream") -> str:
@@ -67,6 +51,9 @@ _SKIPPED_FILES: Final = frozenset((
 # fmt: on
 _SCRIPTS: Final = (".py", ".js", ".ts", ".sh", ".bash")
 _MORE_SCRIPTS: Final = (*_SCRIPTS, ".mjs", ".cjs", ".mts", ".zsh", ".rb", ".pl", ".ps1")
+_CLASSES_OF_FOLDERS: Final = {
+    "scripts": "script", "references": "reference", "reference": "reference", "templates": "template",
+}  # fmt: skip
 _DENIED: Final = frozenset(("id_rsa", "id_ed25519", ".ssh", ".git"))
 _MAX_FILES: Final = 20_000
 _MAX_DEPTH: Final = 32
@@ -83,7 +70,7 @@ class SkillFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(WireForm, camel_case=True):
     """The files of a skill, counted and classed; paths are relative, sorted, in POSIX form."""
 
     has_skill_md: bool
@@ -94,19 +81,6 @@ class Inventory:
     template_files: tuple[str, ...]
     total_files: int
     total_size_bytes: int
-
-    def to_dict(self) -> dict[str, object]:
-        """The inventory as plain data, in camel case."""
-        return {
-            "hasSkillMd": self.has_skill_md,
-            "hasScripts": self.has_scripts,
-            "hasReferences": self.has_references,
-            "scriptFiles": list(self.script_files),
-            "referenceFiles": list(self.reference_files),
-            "templateFiles": list(self.template_files),
-            "totalFiles": self.total_files,
-            "totalSizeBytes": self.total_size_bytes,
-        }
 
 
 def is_denied(relative: str) -> bool:
@@ -120,12 +94,8 @@ def list_files(directory: str, *, skip: str | None = None) -> tuple[SkillFile, .
 
     A link is listed when it leads to a file inside the skill; a linked folder is not entered.
     """
-    files = (
-        SkillFile(name, f"{directory}/{name}", file_type(name), size)
-        for name, size in walk_files(directory, skip_built=True)
-        if name != skip
-    )
-    return tuple(sorted(files, key=lambda file: file.name))
+    files = sorted(walk_files(directory, skip_built=True))
+    return tuple(SkillFile(name, f"{directory}/{name}", file_type(name), size) for name, size in files if name != skip)
 
 
 def take_inventory(directory: str, *, skill_file: str = "SKILL.md") -> Inventory:
@@ -162,9 +132,8 @@ def _class(name: str) -> str:
     """The class for the inventory: by the folder it is in, then by extension."""
     low = name.lower()
     top = low.split("/", 1)[0] if "/" in low else ""
-    by_folder = {"scripts": "script", "references": "reference", "reference": "reference", "templates": "template"}
-    if top in by_folder:
-        return by_folder[top]
+    if by_folder := _CLASSES_OF_FOLDERS.get(top):
+        return by_folder
     if low.endswith(_MORE_SCRIPTS):
         return "script"
     if _is_template(low):
@@ -174,11 +143,7 @@ def _class(name: str) -> str:
 
 def walk_files(directory: str, *, skip_built: bool) -> Iterator[tuple[str, int]]:
     """Relative path and size of every file that may be read; with `skip_built` without build output and lock files."""
-    real = real_path(directory)
-    for count, entry in enumerate(_walk(real, "", 0, skip_built=skip_built)):
-        if count >= _MAX_FILES:
-            return
-        yield entry
+    return islice(_walk(real_path(directory), "", 0, skip_built=skip_built), _MAX_FILES)
 
 
 def _walk(root: str, prefix: str, depth: int, *, skip_built: bool) -> Iterator[tuple[str, int]]:
@@ -239,22 +204,6 @@ class HasFolder(Protocol):
         """The folder."""
 
 
-class ReadableSkill(HasFolder, Protocol):
-    """A skill whose SKILL.md can be read: where it is, and by which profile it is checked."""
-
-    @property
-    def id(self) -> str:
-        """The id in the catalog."""
-
-    @property
-    def path(self) -> str:
-        """The path of SKILL.md."""
-
-    @property
-    def profile(self) -> Profile:
-        """How strictly it is checked."""
-
-
 @dataclass(frozen=True, slots=True)
 class FileContent:
     """One file: its path on the disk, its bytes, and its text unless it is binary.
@@ -297,25 +246,24 @@ def read_file(skill: HasFolder, path: str, *, limit: int) -> FileContent:
     return FileContent(relative, data, text, _media_type(relative, data, text), "; ".join(notes) or None)
 
 
-def read_document(skill: ReadableSkill, directory: str | None = None) -> Document:
-    """The parsed SKILL.md, with the metadata of METADATA.yml when it has no front matter itself.
+def read_document(skill_id: str, path: str, profile: Profile, copy: str | None = None) -> Document:
+    """The parsed SKILL.md at `path`, with the metadata of METADATA.yml when it has no front matter itself.
 
-    `directory` is a copy of the skill's folder to read instead.
+    `copy` is a copy of the skill's folder to read instead.
     """
-    root = real_path(directory or skill.directory)
-    file = skill.path.rpartition("/")[2]
+    directory, _, file = path.rpartition("/")
+    root = real_path(copy or directory)
     try:
         data = read_inside(root, _real_relative(root, file), limit=DOCUMENT_LIMIT * 2)
     except (OSError, FileMissing, PathRefused) as error:
         raise SkillUnusable(
-            f"{skill.id} cannot be read: {error}", hint="`skillyard list` shows what is wrong with it", id=skill.id
+            f"{skill_id} cannot be read: {error}", hint="`skillyard list` shows what is wrong with it", id=skill_id
         ) from None
-    folder = skill.directory.rpartition("/")[2]
-    document = parse_document(data, file=file, directory_name=folder, profile=skill.profile)
-    if any(diagnostic.rule == "front-matter-missing" for diagnostic in document.diagnostics) and (
-        header := legacy_header(root)
-    ):
-        return parse_document(header + data, file=file, directory_name=folder, profile=skill.profile)
+    folder = directory.rpartition("/")[2]
+    document = parse_document(data, file=file, directory_name=folder, profile=profile)
+    missing = any(diagnostic.rule == "front-matter-missing" for diagnostic in document.diagnostics)
+    if missing and (header := legacy_header(root)):
+        return parse_document(header + data, file=file, directory_name=folder, profile=profile)
     return document
 
 

@@ -62,10 +62,10 @@ def rank(scans: Sequence[RootScan], settings: SkillSettings) -> list[SkillRow]:
 
 
 def _switched(source: str, slug: str, root: Root, settings: SkillSettings) -> Verdict:
-    """Whether it is switched off, and why; who sees the alias of a root has no command line here, and is shown no path."""
+    """Whether it is disabled, and why; who sees the alias of a root has no command line here, and is shown no path."""
     reason = settings.reason(source, slug, root.path)
     if reason and root.alias is not None:
-        reason = "switched off; it is switched on on its page, or over the API"
+        reason = "disabled; it can be enabled on its page or through the API"
     return ("disabled", reason) if reason else ("ok", None)
 
 
@@ -113,9 +113,9 @@ class CatalogRequest(NamedTuple):
 
 
 class CatalogState:
-    """One complete result of a survey; a refresh replaces it in one step."""
+    """One complete result of a scan; a refresh replaces it in one step."""
 
-    __slots__ = ("configuration", "profile", "rows", "scans", "skills")
+    __slots__ = ("_by_id", "configuration", "profile", "rows", "scans", "skills")
 
     def __init__(
         self, configuration: Configuration, profile: Profile, scans: tuple[RootScan, ...], rows: list[SkillRow]
@@ -125,6 +125,7 @@ class CatalogState:
         self.scans = scans
         self.rows = rows
         self.skills: tuple[Skill, ...] | None = None
+        self._by_id: dict[str, Skill] | None = None
 
     def all(self) -> tuple[Skill, ...]:
         """Every skill of every root, in order of precedence, made at the first use."""
@@ -133,27 +134,35 @@ class CatalogState:
             self.skills = tuple([Skill(row, roots[row[3]], self.profile) for row in self.rows])
         return self.skills
 
+    def by_id(self) -> dict[str, Skill]:
+        """The skills by their id, made at the first use."""
+        if self._by_id is None:
+            self._by_id = {skill.id: skill for skill in self.all()}
+        return self._by_id
 
-def scan_catalog(plan: CatalogRequest, progress: Progress | None, *, before: CatalogState | None = None) -> CatalogState:
-    """What is there now; a root that cannot be read any more keeps its list from `before`.
+
+def scan_catalog(request: CatalogRequest, progress: Progress | None, *, before: CatalogState | None = None) -> CatalogState:
+    """Scan the roots; one that can no longer be read keeps its list from `before`.
 
     Raises:
         InvalidConfiguration: a settings file cannot be understood.
     """
-    configuration = _configuration(plan)
-    profile: Profile = plan.profile or configuration.profile
+    configuration = _configuration(request)
+    profile: Profile = request.profile or configuration.profile
     last = before.scans if before else ()
     with without_garbage_collection():
-        scans = scan_roots(_root_folders(plan, configuration), profile=profile, cache=plan.cache, progress=progress, last=last)
-        return CatalogState(configuration, profile, scans, rank(scans, load_settings(plan.data)))
+        scans = scan_roots(
+            _root_folders(request, configuration), profile=profile, cache=request.cache, progress=progress, last=last
+        )
+        return CatalogState(configuration, profile, scans, rank(scans, load_settings(request.data)))
 
 
-def _configuration(plan: CatalogRequest) -> Configuration:
-    user_file = f"{configuration_directory(plan.environ)}/skillyard.toml"
-    configuration = load_configuration(configuration_folders(plan.cwd, plan.home), user_file=user_file)
-    url = plan.environ.get("SKILLYARD_DATABASE_URL", "").strip()
-    store = plan.environ.get("SKILLYARD_STORE", "").strip()
-    kind = plan.environ.get("SKILLYARD_ENGINE", "").strip()
+def _configuration(request: CatalogRequest) -> Configuration:
+    user_file = f"{configuration_directory(request.environ)}/skillyard.toml"
+    configuration = load_configuration(configuration_folders(request.cwd, request.home), user_file=user_file)
+    url = request.environ.get("SKILLYARD_DATABASE_URL", "").strip()
+    store = request.environ.get("SKILLYARD_STORE", "").strip()
+    kind = request.environ.get("SKILLYARD_ENGINE", "").strip()
     if kind:
         configuration = configuration._replace(engine={**configuration.engine, "kind": kind})
     return configuration._replace(
@@ -161,19 +170,19 @@ def _configuration(plan: CatalogRequest) -> Configuration:
     )
 
 
-def _root_folders(plan: CatalogRequest, configuration: Configuration) -> list[RootFolder]:
-    if plan.named is not None:
-        folders = named_root_folders(plan.named)
-        folders += [installed_root_folder(plan.data)] if plan.installed else []
+def _root_folders(request: CatalogRequest, configuration: Configuration) -> list[RootFolder]:
+    if request.named is not None:
+        folders = named_root_folders(request.named)
+        folders += [installed_root_folder(request.data)] if request.installed else []
     else:
         folders = standard_root_folders(
-            cwd=plan.cwd, home=plan.home, data=plan.data, environ=plan.environ, configuration=configuration
+            cwd=request.cwd, home=request.home, data=request.data, environ=request.environ, configuration=configuration
         )
-    return organisation_root_folders(folders, plan.data) if plan.organisation else folders
+    return organisation_root_folders(folders, request.data) if request.organisation else folders
 
 
 def compare_states(before: CatalogState, after: CatalogState) -> Changes:
-    """What is in `after` and was not in `before`, is no longer, or is another."""
+    """The skills that were added, changed and removed between two states."""
     old = {skill.id: skill for skill in before.all()}
     new = {skill.id: skill for skill in after.all()}
     return Changes(
@@ -207,13 +216,9 @@ def _in_order(state: CatalogState, order: OrderOverlay) -> list[SkillRow]:
 
 
 def _decided(state: CatalogState, overlay: Overlay) -> list[SkillRow]:
-    decide = _by_id(overlay) if isinstance(overlay, Mapping) else overlay
+    decide = (lambda skill: overlay.get(skill.id)) if isinstance(overlay, Mapping) else overlay
     rows: list[SkillRow] = []
     for row, skill in zip(state.rows, state.all(), strict=True):
         verdict = decide(skill)
         rows.append(row if verdict is None else (row[0], *verdict, *row[3:]))
     return rows
-
-
-def _by_id(statuses: Mapping[str, Verdict]) -> Callable[[Skill], Verdict | None]:
-    return lambda skill: statuses.get(skill.id)

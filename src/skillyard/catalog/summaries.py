@@ -7,9 +7,9 @@ never change, so that a list of ten thousand is put together by joining text.
 
 from __future__ import annotations
 
+import json
 import os
 import stat
-from collections.abc import Iterable
 from json.encoder import encode_basestring_ascii as quote
 from typing import TYPE_CHECKING, Final
 
@@ -29,17 +29,12 @@ _LONGEST_READ: Final = HEADER_LIMIT + 4096
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
-def read_many(root: str, stamps: Iterable[FileStamp], profile: Profile) -> list[SkillFacts]:
-    """The facts of each file, in the same order; never raises for a file, whatever is wrong with it."""
-    return [read_facts(root, one, profile) for one in stamps]
-
-
 def find_and_read(root: str, folders: list[str], profile: Profile) -> list[tuple[FileStamp, SkillFacts] | None]:
     """The SKILL.md of each folder and its facts, or None where there is none."""
-    return [_at_once(root, folder, profile) for folder in folders]
+    return [_read_folder(root, folder, profile) for folder in folders]
 
 
-def _at_once(root: str, relative: str, profile: Profile) -> tuple[FileStamp, SkillFacts] | None:
+def _read_folder(root: str, relative: str, profile: Profile) -> tuple[FileStamp, SkillFacts] | None:
     """Look into one folder by opening its SKILL.md, which gives more than `lstat` at the same cost."""
     directory = f"{root}/{relative}"
     try:
@@ -47,22 +42,22 @@ def _at_once(root: str, relative: str, profile: Profile) -> tuple[FileStamp, Ski
     except FileNotFoundError:
         return None
     except OSError:
-        return _step_by_step(root, relative, profile)
+        return _find_then_read(root, relative, profile)
     try:
         status = os.fstat(descriptor)
         if status.st_mode & 0o170000 != stat.S_IFREG:
-            return _step_by_step(root, relative, profile)
+            return _find_then_read(root, relative, profile)
         folder = relative.rpartition("/")[2]
         summary = _summary(descriptor, SKILL_FILE, folder, profile)
     except OSError:
-        return _step_by_step(root, relative, profile)
+        return _find_then_read(root, relative, profile)
     finally:
         os.close(descriptor)
     stamp = (relative, SKILL_FILE, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino)
     return stamp, _facts(summary, directory, SKILL_FILE, folder, profile)
 
 
-def _step_by_step(root: str, relative: str, profile: Profile) -> tuple[FileStamp, SkillFacts] | None:
+def _find_then_read(root: str, relative: str, profile: Profile) -> tuple[FileStamp, SkillFacts] | None:
     """The same for a SKILL.md that is a link or cannot be read."""
     (stamp,) = find_skill_files(root, [relative])
     return stamp and (stamp, read_facts(root, stamp, profile))
@@ -176,32 +171,14 @@ def _pack(summary: Summary, folder: str) -> SkillFacts:
     name, description, usable, shown, version, kind, tools, keywords, phrases, invocable, has_entry, facets, diagnostics = (
         summary
     )
-    plain = tuple([_plain(one) for one in diagnostics]) if diagnostics else ()
+    shapes = [one.to_dict() for one in diagnostics]
+    plain = tuple([tuple(shape.values()) for shape in shapes])
     details = (description, shown, version, kind, tools, keywords, phrases, invocable, has_entry, plain, facets)
     problem = None if usable else _problem(diagnostics)
     head = f'"name": {quote(name)}, "description": {quote(description)}'
-    return slug(name, folder), problem, name, head, diagnostics_json(diagnostics), details
-
-
-def _plain(diagnostic: Diagnostic) -> tuple[object, ...]:
-    return diagnostic.rule, diagnostic.severity, diagnostic.message, diagnostic.file, diagnostic.line, diagnostic.fix
+    return slug(name, folder), problem, name, head, json.dumps(shapes) if shapes else "[]", details
 
 
 def _problem(diagnostics: tuple[Diagnostic, ...]) -> str:
     errors = [diagnostic.message for diagnostic in diagnostics if diagnostic.severity == "error"]
     return errors[0] if errors else "its SKILL.md cannot be used"
-
-
-def diagnostics_json(diagnostics: tuple[Diagnostic, ...]) -> str:
-    """The diagnostics as a JSON array."""
-    if not diagnostics:
-        return "[]"
-    return f"[{', '.join([_json(diagnostic) for diagnostic in diagnostics])}]"
-
-
-def _json(diagnostic: Diagnostic) -> str:
-    fix = "null" if diagnostic.fix is None else quote(diagnostic.fix)
-    return (
-        f'{{"rule": {quote(diagnostic.rule)}, "severity": "{diagnostic.severity}", "message": {quote(diagnostic.message)}, '
-        f'"file": {quote(diagnostic.file)}, "line": {diagnostic.line}, "fix": {fix}}}'
-    )

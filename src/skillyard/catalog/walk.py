@@ -28,7 +28,7 @@ MAX_DEPTH_NAMED: Final = 16
 MAX_FOLDERS: Final = 50_000
 """How many folders without a SKILL.md are opened in one root."""
 MAX_ENTRIES: Final = 250_000
-"""How many directory entries are looked at in one root."""
+"""How many directory entries are read in one root."""
 OUTSIDE_BOUNDARY: Final = -1
 """The mode recorded for a linked skill whose real folder lies beyond the boundary: listed, never opened."""
 
@@ -50,7 +50,7 @@ class Boundary(NamedTuple):
 
 
 FindSkillFiles = Callable[[str, list[str]], "list[FileStamp | None]"]
-"""Looks into folders, given a root and paths relative to it: what is found in each, or None where there is no SKILL.md."""
+"""Given a root and folders relative to it: the stamp of the SKILL.md in each, or None where there is none."""
 
 
 class WalkResult(NamedTuple):
@@ -84,14 +84,14 @@ def walk(
     boundary: Boundary | None = None,
     installed: bool = False,
     depth: int = MAX_DEPTH,
-    look: FindSkillFiles = find_skill_files,
+    find: FindSkillFiles = find_skill_files,
 ) -> WalkResult:
     """Every skill at most `depth` folders below `root`, which may be a skill folder itself.
 
-    `installed` means that each child holds its version behind a `current` link, as the install room lays them out. `look` looks
-    into many folders at once; one that also reads the files saves a second look at each file.
+    `installed` means that each child holds its version behind a `current` link, as the install room lays them out. `find` works
+    on many folders at once; one that also reads the files saves opening each of them twice.
     """
-    walker = _Walker(root, boundary, depth, look)
+    walker = _Walker(root, boundary, depth, find)
     try:
         return walker.run(installed=installed)
     except FileNotFoundError:
@@ -105,11 +105,11 @@ def walk(
 class _Walker:
     """The state of one walk."""
 
-    def __init__(self, root: str, boundary: Boundary | None, max_depth: int, look: FindSkillFiles) -> None:
+    def __init__(self, root: str, boundary: Boundary | None, max_depth: int, find: FindSkillFiles) -> None:
         self.root = root
         self.boundary = boundary
         self.max_depth = max_depth
-        self.look = look
+        self.find = find
         self.stamps: list[FileStamp] = []
         self.links: list[tuple[str, int]] = []
         self.entered: set[tuple[int, int]] = set()
@@ -132,7 +132,7 @@ class _Walker:
         """Look into `folders`, which are `depth` below the root, then into those below the ones that are no skills."""
         while folders:
             below: list[str] = []
-            for folder, stamp in zip(folders, self.look(self.root, folders), strict=True):
+            for folder, stamp in zip(folders, self.find(self.root, folders), strict=True):
                 if stamp:
                     self.stamps.append(stamp)
                 elif depth < self.max_depth and folder.rpartition("/")[2] not in NOT_SEARCHED:

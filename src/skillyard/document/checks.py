@@ -19,37 +19,22 @@ _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(-[a-zA-Z0-9.]+)?")
 _SKILL_ID: Final = re.compile(r"[a-zA-Z0-9._:/-]+")
 _ADDRESS: Final = re.compile(r"https?://[^\s/?#]\S*", re.IGNORECASE)
 _LENGTHS: Final = {
-    "skill_id": 120,
-    "name": 100,
-    "version": 50,
-    "description": 1000,
-    "author": 100,
-    "category": 50,
-    "license": 50,
+    "skill_id": 120, "name": 100, "version": 50, "description": 1000, "author": 100, "category": 50, "license": 50,
     "entry": 200,
-}
+}  # fmt: skip
 _LISTS: Final = {"trigger_keywords": (20, 50), "tags": (10, 30)}
 _ADDRESSES: Final = ("homepage", "documentation", "icon_url", "repository")
 _TOOL_NAME_LIMIT: Final = 100
 _READ_AT_ONCE: Final = 1_500
 """The weight up to which a schema is read in this process, which takes some milliseconds."""
 _REQUIRED: Final = (
-    "version",
-    "type",
-    "capabilities",
-    "tags",
-    "triggers",
-    "input_schema",
-    "output_schema",
-    "security",
-    "resources",
-)
+    "version", "type", "capabilities", "tags", "triggers", "input_schema", "output_schema", "security", "resources",
+)  # fmt: skip
 """The required fields beyond name and description, which every profile but `minimal` requires."""
 _METADATA_WORDS: Final = 50
 
 
-def check_manifest(metadata: Metadata, fields: FieldReader, findings: Findings) -> None:
-    """Check a front matter as the manifest of a published package: its fields and limits."""
+def _check_manifest(metadata: Metadata, fields: FieldReader, findings: Findings) -> None:
     for name in ("skill_id", "version"):
         if not getattr(metadata, name):
             findings.add("manifest-field-missing", line=fields.line(name), message=f"`{name}` is missing")
@@ -58,8 +43,7 @@ def check_manifest(metadata: Metadata, fields: FieldReader, findings: Findings) 
     _check_tools(metadata, fields, findings)
 
 
-def check_version(metadata: Metadata, fields: FieldReader, findings: Findings) -> None:
-    """Check the form of a version that is there."""
+def _check_version(metadata: Metadata, fields: FieldReader, findings: Findings) -> None:
     if metadata.version and not _VERSION.fullmatch(metadata.version):
         message = f"the version `{metadata.version[:60]}` is not three numbers"
         findings.add("version-format", line=fields.line("version"), message=message)
@@ -103,20 +87,14 @@ def _check_tools(metadata: Metadata, fields: FieldReader, findings: Findings) ->
             findings.add("manifest-format", line=fields.line("tools"), message=message, fix=fix)
 
 
-def check_complete(metadata: Metadata, fields: FieldReader, findings: Findings) -> None:
-    """Check a front matter against the complete format: every field of the rich format."""
+def _check_complete(metadata: Metadata, fields: FieldReader, findings: Findings) -> None:
     for name in _REQUIRED:
         if name not in metadata.declared:
             fix = f"add `{name}:`" + ("; `permissions` is its older form" if name == "security" else "")
             findings.add("field-required", line=fields.mapping.line, message=f"`{name}` is missing", fix=fix)
     if "resources" in metadata.declared and metadata.resources.entry is None and metadata.runs_a_script:
-        message = "`resources.entry` is missing, so nothing can be run"
-        findings.add(
-            "field-required",
-            line=fields.line("resources"),
-            message=message,
-            fix="name the entry script: entry: ./scripts/main.py",
-        )
+        message, fix = "`resources.entry` is missing, so nothing can be run", "name the entry script: entry: ./scripts/main.py"
+        findings.add("field-required", line=fields.line("resources"), message=message, fix=fix)
     words = sum(len(text.split()) for text in (metadata.name, metadata.description, *metadata.tags, *metadata.capabilities))
     if words > _METADATA_WORDS:
         message = f"name, description, tags and capabilities have {words} words, more than {_METADATA_WORDS}"
@@ -160,8 +138,7 @@ def _refuse(address: str) -> NoReturn:
     raise ValueError(f"`$ref` to {address} leaves the file")
 
 
-def check_files(metadata: Metadata, fields: FieldReader, findings: Findings, files: Collection[str]) -> None:
-    """Check what the front matter names against the paths of the skill's files."""
+def _check_files(metadata: Metadata, fields: FieldReader, findings: Findings, files: Collection[str]) -> None:
     if "manifest.json" in files:
         findings.add("manifest-json-ignored")
     resources = metadata.resources
@@ -210,14 +187,14 @@ def _check_more(document: Document, fields: FieldReader, findings: Findings, fil
     """The checks of the richer profiles, which a list never makes."""
     metadata = document.metadata
     if findings.profile in ("manifest", "full"):
-        check_version(metadata, fields, findings)
+        _check_version(metadata, fields, findings)
     if findings.profile == "manifest":
-        check_manifest(metadata, fields, findings)
+        _check_manifest(metadata, fields, findings)
     if findings.profile == "full":
-        check_complete(metadata, fields, findings)
+        _check_complete(metadata, fields, findings)
         _check_sections(document, findings)
     if files is not None:
-        check_files(metadata, fields, findings, files)
+        _check_files(metadata, fields, findings, files)
 
 
 def _check_body(document: Document, findings: Findings) -> None:

@@ -46,16 +46,16 @@ class Document:
         return slug(self.metadata.skill_id or self.metadata.name, self.directory_name)
 
     @property
-    def told(self) -> dict[str, object]:
+    def public_front_matter(self) -> dict[str, object]:
         """The front matter as others may see it: its addresses without a user's name and password."""
-        return {name: _told(value) for name, value in self.front_matter.items()}
+        return {name: _without_users(value) for name, value in self.front_matter.items()}
 
 
-def _told(value: object) -> object:
+def _without_users(value: object) -> object:
     if isinstance(value, Mapping):
-        return {name: _told(inner) for name, inner in value.items()}
+        return {name: _without_users(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_told(inner) for inner in value]
+        return [_without_users(inner) for inner in value]
     return without_user(value) if isinstance(value, str) else value
 
 

@@ -85,7 +85,7 @@ def _check_hidden(field: str, text: str, line: int, findings: Findings) -> None:
 
 def check_fields(mapping: Mapping, findings: Findings) -> None:
     """Check the optional fields against the Agent Skills specification."""
-    strict = findings.wants("field-unknown")
+    strict = findings.checks("field-unknown")
     for key, node in mapping.entries.items():
         line = mapping.key_lines[key]
         if key not in SPEC_FIELDS:
@@ -102,12 +102,10 @@ def check_fields(mapping: Mapping, findings: Findings) -> None:
 
 
 def _report_unknown(key: str, line: int, findings: Findings) -> None:
+    fix = f"move `{key[:80]}` under `metadata:`, or delete it"
     if SPELLINGS.get(key) == "allowed_tools":
         fix = f"write `allowed-tools:` instead of `{key}:`"
-        findings.add("field-unknown", line=line, message=f"the field `{key}` is not in the specification", fix=fix)
-        return
-    message = f"the field `{key[:80]}` is not in the specification"
-    findings.add("field-unknown", line=line, message=message, fix=f"move `{key[:80]}` under `metadata:`, or delete it")
+    findings.add("field-unknown", line=line, message=f"the field `{key[:80]}` is not in the specification", fix=fix)
 
 
 def _check_compatibility(node: Node, line: int, findings: Findings) -> None:

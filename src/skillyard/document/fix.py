@@ -15,7 +15,7 @@ from skillyard.document.records import Diagnostic, Profile
 from skillyard.document.rules import RULES
 from skillyard.document.spelling import split_tools
 from skillyard.document.writer import set_front_matter
-from skillyard.document.yaml_reader import Mapping, Scalar, Sequence, YamlProblem, as_text, read_with_recovery
+from skillyard.document.yaml_reader import Recovered, Scalar, Sequence, YamlProblem, as_text, read_with_recovery
 from skillyard.errors import InvalidSkill
 from skillyard.paths import slug
 
@@ -69,7 +69,9 @@ def _fix(data: bytes, rules: set[str], directory_name: str) -> bytes:
         text = text.removeprefix(_BOM)
     text = _fix_fences(text, rules)
     if not rules.isdisjoint({"yaml-unquoted-colon", "yaml-unquoted-value"}):
-        text = _fix_yaml(text)
+        fences = find_fences(text.encode())
+        before, _, after = _parts(text, fences.start, fences.end)
+        text = f"{before}{read.text}{after}" if (read := _read(text)) else text
     for change in (_name_fix(text, rules, directory_name), _tools_fix(text, rules)):
         try:
             text = set_front_matter(text, change) if change else text
@@ -96,33 +98,24 @@ def _parts(text: str, end: int, body: int) -> tuple[str, str, str]:
     return data[:end].decode(), data[end:body].decode(), data[body:].decode()
 
 
-def _fix_yaml(text: str) -> str:
+def _read(text: str) -> Recovered | None:
+    """The front matter with what was recovered in it; None when it cannot be read."""
     data = text.encode()
     fences = find_fences(data)
     try:
-        header = read_with_recovery(data[fences.start : fences.end].decode()).text
-    except YamlProblem:
-        return text
-    return data[: fences.start].decode() + header + data[fences.end :].decode()
-
-
-def _mapping(text: str) -> Mapping | None:
-    data = text.encode()
-    fences = find_fences(data)
-    try:
-        return read_with_recovery(data[fences.start : fences.end].decode()).mapping
+        return read_with_recovery(data[fences.start : fences.end].decode())
     except YamlProblem:
         return None
 
 
 def _name_fix(text: str, rules: set[str], directory_name: str) -> dict[str, object]:
     """The name to write: the folder's where that is a good name, else the written one with only its form changed."""
-    mapping = _mapping(text)
-    if mapping is None or rules.isdisjoint(_NAME_RULES):
+    read = None if rules.isdisjoint(_NAME_RULES) else _read(text)
+    if read is None:
         return {}
     if is_name(directory_name):
         return {"name": directory_name}
-    node = mapping.entries.get("name")
+    node = read.mapping.entries.get("name")
     written = node.text.strip() if isinstance(node, Scalar) else ""
     letters_stay = written.isascii() and any(char.isalnum() for char in written)
     return {"name": slug(written)} if letters_stay and not rules.isdisjoint({"name-characters", "name-hyphens"}) else {}
@@ -130,8 +123,8 @@ def _name_fix(text: str, rules: set[str], directory_name: str) -> dict[str, obje
 
 def _tools_fix(text: str, rules: set[str]) -> dict[str, object]:
     """`allowed-tools` as one text, when the text reads back as the same tools."""
-    mapping = _mapping(text) if "allowed-tools-list" in rules else None
-    node = mapping.entries.get("allowed-tools") if mapping else None
+    read = _read(text) if "allowed-tools-list" in rules else None
+    node = read.mapping.entries.get("allowed-tools") if read else None
     if not isinstance(node, Sequence) or not all(isinstance(item, Scalar) for item in node.items):
         return {}
     tools = [str(as_text(item)).strip() for item in node.items]

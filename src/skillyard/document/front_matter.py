@@ -94,7 +94,7 @@ def _fence_line(data: bytes, fence: bytes, start: int, limit: int, *, more: bool
 
 @dataclass(frozen=True, slots=True)
 class OpenedDocument:
-    """What opening a file gave: its text without byte order mark, the front matter's tree, and where the body begins."""
+    """An opened file: its text without byte order mark, the front matter's tree, and where the body begins."""
 
     text: str
     header: str
@@ -122,10 +122,8 @@ class FrontMatter:
 def read_front_matter(data: bytes) -> FrontMatter:
     """The fields of a SKILL.md, for those who pass them on; empty when there are none that can be read."""
     opened = open_document(data, Findings("SKILL.md", "standard"))
-    texts, values = as_text(opened.mapping), as_data(opened.mapping)
-    return FrontMatter(
-        cast("dict[str, object]", texts), cast("dict[str, object]", values), opened.readable and not opened.repairs
-    )
+    texts, values = cast("tuple[dict[str, object], ...]", (as_text(opened.mapping), as_data(opened.mapping)))
+    return FrontMatter(texts, values, opened.readable and not opened.repairs)
 
 
 def open_document(data: bytes, findings: Findings, *, complete: bool = True) -> OpenedDocument:
@@ -144,7 +142,7 @@ def open_document(data: bytes, findings: Findings, *, complete: bool = True) -> 
     fences = find_fences(data, complete=complete)
     text = data[3 if data.startswith(_BOM) else 0 :].decode(errors="strict" if complete else "ignore")
     if fences.problem:
-        _report_fences(fences, findings)
+        findings.add(fences.problem)
         return _nothing(text)
     return _read(data, text, fences, findings)
 
@@ -172,11 +170,6 @@ def _encoding_problem(data: bytes, *, complete: bool) -> tuple[str, int] | None:
         cut_off = not complete and error.end == len(data) and error.reason == "unexpected end of data"
         return None if cut_off else ("file-not-utf8", data.count(b"\n", 0, error.start) + 1)
     return None
-
-
-def _report_fences(fences: Fences, findings: Findings) -> None:
-    assert fences.problem is not None  # noqa: S101 - checked by the caller
-    findings.add(fences.problem)
 
 
 def _read(data: bytes, text: str, fences: Fences, findings: Findings) -> OpenedDocument:
@@ -213,7 +206,7 @@ def _report_style(data: bytes, fences: Fences, findings: Findings, header_line: 
 CODE_LANGUAGES: Final = frozenset({"ts", "typescript", "js", "javascript", "py", "python", "sh", "bash", "shell"})
 """The languages of a code block that somebody may have meant to be run."""
 
-# Neither pattern goes on to the end of the line: what follows is cut with string methods, which cannot be made slow.
+# Neither pattern continues to the end of the line: what follows is cut with string methods, which cannot be made slow.
 _HEADING: Final = re.compile(r" {0,3}(#{2,3})[ \t]")
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 

@@ -229,7 +229,7 @@ def read_metadata(mapping: Mapping, findings: Findings, *, directory_name: str =
     values["description"] = _scalar(reader, "description")
     values["capabilities"] = reader.words("capabilities", commas=False)
     values["allowed_tools"] = _allowed_tools(reader)
-    values["metadata"] = _verbatim(reader, "metadata")
+    values["metadata"] = as_text(block) if (block := reader.block("metadata")) else None
     values["argument_hint"] = _argument_hint(reader)
     values["extra"] = reader.unknown(_KNOWN)
     kind = reader.choice("type", KINDS, rule="type-unknown")
@@ -292,11 +292,6 @@ def _tool_problem(tool: str) -> str:
     except ValueError as error:
         return str(error)
     return ""
-
-
-def _verbatim(reader: FieldReader, name: str) -> dict[str, object] | None:
-    block = reader.block(name)
-    return cast("dict[str, object]", as_text(block)) if block else None
 
 
 def _argument_hint(reader: FieldReader) -> str | None:

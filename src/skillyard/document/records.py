@@ -1,10 +1,12 @@
-"""What reading and checking give: rules and their weights, findings, the summary for a list; and the limits of both."""
+"""The results of reading and checking: rules and their weights, findings, the summary for a list; and the limits of both."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypedDict, get_args
+from typing import Final, Literal, NamedTuple, get_args
+
+from skillyard.wire import WireForm
 
 HEADER_LIMIT: Final = 64 * 1024
 """The closing fence must start within this many bytes of the file."""
@@ -25,19 +27,8 @@ COMPATIBILITY_LIMIT: Final = 500
 Severity = Literal["error", "warning", "info"]
 
 
-class DiagnosticShape(TypedDict):
-    """A diagnostic as plain data, the same in every `--json` answer."""
-
-    rule: str
-    severity: Severity
-    message: str
-    file: str
-    line: int
-    fix: str | None
-
-
 @dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(WireForm):
     """One finding: the rule's id, its severity, what, where (1-based line) and how to fix it."""
 
     rule: str
@@ -47,20 +38,9 @@ class Diagnostic:
     line: int = 1
     fix: str | None = None
 
-    def to_dict(self) -> DiagnosticShape:
-        """The finding as plain data."""
-        return {
-            "rule": self.rule,
-            "severity": self.severity,
-            "message": self.message,
-            "file": self.file,
-            "line": self.line,
-            "fix": self.fix,
-        }
-
 
 Profile = Literal["minimal", "standard", "spec", "manifest", "full"]
-"""How strict to be: `minimal` wants nothing, `standard` a name and a description, `spec` the Agent Skills specification
+"""How strict to be: `minimal` requires nothing, `standard` a name and a description, `spec` the Agent Skills specification
 to the letter, `manifest` the fields and limits of a published package, `full` every field and section of the rich format."""
 
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
@@ -72,15 +52,14 @@ REQUIRED: Final[frozenset[Profile]] = ALWAYS - {"minimal"}
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that is checked: its stable id, why it matters, how to fix it, and what it weighs in each profile."""
+    """One thing that is checked: its stable id, how to fix it, and what it weighs in each profile."""
 
     id: str
     title: str
-    explanation: str
     remedy: str
     """The fix text of a finding that has none more exact."""
     severity: Mapping[Profile, Severity]
-    """The severity in each profile; a profile that is not here does not look for it."""
+    """The severity in each profile; a profile that is not here does not check it."""
     breaks: frozenset[Profile] = frozenset()
     """The profiles in which a finding makes the skill unusable."""
     fixable: bool = False
@@ -90,17 +69,17 @@ class Rule:
 def levels(
     minimal: Severity | None, standard: Severity | None, spec: Severity | None, manifest: Severity | None, full: Severity | None
 ) -> Mapping[Profile, Severity]:
-    """The severity in each profile, in the order of `PROFILES`; None where the profile does not look for it."""
-    given = zip(PROFILES, (minimal, standard, spec, manifest, full), strict=True)
-    return {profile: severity for profile, severity in given if severity}
+    """The severity in each profile, in the order of `PROFILES`; None where the profile does not check it."""
+    severities = zip(PROFILES, (minimal, standard, spec, manifest, full), strict=True)
+    return {profile: severity for profile, severity in severities if severity}
 
 
 Facets = tuple[()] | tuple[tuple[str, ...], tuple[str, ...], float | None, str, tuple[str, ...]]
-"""Intents, event types and priority of the `triggers`, the domain (`general` when none is given), and the tags."""
+"""Intents, event types and priority of the `triggers`, the domain (`general` by default), and the tags."""
 
 
 class NeedMore(Exception):
-    """The bytes given end before the front matter does: call again with more of the file (up to `HEADER_LIMIT` bytes)."""
+    """The bytes end before the front matter does: call again with more of the file (up to `HEADER_LIMIT` bytes)."""
 
 
 class Summary(NamedTuple):

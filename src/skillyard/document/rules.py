@@ -1,357 +1,170 @@
-"""Every rule by its id, those about fields and profiles in full, and the findings that are made from them."""
+"""Every rule by its id, and the findings that are made from them; docs/rules.md says of each why it matters."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 from typing import Final
 
-from skillyard.document.records import REQUIRED, Diagnostic, Profile, Rule, levels
-from skillyard.document.syntax_rules import READING_RULES
+from skillyard.document.records import ALWAYS, REQUIRED, Diagnostic, Profile, Rule, levels
 
+_BROKEN: Final = levels("error", "error", "error", "error", "error")
+_UNREADABLE: Final = levels("warning", "error", "error", "error", "error")
+_STYLE: Final = levels(None, "info", "warning", "info", "info")
+_RECOVERED: Final = levels("warning", "warning", "error", "error", "error")
 _REQUIRED: Final = levels("info", "error", "error", "error", "error")
 _NAME: Final = levels(None, "info", "error", "info", "warning")
 _SPEC_ONLY: Final = levels(None, None, "error", None, None)
-
-_NAME_RULES: Final = (
-    Rule(
-        "name-missing",
-        "there is no name",
-        "The name is how people and models ask for the skill. The folder's name stands in for it where it must.",
-        "add a line `name:` with the name of the folder",
-        _REQUIRED,
-        fixable=True,
-    ),
-    Rule(
-        "name-blank",
-        "the name is empty",
-        "An empty name cannot be asked for. The folder's name stands in for it where it must.",
-        "write the name of the folder after `name:`",
-        _REQUIRED,
-        fixable=True,
-    ),
-    Rule(
-        "name-not-text",
-        "the name is not text",
-        "A list or a mapping cannot be a name. The folder's name stands in for it where it must.",
-        "write the name as plain text",
-        _REQUIRED,
-    ),
-    Rule(
-        "name-characters",
-        "the name has characters other than lower-case letters, digits and hyphens",
-        "Agent Skills specification, name. Clients use it in tool names and addresses, and many refuse the skill otherwise.",
-        "use lower-case letters, digits and hyphens",
-        _NAME,
-        fixable=True,
-    ),
-    Rule(
-        "name-hyphens",
-        "the name begins or ends with a hyphen, or has two in a row",
-        "Agent Skills specification, name.",
-        "keep single hyphens between words only",
-        _NAME,
-        fixable=True,
-    ),
-    Rule(
-        "name-too-long",
-        "the name is over 64 characters",
-        "Agent Skills specification, name. Longer names do not fit into the tool names of some models.",
-        "choose a shorter name",
-        _NAME,
-    ),
-    Rule(
-        "name-not-ascii",
-        "the name has letters outside a to z",
-        "The specification's validator takes them, several clients do not, and look-alike letters can imitate another skill.",
-        "use the letters a to z, and put the native name into `displayName`",
-        levels(None, "info", "warning", "info", "info"),
-    ),
-    Rule(
-        "name-folder-mismatch",
-        "the name differs from the folder's name",
-        "Agent Skills specification, name. Clients that look a skill up by folder will not find it by its name.",
-        "give the folder and the name the same spelling",
-        levels(None, "info", "error", "info", "info"),
-        fixable=True,
-    ),
-    Rule(
-        "name-unsafe",
-        "the name looks like a path",
-        "A name such as `../x` is never used as a path here, but it may harm a client that does.",
-        "use lower-case letters, digits and hyphens",
-        levels("warning", "warning", "error", "error", "error"),
-    ),
-)
-
-_DESCRIPTION_RULES: Final = (
-    Rule(
-        "description-missing",
-        "there is no description",
-        "The description is all a model sees before it chooses. Without one the skill is never offered.",
-        "add a line `description:` that says what the skill does and when to use it",
-        _REQUIRED,
-        REQUIRED,
-    ),
-    Rule(
-        "description-blank",
-        "the description is empty",
-        "The description is all a model sees before it chooses. Without one the skill is never offered.",
-        "say after `description:` what the skill does and when to use it",
-        _REQUIRED,
-        REQUIRED,
-    ),
-    Rule(
-        "description-not-text",
-        "the description is not text",
-        "A list or a mapping is not a sentence a model can read; clients would show its notation, or fail.",
-        "write the description as one sentence or a `|` block",
-        _REQUIRED,
-        REQUIRED,
-    ),
-    Rule(
-        "description-too-long",
-        "the description is over 1,024 characters",
-        "Agent Skills specification, description. It is paid for in every conversation; clients cut it or refuse it.",
-        "shorten it to 1,024 characters; move detail into the body",
-        levels(None, "warning", "error", "warning", "error"),
-    ),
-    Rule(
-        "text-hidden-characters",
-        "the name or the description holds invisible characters",
-        "Zero-width, bidirectional and tag characters hide instructions from people. No model is shown them.",
-        "delete the invisible characters",
-        levels(None, "warning", "warning", "warning", "warning"),
-    ),
-)
-
-_OTHER_RULES: Final = (
-    Rule(
-        "field-unknown",
-        "a field is not in the specification",
-        "Agent Skills specification. It is kept and harmless here; strict clients refuse the file.",
-        "move the field under `metadata:`, or delete it",
-        _SPEC_ONLY,
-    ),
-    Rule(
-        "field-type",
-        "a field has a value of the wrong type",
-        "The field is ignored and its default used; the rest of the skill is not affected.",
-        "give the field a value of the type it wants",
-        levels(None, "warning", "warning", "error", "error"),
-    ),
-    Rule(
-        "field-value",
-        "a field has a value outside what is allowed",
-        "The field is ignored and its default used; the rest of the skill is not affected.",
-        "choose one of the allowed values",
-        levels(None, "warning", "warning", "error", "error"),
-    ),
-    Rule(
-        "field-repeated",
-        "a field is there in two spellings",
-        "`allowed-tools`, `allowed_tools` and `allowedTools` are one field; only the first one written counts.",
-        "keep one of the two",
-        levels(None, "warning", "warning", "warning", "warning"),
-    ),
-    Rule(
-        "license-not-text",
-        "the license is not text",
-        "Agent Skills specification, license.",
-        "write the name of the license, or of the file that holds it",
-        _SPEC_ONLY,
-    ),
-    Rule(
-        "compatibility-not-text",
-        "the compatibility note is not text",
-        "Agent Skills specification, compatibility.",
-        "write what the skill needs as one sentence",
-        _SPEC_ONLY,
-    ),
-    Rule(
-        "compatibility-too-long",
-        "the compatibility note is over 500 characters",
-        "Agent Skills specification, compatibility.",
-        "shorten it to 500 characters",
-        levels(None, "info", "error", "info", "info"),
-    ),
-    Rule(
-        "metadata-not-mapping",
-        "`metadata` is not `key: value` lines",
-        "Agent Skills specification, metadata.",
-        "write `metadata:` and indented `key: value` lines below it",
-        _SPEC_ONLY,
-    ),
-    Rule(
-        "metadata-value-not-text",
-        "a value in `metadata` is a list or a mapping",
-        "Agent Skills specification, metadata: values are text. Kept as written here; strict clients refuse it.",
-        "write the value as one text",
-        _SPEC_ONLY,
-    ),
-    Rule(
-        "allowed-tools-list",
-        "`allowed-tools` is not one text",
-        "Agent Skills specification, allowed-tools: one text, split by spaces. Some clients refuse a list.",
-        "write the tools in one line, separated by spaces",
-        _SPEC_ONLY,
-        fixable=True,
-    ),
-    Rule(
-        "allowed-tools-grammar",
-        "an entry of `allowed-tools` does not name a tool",
-        "An entry is a tool's name, or Tool(argument). What cannot be read permits nothing, and no model is shown it.",
-        "write a tool's name, or Tool(argument), such as `Bash(git:*)`",
-        levels(None, "warning", "error", "warning", "warning"),
-    ),
-)
-
-FIELD_RULES: Final = _NAME_RULES + _DESCRIPTION_RULES + _OTHER_RULES
 _MANIFEST: Final = levels(None, None, None, "error", None)
 _FULL: Final = levels(None, None, None, None, "error")
-_FULL_WARNING: Final = levels(None, None, None, None, "warning")
 
-_MANIFEST_RULES: Final = (
-    Rule(
-        "manifest-field-missing",
-        "a field every manifest needs is missing",
-        "A published package is found by `skill_id`, `name` and `version`.",
-        "add the field",
-        _MANIFEST,
-    ),
-    Rule(
-        "manifest-limit",
-        "a field is longer, or a list has more items, than a manifest allows",
-        "Marketplaces store these fields in columns of a fixed size and refuse what does not fit.",
-        "shorten it",
-        _MANIFEST,
-    ),
-    Rule(
-        "manifest-format",
-        "a field does not have the form a manifest wants",
-        "Identifiers, addresses and tool declarations are used by programs and have to have one form.",
-        "write the field in the form named",
-        _MANIFEST,
-    ),
-    Rule(
-        "version-format",
-        "the version is not three numbers",
-        "Versions are compared by program: `1.2.3`, with an optional `-suffix`.",
-        "write the version as three numbers, for example `1.0.0`",
-        levels(None, None, None, "error", "error"),
-    ),
-)
+_RULES: Final = (
+    # The file
+    Rule("file-not-regular", "SKILL.md is not a regular file", "replace it with a text file named SKILL.md", _BROKEN, ALWAYS),
+    Rule("file-unreadable", "SKILL.md cannot be opened",
+         "give the user who runs this permission to read the file", _BROKEN, ALWAYS),
+    Rule("file-not-utf8", "the file is not UTF-8", "save the file as UTF-8", _BROKEN, ALWAYS),
+    Rule("file-nul", "the file holds a NUL byte", "remove the NUL byte, or save the file as UTF-8 text", _BROKEN, ALWAYS),
+    Rule("file-too-large", "the file is over 1 MiB",
+         "move long material into files of its own, for example under references/", _BROKEN, ALWAYS),
+    Rule("file-name-case", "the file is named in another case than SKILL.md",
+         "rename the file to SKILL.md", levels("warning", "warning", "error", "warning", "warning")),
+    Rule("legacy-metadata", "the metadata comes from METADATA.yml, which only old packages have",
+         "move the content of METADATA.yml to the front matter of SKILL.md",
+         levels("warning", "warning", "warning", "warning", "warning")),
+    # Its fences
+    Rule("front-matter-missing", "there is no front matter",
+         "begin the file with a line `---`, then `name:` and `description:`, then a line `---`", _UNREADABLE, REQUIRED),
+    Rule("front-matter-unclosed", "the front matter is never closed",
+         "put a line `---` after the last field", _UNREADABLE, REQUIRED),
+    Rule("front-matter-language", "the opening fence names a language",
+         "make the first line `---` and nothing else, and write the fields as YAML", _BROKEN, ALWAYS),
+    Rule("front-matter-too-large", "the front matter is over 64 KiB",
+         "close the front matter, and move long text into the body", _BROKEN, ALWAYS),
+    Rule("style-bom", "the file begins with a byte order mark",
+         "save the file as UTF-8 without a byte order mark", _STYLE, fixable=True),
+    Rule("style-line-endings", "lines end in CRLF", "save the file with LF line endings", _STYLE),
+    Rule("style-blank-start", "blank lines come before the opening fence",
+         "delete the blank lines before the first `---`", _STYLE, fixable=True),
+    Rule("style-closing-dots", "the front matter is closed with `...`",
+         "close the front matter with `---`", _STYLE, fixable=True),
+    Rule("style-final-newline", "no newline follows the closing fence",
+         "end the line of the closing fence with a newline", _STYLE, fixable=True),
+    # Its YAML
+    Rule("yaml-syntax", "the front matter is not YAML",
+         "fix the line; when in doubt put the value in single quotes", _UNREADABLE, REQUIRED),
+    Rule("yaml-not-a-mapping", "the front matter is not a list of fields",
+         "write the fields as `key: value` lines", _UNREADABLE, REQUIRED),
+    Rule("yaml-key-not-text", "a key is a list or a mapping", "write the key as plain text", _UNREADABLE, REQUIRED),
+    Rule("yaml-unquoted-colon", "a value holds a colon and is not in quotes",
+         "put the value in quotes", _RECOVERED, fixable=True),
+    Rule("yaml-unquoted-value", "a value is not YAML", "put the value in quotes, or fix it", _RECOVERED, fixable=True),
+    Rule("yaml-duplicate-key", "a key is there twice", "delete one of the two lines", _BROKEN, ALWAYS),
+    Rule("yaml-alias", "the front matter uses an alias",
+         "write the value out; put text that begins with `*` in quotes", _BROKEN, ALWAYS),
+    Rule("yaml-anchor", "the front matter sets an anchor",
+         "delete the anchor; put text that begins with `&` in quotes", _BROKEN, ALWAYS),
+    Rule("yaml-merge-key", "the front matter uses the merge key `<<`", "write the fields out", _BROKEN, ALWAYS),
+    Rule("yaml-tag", "the front matter uses a tag", "delete the tag; put text that begins with `!` in quotes", _BROKEN, ALWAYS),
+    Rule("yaml-too-deep", "the front matter is nested too deeply",
+         "flatten the value, or move it into a file of its own", _BROKEN, ALWAYS),
+    Rule("yaml-too-many-keys", "the front matter has more than 256 keys", "move data into a file of its own", _BROKEN, ALWAYS),
+    Rule("yaml-control-character", "the front matter holds a control character", "delete the character", _BROKEN, ALWAYS),
+    # Agent Skills specification: the name
+    Rule("name-missing", "there is no name", "add a line `name:` with the name of the folder", _REQUIRED, fixable=True),
+    Rule("name-blank", "the name is empty", "write the name of the folder after `name:`", _REQUIRED, fixable=True),
+    Rule("name-not-text", "the name is not text", "write the name as plain text", _REQUIRED),
+    Rule("name-characters", "the name has characters other than lower-case letters, digits and hyphens",
+         "use lower-case letters, digits and hyphens", _NAME, fixable=True),
+    Rule("name-hyphens", "the name begins or ends with a hyphen, or has two in a row",
+         "keep single hyphens between words only", _NAME, fixable=True),
+    Rule("name-too-long", "the name is over 64 characters", "choose a shorter name", _NAME),
+    Rule("name-not-ascii", "the name has letters outside a to z",
+         "use the letters a to z, and put the native name into `displayName`", levels(None, "info", "warning", "info", "info")),
+    Rule("name-folder-mismatch", "the name differs from the folder's name",
+         "give the folder and the name the same spelling", levels(None, "info", "error", "info", "info"), fixable=True),
+    Rule("name-unsafe", "the name looks like a path",
+         "use lower-case letters, digits and hyphens", levels("warning", "warning", "error", "error", "error")),
+    # and the description
+    Rule("description-missing", "there is no description",
+         "add a line `description:` that says what the skill does and when to use it", _REQUIRED, REQUIRED),
+    Rule("description-blank", "the description is empty",
+         "say after `description:` what the skill does and when to use it", _REQUIRED, REQUIRED),
+    Rule("description-not-text", "the description is not text",
+         "write the description as one sentence or a `|` block", _REQUIRED, REQUIRED),
+    Rule("description-too-long", "the description is over 1,024 characters",
+         "shorten it to 1,024 characters; move detail into the body", levels(None, "warning", "error", "warning", "error")),
+    Rule("text-hidden-characters", "the name or the description holds invisible characters",
+         "delete the invisible characters", levels(None, "warning", "warning", "warning", "warning")),
+    # and the other fields
+    Rule("field-unknown", "a field is not in the specification", "move the field under `metadata:`, or delete it", _SPEC_ONLY),
+    Rule("field-type", "a field has a value of the wrong type",
+         "give the field a value of the type it wants", levels(None, "warning", "warning", "error", "error")),
+    Rule("field-value", "a field has a value outside what is allowed",
+         "choose one of the allowed values", levels(None, "warning", "warning", "error", "error")),
+    Rule("field-repeated", "a field is there in two spellings",
+         "keep one of the two", levels(None, "warning", "warning", "warning", "warning")),
+    Rule("license-not-text", "the license is not text",
+         "write the name of the license, or of the file that holds it", _SPEC_ONLY),
+    Rule("compatibility-not-text", "the compatibility note is not text",
+         "write what the skill needs as one sentence", _SPEC_ONLY),
+    Rule("compatibility-too-long", "the compatibility note is over 500 characters",
+         "shorten it to 500 characters", levels(None, "info", "error", "info", "info")),
+    Rule("metadata-not-mapping", "`metadata` is not `key: value` lines",
+         "write `metadata:` and indented `key: value` lines below it", _SPEC_ONLY),
+    Rule("metadata-value-not-text", "a value in `metadata` is a list or a mapping", "write the value as one text", _SPEC_ONLY),
+    Rule("allowed-tools-list", "`allowed-tools` is not one text",
+         "write the tools in one line, separated by spaces", _SPEC_ONLY, fixable=True),
+    Rule("allowed-tools-grammar", "an entry of `allowed-tools` does not name a tool",
+         "write a tool's name, or Tool(argument), such as `Bash(git:*)`",
+         levels(None, "warning", "error", "warning", "warning")),
+    # The manifest of a published package
+    Rule("manifest-field-missing", "a field every manifest needs is missing", "add the field", _MANIFEST),
+    Rule("manifest-limit", "a field is longer, or a list has more items, than a manifest allows", "shorten it", _MANIFEST),
+    Rule("manifest-format", "a field does not have the form a manifest requires",
+         "write the field in the form named", _MANIFEST),
+    Rule("version-format", "the version is not three numbers",
+         "write the version as three numbers, for example `1.0.0`", levels(None, None, None, "error", "error")),
+    # The complete format
+    Rule("field-required", "a field the complete format requires is missing", "add the field", _FULL),
+    Rule("type-unknown", "the type is not one that can be run",
+         "use one of: direct, service, distributed, static, preprocessor, internal",
+         levels(None, "info", None, "info", "error")),
+    Rule("schema-invalid", "a schema is not JSON Schema",
+         "fix the schema as JSON Schema 2020-12", _FULL),
+    Rule("security-invalid", "the security block says something that cannot be meant",
+         "fix or delete the setting", levels(None, "warning", "warning", "warning", "error")),
+    Rule("permissions-legacy", "`permissions` is the old form of `security`",
+         "write the same as `security:` with `network` and `filesystem`", levels(None, "info", None, "info", "warning")),
+    Rule("section-missing", "a section the complete format requires is missing", "add the section as a `##` heading", _FULL),
+    Rule("metadata-too-long", "name, description and tags together are over 50 words",
+         "shorten the description", levels(None, None, None, None, "warning")),
+    Rule("body-too-long", "the instructions are over 5,000 words",
+         "move detail into files under references/", levels(None, None, "warning", None, "warning")),
+    Rule("code-in-body", "the code is in SKILL.md and no entry script is declared",
+         "move the code into scripts/ and name the file in `resources.entry`", levels(None, "info", None, None, "warning")),
+    # The files that it names
+    Rule("resource-outside", "a path leads out of the skill's folder",
+         "give a path inside the skill's folder, such as ./scripts/main.py",
+         levels(None, "warning", "warning", "warning", "error")),
+    Rule("resource-missing", "a file that `resources` names is not there",
+         "add the file, or fix the path", levels(None, "warning", "warning", "warning", "error")),
+    Rule("scripts-missing", "an executable skill has no scripts folder",
+         "add the entry script under scripts/", _FULL),
+    Rule("manifest-json-ignored", "there is a manifest.json beside SKILL.md",
+         "move what it says into the front matter and delete it", levels(None, "warning", None, None, "warning")),
+)  # fmt: skip
 
-_FULL_RULES: Final = (
-    Rule(
-        "field-required",
-        "a field the complete format requires is missing",
-        "The complete format says when and how a skill runs, so that no person is needed.",
-        "add the field",
-        _FULL,
-    ),
-    Rule(
-        "type-unknown",
-        "the type is not one that can be run",
-        "There are six types; anything else is taken as direct.",
-        "use one of: direct, service, distributed, static, preprocessor, internal",
-        levels(None, "info", None, "info", "error"),
-    ),
-    Rule(
-        "schema-invalid",
-        "a schema is not JSON Schema",
-        "Parameters and results are checked against it; a schema that cannot be read checks nothing.",
-        "fix the schema as JSON Schema 2020-12",
-        levels(None, None, None, None, "error"),
-    ),
-    Rule(
-        "security-invalid",
-        "the security block says something that cannot be meant",
-        "What is wrong there falls back to the strictest value, so the skill may not run as intended.",
-        "fix or delete the setting",
-        levels(None, "warning", "warning", "warning", "error"),
-    ),
-    Rule(
-        "permissions-legacy",
-        "`permissions` is the old form of `security`",
-        "It is still read and mapped, but only `security` can say everything.",
-        "write the same as `security:` with `network` and `filesystem`",
-        levels(None, "info", None, "info", "warning"),
-    ),
-    Rule(
-        "section-missing",
-        "a section the complete format requires is missing",
-        "Each of the six sections answers a question of whoever runs the skill.",
-        "add the section as a `##` heading",
-        _FULL,
-    ),
-    Rule(
-        "metadata-too-long",
-        "name, description and tags together are over 50 words",
-        "These fields are paid for in every conversation.",
-        "shorten the description",
-        _FULL_WARNING,
-    ),
-    Rule(
-        "body-too-long",
-        "the instructions are over 5,000 words",
-        "A model reads all of it when the skill is used.",
-        "move detail into files under references/",
-        levels(None, None, "warning", None, "warning"),
-    ),
-    Rule(
-        "code-in-body",
-        "the code is in SKILL.md and no entry script is declared",
-        "Only an entry script is run; code inside the text is a legacy form and needs migrating.",
-        "move the code into scripts/ and name the file in `resources.entry`",
-        levels(None, "info", None, None, "warning"),
-    ),
-)
-
-_FILES_RULES: Final = (
-    Rule(
-        "resource-outside",
-        "a path leads out of the skill's folder",
-        "Such a path is dropped: a skill may only name its own files.",
-        "give a path inside the skill's folder, such as ./scripts/main.py",
-        levels(None, "warning", "warning", "warning", "error"),
-    ),
-    Rule(
-        "resource-missing",
-        "a file that `resources` names is not there",
-        "The skill will fail when it needs the file.",
-        "add the file, or fix the path",
-        levels(None, "warning", "warning", "warning", "error"),
-    ),
-    Rule(
-        "scripts-missing",
-        "an executable skill has no scripts folder",
-        "A skill that declares how it runs needs something to run.",
-        "add the entry script under scripts/",
-        levels(None, None, None, None, "error"),
-    ),
-    Rule(
-        "manifest-json-ignored",
-        "there is a manifest.json beside SKILL.md",
-        "SKILL.md alone describes a skill; manifest.json is only read on import.",
-        "move what it says into the front matter and delete it",
-        levels(None, "warning", None, None, "warning"),
-    ),
-)
-
-PROFILE_RULES: Final = _MANIFEST_RULES + _FULL_RULES + _FILES_RULES
-
-
-RULES: Final = MappingProxyType({rule.id: rule for rule in (*READING_RULES, *FIELD_RULES, *PROFILE_RULES)})
+RULES: Final = MappingProxyType({rule.id: rule for rule in _RULES})
 """Every rule that exists, by id, in the order of `docs/rules.md`."""
 
 
 def diagnose(
     rule: str, *, file: str = "SKILL.md", line: int = 1, message: str = "", fix: str = "", profile: Profile = "standard"
 ) -> Diagnostic:
-    """A finding of the rule `rule`, worded by the rule where no message or fix is given.
+    """A finding of the rule `rule`, with the texts of the rule where no message or fix is passed.
 
     For findings about the file itself, such as `file-not-regular`, which only the caller can see. A rule that the profile does
-    not look for is reported as a note.
+    not check is reported as a note.
     """
     definition: Rule = RULES[rule]
     severity = definition.severity.get(profile, "info")
@@ -365,22 +178,21 @@ class Findings:
         self.file = file
         self.profile = profile
         self.usable = True
-        self._found: list[Diagnostic] = []
+        self._diagnostics: list[Diagnostic] = []
 
     def add(self, rule: str, *, line: int = 1, message: str = "", fix: str = "") -> None:
-        """Note a finding, if the profile looks for the rule; the rule's own text replaces a missing message or fix."""
+        """Add a finding, if the profile checks the rule; the rule's own text replaces a missing message or fix."""
         definition = RULES[rule]
         if self.profile in definition.breaks:
             self.usable = False
-        if self.wants(rule):
-            self._found.append(
-                diagnose(rule, file=self.file, line=max(line, 1), message=message, fix=fix, profile=self.profile)
-            )
+        if self.checks(rule):
+            finding = diagnose(rule, file=self.file, line=max(line, 1), message=message, fix=fix, profile=self.profile)
+            self._diagnostics.append(finding)
 
-    def wants(self, rule: str) -> bool:
-        """Whether the profile looks for a rule at all."""
+    def checks(self, rule: str) -> bool:
+        """Whether the profile has a severity for a rule."""
         return self.profile in RULES[rule].severity
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """The findings in the order of the file's lines, those on one line in the order they were found."""
-        return tuple(sorted(self._found, key=lambda diagnostic: diagnostic.line))
+        """The findings in the order of the file's lines, those on one line in the order they were added."""
+        return tuple(sorted(self._diagnostics, key=lambda diagnostic: diagnostic.line))

@@ -16,7 +16,7 @@ _MOST_FOLLOWED: Final = 100_000
 _MOST_CHARACTERS: Final = 256 * 1024
 _DEEPEST: Final = 100
 _UNBOUNDED: Final = frozenset({"$dynamicRef", "$recursiveRef", "unevaluatedProperties", "unevaluatedItems"})
-"""What looks at a value more often than it is written, or leads somewhere that only a check knows."""
+"""Keywords that check a value more than once, or refer to what only the check itself resolves."""
 _REPEATED: Final = re.compile(r"[0-9]{2,9}")
 _LONGEST_PATTERN: Final = 200
 _PATTERN: Final = 5
@@ -30,8 +30,8 @@ def schema_weight(schema: Mapping[str, object]) -> int | None:
     """How many parts a check goes through for one part of a value; None when only the check itself can show it.
 
     Parts are mappings and entries of lists; a pattern counts as five, a reference as what it leads to. None stands for a
-    reference that leads back or elsewhere, for keywords that look again at what was looked at, and for patterns that may become
-    large programs.
+    reference that leads back or elsewhere, for keywords that check a part again, and for patterns that may become large
+    programs.
 
     Raises:
         UnusableSchema: it is longer, deeper, or by its references larger than any schema that is checked.

@@ -41,15 +41,8 @@ _LIST: Final[frozenset[type]] = frozenset((str, list, _EMPTY))
 _FLAG: Final[frozenset[type]] = frozenset((bool, _EMPTY))
 _NOTHING: Final[frozenset[type]] = frozenset((_EMPTY,))
 _ONE_SPELLING: Final = (
-    "license",
-    "compatibility",
-    "category",
-    "author",
-    "homepage",
-    "documentation",
-    "repository",
-    "model",
-)
+    "license", "compatibility", "category", "author", "homepage", "documentation", "repository", "model",
+)  # fmt: skip
 _UNUSED: Final[dict[str, frozenset[type]]] = {  # a summary does not contain these
     **dict.fromkeys(_ONE_SPELLING, _SCALAR),
     **dict.fromkeys(("metadata", "config"), _BLOCK),
@@ -247,7 +240,7 @@ def summarize(
 ) -> Summary:
     """The summary of a SKILL.md from its bytes, or from its first bytes when `complete` is false.
 
-    Bad content never raises. With `complete=False` the body is not looked at beyond the bytes given.
+    Bad content never raises. With `complete=False` the body is not read beyond these bytes.
 
     Raises:
         NeedMore: the data is incomplete and ends before the front matter does.

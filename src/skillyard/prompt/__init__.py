@@ -5,15 +5,13 @@ from __future__ import annotations
 from skillyard.prompt.disclosure import Stage, describe_skill, disclosure_stage
 from skillyard.prompt.entry import count_tokens
 from skillyard.prompt.index import IndexOptions, append_index, build_index, entry_costs, write_index
-from skillyard.prompt.report import Index, IndexShape, Omission, OmissionShape
+from skillyard.prompt.report import Index, Omission
 from skillyard.prompt.styles import Style
 
 __all__ = [
     "Index",
     "IndexOptions",
-    "IndexShape",
     "Omission",
-    "OmissionShape",
     "Stage",
     "Style",
     "append_index",

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillyard.prompt.entry import BARE, WHOLE, IndexEntry
+from skillyard.prompt.report import IndexLine
 
 SMALLEST: Final = 32  # quarter tokens: a description below about five words helps nobody
 FAIR_ENOUGH: Final = 80  # quarter tokens: below this a ranking beats equal shares
@@ -146,24 +147,9 @@ def _cost(shown: Sequence[tuple[IndexEntry, int]]) -> int:
     return sum(entry.cost(allowance) for entry, allowance in shown)
 
 
-NEVER: Final = 0  # the turn of a skill that only filled the room
-
-
-@dataclass(frozen=True, slots=True)
-class IndexLine:
-    """One skill in an index; `allowance` is -1 for all of it, 0 for its name, else the quarter tokens of its description.
-
-    `used` is the turn that last required it, 0 when it only filled the room.
-    """
-
-    id: str
-    allowance: int
-    used: int = NEVER
-
-
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What an index goes on from.
+    """How an index continues the last one.
 
     `before` are the lines of the last one and `turn` is the number of this one. `required` are the ids that have to be there,
     most important first. With `fill` room that is left is given to others, as it is when something had to change anyway.
@@ -175,28 +161,23 @@ class Continuation:
     fill: bool
 
 
-def start_index(fresh: BudgetPlan, required: Collection[str], turn: int) -> tuple[IndexLine, ...]:
-    """The lines of an index that has nothing to go on from."""
-    return tuple(IndexLine(entry.id, allowance, turn if entry.id in required else NEVER) for entry, allowance in fresh.shown)
-
-
 def continue_index(
     last: Continuation, fresh: BudgetPlan, entries: Mapping[str, IndexEntry], room: int | None, most: int | None
 ) -> tuple[IndexLine, ...] | None:
     """The lines of the next index, within `room` quarter tokens and `most` skills; None when what is required has no room."""
-    page = _IndexLines(entries, room, most)
+    index = _IndexLines(entries, room, most)
     for line in last.before:
         if line.id in entries:
-            page.put(line)
-    complete = len(page) == len(last.before) and all(page.has(skill_id) for skill_id in last.required)
+            index.add(line)
+    complete = len(index) == len(last.before) and all(skill_id in index for skill_id in last.required)
     fresh_at = {entry.id: allowance for entry, allowance in fresh.shown}
     for skill_id in last.required:
-        page.want(IndexLine(skill_id, fresh_at[skill_id], last.turn))
-    if not page.shrink(set(last.required)):
+        index.require(IndexLine(skill_id, fresh_at[skill_id], last.turn))
+    if not index.shrink(set(last.required)):
         return None
     if last.fill or not complete:
-        page.fill(fresh.shown)
-    return page.lines()
+        index.fill(fresh.shown)
+    return index.lines()
 
 
 class _IndexLines:
@@ -209,7 +190,7 @@ class _IndexLines:
         self._described: dict[str, IndexLine] = {}
         self._names: dict[str, IndexLine] = {}
         self._cost = 0
-        self._lost = False  # whether a described line had to go
+        self._lost = False  # whether a described line was removed
 
     def __len__(self) -> int:
         return len(self._described) + len(self._names)
@@ -217,16 +198,16 @@ class _IndexLines:
     def lines(self) -> tuple[IndexLine, ...]:
         return (*self._described.values(), *self._names.values())
 
-    def has(self, skill_id: str) -> bool:
+    def __contains__(self, skill_id: str) -> bool:
         return skill_id in self._described or skill_id in self._names
 
-    def put(self, line: IndexLine) -> None:
+    def add(self, line: IndexLine) -> None:
         """Add a line at the end of its part."""
         part = self._names if line.allowance == BARE else self._described
         part[line.id] = line
         self._cost += self._price(line)
 
-    def want(self, line: IndexLine) -> None:
+    def require(self, line: IndexLine) -> None:
         """Make sure that a skill is there at least as in `line`; a described one stays as it is."""
         if (there := self._described.get(line.id)) is not None:
             self._described[line.id] = IndexLine(line.id, there.allowance, line.used)
@@ -236,10 +217,10 @@ class _IndexLines:
                 self._names[line.id] = line
                 return
             self._cost -= self._price(name)
-        self.put(line)
+        self.add(line)
 
     def shrink(self, required: Collection[str]) -> bool:
-        """Take lines away until the rest fits, none that is required; False when that is not enough."""
+        """Remove lines until the rest fits, none that is required; False when that is not enough."""
         if self._fits(0, 0):
             return True
         positions = {skill_id: position for position, skill_id in enumerate(self._described)}
@@ -247,22 +228,22 @@ class _IndexLines:
         for line in (*reversed(self._names.values()), *by_use):
             if line.id in required:
                 continue
-            self._take(line)
+            self._remove(line)
             if self._fits(0, 0):
                 return True
         return False
 
     def fill(self, fresh: Sequence[tuple[IndexEntry, int]]) -> None:
-        """Give the room that is left to skills that are not there: with a description, unless one had to go, then by name."""
+        """Give the room that is left to skills that are not there: with a description, unless one was removed, then by name."""
         for entry, allowance in fresh:
-            if self.has(entry.id) or (allowance != BARE and self._lost):
+            if entry.id in self or (allowance != BARE and self._lost):
                 continue
             line = IndexLine(entry.id, allowance)
             if not self._fits(self._price(line), 1):
                 return
-            self.put(line)
+            self.add(line)
 
-    def _take(self, line: IndexLine) -> None:
+    def _remove(self, line: IndexLine) -> None:
         self._lost = self._lost or line.id in self._described
         (self._names if line.id in self._names else self._described).pop(line.id)
         self._cost -= self._price(line)

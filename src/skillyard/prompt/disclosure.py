@@ -15,7 +15,7 @@ read each time, so that an edit is seen at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.text import sanitize, shorten, single_line
@@ -41,9 +41,8 @@ def disclosure_stage(confidence: float, *, session: str | None = None, user: str
     Raises:
         InvalidInput: a preference that is no stage.
     """
-    for preferred in (session, user):
-        if preferred is not None:
-            return _stage(preferred)
+    if (preferred := user if session is None else session) is not None:
+        return _stage(preferred)
     if confidence >= _FULL_FROM:
         return "full"
     return "brief" if confidence >= _BRIEF_FROM else "metadata"
@@ -70,9 +69,8 @@ def describe_skill(skill: Skill, stage: Stage) -> str:
 
 
 def _stage(text: str) -> Stage:
-    for stage in get_args(Stage):
-        if text == stage:
-            return stage  # type: ignore[no-any-return] # one of the literals
+    if text in get_args(Stage):
+        return cast("Stage", text)
     raise InvalidInput(f"no disclosure stage {text!r}", hint=f"choose one of: {', '.join(get_args(Stage))}")
 
 

@@ -73,7 +73,7 @@ def cut_list(text: str, allowance: int) -> str:
     return short if quarters(short) <= allowance else ""
 
 
-RAW_LIMIT: Final = 16 * 1024  # characters of a description looked at; the Agent Skills specification allows 1024
+RAW_LIMIT: Final = 16 * 1024  # characters of a description that are read; the Agent Skills specification allows 1024
 FIELD_LIMIT: Final = 1024  # characters of any one field shown, whatever the caller allows
 LABEL_COST: Final = 120  # quarter tokens of a name or id
 FILE_LIMIT: Final = 200  # characters of the name of one file
@@ -148,15 +148,12 @@ def _file(name: str) -> str:
 def labels(skills: Sequence[Skill]) -> list[str]:
     """The word each skill goes by: its name when that is plain and unique among `skills`, else its id."""
     uses = Counter(skill.name for skill in skills)
-    return [skill.name if uses[skill.name] == 1 and _is_plain(skill.name) else _clean(skill.reference) for skill in skills]
-
-
-def _is_plain(name: str) -> bool:
-    return quarters(name) <= LABEL_COST and is_label(name)
-
-
-def _clean(reference: str) -> str:
-    return cut(single_line(reference), LABEL_COST)
+    return [
+        skill.name
+        if uses[skill.name] == 1 and quarters(skill.name) <= LABEL_COST and is_label(skill.name)
+        else cut(single_line(skill.reference), LABEL_COST)
+        for skill in skills
+    ]
 
 
 Cutter: TypeAlias = Callable[[str, int], str]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput
 from skillyard.paths import relative_to
-from skillyard.prompt.budget import BudgetPlan, Continuation, IndexLine, continue_index, plan_budget, start_index
+from skillyard.prompt.budget import BudgetPlan, Continuation, continue_index, plan_budget
 from skillyard.prompt.entry import BARE, QUARTERS, WHOLE, IndexEntry, ShownSkill, count_tokens, labels, quarters
-from skillyard.prompt.report import Index, Omission
+from skillyard.prompt.report import NEVER, Index, IndexLine, Omission
 from skillyard.prompt.styles import FORMS, Overview, Style, StyleForm
 from skillyard.search import SearchIndex, named_skills, search_skills
 from skillyard.text import single_line
@@ -34,7 +35,7 @@ class IndexOptions:
 
     With `previous`, the index that the same conversation was shown before, its lines stay where they are; what is required now
     and was not described is appended, and what has to go for it goes by least use, from the end. `installed` are the ids that
-    came since (absent: those that `previous` does not have). An index of another style is not gone on from.
+    were added since (absent: those that `previous` does not have). An index of another style is not continued.
 
     Style `section` shows `roots`, the folders that were scanned, relative to `project_root` where they are below it, and with
     `show_empty` says `Found: (none)` instead of nothing.
@@ -66,6 +67,10 @@ class IndexOptions:
 DEFAULT_OPTIONS: Final = IndexOptions()
 
 
+def _everything(entries: Iterable[IndexEntry]) -> BudgetPlan:
+    return BudgetPlan(tuple((entry, WHOLE) for entry in entries), (), 0)
+
+
 def build_index(skills: Iterable[Skill], options: IndexOptions = DEFAULT_OPTIONS) -> Index:
     """Write the index of `skills`, in the order given.
 
@@ -80,13 +85,14 @@ def build_index(skills: Iterable[Skill], options: IndexOptions = DEFAULT_OPTIONS
     overview = Overview(len(offered), tuple(roots) if options.style == "section" else ())
     if not offered:
         text = form.header(overview) if options.show_empty and options.style == "section" else ""
-        return _fitting(text, options.budget, hidden)
+        fits = options.budget is None or count_tokens(text) <= options.budget
+        return Index(text if fits else "", count_tokens(text) if fits else 0, omitted=tuple(hidden))
     entries = [
         form.entry(ShownSkill(skill, label, options.description_chars))
         for skill, label in zip(offered, labels(offered), strict=True)
     ]
     tiers = _tiers(offered, entries, options.named, options.pinned)
-    return _Builder(form, overview, options, _IndexContent(tiers, options)).build(entries, hidden)
+    return _Builder(form, overview, options, tiers).build(entries, hidden)
 
 
 def _common_prefix(one: str, two: str) -> int:
@@ -104,17 +110,19 @@ def append_index(prompt: str, index: Index, *, enabled: bool = True) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _IndexContent:
-    """What an index is to show: skills by importance, and what was shown before."""
+class _Builder:
+    """One index being written: the form, what its header mentions, how it is written, and the skills by importance."""
 
-    tiers: Sequence[Sequence[IndexEntry]]
+    form: StyleForm
+    overview: Overview
     options: IndexOptions
+    tiers: Sequence[Sequence[IndexEntry]]
 
     @property
     def turn(self) -> int:
         return self.options.previous.turn + 1 if self.options.previous else 1
 
-    def required(self, fresh: BudgetPlan) -> tuple[str, ...]:
+    def _required(self, fresh: BudgetPlan) -> tuple[str, ...]:
         """The ids that have to be there: named, pinned, the best of a ranking, else what was installed since."""
         allowances = {entry.id: allowance for entry, allowance in fresh.shown}
         first = [entry.id for tier in self.tiers[:-1] for entry in tier if entry.id in allowances]
@@ -125,8 +133,8 @@ class _IndexContent:
             best = [entry.id for entry in self.tiers[-1] if entry.id in new and entry.id in allowances] if new else []
         return (*first, *best)
 
-    def continuation(self, required: tuple[str, ...]) -> Continuation | None:
-        """What to go on from, if there is anything."""
+    def _continuation(self, required: tuple[str, ...]) -> Continuation | None:
+        """How the previous index is to be continued, if there is one."""
         previous = self.options.previous
         if previous is None or previous.style != self.options.style or not previous.lines:
             return None
@@ -142,34 +150,23 @@ class _IndexContent:
         before = {*previous.kept, *previous.shortened, *(omission.id for omission in previous.omitted)}
         return {entry.id for tier in self.tiers for entry in tier} - before
 
-
-@dataclass(frozen=True, slots=True)
-class _Builder:
-    """One index being written: the form, what its header speaks of, how it is written, and what it is to show."""
-
-    form: StyleForm
-    overview: Overview
-    options: IndexOptions
-    content: _IndexContent
-
     def build(self, entries: Sequence[IndexEntry], hidden: Sequence[Omission]) -> Index:
         header, footer = self.form.header(self.overview), self.form.footer
         room = None if self.options.budget is None else self.options.budget * QUARTERS - quarters(header) - quarters(footer)
         if self._all_fit(entries, room):
-            ordered = [(entry, WHOLE) for entry in entries]
-            return self._write(entries, self._lines(BudgetPlan(tuple(ordered), (), 0), entries, room), hidden)
-        tiers, ranked = self.content.tiers, self.options.ranked
+            return self._write(entries, self._lines(_everything(entries), entries, room), hidden)
+        tiers, ranked = self.tiers, self.options.ranked
         capped, over = _first(tiers, self.form.most)
-        fresh = plan_budget(capped, room, ranked=ranked) if room is not None else _everything(capped)
+        fresh = plan_budget(capped, room, ranked=ranked) if room is not None else _everything(chain(*capped))
         if room is not None and (fresh.left_out or over or room < 0):
-            room -= quarters(self.form.more(len(entries)))
+            room -= quarters(self.form.more.format(count=len(entries)))
             if room < 0:
                 return self._nothing(entries, hidden)
             fresh = plan_budget(capped, room, ranked=ranked)
         lines = self._lines(fresh, entries, room)
         if room is not None and not fresh.left_out and len(lines) < len(entries):  # what was shown before costs more
-            lines = self._lines(fresh, entries, room - quarters(self.form.more(len(entries))))
-        return self._write([entry for tier in tiers for entry in tier], lines, hidden)
+            lines = self._lines(fresh, entries, room - quarters(self.form.more.format(count=len(entries))))
+        return self._write(list(chain(*tiers)), lines, hidden)
 
     def _all_fit(self, entries: Sequence[IndexEntry], room: int | None) -> bool:
         if self.form.most is not None and len(entries) > self.form.most:
@@ -180,11 +177,14 @@ class _Builder:
 
     def _lines(self, fresh: BudgetPlan, entries: Sequence[IndexEntry], room: int | None) -> tuple[IndexLine, ...]:
         """The lines of `fresh`, or those of the previous index with as little changed as can be."""
-        required = self.content.required(fresh)
-        last = self.content.continuation(required)
+        required = self._required(fresh)
+        last = self._continuation(required)
         by_id = {entry.id: entry for entry in entries} if last else {}
         after = continue_index(last, fresh, by_id, room, self.form.most) if last else None
-        return start_index(fresh, required, self.content.turn) if after is None else after
+        if after is not None:
+            return after
+        shown = ((entry.id, allowance) for entry, allowance in fresh.shown)
+        return tuple(IndexLine(key, allowance, self.turn if key in required else NEVER) for key, allowance in shown)
 
     def _write(self, entries: Sequence[IndexEntry], lines: Sequence[IndexLine], hidden: Sequence[Omission]) -> Index:
         by_id = {entry.id: entry for entry in entries}
@@ -192,17 +192,17 @@ class _Builder:
         missing = [entry for entry in entries if entry.id not in shown]
         parts = [self.form.header(self.overview), *(by_id[line.id].render(line.allowance) for line in lines)]
         # The line about the others ends the list; where a footer closes the list it comes after that.
-        parts += [self.form.footer, self.form.more(len(missing)) if missing else ""]
+        parts += [self.form.footer, self.form.more.format(count=len(missing)) if missing else ""]
         text = "".join(parts)
-        whole = [by_id[line.id].is_whole(line.allowance) for line in lines]
+        whole = {line.id for line in lines if by_id[line.id].is_whole(line.allowance)}
         why = self._why_not(len(lines))
         before = self.options.previous or Index("", 0)
         shown_before = {line.id for line in before.lines}
         return Index(
             text=text,
             tokens=count_tokens(text),
-            kept=tuple(line.id for line, is_whole in zip(lines, whole, strict=True) if is_whole),
-            shortened=tuple(line.id for line, is_whole in zip(lines, whole, strict=True) if not is_whole),
+            kept=tuple(line.id for line in lines if line.id in whole),
+            shortened=tuple(line.id for line in lines if line.id not in whole),
             omitted=(*(Omission(entry.id, why) for entry in missing), *hidden),
             more=len(missing),
             added=tuple(line.id for line in lines if line.id not in shown_before) if before.lines else (),
@@ -210,7 +210,7 @@ class _Builder:
             unchanged=_common_prefix(before.text, text),
             style=self.options.style,
             budget=self.options.budget,
-            turn=self.content.turn,
+            turn=self.turn,
             lines=tuple(lines),
         )
 
@@ -221,16 +221,9 @@ class _Builder:
         return f"no room within {self.options.budget} tokens"
 
     def _nothing(self, entries: Sequence[IndexEntry], hidden: Sequence[Omission]) -> Index:
-        needed = count_tokens(self.form.header(self.overview) + self.form.footer + self.form.more(len(entries)))
+        needed = count_tokens(self.form.header(self.overview) + self.form.footer + self.form.more.format(count=len(entries)))
         reason = f"the words around the list alone need {needed} tokens, the budget is {self.options.budget}"
         return Index("", 0, omitted=(*(Omission(entry.id, reason) for entry in entries), *hidden), more=len(entries))
-
-
-def _fitting(text: str, budget: int | None, hidden: Sequence[Omission]) -> Index:
-    tokens = count_tokens(text)
-    if budget is not None and tokens > budget:
-        text, tokens = "", 0
-    return Index(text, tokens, omitted=tuple(hidden))
 
 
 def _hidden(skill: Skill) -> Omission:
@@ -265,10 +258,6 @@ def _first(tiers: Sequence[Sequence[IndexEntry]], most: int | None) -> tuple[lis
         over += tier[most:]
         most -= len(kept[-1])
     return kept, over
-
-
-def _everything(tiers: Sequence[Sequence[IndexEntry]]) -> BudgetPlan:
-    return BudgetPlan(tuple((entry, WHOLE) for tier in tiers for entry in tier), (), 0)
 
 
 def entry_costs(

@@ -1,4 +1,4 @@
-"""An index as a value: its text, what became of each skill, and what the next index needs to go on from it.
+"""An index as a value: its text, the result for each skill, and what the next index needs to continue it.
 
 It becomes plain data and comes back (`to_dict`, `from_dict`), so that a session can keep it wherever it keeps its own state.
 """
@@ -7,66 +7,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn, TypedDict, TypeGuard
+from typing import Any, Final, NamedTuple, NoReturn, TypeGuard
 
 from skillyard.errors import InvalidInput
-from skillyard.prompt.budget import IndexLine
 from skillyard.prompt.entry import WHOLE, count_tokens
 from skillyard.prompt.styles import FORMS, Style
+from skillyard.wire import WireForm
 
 _LONGEST: Final = 100_000  # lines or omissions of an index that is read back
+NEVER: Final = 0  # the turn of a skill that only filled the room
 
 
-class OmissionShape(TypedDict):
-    """An omission as plain data."""
+class IndexLine(NamedTuple):
+    """One skill in an index; `allowance` is -1 for all of it, 0 for its name, else the quarter tokens of its description.
 
-    id: str
-    reason: str
-
-
-class IndexShape(TypedDict):
-    """An index as plain data: the answer of `skillyard prompt --json`.
-
-    `lines` are `[id, allowance, turn]`: what was shown, in order, how much of it (-1 whole, 0 the name, else quarter tokens of
-    its description), and in which turn it was required last (0: it only filled the room).
+    `used` is the turn that last required it, 0 when it only filled the room.
     """
 
-    text: str
-    tokens: int
-    kept: list[str]
-    shortened: list[str]
-    omitted: list[OmissionShape]
-    more: int
-    added: list[str]
-    dropped: list[str]
-    unchanged: int
-    style: str
-    budget: int | None
-    turn: int
-    lines: list[list[str | int]]
+    id: str
+    allowance: int
+    used: int = NEVER
 
 
 @dataclass(frozen=True, slots=True)
-class Omission:
+class Omission(WireForm):
     """A skill that the index does not mention, and why."""
 
     id: str
     reason: str
 
-    def to_dict(self) -> OmissionShape:
-        """The omission as plain data."""
-        return {"id": self.id, "reason": self.reason}
-
 
 @dataclass(frozen=True, slots=True)
-class Index:
-    """The text for a system prompt, what it costs, and what became of each skill.
+class Index(WireForm):
+    """The text for a system prompt, what it costs, and how much of each skill it shows.
 
     Every skill is in exactly one of `kept` (all its words are there), `shortened` (listed with a cut description or by name
     only) and `omitted`. `more` of the omitted ones could be used but had no room: the text explains how to find them.
 
-    An index that went on from a previous one lists what it `added` and `dropped`, and that the first `unchanged` characters of
-    its text are those of the previous text. `turn` counts the indexes of one conversation, from 1.
+    An index that continues a previous one lists what it `added` and `dropped`, and that the first `unchanged` characters of
+    its text are those of the previous text. `turn` counts the indexes of one conversation, from 1. `lines` are the skills that
+    are shown, in order; as plain data a line is `[id, allowance, used]`.
     """
 
     text: str
@@ -83,27 +63,9 @@ class Index:
     turn: int = 1
     lines: tuple[IndexLine, ...] = ()
 
-    def to_dict(self) -> IndexShape:
-        """The index as plain data, for JSON; `from_dict` takes it back."""
-        return {
-            "text": self.text,
-            "tokens": self.tokens,
-            "kept": list(self.kept),
-            "shortened": list(self.shortened),
-            "omitted": [omission.to_dict() for omission in self.omitted],
-            "more": self.more,
-            "added": list(self.added),
-            "dropped": list(self.dropped),
-            "unchanged": self.unchanged,
-            "style": self.style,
-            "budget": self.budget,
-            "turn": self.turn,
-            "lines": [[line.id, line.allowance, line.used] for line in self.lines],
-        }
-
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Index:
-        """The index that `to_dict` wrote, to go on from.
+        """The index that `to_dict` wrote, to continue it.
 
         Raises:
             InvalidInput: the data is not that of an index.
@@ -117,17 +79,13 @@ class Index:
         return cls(
             text=text,
             tokens=count_tokens(text),
-            kept=_ids(data, "kept"),
-            shortened=_ids(data, "shortened"),
             omitted=tuple(_omission(item) for item in _list(data, "omitted")),
-            more=_count(data, "more"),
-            added=_ids(data, "added"),
-            dropped=_ids(data, "dropped"),
-            unchanged=_count(data, "unchanged"),
             style=style,
             budget=budget,
             turn=turn,
             lines=tuple(_line(item) for item in _list(data, "lines")),
+            **{name: _ids(data, name) for name in ("kept", "shortened", "added", "dropped")},
+            **{name: _count(data, name) for name in ("more", "unchanged")},
         )
 
 
@@ -138,14 +96,14 @@ def _list(data: Mapping[str, object], name: str) -> Sequence[object]:
     return value
 
 
-def _ids(data: Mapping[str, object], name: str) -> tuple[str, ...]:
+def _ids(data: Mapping[str, object], name: str) -> Any:
     values = _list(data, name)
     if not all(isinstance(value, str) for value in values):
         _refuse(f"its {name} are not ids")
     return tuple(str(value) for value in values)
 
 
-def _count(data: Mapping[str, object], name: str) -> int:
+def _count(data: Mapping[str, object], name: str) -> Any:
     value = data.get(name, 0)
     return value if _is_count(value) else _refuse(f"its {name} is no number")
 
@@ -169,4 +127,4 @@ def _line(item: object) -> IndexLine:
 
 
 def _refuse(why: str) -> NoReturn:
-    raise InvalidInput(f"this is not an index: {why}", hint="give what `Index.to_dict` or `skillyard prompt --json` wrote")
+    raise InvalidInput(f"this is not an index: {why}", hint="pass what `Index.to_dict` or `skillyard prompt --json` wrote")

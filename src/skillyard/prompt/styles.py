@@ -23,7 +23,7 @@ COMPACT_LIMIT: Final = 50 * QUARTERS  # quarter tokens of one entry in the `comp
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What a header may speak of: how many skills there are, and the scanned roots as they are shown."""
+    """What a header may mention: how many skills there are, and the scanned roots as they are shown."""
 
     total: int
     roots: tuple[str, ...]
@@ -31,11 +31,11 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class StyleForm:
-    """One style: how it begins, writes a skill, ends, and notes that there are more; `most` skills at all."""
+    """One style: how it begins, writes a skill, ends, and notes that there are `{count}` more; `most` skills at all."""
 
     header: Callable[[Overview], str]
     entry: Callable[[ShownSkill], IndexEntry]
-    more: Callable[[int], str]
+    more: str
     footer: str = ""
     most: int | None = None
 
@@ -96,8 +96,7 @@ def _direct(shown: ShownSkill) -> IndexEntry:
     return IndexEntry(shown.skill.id, heading, detailed)
 
 
-def _more(count: int) -> str:
-    return f"\n…and {count} more: use the `search_skills` tool to find them.\n"
+_MORE: Final = "\n…and {count} more: use the `search_skills` tool to find them.\n"
 
 
 def _heading(sentence: str) -> Callable[[Overview], str]:
@@ -105,6 +104,9 @@ def _heading(sentence: str) -> Callable[[Overview], str]:
 
 
 # --- Document 004: a section of the system prompt -----------------------------------------------------------------------------
+
+
+_SECTION_MORE: Final = "\n  - …and {count} more\n- Use search_skills to find the others by what they do."
 
 
 def _section_header(overview: Overview) -> str:
@@ -128,12 +130,9 @@ def _section(shown: ShownSkill) -> IndexEntry:
     return IndexEntry(shown.skill.id, name, detailed)
 
 
-def _section_more(count: int) -> str:
-    return f"\n  - …and {count} more\n- Use search_skills to find the others by what they do."
-
-
 # --- Document 003: XML --------------------------------------------------------------------------------------------------------
 
+_XML_MORE: Final = "\n还有 {count} 个技能没有列出：用 search_skills 工具按需求查找。"
 _XML_FOOTER: Final = (
     "</available_skills>\n\n"
     "当任务匹配某个技能时，先用 read_skill_file 工具读取对应的 SKILL.md 获取完整指南。\n"
@@ -154,12 +153,9 @@ def _xml(shown: ShownSkill) -> IndexEntry:
     return IndexEntry(shown.skill.id, opening + closing, detailed)
 
 
-def _xml_more(count: int) -> str:
-    return f"\n还有 {count} 个技能没有列出：用 search_skills 工具按需求查找。"
-
-
 # --- Ours ---------------------------------------------------------------------------------------------------------------------
 
+_COMPACT_MORE: Final = "- …and {count} more: call `search_skills` with what you need.\n"
 _COMPACT_HEADER: Final = (
     "# Skills\n"
     "Each skill below is a folder of instructions for one kind of task. When a request fits one, call `skill` with its name "
@@ -182,19 +178,15 @@ def _compact(shown: ShownSkill) -> IndexEntry:
     return IndexEntry(shown.skill.id, f"{name}\n", detailed)
 
 
-def _compact_more(count: int) -> str:
-    return f"- …and {count} more: call `search_skills` with what you need.\n"
-
-
 FORMS: Final[Mapping[Style, StyleForm]] = {
     "awareness": StyleForm(
         _heading("The following skills are available. Use Bash to read SKILL.md for detailed instructions.\n\n"),
         _awareness,
-        _more,
+        _MORE,
     ),
-    "direct": StyleForm(_heading(""), _direct, _more),
-    "tool": StyleForm(_heading("Use the `skill` tool to load detailed instructions for any skill.\n\n"), _tool, _more),
-    "xml-index": StyleForm(lambda _: "<available_skills>\n", _xml, _xml_more, footer=_XML_FOOTER),
-    "section": StyleForm(_section_header, _section, _section_more, most=SECTION_LIMIT),
-    "compact": StyleForm(lambda _: _COMPACT_HEADER, _compact, _compact_more),
+    "direct": StyleForm(_heading(""), _direct, _MORE),
+    "tool": StyleForm(_heading("Use the `skill` tool to load detailed instructions for any skill.\n\n"), _tool, _MORE),
+    "xml-index": StyleForm(lambda _: "<available_skills>\n", _xml, _XML_MORE, footer=_XML_FOOTER),
+    "section": StyleForm(_section_header, _section, _SECTION_MORE, most=SECTION_LIMIT),
+    "compact": StyleForm(lambda _: _COMPACT_HEADER, _compact, _COMPACT_MORE),
 }

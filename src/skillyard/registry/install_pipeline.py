@@ -317,7 +317,7 @@ def _inspect_candidate(
         declared_version=document.metadata.version,
         digest=candidate.digest,
         size_bytes=candidate.size,
-        front_matter=document.told,
+        front_matter=document.public_front_matter,
         skill_md=document.text,
         files=list_files(tree.as_posix()),
         inventory=candidate.inventory,

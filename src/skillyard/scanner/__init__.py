@@ -1,4 +1,4 @@
-"""The scanner: looks for harm in the files of a skill and reports what it found, why it matters and how to fix it.
+"""The scanner: looks for harm in the files of a skill and reports where it is, why it matters and how to fix it.
 
 `scan_skill(folder)` reads every file once and runs nothing; its `Report` is advice: no room lets a finding block or allow
 anything. `RULES` is what is looked for, `to_sarif` what code hosts read.
@@ -11,7 +11,6 @@ from skillyard.scanner.finding import (
     SEVERITIES,
     SUBJECTS,
     Finding,
-    FindingShape,
     Report,
     ScanRule,
     Severity,
@@ -29,7 +28,6 @@ __all__ = [
     "SEVERITIES",
     "SUBJECTS",
     "Finding",
-    "FindingShape",
     "Report",
     "ScanRule",
     "Severity",

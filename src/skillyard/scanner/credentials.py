@@ -11,21 +11,21 @@ from skillyard.scanner.matching import find, pattern
 from skillyard.scanner.sources import Hit, SourceText
 
 CREDENTIAL_RULES: Final = (
-    ScanRule("credential-files", "credentials", "a file is named that holds keys, passwords or sessions",
+    ScanRule("credential-files", "credentials", "a file with keys, passwords or sessions is referenced",
          "Whoever reads it can act as the user elsewhere.", "ask the user for the one value that is needed, by the name of a variable",
          "medium", "low"),
-    ScanRule("credential-store", "credentials", "the keychain or password store of the machine is asked",
-         "It holds every password of the user, not just the one the skill needs.", "ask the user for the one value that is needed",
+    ScanRule("credential-store", "credentials", "the keychain or password store of the machine is queried",
+         "It contains every password of the user, not just the one the skill needs.", "ask the user for the one value that is needed",
          "medium", "low"),
     ScanRule("environment-dump", "credentials", "the whole environment is written out or searched for secrets",
-         "Every key that was ever exported is in it.", "read the one variable that is needed, by its name", "medium", "low"),
-    ScanRule("hard-coded-secret", "credentials", "a key or token stands in the file",
-         "Everyone who has the skill has the key; and a key of a stranger sends the user's data to the stranger's account.",
+         "It contains every exported key.", "read the one variable that is needed, by its name", "medium", "low"),
+    ScanRule("hard-coded-secret", "credentials", "the file contains a key or token",
+         "Everyone who has the skill has the key, and with a stranger's key the user's data goes to the stranger's account.",
          "revoke it, and read it from a variable", "high", "medium"),
-    ScanRule("hard-coded-password", "credentials", "a password stands in the file",
+    ScanRule("hard-coded-password", "credentials", "the file contains a password",
          "Everyone who has the skill has the password.", "read it from a variable", "low", "info"),
-    ScanRule("cloud-metadata", "credentials", "the metadata service of the cloud is asked",
-         "It hands out the credentials of the machine to whoever asks.", "give the skill a key of its own", "medium", "low"),
+    ScanRule("cloud-metadata", "credentials", "the metadata service of the cloud is queried",
+         "It returns the credentials of the machine to any process.", "give the skill a key of its own", "medium", "low"),
 )  # fmt: skip
 
 CREDENTIAL_FILES: Final = (
@@ -47,7 +47,7 @@ _WORDS: Final = (
     "_history", "/etc/", "password-store", "electrum", "wallet", "chrome", "chromium", "firefox", "brave", "cookies", "vault-token", "terraform", "npmrc",
     "environ",
 )  # fmt: skip
-_ANYWHERE: Final = (
+CREDENTIAL_PATTERNS: Final = (
     pattern("credential-files", rf"(?<![\w.])(?:~|\$HOME|\$\{{HOME\}}|%USERPROFILE%|/home/[\w*]+|/root|/Users/[\w*]+)?[/\\]?(?:{CREDENTIAL_FILES})", *_WORDS),
     pattern("credential-store", r"\bsecurity (?:find-(?:generic|internet)-password|dump-keychain|unlock-keychain)\b", "security "),
     pattern("credential-store", r"\b(?:secret-tool (?:lookup|search)|gnome-keyring-\w+ |kwallet-query|op item get --reveal|lpass show|bw list items|cmdkey /list|vaultcmd /list)", "secret-tool", "keyring", "kwallet", "op item", "lpass", "bw list", "cmdkey", "vaultcmd"),
@@ -72,12 +72,7 @@ _PLACEHOLDER: Final = re.compile(
 _MANY_KINDS: Final = 10  # different characters: fewer is a row of x, not a key
 
 
-def look_for_credentials(source: SourceText) -> Iterator[Hit]:
-    """Places where secrets are kept, named in code or text."""
-    yield from find(source, _ANYWHERE)
-
-
-def look_for_secrets(source: SourceText) -> Iterator[Hit]:
+def find_secrets(source: SourceText) -> Iterator[Hit]:
     """Keys and passwords in the text, comments too; what is plainly a placeholder does not count."""
     for hit in find(source, _SECRETS):
         value = source.text[hit.offset : hit.offset + 120].partition("\n")[0]

@@ -1,7 +1,6 @@
 """Dangerous commands: what becomes code or hides it, what stays and runs again, and what wears out or wipes a machine.
 
-Patterns for JavaScript, shell and PowerShell; Python is read as a tree. Long encoded texts are decoded, and looked
-into like any other.
+Patterns for JavaScript, shell and PowerShell; Python is read as a tree. Long encoded texts are decoded and scanned like others.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from skillyard.scanner.matching import chain, find, pattern
 from skillyard.scanner.sources import Hit, SourceText
 
 CALL_RULES: Final = (
-    ScanRule("runs-input-as-code", "dangerous calls", "what somebody typed or passed is run as code",
+    ScanRule("runs-input-as-code", "dangerous calls", "user input is run as code",
          "Whoever chooses the input chooses what runs.", "read the value with a parser of its own, such as `ast.literal_eval`", "high", "low"),
-    ScanRule("runs-text-as-code", "dangerous calls", "text that is put together when it runs is run as code",
-         "No review can see what will run.", "call functions by a table of names, or parse the value", "medium", "info"),
-    ScanRule("shell-from-input", "dangerous calls", "a shell is given what somebody typed or passed",
-         "A semicolon in the input is a second command.", "give the program and its arguments as a list, without a shell", "medium", "info"),
-    ScanRule("shell-from-data", "dangerous calls", "a shell is given a command that is put together from values",
-         "A value with a semicolon or a quote is a second command.", "give the program and its arguments as a list, without a shell", "low", "info"),
-    ScanRule("unpickles", "dangerous calls", "data is read in a format that can run code",
-         "A file of this format runs what its maker wrote, the moment it is read.", "use JSON, `yaml.safe_load` or `weights_only=True`", "low", "info"),
-    ScanRule("unpickles-from-network", "dangerous calls", "data from the network is read in a format that can run code",
-         "Whoever answers runs code here.", "use JSON", "high", "low"),
-    ScanRule("path-from-input", "dangerous calls", "a path is put together from a fixed folder and a name that is not checked",
-         "A name with `..` in it leaves the folder.", "resolve the path, and check that it is inside the folder with `is_relative_to`", "low", "info"),
-    ScanRule("sql-from-text", "dangerous calls", "a query is put together from text and values",
+    ScanRule("runs-text-as-code", "dangerous calls", "text that is assembled at run time is run as code",
+         "A review cannot show what will run.", "call functions by a table of names, or parse the value", "medium", "info"),
+    ScanRule("shell-from-input", "dangerous calls", "a shell command contains user input",
+         "A semicolon in the input is a second command.", "pass the program and its arguments as a list, without a shell", "medium", "info"),
+    ScanRule("shell-from-data", "dangerous calls", "a shell command is assembled from values",
+         "A value with a semicolon or a quote is a second command.", "pass the program and its arguments as a list, without a shell", "low", "info"),
+    ScanRule("unpickles", "dangerous calls", "data is deserialized from a format that can run code",
+         "Such a file can contain code that runs as soon as it is read.", "use JSON, `yaml.safe_load` or `weights_only=True`", "low", "info"),
+    ScanRule("unpickles-from-network", "dangerous calls", "data from the network is deserialized from a format that can run code",
+         "The server that answers can run code on this machine.", "use JSON", "high", "low"),
+    ScanRule("path-from-input", "dangerous calls", "a path is joined from a fixed folder and an unchecked name",
+         "A name that contains `..` leaves the folder.", "resolve the path, and check that it is inside the folder with `is_relative_to`", "low", "info"),
+    ScanRule("sql-from-text", "dangerous calls", "a query is assembled from text and values",
          "A value with a quote becomes part of the query.", "pass the values as parameters of the query", "medium", "info"),
 )  # fmt: skip
 
@@ -53,28 +52,28 @@ _POWERSHELL: Final = (pattern("runs-text-as-code", r"\b(?:Invoke-Expression|iex)
 _BY_LANGUAGE: Final = {"javascript": _JAVASCRIPT, "shell": _SHELL, "powershell": _POWERSHELL}
 
 
-def look_for_dangerous_calls(source: SourceText) -> Iterator[Hit]:
+def find_dangerous_calls(source: SourceText) -> Iterator[Hit]:
     """Calls in a script or an example."""
     yield from find(source, _BY_LANGUAGE.get(source.language, ()))
 
 
-_FIX: Final = "leave it out, or describe it and let the user do it"
+_FIX: Final = "remove it, or describe it and let the user do it"
 
 PERSISTENCE_RULES: Final = (
-    ScanRule("scheduled-job", "persistence", "a job is scheduled that runs again and again",
-         "It goes on when the conversation is over and nobody looks any more.", _FIX, "medium", "low"),
-    ScanRule("scheduled-download", "persistence", "a scheduled job fetches something, or connects to somebody",
-         "It goes on when nobody looks, and does what the other side says that day.", _FIX, "high", "low"),
+    ScanRule("scheduled-job", "persistence", "a recurring job is scheduled",
+         "It continues after the conversation has ended, unobserved.", _FIX, "medium", "low"),
+    ScanRule("scheduled-download", "persistence", "a scheduled job downloads something or connects to a host",
+         "It continues unobserved and does what the remote host says at that time.", _FIX, "high", "low"),
     ScanRule("shell-startup", "persistence", "a file that every new shell reads is changed",
-         "Whatever is written there runs in every terminal from then on.", _FIX, "medium", "low"),
+         "Its content runs in every terminal from then on.", _FIX, "medium", "low"),
     ScanRule("background-service", "persistence", "a service is installed that starts with the machine or the login",
-         "It outlives the skill and restarts when it is stopped.", _FIX, "medium", "low"),
-    ScanRule("git-hooks", "persistence", "hooks are put into a repository or into git's settings",
+         "It outlives the skill and restarts after it is stopped.", _FIX, "medium", "low"),
+    ScanRule("git-hooks", "persistence", "hooks are added to a repository or to git's settings",
          "They run with every commit, as the user, wherever the repository is used.", _FIX, "medium", "low"),
     ScanRule("agent-settings", "persistence", "the settings or the standing instructions of an agent are changed",
-         "They hold for every later conversation: hooks run commands, instructions steer the model.", _FIX, "medium", "low"),
-    ScanRule("login-keys", "persistence", "a key is added to those that may log in",
-         "Whoever has the other half of the key can come back at any time.", _FIX, "high", "medium"),
+         "They apply to every later conversation: hooks run commands, instructions steer the model.", _FIX, "medium", "low"),
+    ScanRule("login-keys", "persistence", "a key is added to the authorized login keys",
+         "Whoever has the private key can log in at any time.", _FIX, "high", "medium"),
 )  # fmt: skip
 
 _WRITES: Final = (
@@ -87,18 +86,9 @@ _AGENT: Final = (
     r"|\.codex/config\.toml|\.gemini/settings\.json|\.mcp\.json|claude_desktop_config\.json|\.vscode/(?:tasks|settings)\.json|copilot-instructions\.md|SOUL\.md|MEMORY\.md)"
 )
 _AGENT_WORDS: Final = (
-    "claude",
-    "agents.md",
-    "gemini",
-    "cursor",
-    "codex",
-    "mcp.json",
-    "copilot",
-    "soul.md",
-    "memory.md",
-    ".vscode",
-)
-_PERSISTENCE_PATTERNS: Final = (
+    "claude", "agents.md", "gemini", "cursor", "codex", "mcp.json", "copilot", "soul.md", "memory.md", ".vscode",
+)  # fmt: skip
+PERSISTENCE_PATTERNS: Final = (
     pattern("scheduled-job", r"(?:\|\s{0,3}|[;&]\s{0,3}|^\s{0,20}|\bsudo )crontab (?:-u \w+ )?(?:-(?!l\b)|[/~$\w.])", "crontab", case=True),
     pattern("scheduled-download", r"(?:[*\d/,-]{1,12} ){4}[*\d/,-]{1,12} [^\n]{0,120}?\b(?:curl|wget|nc|ncat)\b", "curl", "wget", "nc"),
     pattern("scheduled-job", rf"{_WRITES}/(?:etc|var/spool)/cron", "/cron"),
@@ -116,23 +106,17 @@ _PERSISTENCE_PATTERNS: Final = (
     pattern("login-keys", rf"{_WRITES}[^\s\"'|;]{{0,60}}\.ssh/authorized_keys", "authorized_keys"),
 )  # fmt: skip
 
-
-def look_for_persistence(source: SourceText) -> Iterator[Hit]:
-    """Commands that change what starts by itself."""
-    yield from find(source, _PERSISTENCE_PATTERNS)
-
-
 RESOURCE_RULES: Final = (
-    ScanRule("fork-bomb", "resource abuse", "processes breed without end",
-         "The machine has no place left for any other process.", "bound the number of processes", "high", "medium"),
-    ScanRule("endless-loop", "resource abuse", "a loop has no way out and never waits",
-         "It keeps one processor busy until somebody kills it.", "give it an end, or let it wait for something", "medium", "info"),
-    ScanRule("huge-allocation", "resource abuse", "a fixed, very large amount of memory is taken at once",
-         "The machine may kill other programs to find it.", "work in pieces", "medium", "info"),
+    ScanRule("fork-bomb", "resource abuse", "processes are started without limit",
+         "The machine can then start no other process.", "limit the number of processes", "high", "medium"),
+    ScanRule("endless-loop", "resource abuse", "a loop never ends and never waits",
+         "It keeps one processor busy until it is killed.", "end the loop at some point, or let it wait for something", "medium", "info"),
+    ScanRule("huge-allocation", "resource abuse", "a fixed, very large amount of memory is allocated at once",
+         "The system may kill other programs to free it.", "work in pieces", "medium", "info"),
     ScanRule("destroys-files", "resource abuse", "a home folder, a whole disk or the root of the machine is erased or overwritten",
-         "What is lost there is not the skill's.", "name exactly the files of the skill's own that go", "high", "medium"),
+         "Data that is not the skill's is lost.", "name exactly which of the skill's own files are removed", "high", "medium"),
     ScanRule("cryptocurrency-mining", "resource abuse", "a miner of cryptocurrency is started or mentioned",
-         "It sells the user's electricity to somebody else.", "leave it out", "high", "low"),
+         "It uses the user's computer for somebody else's profit.", "remove it", "high", "low"),
 )  # fmt: skip
 
 _REFUSED: Final = re.compile(r"block|den[iy]|forbid|danger|refuse", re.IGNORECASE)
@@ -147,38 +131,38 @@ _RESOURCE_PATTERNS: Final = (
 )  # fmt: skip
 
 
-def look_for_resource_abuse(source: SourceText) -> Iterator[Hit]:
+def find_resource_abuse(source: SourceText) -> Iterator[Hit]:
     """Commands that eat or wipe a machine."""
     for hit in find(source, _RESOURCE_PATTERNS):
         yield replace(hit, relief=1) if _REFUSED.search(source.line_at(hit.offset)) else hit
 
 
 OBFUSCATION_RULES: Final = (
-    ScanRule("decoded-code", "obfuscation", "something is decoded and run at once",
-         "The encoding has no use but to hide from a reader what runs.", "write the code as code", "high", "medium"),
-    ScanRule("encoded-payload", "obfuscation", "encoded text holds commands or orders",
-         "What a reader takes for data is something that runs, or that a model follows.", "write it in the open, or leave it out", "high"),
+    ScanRule("decoded-code", "obfuscation", "encoded text is decoded and run at once",
+         "The encoding only hides from a reader what runs.", "write the code as code", "high", "medium"),
+    ScanRule("encoded-payload", "obfuscation", "encoded text contains commands or instructions",
+         "It looks like data, but it is run, or followed by a model.", "write it as plain text, or remove it", "high"),
     ScanRule("built-name", "obfuscation", "the name of a function or module is put together from pieces",
-         "It is done so that a search for the name finds nothing.", "write the name", "medium", "low"),
-    ScanRule("scrambled-code", "obfuscation", "the code was made unreadable",
-         "What nobody can read nobody has reviewed.", "ship the source it was made from", "medium", "low"),
+         "It prevents a search from finding the name.", "write the name", "medium", "low"),
+    ScanRule("scrambled-code", "obfuscation", "the code is obfuscated",
+         "Unreadable code cannot be reviewed.", "ship the original source", "medium", "low"),
     ScanRule("native-program", "obfuscation", "the file is a compiled program",
          "Nobody can see what it does.", "ship its source, or name the program as a requirement", "medium"),
     ScanRule("compiled-code", "obfuscation", "the file is compiled Python or Java",
-         "It can do something else than the source beside it.", "leave it out: it is made again from the source", "medium"),
-    ScanRule("not-all-read", "obfuscation", "a part of the skill was not looked into",
-         "Harm can be put where nobody looks any more.", "keep large data out of the skill, or look at that part yourself", "medium"),
+         "It can differ from the source beside it.", "remove it: it is compiled again from the source", "medium"),
+    ScanRule("not-all-read", "obfuscation", "a part of the skill was not scanned",
+         "Harmful content may be in the part that was not scanned.", "keep large data out of the skill, or review that part yourself", "medium"),
     ScanRule("not-scanned", "obfuscation", "a file could not be scanned in time",
-         "A file that is made so that no scanner gets to its end has something to hide.", "make it smaller, or look at it yourself", "high"),
-    ScanRule("not-parsed", "obfuscation", "a script cannot be read as Python, and was only searched",
-         "What is found by following values is not found here.", "fix its syntax, or look at it yourself", "low"),
-    ScanRule("known-test-virus", "obfuscation", "the file holds the test text that virus scanners know",
-         "It does nothing, and every virus scanner stops the skill.", "leave it out", "high"),
+         "A file that is built so that no scanner can finish it probably hides something.", "make it smaller, or review it yourself", "high"),
+    ScanRule("not-parsed", "obfuscation", "a script cannot be parsed as Python; only its text was searched",
+         "The data flow in it was not analysed.", "fix its syntax, or review it yourself", "low"),
+    ScanRule("known-test-virus", "obfuscation", "the file contains the test signature for virus scanners",
+         "It is harmless, but every virus scanner blocks the skill.", "remove it", "high"),
 )  # fmt: skip
 
 _TO_SHELL: Final = r"\|\s{0,3}(?:sudo\s{1,3})?(?:/(?:usr/)?bin/)?(?:(?:ba|z|da|k)?sh\b|(?:python[0-9.]*|perl|node|ruby|php)\b(?!\s{1,3}-[cemnp]))"
 _DECODES: Final = r"\b(?:base64\s{1,3}(?:-d|-D|--decode|-di)|xxd\s{1,3}-r\b|openssl\s{1,3}(?:enc|base64)\b[^\n|]{0,60}-d|uudecode|rev\b|tr\s{1,3}['\"]?[A-Za-z]-)"
-_PATTERNS: Final = (
+OBFUSCATION_PATTERNS: Final = (
     pattern("decoded-code", rf"{_DECODES}[^\n|]{{0,200}}(?:\|[^\n|]{{0,100}}){{0,2}}{_TO_SHELL}", "base64", "xxd", "openssl", "uudecode", "rev", "tr "),
     pattern("decoded-code", rf"\b(?:eval|(?:ba|z)?sh -c|source)\s{{1,3}}[\"']?(?:<\(|\$\(|`)[^\n]{{0,300}}?{_DECODES}", "base64", "xxd", "openssl", "uudecode"),
     pattern("decoded-code", r"\b(?:exec|eval)\([^\n]{0,120}?\b(?:b64decode|fromhex|unhexlify|decompress|rot_?13|a2b_base64)\b", "exec(", "eval("),
@@ -205,12 +189,7 @@ _MAGIC: Final[tuple[tuple[bytes, str, str], ...]] = (
 )
 
 
-def look_for_obfuscation(source: SourceText) -> Iterator[Hit]:
-    """Code that decodes itself or was made unreadable."""
-    yield from find(source, _PATTERNS)
-
-
-def payloads(source: SourceText) -> Iterator[SourceText]:
+def decoded_payloads(source: SourceText) -> Iterator[SourceText]:
     """The decoded base64 and hexadecimal texts of the source, where they are text, each as a text of its own line."""
     decoded = 0
     for expression, decode in ((_BASE64, _from_base64), (_HEX, bytes.fromhex)):

@@ -4,35 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, TypedDict, get_args
+from typing import Final, Literal, get_args
+
+from skillyard.wire import WireForm
 
 Severity = Literal["high", "medium", "low", "info"]
 """`high`: harm whoever wrote it; `medium`: harm unless there is a good reason; `low`: worth a look; `info`: a note."""
 
 NOT_TEXT: Final = "it holds no text"
-"""Why pictures, fonts and the like are not looked into."""
+"""Why pictures, fonts and the like are not scanned."""
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 
 
-class FindingShape(TypedDict):
-    """A finding as plain data, the same in every `--json` answer."""
-
-    rule: str
-    severity: Severity
-    message: str
-    why: str
-    file: str
-    line: int
-    column: int
-    evidence: str
-    fix: str
-    allowed: str | None
-    expired: str | None
-    claimed: str | None
-
-
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(WireForm):
     """One position where a rule matched; line and column are counted from 1, `evidence` is fit to be shown."""
 
     rule: str
@@ -51,39 +36,18 @@ class Finding:
     claimed: str | None = None
     """The justification in the skill's own files; the finding counts all the same."""
 
-    def to_dict(self) -> FindingShape:
-        """The finding as plain data."""
-        return {
-            "rule": self.rule,
-            "severity": self.severity,
-            "message": self.message,
-            "why": self.why,
-            "file": self.file,
-            "line": self.line,
-            "column": self.column,
-            "evidence": self.evidence,
-            "fix": self.fix,
-            "allowed": self.allowed,
-            "expired": self.expired,
-            "claimed": self.claimed,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
-    """A file, or the rest of one, that was not looked into, and why."""
+class Skipped(WireForm):
+    """A file, or the rest of one, that was not scanned, and why."""
 
     file: str
     reason: str
 
-    def to_dict(self) -> dict[str, str]:
-        """The file as plain data."""
-        return {"file": self.file, "reason": self.reason}
-
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """All findings about one folder, the gravest first, and which files they rest on."""
+class Report(WireForm):
+    """All findings about one folder, the gravest first, and which files were read for them."""
 
     folder: str
     findings: tuple[Finding, ...]
@@ -102,14 +66,8 @@ class Report:
         return min((finding.severity for finding in self.open), key=SEVERITIES.index, default=None)
 
     def to_dict(self) -> dict[str, object]:
-        """The report as plain data."""
-        return {
-            "folder": self.folder,
-            "worst": self.worst,
-            "findings": [finding.to_dict() for finding in self.findings],
-            "files": list(self.files),
-            "skipped": [skipped.to_dict() for skipped in self.skipped],
-        }
+        """The report as plain data, with the gravest severity."""
+        return {"folder": self.folder, "worst": self.worst} | WireForm.to_dict(self)
 
 
 def at_least_severity(findings: Iterable[Finding], severity: Severity) -> tuple[Finding, ...]:
@@ -117,8 +75,8 @@ def at_least_severity(findings: Iterable[Finding], severity: Severity) -> tuple[
     return tuple(finding for finding in findings if SEVERITIES.index(finding.severity) <= SEVERITIES.index(severity))
 
 
-def lower_severity(severity: Severity, steps: int = 1) -> Severity:
-    """A severity that weighs `steps` less; nothing weighs less than a note."""
+def lower_severity(severity: Severity, steps: int) -> Severity:
+    """A severity that weighs `steps` less, but no less than a note."""
     return SEVERITIES[min(SEVERITIES.index(severity) + steps, len(SEVERITIES) - 1)]
 
 
@@ -154,7 +112,3 @@ class ScanRule:
     """In a file that runs or that a model reads as instructions, as the rule's subject demands."""
     in_text: Severity | None = None
     """In an example inside a document, which only shows what somebody may do; None: as `severity`."""
-
-    def weighs(self, *, example: bool) -> Severity:
-        """The severity of a finding, in an example or elsewhere."""
-        return self.in_text if example and self.in_text else self.severity

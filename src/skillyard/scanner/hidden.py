@@ -10,63 +10,21 @@ from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.sources import Hit, SourceText
 
 HIDDEN_RULES: Final = (
-    ScanRule(
-        "tag-characters",
-        "hidden text",
-        "text is written in tag characters, which no screen draws",
-        "A model reads them as letters, a person sees nothing: they carry orders past every reviewer.",
-        "remove the characters U+E0000 to U+E007F",
-        "high",
-    ),
-    ScanRule(
-        "smuggled-bytes",
-        "hidden text",
-        "a run of variation selectors hides data behind a character",
-        "One selector chooses how an emoji is drawn; many in a row are bytes that nobody sees.",
-        "remove the selectors",
-        "high",
-    ),
-    ScanRule(
-        "bidirectional-controls",
-        "hidden text",
-        "characters turn the direction of reading",
-        "Code and sentences then read differently from what they do.",
-        "remove the characters, or write them as escapes",
-        "high",
-    ),
-    ScanRule(
-        "zero-width",
-        "hidden text",
-        "invisible characters stand inside words",
-        "They hide words from searches and reviews, and can carry a message of their own.",
-        "remove them",
-        "medium",
-    ),
-    ScanRule(
-        "terminal-controls",
-        "hidden text",
-        "control characters drive the terminal of whoever reads the file",
-        "They can erase what stands before them, so that a person sees another text than a program.",
-        "remove them, or write them as escapes",
-        "medium",
-    ),
-    ScanRule(
-        "look-alike-letters",
-        "hidden text",
-        "a word mixes Latin letters with ones that only look Latin",
-        "Two names that look the same are two names: a host, a package or a command that is not the one it seems.",
-        "write the word in one alphabet",
-        "medium",
-    ),
-    ScanRule(
-        "misleading-name",
-        "hidden text",
-        "a file's name holds characters that are invisible or turn its direction",
-        "It pretends to be another file, or another kind of file.",
-        "rename the file",
-        "high",
-    ),
-)
+    ScanRule("tag-characters", "hidden text", "text is written in tag characters, which no screen draws",
+         "A model reads them as letters, a person sees nothing: reviewers miss the instructions in them.", "remove the characters U+E0000 to U+E007F", "high"),
+    ScanRule("smuggled-bytes", "hidden text", "a run of variation selectors hides data behind a character",
+         "One selector chooses how an emoji is drawn; many in a row are bytes that nobody sees.", "remove the selectors", "high"),
+    ScanRule("bidirectional-controls", "hidden text", "characters change the reading direction",
+         "Code and sentences are then displayed in another order than they are interpreted.", "remove the characters, or write them as escapes", "high"),
+    ScanRule("zero-width", "hidden text", "words contain invisible characters",
+         "They hide words from searches and reviews, and can carry a message of their own.", "remove them", "medium"),
+    ScanRule("terminal-controls", "hidden text", "the file contains terminal control characters",
+         "They can erase the text before them, so that a person sees another text than a program.", "remove them, or write them as escapes", "medium"),
+    ScanRule("look-alike-letters", "hidden text", "a word mixes Latin letters with ones that only look Latin",
+         "Two names that look the same are two names: a host, a package or a command that is not the one it seems.", "write the word in one alphabet", "medium"),
+    ScanRule("misleading-name", "hidden text", "a file's name contains characters that are invisible or change the reading direction",
+         "It pretends to be another file, or another kind of file.", "rename the file", "high"),
+)  # fmt: skip
 
 _TAGS: Final = re.compile("[\U000e0000-\U000e007f]+")
 _FLAG: Final = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f")
@@ -84,7 +42,7 @@ _ANY: Final = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u034f\u0370-\u0
 _CONFUSABLE_SETS: Final = re.compile("[\u0370-\u03ff\u0400-\u052f]")
 
 
-def look_for_hidden_text(source: SourceText) -> Iterator[Hit]:
+def find_hidden_text(source: SourceText) -> Iterator[Hit]:
     """Characters in the text that are there to mislead; a text without any is passed over at once."""
     text = source.text
     if not _ANY.search(text):
@@ -142,7 +100,7 @@ def _bidi(text: str) -> Iterator[Hit]:
 def _zero_width(text: str) -> Iterator[Hit]:
     """Runs are a message; a few inside words are most often left over from a copy."""
     if run := _ZERO_RUN.search(text):
-        yield Hit("zero-width", run.start(), f"{len(run[0])} invisible characters in a row", _around(text, run.start()))
+        yield Hit("zero-width", run.start(), f"{len(run[0])} consecutive invisible characters", _around(text, run.start()))
         return
     if match := _ZERO.search(text):
         count = sum(1 for _ in _ZERO.finditer(text))

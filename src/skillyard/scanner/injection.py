@@ -12,88 +12,28 @@ from skillyard.scanner.matching import find, pattern
 from skillyard.scanner.sources import Hit, SourceText
 
 INJECTION_RULES: Final = (
-    ScanRule(
-        "prompt-override",
-        "prompt injection",
-        "the text tells the model to put its other instructions aside",
-        "A skill adds to what the user and the client said; one that cancels it takes over the conversation.",
-        "remove the sentence, or put it in quotes where the skill explains attacks",
-        "high",
-        "medium",
-    ),
-    ScanRule(
-        "role-takeover",
-        "prompt injection",
-        "the text pretends to be the system, or gives the model a role without limits",
-        "Made-up system messages and modes without restrictions are how limits are talked away.",
-        "say what to do in the skill's own words",
-        "high",
-        "low",
-    ),
-    ScanRule(
-        "safety-bypass",
-        "prompt injection",
-        "the text tells the model to go round safety checks",
-        "Filters, confirmations and permissions belong to the user; a skill has no business with them.",
-        "let the user decide, and describe what is asked for instead",
-        "high",
-        "low",
-    ),
-    ScanRule(
-        "hide-from-user",
-        "prompt injection",
-        "the text tells the model to keep something from the user",
-        "What the user may not know is what the user would not allow.",
-        "tell the user what happens, or leave it out",
-        "high",
-        "low",
-    ),
-    ScanRule(
-        "send-away",
-        "prompt injection",
-        "the text tells the model to send secrets or the conversation somewhere",
-        "A model that follows it hands out what the user trusted it with.",
-        "send only what the user asked to send, to where the user said",
-        "high",
-        "low",
-    ),
-    ScanRule(
-        "sends-results",
-        "prompt injection",
-        "the text tells the model to send what it works on to a server of the skill's maker",
-        "The user asked for a result, not for a copy of it elsewhere.",
-        "let the user ask for it, and name the server",
-        "medium",
-        "low",
-    ),
-    ScanRule(
-        "reveal-secrets",
-        "prompt injection",
-        "the text asks the model to put a secret into its answer",
-        "An answer is logged and shown; a token that was in it is known.",
-        "never ask for the value of a secret; say which one is used by its name",
-        "high",
-        "low",
-    ),
-    ScanRule(
-        "unverified-execution",
-        "prompt injection",
-        "the text tells the model to run something without looking at it",
-        "Whoever controls what is run then controls the machine, as far as the model may act.",
-        "let the model read, and the user confirm, what is to be run",
-        "medium",
-        "low",
-    ),
-    ScanRule(
-        "hidden-instruction",
-        "prompt injection",
-        "a comment that readers are not shown gives the model orders",
-        "A person who reads the rendered page does not see it, a model does.",
-        "write instructions where people see them",
-        "medium",
-        "low",
-    ),
-)
+    ScanRule("prompt-override", "prompt injection", "the text tells the model to ignore its other instructions",
+         "A skill adds to what the user and the client said; one that cancels them takes over the conversation.",
+         "remove the sentence, or put it in quotes where the skill explains attacks", "high", "medium"),
+    ScanRule("role-takeover", "prompt injection", "the text pretends to be the system, or gives the model a role without limits",
+         "Fake system messages and modes without restrictions are used to make a model ignore its limits.", "say what to do in the skill's own words", "high", "low"),
+    ScanRule("safety-bypass", "prompt injection", "the text tells the model to bypass safety checks",
+         "Filters, confirmations and permissions are decided by the user, not by a skill.",
+         "let the user decide, and describe what is needed instead", "high", "low"),
+    ScanRule("hide-from-user", "prompt injection", "the text tells the model to hide something from the user",
+         "What is hidden from users is usually what they would not allow.", "inform the user of what happens, or remove it", "high", "low"),
+    ScanRule("send-away", "prompt injection", "the text tells the model to send secrets or the conversation somewhere",
+         "A model that follows it gives away what the user entrusted to it.", "send only what the user asked to send, to where the user said", "high", "low"),
+    ScanRule("sends-results", "prompt injection", "the text tells the model to send its work to a server of the skill's author",
+         "The user asked for a result, not for a copy of it elsewhere.", "let the user ask for it, and name the server", "medium", "low"),
+    ScanRule("reveal-secrets", "prompt injection", "the text asks the model to put a secret into its answer",
+         "Answers are logged and displayed; a token in one is compromised.", "never ask for the value of a secret; say which one is used by its name", "high", "low"),
+    ScanRule("unverified-execution", "prompt injection", "the text tells the model to run something without reviewing it",
+         "Whoever controls that code controls the machine, as far as the model's permissions reach.",
+         "let the model read, and the user confirm, what is to be run", "medium", "low"),
+    ScanRule("hidden-instruction", "prompt injection", "a hidden comment gives the model instructions",
+         "A person who reads the rendered page does not see it; a model does.", "write instructions where people see them", "medium", "low"),
+)  # fmt: skip
 
 _BEFORE: Final = r"(?:previous|prior|above|earlier|preceding|existing|foregoing|original|system|safety|other|initial|default)"
 _ORDERS: Final = r"(?:instructions?|directives?|guidelines?|rules|prompts?|constraints|restrictions|commands|programming)\b"
@@ -205,14 +145,14 @@ _REFUSING: Final = re.compile(r"do not|don'?t|never|must not|不要|切勿|别|�
 _LISTED: Final = re.compile(r"[ \t>]*(?:[-*+•|]|\d{1,3}[.)])")
 
 
-def look_for_injection(source: SourceText) -> Iterator[Hit]:
+def find_injection(source: SourceText) -> Iterator[Hit]:
     """Orders to the model in what it reads: prose, comments, descriptions, decoded text."""
     text = _unwrapped(source.text)
     unwrapped = replace(source, text=text)
     for hit in find(unwrapped, _PROSE):
         if not _REFUSING.match(text, hit.offset) and _REFUSES.search(text[max(0, hit.offset - 60) : hit.offset]):
             continue
-        yield Hit(hit.rule, hit.offset, hit.message, relief=_relief(text, hit.offset) + (source.role == "script"))
+        yield Hit(hit.rule, hit.offset, relief=_relief(text, hit.offset) + (source.role == "script"))
     if source.role == "comment" and source.language in ("markdown", "html"):
         yield from find(unwrapped, _COMMENT)
 

@@ -16,7 +16,7 @@ from typing import Final
 from skillyard.scanner.sources import Hit, SourceText
 
 _MOST: Final = 20  # hits of one pattern in one text: more add nothing
-# What a line only prints, or only searches other texts for, runs nothing: it weighs less, unless the line also starts something.
+# What a line only prints, or only searches other texts for, runs nothing: it weighs less unless the line starts something too.
 _PRINTS: Final = re.compile(
     r"[ \t]{0,200}(?:echo|printf|print|console\.(?:log|error|warn)|logger\.\w{1,10}|log|info|warn|die|fail)\b[ (]",
     re.IGNORECASE,
@@ -34,13 +34,12 @@ class Pattern:
     rule: str
     expression: re.Pattern[str]
     words: tuple[str, ...]
-    message: str = ""
 
 
-def pattern(rule: str, expression: str, *words: str, message: str = "", case: bool = False) -> Pattern:
+def pattern(rule: str, expression: str, *words: str, case: bool = False) -> Pattern:
     """Make a pattern; case counts only on request, `^` and `$` are those of a line."""
     flags = re.MULTILINE if case else re.MULTILINE | re.IGNORECASE
-    return Pattern(rule, re.compile(expression, flags), words, message)
+    return Pattern(rule, re.compile(expression, flags), words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,6 @@ class Chain:
     rule: str
     steps: tuple[ChainStep, ...]
     words: tuple[str, ...]
-    message: str = ""
 
 
 def chain(rule: str, first: str, *others: tuple[int, str, str], words: tuple[str, ...]) -> Chain:
@@ -79,7 +77,7 @@ def _matches(one: Pattern | Chain, source: SourceText) -> Iterator[Hit]:
     text = source.text
     for start, end in _windows(text, source.lower, one.words):
         for offset in _places(one, text, start, end):
-            yield Hit(one.rule, offset, one.message, relief=_relief(source, offset))
+            yield Hit(one.rule, offset, relief=_relief(source, offset))
 
 
 def _places(one: Pattern | Chain, text: str, start: int, end: int) -> Iterator[int]:

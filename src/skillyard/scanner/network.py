@@ -16,26 +16,26 @@ from skillyard.scanner.sources import Hit, SourceText
 
 NETWORK_RULES: Final = (
     ScanRule("undeclared-network", "network", "a script uses the network, and SKILL.md does not say so",
-         "Who installs the skill expects that nothing leaves the machine.",
+         "Users who install the skill expect that nothing leaves the machine.",
          "declare it: `security: {network: allowlist, network_allowlist: [HOST]}`, or say it in `compatibility`", "low", "info"),
     ScanRule("undeclared-host", "network", "a script reaches a host that SKILL.md does not declare",
          "The declaration says less than the script does; the sandbox will stop it.", "add the host to `network_allowlist`, or remove the call", "medium", "info"),
-    ScanRule("collecting-service", "network", "data goes to a service that takes in anything from anybody",
-         "Such addresses are made in seconds, belong to nobody, and are what stolen data is sent to.", "send to a service the user knows", "high", "low"),
-    ScanRule("paste-service", "network", "something is fetched from or sent to a paste or file-sharing service",
-         "What stands there belongs to nobody and changes without notice.", "ship it with the skill", "medium", "info"),
-    ScanRule("numeric-address", "network", "a public address without a name is reached",
-         "An address without a name says nothing about who answers.", "reach the service by its name", "medium", "low"),
+    ScanRule("collecting-service", "network", "data is sent to a service that collects requests from anybody",
+         "Such addresses are created anonymously in seconds and are used to receive stolen data.", "send to a service the user knows", "high", "low"),
+    ScanRule("paste-service", "network", "a paste or file-sharing service is used",
+         "Its content has no known owner and can change without notice.", "ship the content with the skill", "medium", "info"),
+    ScanRule("numeric-address", "network", "a public IP address is contacted directly",
+         "An IP address does not show who operates the server.", "use the host name of the service", "medium", "low"),
     ScanRule("reverse-shell", "network", "a shell is connected to another machine",
-         "Somebody elsewhere types commands here.", "leave it out", "high", "medium"),
-    ScanRule("tunnel-address", "network", "a service behind a tunnel is reached",
-         "Who opened the tunnel reads everything; nobody can say who that is.", "use the address of the service itself", "medium", "medium"),
+         "Somebody else can then run commands on this machine.", "remove it", "high", "medium"),
+    ScanRule("tunnel-address", "network", "a service behind a tunnel is contacted",
+         "The unknown operator of the tunnel can read everything.", "use the address of the service itself", "medium", "medium"),
     ScanRule("tunnel", "network", "a tunnel opens this machine to the network",
-         "What listens behind it is reachable by everybody.", "let the user open it", "medium", "info"),
+         "Everybody can reach the service behind it.", "let the user open it", "medium", "info"),
 )  # fmt: skip
 
 _PUBLIC: Final = r"(?!0\.|10\.|127\.|169\.254\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.|22[4-9]\.|2[3-5]\d\.|1\.1\.1\.1|8\.8\.[48]\.[48]|1\.2\.3\.4)(?:\d{1,3}\.){3}\d{1,3}"
-_PATTERNS: Final = (
+NETWORK_PATTERNS: Final = (
     pattern("collecting-service", r"\b(?:webhook\.site|requestbin\.(?:com|net|io)|(?:[\w-]{1,60}\.)?(?:oast\.(?:pro|live|site|online|fun|me)|oastify\.com|burpcollaborator\.net|interact\.sh|pipedream\.net|requestcatcher\.com|beeceptor\.com|hookb\.in|dnslog\.cn|ceye\.io|canarytokens\.(?:com|org)))\b", "webhook.site", "requestbin", "oast", "burpcollab", "interact.sh", "pipedream", "requestcatcher", "beeceptor", "hookb.in", "dnslog", "ceye.io", "canarytokens"),
     pattern("paste-service", r"https?://(?:www\.)?(?:pastebin\.com|paste\.ee|hastebin\.com|ghostbin\.\w{2,5}|rentry\.(?:co|org)|termbin\.com|transfer\.sh|0x0\.st|file\.io|anonfiles\.com|gofile\.io|ix\.io|dpaste\.\w{2,4}|glot\.io)\b", "paste", "bin.", "rentry", "transfer.sh", "0x0.st", "file.io", "anonfiles", "gofile", "ix.io", "glot.io"),
     pattern("paste-service", r"\bdiscord(?:app)?\.com/api/webhooks/\d{5}", "api/webhooks/"),
@@ -61,11 +61,6 @@ _NO_HOSTS: Final = re.compile(
 )
 
 
-def look_for_network_traps(source: SourceText) -> Iterator[Hit]:
-    """Addresses and connections that have no good use in a skill."""
-    yield from find(source, _PATTERNS)
-
-
 def network_use(source: SourceText) -> int | None:
     """Where a script in shell or JavaScript first uses the network; None when it does not."""
     expression = _USE.get(source.language)
@@ -84,57 +79,24 @@ def hosts_in(text: str) -> Iterable[tuple[str, int]]:
 
 
 DOWNLOAD_RULES: Final = (
-    ScanRule(
-        "download-and-run",
-        "download and run",
-        "something is fetched and handed straight to an interpreter",
-        "What runs is whatever the other side sends at that moment; no review has seen it.",
-        "ship the script with the skill, or fetch a version whose hash is checked",
-        "high",
-        "medium",
-    ),
-    ScanRule(
-        "download-then-run",
-        "download and run",
-        "a file is fetched and then run",
-        "The file can change after the skill was reviewed.",
-        "check its hash before it is run, or ship it with the skill",
-        "high",
-        "low",
-    ),
-    ScanRule(
-        "known-installer",
-        "download and run",
-        "the installer of a well-known tool is fetched and run",
-        "It is the way the tool's makers describe, and still code from elsewhere.",
-        "name the tool as a requirement and let the user install it",
-        "low",
-        "info",
-    ),
-    ScanRule(
-        "install-from-address",
-        "download and run",
-        "a package is installed from an address or an index of its own",
-        "It passes by the registry, its reviews and its names; the address can serve something else tomorrow.",
-        "install from the registry, at a fixed version",
-        "medium",
-        "low",
-    ),
-    ScanRule(
-        "runs-unpinned-package",
-        "download and run",
-        "a package is fetched and run at whatever version there is",
-        "Whoever takes over the package runs code here.",
-        "give the version, as in `npx name@1.2.3`",
-        "low",
-        "info",
-    ),
-)
+    ScanRule("download-and-run", "download and run", "a download is passed straight to an interpreter",
+         "The server decides what runs; nobody has reviewed it.",
+         "ship the script with the skill, or fetch a version whose hash is checked", "high", "medium"),
+    ScanRule("download-then-run", "download and run", "a file is downloaded and then run",
+         "The file can change after the skill was reviewed.", "check its hash before it is run, or ship the content with the skill", "high", "low"),
+    ScanRule("known-installer", "download and run", "the installer of a well-known tool is downloaded and run",
+         "It is the documented way to install the tool, and still runs remote code.", "name the tool as a requirement and let the user install it", "low", "info"),
+    ScanRule("install-from-address", "download and run", "a package is installed from an address or from another index",
+         "It bypasses the registry and its reviews; the address can serve something else tomorrow.",
+         "install from the registry, at a fixed version", "medium", "low"),
+    ScanRule("runs-unpinned-package", "download and run", "a package is downloaded and run without a pinned version",
+         "Whoever takes over the package can run code on this machine.", "give the version, as in `npx name@1.2.3`", "low", "info"),
+)  # fmt: skip
 
 _FETCH: Final = r"\b(?:curl|wget|aria2c|lwp-download)\b"
 _INTERPRETER: Final = r"(?:(?:/usr)?/bin/(?:env )?)?(?:ba|z|da|k|fi|c)?sh\b|python[0-9.]*\b(?! -m json)|node\b|perl\b|ruby\b|php\b|osascript\b|iex\b|xargs (?:ba|z)?sh\b"
 _DOWNLOAD_PATTERNS: Final = (
-    chain(  # what follows the first pipe is only looked at: another command may begin in it
+    chain(  # what follows the first pipe is a lookahead: another command may begin in it
         "download-and-run",
         rf"{_FETCH}[^\n|]",
         (299, "\n|", rf"\|(?=(?:[^\n|;]{{0,60}}\|){{0,2}}\s{{0,3}}(?:sudo (?:-\w+ )?)?(?:{_INTERPRETER})(?! -c))"),
@@ -164,7 +126,7 @@ _VERIFIES: Final = re.compile(r"sha\d{1,4}sum|gpg --verify|cosign")
 _MOST_SAVED_FILES: Final = 10
 
 
-def look_for_downloads(source: SourceText) -> Iterator[Hit]:
+def find_downloads(source: SourceText) -> Iterator[Hit]:
     """Fetching and running in shell, in any text that holds commands."""
     for hit in find(source, _DOWNLOAD_PATTERNS):
         line = source.text[hit.offset : hit.offset + 400].partition("\n")[0]
@@ -183,7 +145,7 @@ def _saved_and_run(code: str) -> Iterator[Hit]:
             continue
         after = code[saved.end() : saved.end() + 3000]
         if _runs(name).search(after) and not _VERIFIES.search(after):
-            yield Hit("download-then-run", saved.start(), f"{name[:60]} is fetched and then run")
+            yield Hit("download-then-run", saved.start(), f"{name[:60]} is downloaded and then run")
 
 
 def _runs(name: str) -> re.Pattern[str]:
@@ -197,11 +159,11 @@ def _runs(name: str) -> re.Pattern[str]:
 
 
 FLOW_RULES: Final = (
-    ScanRule("secret-to-network", "data flow", "secrets go to the network",
-         "What leaves the machine cannot be called back; a key that left must be replaced everywhere.",
+    ScanRule("secret-to-network", "data flow", "secrets are sent over the network",
+         "Data that has left the machine cannot be recalled; a leaked key must be replaced everywhere.",
          "send only what the service needs, and never a whole environment or a credential file", "high", "medium"),
-    ScanRule("key-in-body", "data flow", "a key goes into an address or into the body of a request",
-         "Addresses and bodies are logged on the way; a key belongs into a header, for the one service it is for.",
+    ScanRule("key-in-body", "data flow", "a key is put into the address or the body of a request",
+         "Addresses and bodies are logged on the way; a key belongs in a header, and only to its own service.",
          "send the key in a header of the request, to its own service only", "low", "info"),
 )  # fmt: skip
 
@@ -237,7 +199,7 @@ _SHELL_FLOW_PATTERNS: Final = (
     chain("secret-to-network", _SENDER, (240, "\n;|", rf"(?:\$\(|`)\s{{0,3}}{_DUMP}\b"), words=_WORDS),
 )  # fmt: skip
 
-_UNPARSED: Final = (
+UNPARSED_PYTHON_PATTERNS: Final = (
     pattern("secret-to-network", r"\b(?:requests|httpx)\.(?:post|put|get)\([^\n]{0,240}?\bos\.environ(?![.\[]\w{0,4}[(\"'])", "os.environ"),
     pattern("download-and-run", r"\b(?:exec|eval)\([^\n]{0,120}?\b(?:requests\.get|urlopen|httpx\.get)\(", "exec(", "eval("),
     pattern("runs-text-as-code", r"(?<![\w.])(?:exec|eval)\((?!\s{0,3}[\"'])", "exec(", "eval("),
@@ -262,12 +224,7 @@ _MOST_CALLS: Final = 60
 _ROUNDS: Final = 3
 
 
-def look_into_unparsed(source: SourceText) -> Iterator[Hit]:
-    """Python that has no tree: what a single line shows of it."""
-    yield from find(source, _UNPARSED)
-
-
-def look_for_flows(source: SourceText) -> Iterator[Hit]:
+def find_flows(source: SourceText) -> Iterator[Hit]:
     """Secrets that reach the network in shell commands or JavaScript."""
     if source.language in ("shell", "powershell", "markdown", "text"):
         yield from find(source, _SHELL_FLOW_PATTERNS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidPolicy
 from skillyard.scanner.finding import ScanRule
-from skillyard.scanner.matching import find, pattern
+from skillyard.scanner.matching import pattern
 from skillyard.scanner.sources import Hit, SourceText
 
 if TYPE_CHECKING:
@@ -17,34 +17,36 @@ if TYPE_CHECKING:
 
 
 PERMISSION_RULES: Final = (
-    ScanRule("all-tools", "permissions", "the skill asks for every tool there is",
-         "With it, whatever its text says is done without a question.", "name the tools it needs in `allowed-tools`", "medium"),
-    ScanRule("unlimited-shell", "permissions", "the skill asks to run any command",
-         "`Bash` without a pattern lets every command through without a question.", "name the commands, such as `Bash(git status:*)`", "info"),
+    ScanRule("all-tools", "permissions", "the skill requests every tool",
+         "The model can then follow its text without asking the user.", "name the tools it needs in `allowed-tools`", "medium"),
+    ScanRule("unlimited-shell", "permissions", "the skill requests to run any command",
+         "`Bash` without a pattern allows every command without asking the user.", "name the commands, such as `Bash(git status:*)`", "info"),
     ScanRule("undeclared-commands", "permissions", "a script starts programs, and `allowed-tools` names no shell",
-         "What the skill does is more than what it asks for.", "add the command to `allowed-tools`, as in `Bash(python:*)`", "low"),
-    ScanRule("hooks", "permissions", "SKILL.md sets hooks, which run commands by themselves",
-         "They run without a question, at events nobody thinks of.", "leave them out, or describe what the user may set", "medium"),
-    ScanRule("all-hosts", "permissions", "every host may be reached",
-         "An allow-list with a star is none.", "name the hosts", "medium"),
+         "The skill does more than it requests.", "add the command to `allowed-tools`, as in `Bash(python:*)`", "low"),
+    ScanRule("hooks", "permissions", "SKILL.md sets hooks, which run commands automatically",
+         "They run on events, without asking the user.", "remove them, or describe what the user may set", "medium"),
+    ScanRule("all-hosts", "permissions", "every host is allowed",
+         "An allow-list with a `*` restricts nothing.", "name the hosts", "medium"),
     ScanRule("unused-permission", "permissions", "the network is declared, and no script uses it",
-         "What is allowed without need is there for whoever changes the skill.", "remove the declaration", "info"),
+         "An unneeded permission can be misused by a later version of the skill.", "remove the declaration", "info"),
     ScanRule("undeclared-variable", "permissions", "a script reads a secret that SKILL.md never names",
-         "Who installs the skill does not know what it will be given.", "name the variable in `security.environment` or in the text", "low"),
+         "Users who install the skill do not know which secret it uses.", "name the variable in `security.environment` or in the text", "low"),
     ScanRule("undeclared-key-sent", "permissions", "a key that SKILL.md never names is sent in an address or a body",
-         "The user does not know that it is taken, nor where it goes.", "name the variable and the service in SKILL.md, and send the key in a header", "medium", "low"),
+         "The user does not know that it is used, nor where it is sent.", "name the variable and the service in SKILL.md, and send the key in a header", "medium", "low"),
     ScanRule("skips-permissions", "permissions", "an agent is started without its permission checks",
-         "What it does then nobody is asked about.", "start it with the permissions it needs", "medium", "low"),
-    ScanRule("raises-privilege", "permissions", "a script takes the rights of the administrator, or gives everybody all of them",
-         "A mistake then concerns the whole machine.", "do it as the user, and say which packages the user must install", "low", "info"),
-    ScanRule("no-password-asked", "permissions", "a user may become administrator without a password, from now on",
-         "It holds for everything that runs as this user.", "leave it out", "high", "medium"),
+         "The user is then asked about none of its actions.", "start it with the permissions it needs", "medium", "low"),
+    ScanRule("raises-privilege", "permissions", "a script uses administrator rights, or gives all permissions to everybody",
+         "A mistake then affects the whole machine.", "run as the user, and list the packages that the user must install", "low", "info"),
+    ScanRule("no-password-asked", "permissions", "a user is allowed to become administrator without a password",
+         "It applies permanently to everything that runs as this user.", "remove it", "high", "medium"),
 )  # fmt: skip
 
+_ALL_TOOLS: Final = {"*", "all", "all tools"}
+_ANY_COMMAND: Final = {"bash", "bash(*)", "bash(*:*)", "shell"}
 _SHELLS: Final = re.compile(
     r"^(?:bash|shell|sh|terminal|exec|execute|run_?\w*|\*|all|python|code\w*|mcp__\w*)\b", re.IGNORECASE
 )
-_PATTERNS: Final = (
+PRIVILEGE_PATTERNS: Final = (
     pattern("skips-permissions", r"--dangerously-skip-permissions\b|--dangerously-bypass-approvals-and-sandbox\b|\bbypassPermissions\b|--allow-all-tools\b|--yolo\b", "--dangerously", "bypasspermissions", "--allow-all", "--yolo"),
     pattern("raises-privilege", r"(?:^|[;&|(`]\s{0,3})sudo\s{1,3}(?!-k\b)[\w/-]", "sudo"),
     pattern("raises-privilege", r"\bchmod\s{1,3}(?:-R\s{1,3})?(?:0?777|a\+rwx|[ug]\+s|[2467][0-7]{3})\s", "chmod"),
@@ -70,11 +72,6 @@ class ObservedBehavior:
     sent_keys: list[tuple[SourceText, int]] = field(default_factory=list)
 
 
-def look_for_privileges(source: SourceText) -> Iterator[Hit]:
-    """Commands that take more rights than a user has."""
-    yield from find(source, _PATTERNS)
-
-
 def variables_in(text: str) -> dict[str, int]:
     """Secrets a script takes from its environment, with the offset of the first use of each."""
     variables: dict[str, int] = {}
@@ -83,7 +80,7 @@ def variables_in(text: str) -> dict[str, int]:
     return variables
 
 
-def look_at_declarations(document: Document, skill_md: SourceText, facts: ObservedBehavior) -> Iterator[tuple[SourceText, Hit]]:
+def compare_declarations(document: Document, skill_md: SourceText, facts: ObservedBehavior) -> Iterator[tuple[SourceText, Hit]]:
     """SKILL.md beside what its scripts do."""
     for hit in _declared(document, skill_md, used=bool(facts.network)):
         yield skill_md, hit
@@ -99,11 +96,9 @@ def look_at_declarations(document: Document, skill_md: SourceText, facts: Observ
 
 def _declared(document: Document, skill_md: SourceText, *, used: bool) -> Iterator[Hit]:
     metadata = document.metadata
-    tools = [tool.strip() for tool in metadata.allowed_tools]
-    if any(tool.lower() in ("*", "all", "all tools") for tool in tools):
-        yield Hit("all-tools", _at(skill_md, ("allowed-tools", "allowed_tools", "allowedTools")))
-    elif any(tool.lower() in ("bash", "bash(*)", "bash(*:*)", "shell") for tool in tools):
-        yield Hit("unlimited-shell", _at(skill_md, ("allowed-tools", "allowed_tools", "allowedTools")))
+    tools = {tool.strip().lower() for tool in metadata.allowed_tools}
+    if rule := "all-tools" if tools & _ALL_TOOLS else "unlimited-shell" if tools & _ANY_COMMAND else "":
+        yield Hit(rule, _at(skill_md, ("allowed-tools", "allowed_tools", "allowedTools")))
     if "hooks" in metadata.extra:
         yield Hit("hooks", _at(skill_md, ("hooks",)))
     if any(host.strip() in ("*", "*.*", "0.0.0.0/0") for host in metadata.security.network_allowlist):
@@ -132,12 +127,8 @@ def _network(document: Document, facts: ObservedBehavior) -> Iterator[tuple[Sour
         yield source, Hit("undeclared-host", offset, "a script uses the network, and SKILL.md declares that none is used")
     elif security.network == "allowlist":
         for source, offset, host in facts.hosts:
-            if not _covered(security.network_allowlist, host) and _reaches(facts, source):
+            if not _covered(security.network_allowlist, host) and any(one is source for one, _ in facts.network):
                 yield source, Hit("undeclared-host", offset, f"a script names {host}, which SKILL.md does not declare")
-
-
-def _reaches(facts: ObservedBehavior, source: SourceText) -> bool:
-    return any(one is source for one, _ in facts.network)
 
 
 def _covered(patterns: Sequence[str], host: str) -> bool:

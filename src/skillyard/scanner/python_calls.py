@@ -14,51 +14,23 @@ _SENDS: Final = frozenset((
     "httpx.get", "httpx.request", "urllib.request.urlopen", "urllib.request.Request", "urllib3.request", "socket.gethostbyname", "socket.getaddrinfo",
     "webbrowser.open",
 ))  # fmt: skip
-_METHODS: Final = frozenset(
-    (
-        "post",
-        "put",
-        "patch",
-        "get",
-        "request",
-        "send",
-        "sendall",
-        "sendto",
-        "sendmail",
-        "send_message",
-        "send_json",
-        "storbinary",
-        "storlines",
-        "resolve",
-        "query",
-    )
-)
+_METHODS: Final = frozenset((
+    "post", "put", "patch", "get", "request", "send", "sendall", "sendto", "sendmail", "send_message", "send_json",
+    "storbinary", "storlines", "resolve", "query",
+))  # fmt: skip
 _SPLIT_OK: Final = frozenset(("headers", "auth", "timeout", "verify", "proxies", "cert", "cookies", "params"))
+_EXECUTES: Final = ("execute", "executemany", "executescript", "raw")
 _SQL: Final = ("select ", "insert ", "update ", "delete ", "drop ", "create ", "alter ", "replace into")
 _NEAR: Final = 3_000  # statements of a function in which a query is looked for
-_CHECKS: Final = frozenset(
-    (
-        "resolve",
-        "is_relative_to",
-        "commonpath",
-        "realpath",
-        "basename",
-        "secure_filename",
-        "startswith",
-        "abspath",
-        "relative_to",
-        "name",
-    )
-)
+_CHECKS: Final = frozenset((
+    "resolve", "is_relative_to", "commonpath", "realpath", "basename", "secure_filename", "startswith", "abspath",
+    "relative_to", "name",
+))  # fmt: skip
 
 
-def queries(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
+def _queries(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     """A query with values written into its text."""
-    if not (
-        isinstance(call.func, ast.Attribute)
-        and call.func.attr in ("execute", "executemany", "executescript", "raw")
-        and call.args
-    ):
+    if not call.args or not isinstance(call.func, ast.Attribute) or call.func.attr not in _EXECUTES:
         return
     query = call.args[0]
     if isinstance(query, ast.Name):
@@ -66,11 +38,11 @@ def queries(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     made = isinstance(query, ast.JoinedStr | ast.BinOp) or (
         isinstance(query, ast.Call) and isinstance(query.func, ast.Attribute) and query.func.attr == "format"
     )
-    if made and not is_fixed(query) and _is_query(query):
+    if made and not _is_fixed(query) and _is_query(query):
         yield Hit("sql-from-text", scope.file.offset(call))
 
 
-def openings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
+def _openings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     """A file in a fixed folder, by a name that is a parameter and that nothing in the function checks."""
     if scope.file.name_of(call.func) != "open" or not call.args or not scope.parameters:
         return
@@ -110,13 +82,11 @@ def _is_query(node: ast.AST) -> bool:
     return any(text.lstrip().lower().startswith(_SQL) for text in texts if text)
 
 
-def sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
+def _sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     """Secrets in what is sent; a single key in a header is how services are called, and is no finding."""
     name = scope.file.name_of(call.func)
-    method = isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS
-    if name not in _SENDS and not (
-        method and isinstance(call.func, ast.Attribute) and "client" in flow.labels(call.func.value, scope)
-    ):
+    method = call.func if isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS else None
+    if name not in _SENDS and not (method and "client" in flow.labels(method.value, scope)):
         return
     all_of_it: set[Label] = set()
     body: set[Label] = set()
@@ -126,14 +96,14 @@ def sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         (all_of_it if word.arg in _SPLIT_OK else body).update(flow.labels(word.value, scope))
     at, shown = scope.file.offset(call), name or "it"
     if "credential" in body | all_of_it:
-        yield Hit("secret-to-network", at, f"what stands in a credential file is sent with `{shown}`")
+        yield Hit("secret-to-network", at, f"the content of a credential file is sent with `{shown}`")
     elif "environment" in body | all_of_it:
         yield Hit("secret-to-network", at, f"the whole environment is sent with `{shown}`")
     elif "key" in body:
         yield Hit("key-in-body", at, f"a key from the environment is sent with `{shown}`, in the address or the body")
 
 
-def is_fixed(node: ast.expr) -> bool:
+def _is_fixed(node: ast.expr) -> bool:
     """Whether it is a constant, or constants joined."""
     if isinstance(node, ast.JoinedStr):
         return not any(isinstance(value, ast.FormattedValue) for value in node.values)
@@ -143,7 +113,7 @@ def is_fixed(node: ast.expr) -> bool:
 _LARGE: Final = 10**7
 
 
-def endless_loops(file: PythonFile) -> Iterator[Hit]:
+def _endless_loops(file: PythonFile) -> Iterator[Hit]:
     """`while True` that nothing leaves and that never waits; inside `try` an error may be what leaves it."""
     tried = {id(inner) for node in file.nodes if isinstance(node, ast.Try) for part in node.body for inner in walk_some(part)}
     for node in file.nodes:
@@ -184,7 +154,7 @@ def _waits(call: ast.Call) -> bool:
     return name in _WAITING
 
 
-def huge_allocations(file: PythonFile) -> Iterator[Hit]:
+def _huge_allocations(file: PythonFile) -> Iterator[Hit]:
     """`[0] * 10**9`, `range` of it made a list, `bytearray` of it."""
     for node in file.nodes:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
@@ -218,71 +188,45 @@ def _size(node: ast.AST, depth: int = 0) -> int:
 _RUNS_CODE: Final = frozenset(
     ("eval", "exec", "builtins.eval", "builtins.exec", "__builtins__.exec", "__builtins__.eval", "code.interact")
 )
-_RUNS_SHELL: Final = frozenset(
-    (
-        "os.system",
-        "os.popen",
-        "subprocess.getoutput",
-        "subprocess.getstatusoutput",
-        "commands.getoutput",
-        "asyncio.create_subprocess_shell",
-    )
-)
+_RUNS_SHELL: Final = frozenset((
+    "os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput", "commands.getoutput",
+    "asyncio.create_subprocess_shell",
+))  # fmt: skip
 _RUNS: Final = frozenset((
     "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output", "subprocess.Popen", "os.execv", "os.execvp", "os.execl",
     "os.spawnv", "pty.spawn", "asyncio.create_subprocess_exec",
 ))  # fmt: skip
-_UNPICKLES: Final = frozenset(
-    (
-        "pickle.load",
-        "pickle.loads",
-        "pickle.Unpickler",
-        "cPickle.load",
-        "cPickle.loads",
-        "_pickle.loads",
-        "dill.load",
-        "dill.loads",
-        "cloudpickle.load",
-        "cloudpickle.loads",
-        "marshal.load",
-        "marshal.loads",
-        "shelve.open",
-        "jsonpickle.decode",
-    )
-)
+_UNPICKLES: Final = frozenset((
+    "pickle.load", "pickle.loads", "pickle.Unpickler", "cPickle.load", "cPickle.loads", "_pickle.loads", "dill.load",
+    "dill.loads", "cloudpickle.load", "cloudpickle.loads", "marshal.load", "marshal.loads", "shelve.open",
+    "jsonpickle.decode",
+))  # fmt: skip
 _YAML_SAFE: Final = ("SafeLoader", "CSafeLoader", "BaseLoader", "FullLoader")
 
 
-def look_into_python(file: PythonFile, flow: Flow) -> Iterator[Hit]:
+def check_python_calls(file: PythonFile, flow: Flow) -> Iterator[Hit]:
     """All that the tree of one file shows; `flow` knows what its values may hold."""
     for scope in flow.scopes:
-        if scope.file is not file:
-            continue
-        for node in scope.nodes:
-            if isinstance(node, ast.Call):
-                for look in _LOOKS:
-                    yield from look(node, scope, flow)
-    yield from endless_loops(file)
-    yield from huge_allocations(file)
+        calls = [node for node in scope.nodes if isinstance(node, ast.Call)] if scope.file is file else []
+        yield from (hit for call in calls for check in _CHECKS_OF_CALLS for hit in check(call, scope, flow))
+    yield from _endless_loops(file)
+    yield from _huge_allocations(file)
 
 
-def sends(file: PythonFile) -> ast.Call | None:
+def first_network_call(file: PythonFile) -> ast.Call | None:
     """The first call that uses the network, None when there is none."""
     local = "AF_UNIX" in file.source.text and "AF_INET" not in file.source.text
-    calls = [
-        node
-        for node in file.nodes
-        if isinstance(node, ast.Call)
-        and _is_network(name := file.name_of(node.func))
-        and not (local and name.startswith("socket."))
-    ]
-    return min(calls, key=lambda node: node.lineno, default=None)
+    return _first_call(file, lambda name: _is_network(name) and not (local and name.startswith("socket.")))
 
 
-def starts_programs(file: PythonFile) -> ast.Call | None:
+def first_program_start(file: PythonFile) -> ast.Call | None:
     """The first call that starts another program."""
     runners = _RUNS | _RUNS_SHELL
-    calls = [node for node in file.nodes if isinstance(node, ast.Call) and file.name_of(node.func) in runners]
+    return _first_call(file, lambda name: name in runners)
+
+
+def _first_call(file: PythonFile, fits: Callable[[str], bool]) -> ast.Call | None:
+    calls = [node for node in file.nodes if isinstance(node, ast.Call) and fits(file.name_of(node.func))]
     return min(calls, key=lambda node: node.lineno, default=None)
 
 
@@ -299,13 +243,13 @@ def _code(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         return
     at, labels = scope.file.offset(call), flow.labels(call.args[0], scope)
     if "decoded" in labels:
-        yield Hit("decoded-code", at, f"`{name}` runs what was decoded a moment before")
+        yield Hit("decoded-code", at, f"`{name}` runs text that was just decoded")
     elif labels & {"network", "client"}:
-        yield Hit("download-and-run", at, f"`{name}` runs what came from the network")
+        yield Hit("download-and-run", at, f"`{name}` runs data from the network")
     elif "input" in labels:
-        yield Hit("runs-input-as-code", at, f"`{name}` runs what somebody typed or passed")
+        yield Hit("runs-input-as-code", at, f"`{name}` runs user input")
     elif not _limited(call):
-        yield Hit("runs-text-as-code", at, f"`{name}` runs text that is put together when it runs")
+        yield Hit("runs-text-as-code", at, f"`{name}` runs text that is assembled at run time")
 
 
 def _limited(call: ast.Call) -> bool:
@@ -328,14 +272,14 @@ def _commands(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     at, command = scope.file.offset(call), call.args[0]
     labels = flow.labels(_program(command), scope)
     if "decoded" in labels:
-        yield Hit("decoded-code", at, f"`{name}` runs what was decoded a moment before")
+        yield Hit("decoded-code", at, f"`{name}` runs text that was just decoded")
     elif shell and labels & {"network", "client"}:
-        yield Hit("download-and-run", at, f"`{name}` runs what came from the network")
-    elif shell and not is_fixed(command):
+        yield Hit("download-and-run", at, f"`{name}` runs data from the network")
+    elif shell and not _is_fixed(command):
         typed = "input" in labels
         yield Hit("shell-from-input" if typed else "shell-from-data", at)
     if flow.labels(command, scope) & {"environment", "credential"} and _names_a_sender(call):
-        yield Hit("secret-to-network", at, "a command that sends is given secrets")
+        yield Hit("secret-to-network", at, "a command that sends data contains secrets")
 
 
 def _program(command: ast.expr) -> ast.expr:
@@ -360,14 +304,14 @@ def _unpickling(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     name = scope.file.name_of(call.func)
     if name in _UNPICKLES:
         fetched = any(flow.labels(argument, scope) & {"network", "client"} for argument in call.args)
-        message = f"`{name}` reads what came from the network" if fetched else f"`{name}` can run anything that its input says"
+        message = f"`{name}` deserializes data from the network" if fetched else f"`{name}` can run code that is in its input"
         yield Hit("unpickles-from-network" if fetched else "unpickles", scope.file.offset(call), message)
     elif name in ("yaml.load", "yaml.load_all", "yaml.unsafe_load", "yaml.full_load"):
         loader = ast.dump(call) if len(list(walk_some(call))) < 60 else ""
         if "unsafe" in name or (name.startswith("yaml.load") and not any(safe in loader for safe in _YAML_SAFE)):
-            yield Hit("unpickles", scope.file.offset(call), f"`{name}` can make any object its input names")
+            yield Hit("unpickles", scope.file.offset(call), f"`{name}` can create any object that its input names")
     elif name == "torch.load" and any(word.arg == "weights_only" and not _is_true(word.value) for word in call.keywords):
-        yield Hit("unpickles", scope.file.offset(call), "`torch.load` without `weights_only` runs what the file says")
+        yield Hit("unpickles", scope.file.offset(call), "`torch.load` without `weights_only` can run code in the file")
 
 
 def _dynamic(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
@@ -376,25 +320,17 @@ def _dynamic(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     if name in ("__import__", "importlib.import_module", "getattr") and call.args:
         attribute = call.args[1 if name == "getattr" and len(call.args) > 1 else 0]
         if "decoded" in flow.labels(attribute, scope):
-            yield Hit("decoded-code", scope.file.offset(call), f"`{name}` takes a name that was decoded")
-        elif isinstance(attribute, ast.BinOp) and all(
-            isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in walk_some(attribute)
-        ):
-            yield Hit("built-name", scope.file.offset(call), f"`{name}` takes a name that was cut into pieces")
+            yield Hit("decoded-code", scope.file.offset(call), f"`{name}` uses a name that was decoded")
+        elif isinstance(attribute, ast.BinOp) and _is_fixed(attribute):
+            yield Hit("built-name", scope.file.offset(call), f"`{name}` uses a name that is joined from pieces")
         elif (
             name == "getattr"
             and scope.file.name_of(call.args[0]) in ("__builtins__", "builtins")
             and constant_text(attribute) != "__dict__"
         ):
-            yield Hit("built-name", scope.file.offset(call), "a builtin is taken by its name as text")
+            yield Hit("built-name", scope.file.offset(call), "a builtin is looked up by its name as text")
 
 
-_LOOKS: Final[tuple[Callable[[ast.Call, Scope, Flow], Iterator[Hit]], ...]] = (
-    _code,
-    _commands,
-    _unpickling,
-    queries,
-    sendings,
-    _dynamic,
-    openings,
-)
+_CHECKS_OF_CALLS: Final[tuple[Callable[[ast.Call, Scope, Flow], Iterator[Hit]], ...]] = (
+    _code, _commands, _unpickling, _queries, _sendings, _dynamic, _openings,
+)  # fmt: skip

@@ -129,27 +129,15 @@ _DECODERS: Final = frozenset((
     "codecs.decode", "zlib.decompress", "lzma.decompress", "bz2.decompress", "gzip.decompress", "marshal.loads",
 ))  # fmt: skip
 _READERS: Final = frozenset(("open", "io.open", "codecs.open", "read_text", "read_bytes", "read", "readlines", "open_text"))
-_STORES: Final = frozenset(
-    (
-        "keyring.get_password",
-        "keyring.get_credential",
-        "browser_cookie3.chrome",
-        "browser_cookie3.load",
-        "browser_cookie3.firefox",
-    )
-)
+_STORES: Final = frozenset((
+    "keyring.get_password", "keyring.get_credential", "browser_cookie3.chrome", "browser_cookie3.load",
+    "browser_cookie3.firefox",
+))  # fmt: skip
 _TYPED: Final = frozenset(("input", "sys.argv", "sys.stdin.read", "sys.stdin.readline"))
-_FETCHERS: Final = frozenset(
-    (
-        "requests.get",
-        "requests.post",
-        "requests.request",
-        "urllib.request.urlopen",
-        "httpx.get",
-        "httpx.post",
-        "urllib.request.urlretrieve",
-    )
-)
+_FETCHERS: Final = frozenset((
+    "requests.get", "requests.post", "requests.request", "urllib.request.urlopen", "httpx.get", "httpx.post",
+    "urllib.request.urlretrieve",
+))  # fmt: skip
 NETWORK_MODULES: Final = frozenset((
     "requests", "httpx", "aiohttp", "urllib3", "socket", "smtplib", "websocket", "websockets", "ftplib", "paramiko", "http", "telnetlib", "dns", "pycurl",
 ))  # fmt: skip
@@ -242,14 +230,12 @@ class Flow:
         below: list[ast.AST] = [*call.args, *(word.value for word in call.keywords if word.arg not in ("env", "timeout"))]
         if isinstance(call.func, ast.Attribute):
             below.append(call.func.value)
-        own: set[Label] = set(self._returned(last.rpartition(".")[2]))
+        function = last.rpartition(".")[2]
+        own: set[Label] = set() if function in _ORDINARY else set(self._returns.get(function, ()))
         own |= _by_name(name)
         if last in _READERS or name in _READERS:
             own.add("read")
         return own, below
-
-    def _returned(self, name: str) -> _Labels:
-        return _NOTHING if name in _ORDINARY else self._returns.get(name, _NOTHING)
 
     def _named(self, scope: Scope, name: str) -> _Labels:
         inner = self._holds[_key(scope)].get(name, _NOTHING)

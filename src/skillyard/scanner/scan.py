@@ -1,7 +1,7 @@
-"""Scan one skill: each file is read once and looked into by every rule that fits it, in a helper process unless it is small.
+"""Scan one skill: each file is read once and checked by every rule that fits it, in a helper process unless it is small.
 
-The rules look at text that strangers wrote. A file that is given up is a finding of its own, so that nothing passes for clean
-that nobody could look into.
+The rules read text that strangers wrote. A file that is given up is a finding of its own, so that nothing passes for clean that
+could not be scanned.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,28 +18,29 @@ from skillyard.document import parse_document
 from skillyard.errors import WorkMemoryExceeded, WorkTimedOut
 from skillyard.offload import report_progress
 from skillyard.packages import sniff
-from skillyard.scanner.credentials import look_for_credentials, look_for_secrets
+from skillyard.scanner.credentials import CREDENTIAL_PATTERNS, find_secrets
 from skillyard.scanner.dangerous_commands import (
-    look_for_dangerous_calls,
-    look_for_obfuscation,
-    look_for_persistence,
-    look_for_resource_abuse,
-    payloads,
+    OBFUSCATION_PATTERNS,
+    PERSISTENCE_PATTERNS,
+    decoded_payloads,
+    find_dangerous_calls,
+    find_resource_abuse,
     program_in,
 )
 from skillyard.scanner.finding import NOT_TEXT, SEVERITIES, Finding, Report, Skipped, lower_severity
-from skillyard.scanner.hidden import decode_tag_characters, look_for_hidden_text, misleading_name
-from skillyard.scanner.injection import look_for_injection
+from skillyard.scanner.hidden import decode_tag_characters, find_hidden_text, misleading_name
+from skillyard.scanner.injection import find_injection
+from skillyard.scanner.matching import find
 from skillyard.scanner.network import (
+    NETWORK_PATTERNS,
+    UNPARSED_PYTHON_PATTERNS,
+    find_downloads,
+    find_flows,
     hosts_in,
-    look_for_downloads,
-    look_for_flows,
-    look_for_network_traps,
-    look_into_unparsed,
     network_use,
 )
-from skillyard.scanner.permissions import ObservedBehavior, look_at_declarations, look_for_privileges, variables_in
-from skillyard.scanner.python_calls import look_into_python, sends, starts_programs
+from skillyard.scanner.permissions import PRIVILEGE_PATTERNS, ObservedBehavior, compare_declarations, variables_in
+from skillyard.scanner.python_calls import check_python_calls, first_network_call, first_program_start
 from skillyard.scanner.python_flow import Flow, PythonFile, parse_python
 from skillyard.scanner.rules import RULES
 from skillyard.scanner.sources import (
@@ -60,56 +62,40 @@ _CODE: Final = ("python", "shell", "javascript", "powershell")
 CROSS_FILE_STEP: Final = "all files together"
 """The last step of a scan, in which values are followed from file to file."""
 _COMMANDS: Final[tuple[Callable[[SourceText], Iterator[Hit]], ...]] = (
-    look_for_credentials, look_for_downloads, look_for_persistence, look_for_resource_abuse, look_for_dangerous_calls, look_for_obfuscation,
-    look_for_flows, look_for_network_traps, look_for_privileges,
+    partial(find, patterns=CREDENTIAL_PATTERNS), find_downloads, partial(find, patterns=PERSISTENCE_PATTERNS), find_resource_abuse,
+    find_dangerous_calls, partial(find, patterns=OBFUSCATION_PATTERNS), find_flows, partial(find, patterns=NETWORK_PATTERNS),
+    partial(find, patterns=PRIVILEGE_PATTERNS),
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ScanResult:
-    """What the rules found in one folder, the most severe first, before anything is suppressed; `name` is that of its SKILL.md."""
-
-    findings: tuple[Finding, ...]
-    files: tuple[str, ...]
-    skipped: tuple[Skipped, ...]
-    name: str
-
-
-def scan_files(folder: str, given_up: Collection[str] = (), reason: str = "") -> ScanResult:
+def scan_files(folder: str, given_up: Collection[str] = (), reason: str = "") -> tuple[Report, str]:
     """Look for harm in the files of a folder, but for those that were `given_up`: they are a finding each, for this `reason`.
 
-    Each step is reported to the process that watches a helper process: the path of a file, and `TOGETHER` at the end.
+    The result has the name in SKILL.md, else the folder's. Each step is reported to the process that watches a helper process:
+    the path of a file, and `CROSS_FILE_STEP` at the end.
     """
-    scan = _Scan()
+    scan = _Scan(folder)
     for file in read_files(folder, scan.skipped):
         report_progress(file.name)
         if file.name in given_up:
             scan.give_up(file.name, reason)
         else:
-            scan.look(file)
+            scan.scan_file(file)
     scan.note_unread()
-    called = Path(folder).name
+    name = Path(folder).name
     report_progress(CROSS_FILE_STEP)
     if CROSS_FILE_STEP in given_up:
         scan.give_up("SKILL.md", f"{CROSS_FILE_STEP}: {reason}")
     else:
-        called = scan.finish(called)
-    findings = sorted(scan.findings.values(), key=lambda one: (SEVERITIES.index(one.severity), one.file, one.line, one.rule))
-    return ScanResult(tuple(findings), tuple(scan.files), tuple(scan.skipped), called)
-
-
-def failed_scan(folder: str, given_up: Collection[str], reason: str) -> ScanResult:
-    """The result for a folder whose scan was given up as a whole, after these files of it."""
-    scan = _Scan()
-    for name in (*given_up, "SKILL.md"):
-        scan.give_up(name, reason)
-    return ScanResult(tuple(scan.findings.values()), tuple(scan.files), tuple(scan.skipped), Path(folder).name)
+        name = scan.finish(name)
+    return scan.report(), name
 
 
 @dataclass
 class _Scan:
     """The state while the files of one skill are read."""
 
+    folder: str
     findings: dict[tuple[str, str, int], Finding] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
@@ -117,8 +103,8 @@ class _Scan:
     python: list[PythonFile] = field(default_factory=list)
     skill_md: SourceText | None = None
 
-    def look(self, file: ScannedFile) -> None:
-        """Look into one file, or note why not."""
+    def scan_file(self, file: ScannedFile) -> None:
+        """Scan one file, or note why not."""
         self.files.append(file.name)
         if hit := misleading_name(file.name):
             self.note(SourceText(file.name, file.name, "text", "data"), hit)
@@ -133,41 +119,41 @@ class _Scan:
         language = language_of(file.name, text)
         whole = SourceText(file.name, text, "text", "script" if language in _CODE else "data")
         if not file.whole:
-            self.skipped.append(Skipped(file.name, f"what lies behind its first {LARGEST_TEXT} bytes"))
+            self.skipped.append(Skipped(file.name, f"everything after its first {LARGEST_TEXT} bytes"))
             if language in (*_CODE, "markdown"):
-                self.note(whole, Hit("not-all-read", 0, f"only the first {LARGEST_TEXT} bytes of the file were looked into"))
+                self.note(whole, Hit("not-all-read", 0, f"only the first {LARGEST_TEXT} bytes of the file were scanned"))
         if file.name.lower() == "skill.md":
             self.skill_md = whole
-        self.note(whole, *look_for_hidden_text(whole), *look_for_secrets(whole))
+        self.note(whole, *find_hidden_text(whole), *find_secrets(whole))
         for source in split(file.name, text):
-            self._look_into(source)
-        self._look_behind(whole)
+            self._scan_source(source)
+        self._scan_encoded(whole)
 
-    def _look_into(self, source: SourceText) -> None:
+    def _scan_source(self, source: SourceText) -> None:
         code = without_comments(source)
         if source.language != "html":
-            for look in _COMMANDS:
-                self.note(source, *look(code))
-        self.note(source, *look_for_injection(source))
+            for find_commands in _COMMANDS:
+                self.note(source, *find_commands(code))
+        self.note(source, *find_injection(source))
         if source.language == "python" and not self._parse(source):
             return
         if source.role == "script":
-            self._learn(source, code)
+            self._observe(source, code)
 
     def _parse(self, source: SourceText) -> bool:
         """Read Python as a tree; an example by itself, a script together with the others when all are read."""
         file = parse_python(source)
         if file is None:
             if source.role == "script":
-                self.note(source, Hit("not-parsed", 0), *look_into_unparsed(source))
+                self.note(source, Hit("not-parsed", 0), *find(source, UNPARSED_PYTHON_PATTERNS))
         elif source.role == "script":
             self.python.append(file)
         else:
-            self.note(source, *look_into_python(file, Flow((file,))))
+            self.note(source, *check_python_calls(file, Flow((file,))))
         return file is not None
 
-    def _learn(self, source: SourceText, code: SourceText) -> None:
-        """What a script does, for a look at what SKILL.md declares."""
+    def _observe(self, source: SourceText, code: SourceText) -> None:
+        """Record what a script does, to be compared with what SKILL.md declares."""
         if source.language == "shell":
             self.facts.commands.append((source, 0))
         if (at := network_use(code)) is not None:
@@ -175,21 +161,21 @@ class _Scan:
         self.facts.hosts += [(source, offset, host) for host, offset in hosts_in(code.text)]
         self.facts.variables += [(source, offset, name) for name, offset in variables_in(code.text).items()]
 
-    def _look_behind(self, whole: SourceText) -> None:
-        """What is written in encoded text or in invisible letters, looked into like the rest."""
+    def _scan_encoded(self, whole: SourceText) -> None:
+        """Scan what is written in encoded text or in invisible letters."""
         hidden = [
             SourceText(
                 whole.file, text, "markdown", "prose", origin="in invisible letters", fixed_line=whole.position(offset)[0]
             )
             for offset, text in decode_tag_characters(whole.text)
         ]
-        for source in [*payloads(whole), *hidden]:
-            hits = [hit for look in _COMMANDS for hit in look(source)] + list(look_for_injection(source))
+        for source in [*decoded_payloads(whole), *hidden]:
+            hits = [hit for find_commands in _COMMANDS for hit in find_commands(source)] + list(find_injection(source))
             grave = [hit for hit in hits if RULES[hit.rule].severity in ("high", "medium")]
             if grave and source.origin == "in encoded text":
                 title = grave[0].message or RULES[grave[0].rule].title
                 evidence = f"says: {evidence_of(source.text)}"
-                self.note(source, Hit("encoded-payload", 0, f"encoded text hides this: {title}", evidence))
+                self.note(source, Hit("encoded-payload", 0, f"encoded text contains: {title}", evidence))
             self.note(source, *grave)
 
     def give_up(self, name: str, reason: str) -> None:
@@ -211,19 +197,26 @@ class _Scan:
         """What only shows when all files are read; the name SKILL.md gives, else the folder's."""
         flow = Flow(self.python)
         for file in self.python:
-            hits = list(look_into_python(file, flow))
+            hits = list(check_python_calls(file, flow))
             self.note(file.source, *hits)
             self.facts.sent_keys += [(file.source, hit.offset) for hit in hits if hit.rule == "key-in-body"]
-            if call := sends(file):
+            if call := first_network_call(file):
                 self.facts.network.append((file.source, file.offset(call)))
-            if call := starts_programs(file):
+            if call := first_program_start(file):
                 self.facts.commands.append((file.source, file.offset(call)))
         if self.skill_md is None:
             return folder_name
         document = parse_document(self.skill_md.text.encode("utf-8", "surrogatepass"), directory_name=folder_name)
-        for source, hit in look_at_declarations(document, self.skill_md, self.facts):
+        for source, hit in compare_declarations(document, self.skill_md, self.facts):
             self.note(source, hit)
         return document.metadata.name or folder_name
+
+    def report(self) -> Report:
+        """All findings, the most severe first, before anything is suppressed."""
+        findings = sorted(
+            self.findings.values(), key=lambda one: (SEVERITIES.index(one.severity), one.file, one.line, one.rule)
+        )
+        return Report(self.folder, tuple(findings), tuple(self.files), tuple(self.skipped))
 
     def note(self, source: SourceText, *hits: Hit) -> None:
         """Keep hits as findings, one for each rule and line: the gravest."""
@@ -239,11 +232,10 @@ def _finding(source: SourceText, hit: Hit) -> Finding:
     rule = RULES[hit.rule]
     line, column = source.position(hit.offset)
     shown = source.role == "example" or (source.role != "script" and rule.subject not in ("prompt injection", "hidden text"))
-    severity = rule.weighs(example=shown)
     message = hit.message or rule.title
     return Finding(
         rule=rule.id,
-        severity=lower_severity(severity, hit.relief) if hit.relief else severity,
+        severity=lower_severity((shown and rule.in_text) or rule.severity, hit.relief),
         message=evidence_of(f"{message} ({source.origin})" if source.origin else message),
         why=rule.why,
         file=source.file,
@@ -286,19 +278,18 @@ def scan_skill(
     folder = Path(directory)
     os.scandir(folder).close()
     whole = str(folder.resolve())
-    scanned = scan_files(whole) if _is_small(whole) else _scanned_in_helper(whole)
+    report, own_name = scan_files(whole) if _is_small(whole) else _scanned_in_helper(whole)
     judged = apply_suppressions(
-        list(scanned.findings[:_MOST_FINDINGS]),
+        report.findings[:_MOST_FINDINGS],
         suppressions,
         folder=str(folder),
-        skill=name or scanned.name,
+        skill=name or own_name,
         today=today or datetime.now(UTC).date(),
     )
-    skipped = scanned.skipped
-    if len(scanned.findings) > _MOST_FINDINGS:
-        omitted = len(scanned.findings) - _MOST_FINDINGS
+    skipped = report.skipped
+    if (omitted := len(report.findings) - _MOST_FINDINGS) > 0:
         skipped = (*skipped, Skipped(".", f"{omitted} findings of less weight are not reported"))
-    return Report(str(directory), tuple(judged), scanned.files, skipped)
+    return Report(str(directory), tuple(judged), report.files, skipped)
 
 
 def _is_small(folder: str) -> bool:
@@ -320,27 +311,22 @@ def _is_small(folder: str) -> bool:
     return True
 
 
-def _scanned_in_helper(folder: str) -> ScanResult:
+def _scanned_in_helper(folder: str) -> tuple[Report, str]:
     """The scan in a helper process; each file at which it had to be ended is left out of the next attempt."""
     from skillyard.offload import WorkLimits, run_in_helper
 
+    reason = f"it could not be scanned within {_FILE_SECONDS:g} s and {_MEMORY_MB} MiB"
     limits = WorkLimits(seconds=_ALL_SECONDS, step_seconds=_FILE_SECONDS, memory_mb=_MEMORY_MB)
     given_up: list[str] = []
     for _ in range(_ATTEMPTS - 1):
         try:
-            return run_in_helper(scan_files, folder, tuple(given_up), _reason(), subject="a scan", limits=limits)
+            return run_in_helper(scan_files, folder, tuple(given_up), reason, subject="a scan", limits=limits)
         except (WorkTimedOut, WorkMemoryExceeded) as error:
             at = error.details["at"]
             if not isinstance(at, str) or at in given_up or error.details.get("limit_seconds") == _ALL_SECONDS:
                 break
             given_up.append(at)
-    return _nothing_scanned(folder, given_up)
-
-
-def _reason() -> str:
-    return f"it could not be scanned within {_FILE_SECONDS:g} s and {_MEMORY_MB} MiB"
-
-
-def _nothing_scanned(folder: str, given_up: Sequence[str]) -> ScanResult:
-    """The report about a skill that could not be scanned: one severe finding, and the files at which it was given up."""
-    return failed_scan(folder, given_up, f"the skill could not be scanned in time, or in {_MEMORY_MB} MiB")
+    scan = _Scan(folder)
+    for name in (*given_up, "SKILL.md"):
+        scan.give_up(name, f"the skill could not be scanned in time, or in {_MEMORY_MB} MiB")
+    return scan.report(), Path(folder).name

@@ -7,8 +7,9 @@ import re
 import stat
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Final, Literal
 
@@ -33,9 +34,9 @@ class Hit:
     rule: str
     offset: int
     message: str = ""
-    """Said instead of the rule's title."""
+    """Replaces the rule's title."""
     evidence: str = ""
-    """Shown instead of the line."""
+    """Replaces the line."""
     relief: int = 0
     """How many steps less it weighs here than its rule."""
 
@@ -51,29 +52,18 @@ class SourceText:
     first_line: int = 1
     origin: str = ""
     """How the text was obtained, when it is not in the file like this, for example `in base64`."""
-    fixed_line: int | None = field(default=None)
+    fixed_line: int | None = None
     """The line of the file that every finding is reported at, for a text that was taken out of one line."""
-
-    @property
-    def example(self) -> bool:
-        """Whether the text only shows what somebody may do."""
-        return self.role == "example"
 
     @cached_property
     def lower(self) -> str:
-        """The text in lower case, each character where it was, for quick looks at where a word occurs."""
+        """The text in lower case, each character where it was, for a quick search for words."""
         low = self.text.lower()
-        return (
-            low if len(low) == len(self.text) else "".join(one if len(one.lower()) != 1 else one.lower() for one in self.text)
-        )
+        return low if len(low) == len(self.text) else "".join(a if len(a.lower()) != 1 else a.lower() for a in self.text)
 
     @cached_property
     def _starts(self) -> list[int]:
-        starts, at = [0], self.text.find("\n")
-        while at >= 0:
-            starts.append(at + 1)
-            at = self.text.find("\n", at + 1)
-        return starts
+        return [0, *accumulate(len(line) + 1 for line in self.text.split("\n")[:-1])]
 
     def position(self, offset: int) -> tuple[int, int]:
         """The line and column of an offset in the file."""
@@ -88,10 +78,12 @@ class SourceText:
 
     def line_at(self, offset: int) -> str:
         """The line around an offset, cut to what is near it when it is long."""
-        start = self.text.rfind("\n", 0, offset) + 1
-        end = self.text.find("\n", offset)
-        end = len(self.text) if end < 0 else end
+        start, end = self._line(offset)
         return self.text[max(start, offset - _EVIDENCE // 2) if end - start > _EVIDENCE else start : min(end, offset + 400)]
+
+    def _line(self, offset: int) -> tuple[int, int]:
+        end = self.text.find("\n", offset)
+        return self.text.rfind("\n", 0, offset) + 1, len(self.text) if end < 0 else end
 
     def whole_line(self, offset: int) -> tuple[str, int]:
         """The line around an offset, of a long one a part, and where in it the offset is."""
@@ -101,12 +93,9 @@ class SourceText:
 
     def lines_near(self, offset: int) -> tuple[str, str]:
         """The line around an offset and the one before it, each cut to its beginning when it is long."""
-        start = self.text.rfind("\n", 0, offset) + 1
-        before = self.text.rfind("\n", 0, max(start - 1, 0)) + 1
-        end = self.text.find("\n", offset)
-        return self.text[start : min(end if end >= 0 else len(self.text), start + 2000)], self.text[
-            before : min(start, before + 2000)
-        ]
+        start, end = self._line(offset)
+        before, _ = self._line(max(start - 1, 0))
+        return self.text[start : min(end, start + 2000)], self.text[before : min(start, before + 2000)]
 
 
 def evidence_of(text: str) -> str:
@@ -239,26 +228,12 @@ _MOST_FILES: Final = 5_000
 _MOST_BYTES: Final = 8 * 1024 * 1024
 _DEEPEST: Final = 32
 _RUNS: Final = (
-    ".py",
-    ".sh",
-    ".bash",
-    ".zsh",
-    ".js",
-    ".mjs",
-    ".cjs",
-    ".ts",
-    ".mts",
-    ".ps1",
-    ".bat",
-    ".cmd",
-    ".rb",
-    ".pl",
-    ".php",
-)
+    ".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".mts", ".ps1", ".bat", ".cmd", ".rb", ".pl", ".php",
+)  # fmt: skip
 TOO_LARGE: Final = "beyond what is read of one skill"
 """Why files are left out when there are too many, or too much is in them."""
 LARGEST_TEXT: Final = 1024 * 1024
-"""How many bytes of one file are looked into."""
+"""How many bytes of one file are scanned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,17 +242,16 @@ class ScannedFile:
 
     name: str
     data: bytes
-    executable: bool
     whole: bool
 
 
 def read_files(folder: str | os.PathLike[str], skipped: list[Skipped]) -> Iterator[ScannedFile]:
-    """Every regular file: SKILL.md, what may run, what is read, then the rest; what cannot be looked into joins `skipped`."""
-    entries = sorted(_walk(Path(folder), "", 0, skipped), key=lambda entry: (_rank(entry[0]), entry[0]))
+    """Every regular file: SKILL.md, what may run, what is read, then the rest; what cannot be scanned is added to `skipped`."""
+    names = sorted(_walk(Path(folder), "", 0, skipped), key=lambda name: (_rank(name), name))
     budget = _MOST_BYTES
-    for number, (name, mode) in enumerate(entries):
+    for number, name in enumerate(names):
         if number == _MOST_FILES or budget <= 0:
-            skipped.append(Skipped(name, f"{TOO_LARGE}, as are {len(entries) - number - 1} more files"))
+            skipped.append(Skipped(name, f"{TOO_LARGE}, as are {len(names) - number - 1} more files"))
             return
         try:
             with os.fdopen(open_inside(folder, name), "rb") as file:
@@ -289,7 +263,7 @@ def read_files(folder: str | os.PathLike[str], skipped: list[Skipped]) -> Iterat
             skipped.append(Skipped(name, f"it cannot be read: {error.strerror}"))
             continue
         budget -= 0 if b"\0" in data[:8192] else len(data)
-        yield ScannedFile(name, data[:LARGEST_TEXT], bool(mode & 0o111), len(data) <= LARGEST_TEXT)
+        yield ScannedFile(name, data[:LARGEST_TEXT], len(data) <= LARGEST_TEXT)
 
 
 def _rank(name: str) -> int:
@@ -301,7 +275,7 @@ def _rank(name: str) -> int:
     return 2 if low.endswith((".md", ".txt", ".markdown")) or "." not in low.rpartition("/")[2] else 3
 
 
-def _walk(folder: Path, prefix: str, depth: int, skipped: list[Skipped]) -> Iterator[tuple[str, int]]:
+def _walk(folder: Path, prefix: str, depth: int, skipped: list[Skipped]) -> Iterator[str]:
     try:
         with os.scandir(folder / prefix) as scanned:
             entries = sorted(scanned, key=lambda entry: entry.name)
@@ -316,7 +290,7 @@ def _walk(folder: Path, prefix: str, depth: int, skipped: list[Skipped]) -> Iter
         elif stat.S_ISLNK(mode):
             skipped.append(Skipped(name, "a link, which is not followed"))
         elif stat.S_ISREG(mode):
-            yield name, mode
+            yield name
         elif not stat.S_ISDIR(mode):
             skipped.append(Skipped(name, "neither a file nor a folder"))
         elif depth == _DEEPEST:

@@ -1,4 +1,4 @@
-"""Suppressions: findings an operator has looked at and accepts, for a reason and until a day.
+"""Suppressions: findings that an operator has reviewed and accepts, for a reason and until a day.
 
 They are in the settings, not in the skill. A justification in a skill's own files is reported as a claim and changes nothing.
 """
@@ -35,7 +35,7 @@ class Suppression:
     """The settings file it is in."""
 
     def covers(self, finding: Finding, skill: str) -> bool:
-        """Whether it speaks of this finding, in time or not; `skill` is the name of the skill's folder."""
+        """Whether it is about this finding, in time or not; `skill` is the name of the skill's folder."""
         return self.rule in ("*", finding.rule) and fnmatchcase(f"{skill}/{finding.file}", self.path)
 
 

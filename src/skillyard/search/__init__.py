@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from skillyard.search.evaluation import (
     Collision,
-    CollisionShape,
     Evaluation,
-    EvaluationShape,
     TriggerCase,
     evaluate_triggers,
     find_collisions,
     read_trigger_cases,
 )
 from skillyard.search.index import SearchIndex
-from skillyard.search.match import Match, MatchShape, Reason
+from skillyard.search.match import Match, Reason
 from skillyard.search.ranking import find_relevant_skills, match_event, named_skills, search_skills, skill_filter
 from skillyard.search.reranking import EmbeddingReranker, JudgeReranker, Reranker, chat_address, embeddings_address, rerank
 
 __all__ = [
     "Collision",
-    "CollisionShape",
     "EmbeddingReranker",
     "Evaluation",
-    "EvaluationShape",
     "JudgeReranker",
     "Match",
-    "MatchShape",
     "Reason",
     "Reranker",
     "SearchIndex",

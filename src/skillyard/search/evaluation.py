@@ -6,8 +6,8 @@ Prompts come in the shapes that public skills keep them in, as JSON, JSON lines 
     [{"query": …, "expected_skill": "name" or "name/SKILL.md" or null}], or "expected_skills": names in a list or with commas
     {"skill_name": name, "evals": […]}, {"skill": name, "triggers" or "trigger": […]}, {"queries": […]}
 
-A prompt for which a skill is expected, or which should trigger the skill the file speaks of, is a hit at a rank; one that none
-is expected for is a false alarm when a skill is pairs with at least the requested confidence.
+A prompt for which a skill is expected, or which should trigger the skill the file is about, is a hit at a rank; one that none
+is expected for is a false alarm when a skill is found with at least the requested confidence.
 
 A model picks by names and descriptions. Two skills collide when the weight of the words they share there, each word weighted by
 how few skills have it, is most of the weight of either. Only skills that share a rare word are compared.
@@ -19,8 +19,9 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.search.words import runs, words
@@ -39,21 +40,11 @@ _NAMES: Final = ("skill_name", "skill", "name")
 
 @dataclass(frozen=True, slots=True)
 class TriggerCase:
-    """One prompt: any of `expected` is right (name or id), `unwanted` must not be pairs; with neither nothing should be."""
+    """One prompt: any of `expected` is right (name or id), `unwanted` must not be found; with neither nothing should be."""
 
     prompt: str
     expected: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
-
-
-class EvaluationShape(TypedDict):
-    """An evaluation as plain data: shares from 0 to 1, None where no prompt covers it."""
-
-    prompts: int
-    hits: dict[str, float | None]
-    false_alarms: float | None
-    misses: list[str]
-    alarms: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +61,11 @@ class Evaluation:
 
     @property
     def false_alarms(self) -> float | None:
-        """The share of prompts for which something was pairs that should not have been."""
+        """The share of prompts for which something was found that should not have been."""
         return round(sum(not quiet for quiet in self.quiet.values()) / len(self.quiet), 4) if self.quiet else None
 
-    def to_dict(self) -> EvaluationShape:
-        """The evaluation as plain data."""
+    def to_dict(self) -> dict[str, Any]:
+        """The evaluation as plain data: shares from 0 to 1, None where no prompt covers it."""
         return {
             "prompts": len(self.ranks) + len(self.quiet),
             "hits": {str(depth): self.hit(depth) for depth in DEPTHS},
@@ -102,7 +93,7 @@ def evaluate_triggers(
 
 
 def read_trigger_cases(text: str, *, skill: str | None = None) -> list[TriggerCase]:
-    """The cases in a file; `skill` is the one that `should_trigger` speaks of when the file names none.
+    """The cases in a file; `skill` is the one that `should_trigger` is about when the file names none.
 
     Raises:
         InvalidInput: it is neither JSON, JSON lines nor YAML, or has no prompts of a known shape.
@@ -117,20 +108,15 @@ def read_trigger_cases(text: str, *, skill: str | None = None) -> list[TriggerCa
 
 
 def _parsed(text: str) -> object:
-    try:
+    with suppress(ValueError, RecursionError):
         return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    lines = [line for line in text.splitlines() if line.strip()]
-    try:
-        return [json.loads(line) for line in lines]
-    except (ValueError, RecursionError):
-        pass
+    with suppress(ValueError, RecursionError):
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
     return _yaml(text)
 
 
 def _yaml(text: str) -> object:
-    """A YAML document; its events are looked at first, for the parser in C dies of what is nested without end."""
+    """A YAML document; its events are checked first, because the parser in C crashes on very deep nesting."""
     import yaml
 
     depth = 0
@@ -197,16 +183,6 @@ _SHOWN: Final = 6
 _DESCRIPTION: Final = 2_000  # characters
 
 
-class CollisionShape(TypedDict):
-    """A collision as plain data."""
-
-    skills: list[str]
-    alike: float
-    shared: list[str]
-    apart: dict[str, list[str]]
-    advice: str
-
-
 @dataclass(frozen=True, slots=True)
 class Collision:
     """Two skills that a model would mix up.
@@ -223,14 +199,14 @@ class Collision:
 
     @property
     def advice(self) -> str:
-        """How to tell the two apart."""
+        """How to make the two distinct."""
         parts = [f"{skill.name!r} that it is for {', '.join(self.apart[skill.id])}" for skill in (self.first, self.second)
                 if self.apart[skill.id]]  # fmt: skip
         if not parts:
             return "their texts do not differ: remove one, or disable it"
         return f"say in the description of {', and of '.join(parts)}"
 
-    def to_dict(self) -> CollisionShape:
+    def to_dict(self) -> dict[str, Any]:
         """The collision as plain data."""
         return {
             "skills": [self.first.id, self.second.id],

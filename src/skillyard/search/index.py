@@ -1,4 +1,4 @@
-"""The index: which skills have a word, and how strongly, so that a request only looks at skills with its words.
+"""The index: which skills have a word, and how strongly, so that a request only reads skills with its words.
 
 With a `cache` folder it is kept on disk, shared by every process of this user: only skills whose SKILL.md has changed are read
 again, and those that were deleted no longer count.
@@ -124,7 +124,7 @@ class SearchIndex:
 
 
 def _kept(file: str | None) -> list[Segment]:
-    """What is kept on disk; without anything there, nothing is imported that would keep a second process from helping."""
+    """The segments on disk; without any, nothing is imported that would prevent a second process."""
     if file is None or not Path(file).exists():
         return []
     from skillyard.search.postings import load_segments
@@ -142,7 +142,6 @@ def _read(sources: list[PageSource]) -> list[list[bytes]]:
 
 
 def _portion(sources: list[PageSource]) -> list[list[bytes]]:
-    """The one part that the sources make."""
     pages = read_pages(sources)
     from skillyard.search.postings import packed_postings  # numpy starts threads: only where nothing is to be forked any more
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -31,16 +31,6 @@ class Reason(NamedTuple):
     weight: float
 
 
-class MatchShape(TypedDict):
-    """A match as plain data, an entry of `skillyard search --json`."""
-
-    id: str
-    name: str
-    confidence: float
-    matched: list[str]
-    duplicates: NotRequired[list[str]]
-
-
 @dataclass(frozen=True)
 class Match:
     """A skill that fits a request, how sure that is (0 to 1), and in `duplicates` the ids of skills with nearly its content."""
@@ -63,14 +53,7 @@ class Match:
         """The reasons of `matched` with what each weighs in the request (0 to 1), in the same order."""
         return tuple(Reason(kind, written, self._weigh(written)) for kind, written in self._why())
 
-    def to_dict(self) -> MatchShape:
+    def to_dict(self) -> dict[str, Any]:
         """The match as plain data: `{"id", "name", "confidence", "matched", "duplicates"?}`."""
-        shape: MatchShape = {
-            "id": self.skill.id,
-            "name": self.skill.name,
-            "confidence": self.confidence,
-            "matched": list(self.matched),
-        }
-        if self.duplicates:
-            shape["duplicates"] = list(self.duplicates)
-        return shape
+        shape = {"id": self.skill.id, "name": self.skill.name, "confidence": self.confidence, "matched": list(self.matched)}
+        return shape | ({"duplicates": list(self.duplicates)} if self.duplicates else {})

@@ -35,7 +35,7 @@ _LOOKED_AT: Final = 2_000  # entries of folders, however many there are
 _SHORT: Final = 16  # bytes
 _HEADING: Final = re.compile(rb"^#{1,4}[ \t]+(\S[^\n]{0,200})", re.MULTILINE)
 _FENCE: Final = re.compile(rb"\n---[ \t]*\r?\n")
-# In UTF-8 everything that is not ASCII stays together and comes apart in `words`: bytes are looked at three times as quickly.
+# In UTF-8 everything that is not ASCII stays together and comes apart in `words`: bytes are searched three times as fast.
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9\x80-\xff]+")
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -51,7 +51,7 @@ class PageSource(NamedTuple):
 
 
 def source_of(skill: Skill) -> PageSource:
-    """What search wants of `skill`; skills that are not in a folder have no body."""
+    """What search reads of `skill`; skills that are not in a folder have no body."""
     name = skill.name if words(skill.name) else skill.slug
     if skill.display_name and skill.display_name != skill.name:
         name = f"{name} {skill.display_name}"

@@ -235,9 +235,8 @@ class Segment:
 
 
 def packed_postings(pages: Sequence[Page]) -> list[bytes]:
-    """The postings of the pages as plain values, which another process can give back."""
-    postings = build_postings(pages)
-    return [getattr(postings, field.name).tobytes() for field in fields(Postings)]
+    """The postings of the pages as plain values, which another process can return."""
+    return _arrays(build_postings(pages))
 
 
 def make_segment(keys: Sequence[Key], parts: Sequence[list[bytes]]) -> Segment:
@@ -277,7 +276,7 @@ def load_segments(file: str) -> list[Segment]:
     beside = _read(f"{file}.more")
     if beside and beside[0] == base:
         content = [*content, *beside[1]]
-    return [_unpacked(one) for one in content]
+    return [Segment(keys, _postings(arrays)) for keys, arrays in content]
 
 
 def save_segments(file: str, segments: Sequence[Segment], *, large: bool) -> None:
@@ -295,14 +294,11 @@ def _mark(segment: Segment) -> bytes:
 
 
 def _packed(segments: Sequence[Segment]) -> list[tuple[Any, ...]]:
-    return [
-        (segment.keys, [getattr(segment.postings, field.name).tobytes() for field in fields(Postings)]) for segment in segments
-    ]
+    return [(segment.keys, _arrays(segment.postings)) for segment in segments]
 
 
-def _unpacked(plain: Any) -> Segment:
-    keys, arrays = plain
-    return Segment(keys, _postings(arrays))
+def _arrays(postings: Postings) -> list[bytes]:
+    return [getattr(postings, field.name).tobytes() for field in fields(Postings)]
 
 
 def _postings(arrays: Sequence[bytes]) -> Postings:

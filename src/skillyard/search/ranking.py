@@ -9,7 +9,7 @@ Confidence, between 0 and 1::
 
 Skills with nearly the same content are one match: the best of them, with the ids of the others in `duplicates`.
 
-Triggers are what skills declare about when they want to be picked: intents, phrases and events. Their scores::
+Triggers are the intents, phrases and events for which skills declare themselves. Their scores::
 
     0.6 x the share of the skill's keywords that the intent contains
     0.3 x the share of the words of its description that the intent contains
@@ -27,7 +27,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput
@@ -96,15 +96,19 @@ def search_skills(
     Raises:
         InvalidInput: a limit below 1, or a confidence outside 0 to 1.
     """
+    _check_limits(limit, min_confidence)
+    index = skills if isinstance(skills, SearchIndex) else SearchIndex(skills)
+    request = _Request(index, query[:QUERY_LIMIT], limit=limit, only=only)
+    ranked = request.ranked(min_confidence)
+    return [request.match(*entry) for entry in request.grouped(ranked, limit)]
+
+
+def _check_limits(limit: int, min_confidence: float) -> None:
     if limit < 1 or not 0 <= min_confidence <= 1:
         raise InvalidInput(
             f"cannot search with limit {limit} and min_confidence {min_confidence}",
             hint="give a limit of 1 or more and a confidence from 0 to 1",
         )
-    index = skills if isinstance(skills, SearchIndex) else SearchIndex(skills)
-    request = _Request(index, query[:QUERY_LIMIT], limit=limit, only=only)
-    ranked = request.ranked(min_confidence)
-    return [request.match(*entry) for entry in request.grouped(ranked, limit)]
 
 
 def named_skills(skills: SearchIndex | Iterable[Skill], request: str) -> tuple[str, ...]:
@@ -129,21 +133,21 @@ class _Request:
         self._best = max(self._values.values(), default=0.0)
         self._about = min(1.0, max(self._scores.covered, default=0.0) / _COVERED)  # low: it is about something else
 
-    def ranked(self, least: float) -> list[tuple[float, int, tuple[int, ...]]]:
-        """Confidence and number of each skill that may be a match, best first; the tuple has room for duplicates."""
+    def ranked(self, least: float) -> list[tuple[float, int]]:
+        """Confidence and number of each skill that may be a match, best first."""
         numbers = {*self._values, *self.named}
         scored = [(self._confidence(number), number) for number in numbers if self._counts(number)]
         scored = [(confidence, number) for confidence, number in scored if confidence >= least and confidence > 0]
         scored.sort(key=lambda pair: (-pair[0], -self._values.get(pair[1], 0.0), pair[1]))
-        return [(confidence, number, ()) for confidence, number in scored]
+        return scored
 
-    def grouped(self, ranked: list[tuple[float, int, tuple[int, ...]]], limit: int) -> list[tuple[float, int, tuple[int, ...]]]:
+    def grouped(self, ranked: list[tuple[float, int]], limit: int) -> list[tuple[float, int, tuple[int, ...]]]:
         """The first `limit` of them, with those of nearly the same content added to it as duplicates."""
         from skillyard.search.scoring import Sketches
 
         kept: list[tuple[float, int, tuple[int, ...]]] = []
         sketches = Sketches(self._index)
-        for confidence, number, _ in ranked[: _LOOKED_AT * limit]:
+        for confidence, number in ranked[: _LOOKED_AT * limit]:
             position = self._positions.get(number)
             twin = None if position is None or number in self.named else sketches.twin(position, number)
             if twin is not None:
@@ -238,17 +242,14 @@ class _Request:
 
     def _weight(self, written: str) -> float:
         """The share of the request's weight that the words `written` have."""
+        own = set(words(written)) | set(compounds(written))
+        return round(min(1.0, sum(share for word, share in self._shares.items() if word in own)), 3)
+
+    @cached_property
+    def _shares(self) -> dict[str, float]:
         from skillyard.search.scoring import shares
 
-        own = set(words(written)) | set(compounds(written))
-        return round(min(1.0, sum(share for word, share in self._shares(shares).items() if word in own)), 3)
-
-    def _shares(self, compute: Callable[[SearchIndex, list[str]], dict[str, float]]) -> dict[str, float]:
-        if self._share is None:
-            self._share = compute(self._index, self._words)
-        return self._share
-
-    _share: dict[str, float] | None = None
+        return shares(self._index, self._words)
 
     def _phrases(self) -> dict[int, tuple[float, str]]:
         """The declared phrases in the request, by skill, with the share of its words that they are."""
@@ -305,7 +306,7 @@ def _matching_names(index: SearchIndex, patterns: Sequence[re.Pattern[str]], que
 
 
 _KEYWORDS, _DESCRIPTION, _DOMAIN, _PRIORITY = 0.6, 0.3, 0.1, 0.1
-_EQUAL, _INTENT, _SPOKEN_PHRASE = 1.0, 0.9, 0.7
+_EQUAL, _INTENT, _DECLARED_PHRASE = 1.0, 0.9, 0.7
 
 
 def find_relevant_skills(
@@ -324,11 +325,7 @@ def find_relevant_skills(
     Raises:
         InvalidInput: a limit below 1, or a confidence outside 0 to 1.
     """
-    if limit < 1 or not 0 <= min_confidence <= 1:
-        raise InvalidInput(
-            f"cannot look for skills with limit {limit} and min_confidence {min_confidence}",
-            hint="give a limit of 1 or more and a confidence from 0 to 1",
-        )
+    _check_limits(limit, min_confidence)
     request_words = words(intent[:QUERY_LIMIT])
     required = [" ".join(words(keyword)) for keyword in required_keywords]
     matches = [
@@ -350,7 +347,7 @@ def match_event(skills: Iterable[Skill], event: str, *, limit: int = 10) -> list
     """
     if not event.strip() or limit < 1:
         raise InvalidInput(
-            f"cannot look for skills of the event {event!r} with limit {limit}",
+            f"cannot search for skills of the event {event!r} with limit {limit}",
             hint="give the type of an event, such as abp.tool_request, and a limit of 1 or more",
         )
     requested = event.strip().casefold()
@@ -375,10 +372,7 @@ def _is_event(declared: str, requested: str) -> bool:
 
 
 def _has_all(skill: Skill, required: Sequence[str]) -> bool:
-    if not required:
-        return True
-    own = {" ".join(words(keyword)) for keyword in skill.keywords}
-    return own.issuperset(required)
+    return not required or {" ".join(words(keyword)) for keyword in skill.keywords}.issuperset(required)
 
 
 def _triggered(skill: Skill, request_words: Sequence[str], domain: str | None) -> tuple[float, list[tuple[str, str]]]:
@@ -404,7 +398,7 @@ def _declared(skill: Skill, request_words: Sequence[str]) -> tuple[float, list[t
         own = words(text)
         if not _contains(in_request, own):
             continue
-        kind, score = ("intent", _INTENT) if text in intents else ("phrase", _SPOKEN_PHRASE)
+        kind, score = ("intent", _INTENT) if text in intents else ("phrase", _DECLARED_PHRASE)
         best = max(best, _EQUAL if own == list(request_words) else score)
         matches.append((kind, text))
     return best, matches

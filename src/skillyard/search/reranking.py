@@ -1,4 +1,4 @@
-"""Rerankers: a model looks at the best matches once more; nobody needs one, and without one nothing of it is imported.
+"""Rerankers: a model orders the best matches again; they are optional, and nothing is imported without one.
 
 `EmbeddingReranker` compares the meaning of request and skill by any function that turns texts into vectors: a model on this
 machine (`StaticModel.from_pretrained(folder).encode` of model2vec, `SentenceTransformer(folder).encode`), or an address
@@ -149,7 +149,7 @@ def _posted(url: str, body: dict[str, object], api_key: str | None, timeout_s: f
                     raise NetworkFailed(f"{url} answered with more than 64 MiB", hint="ask another model")
         return json.loads(b"".join(parts))
     except (httpx2.HTTPError, ValueError, RecursionError) as error:
-        raise NetworkFailed(f"{url} cannot be asked: {error}", hint="check the address, the model and the key") from None
+        raise NetworkFailed(f"{url} cannot be reached: {error}", hint="check the address, the model and the key") from None
 
 
 def _cosine(one: Sequence[float], two: Sequence[float]) -> float:

@@ -1,6 +1,6 @@
 """Scores: how well each skill of an index fits the words of a request, and which skills are near-duplicates.
 
-First every skill that has a word of the request gets a BM25 sum over those words. Then the best of them are looked at closely:
+First every skill that has a word of the request gets a BM25 sum over those words. Then the best of them are scored in detail:
 how much of the skill's name the request contains, and which words follow each other in the skill as well. Near-duplicates are
 recognized by the smallest of their word pairs (bottom-k sketches). docs/search.md describes how the weights were chosen.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MOST_WORDS: Final = 48  # words of a request that are looked up, the rarest ones
-MOST_CLOSE: Final = 100  # skills that are looked at closely
+MOST_CLOSE: Final = 100  # skills that are scored in detail
 _BACKGROUND: Final = 100  # added to the number of skills, so that no word is common in a small catalog
 _IDEAL_WORDS: Final = 10  # words of a request that a perfect skill is expected to have
 _FEW: Final = 5  # the rarest words
@@ -59,7 +59,10 @@ def score(
     if not index.skills or not (counts or extra):
         return Scores()
     own = np.fromiter(counts, np.uint32, len(counts))
-    terms, more = _terms(index, own, counts, indexed_only=translated), _extra(index, extra)
+    often = np.sqrt(np.fromiter(counts.values(), np.float64, len(counts)))
+    terms = _terms(index, own, often, indexed_only=translated)
+    numbers = np.array([word_number(word) for word, _ in extra], dtype=np.uint32)
+    more = _terms(index, numbers, np.array([factor for _, factor in extra], dtype=np.float64), indexed_only=True)
     everything = np.concatenate([terms.numbers, more.numbers])
     best = np.argsort(-np.concatenate([terms.weights, more.weights]), kind="stable")[:MOST_WORDS]
     all_terms = _Terms(
@@ -85,8 +88,7 @@ def score(
 
 def has_words(index: SearchIndex, position: int, query_words: Sequence[str]) -> list[str]:
     """Those of the words that the skill at `position` has in any field."""
-    segment, local = _segment_of(index, position)
-    postings = index.segments[segment].postings
+    postings, local = _postings_of(index, position)
     begin, end = _slices(postings, np.array([word_number(word) for word in query_words], dtype=np.uint32))
     where = [int(one + np.searchsorted(postings.skills[one:two], local)) for one, two in zip(begin, end, strict=True)]
     return [word for word, at, two in zip(query_words, where, end, strict=True) if at < two and postings.skills[at] == local]
@@ -100,45 +102,29 @@ def missing(index: SearchIndex, query_words: Sequence[str]) -> bool:
 
 def shares(index: SearchIndex, query_words: Sequence[str]) -> dict[str, float]:
     """The share of the request's weight that each of its words has."""
-    counts = Counter(query_words)
-    terms = _terms(
-        index, np.array([word_number(word) for word in counts], dtype=np.uint32), Counter(map(word_number, query_words))
-    )
+    counts = Counter(map(word_number, query_words))
+    numbers = {word: word_number(word) for word in query_words}
+    often = np.sqrt(np.array([counts[number] for number in numbers.values()], dtype=np.float64))
+    terms = _terms(index, np.array(list(numbers.values()), dtype=np.uint32), often)
     whole = max(float(terms.weights.sum()), 1e-9)
-    return {word: float(weight) / whole for word, weight in zip(counts, terms.weights, strict=True)}
+    return {word: float(weight) / whole for word, weight in zip(numbers, terms.weights, strict=True)}
 
 
-def smallest_pairs(index: SearchIndex, position: int, count: int) -> list[int]:
-    """The first of the sorted pairs of the skill at `position`, at most `count`."""
-    segment, local = _segment_of(index, position)
-    postings = index.segments[segment].postings
-    begin = int(postings.pair_starts[local])
-    smallest: list[int] = postings.pairs[begin : min(begin + count, int(postings.pair_starts[local + 1]))].tolist()
-    return smallest
-
-
-def _segment_of(index: SearchIndex, position: int) -> tuple[int, int]:
-    """Which segment the skill at `position` is in, and its number there."""
-    for number, segment in enumerate(index.segments):
+def _postings_of(index: SearchIndex, position: int) -> tuple[Postings, int]:
+    """The postings of the segment that the skill at `position` is in, and its number there."""
+    for segment in index.segments:
         if position < segment.postings.count:
-            return number, position
+            return segment.postings, position
         position -= segment.postings.count
     raise IndexError(position)
 
 
-def _terms(index: SearchIndex, numbers: NDArray[np.uint32], counts: Counter[int], *, indexed_only: bool = False) -> _Terms:
-    often = np.sqrt(np.array([counts[int(number)] for number in numbers], dtype=np.float64))
+def _terms(
+    index: SearchIndex, numbers: NDArray[np.uint32], factors: NDArray[np.float64], *, indexed_only: bool = False
+) -> _Terms:
     having, described = _having(index, numbers)
     if indexed_only:
-        often = often * (having > 0)
-    return _Terms(numbers, _rarity(index, having) * often, _rarity(index, described) * often)
-
-
-def _extra(index: SearchIndex, extra: Sequence[tuple[str, float]]) -> _Terms:
-    numbers = np.array([word_number(word) for word, _ in extra], dtype=np.uint32)
-    factors = np.array([factor for _, factor in extra], dtype=np.float64)
-    having, described = _having(index, numbers)
-    factors = factors * (having > 0)
+        factors = factors * (having > 0)
     return _Terms(numbers, _rarity(index, having) * factors, _rarity(index, described) * factors)
 
 
@@ -278,8 +264,9 @@ class Sketches:
         return next((other for other, earlier in self._samples if other != number and _alike(sample, earlier)), None)
 
     def _sample(self, position: int) -> frozenset[int]:
-
-        return frozenset(smallest_pairs(self._index, position, _SAMPLE))
+        postings, local = _postings_of(self._index, position)
+        begin, end = postings.pair_starts[local : local + 2].tolist()
+        return frozenset(postings.pairs[begin : min(begin + _SAMPLE, end)].tolist())
 
 
 def _alike(one: frozenset[int], two: frozenset[int]) -> bool:

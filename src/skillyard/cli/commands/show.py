@@ -70,7 +70,7 @@ def _offer(skill: Skill) -> str:
 
 def _fields(detail: SkillDetail) -> Iterator[tuple[str, str]]:
     """The other fields of the front matter, one level deep; what is deeper stays JSON."""
-    front_matter = detail.document.told if detail.document else {}
+    front_matter = detail.document.public_front_matter if detail.document else {}
     for name, value in front_matter.items():
         if name in _SHOWN_ELSEWHERE:
             continue
