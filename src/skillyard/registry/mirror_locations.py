@@ -8,26 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import urljoin
 
-from skillyard.errors import (
-    DigestMismatch,
-    FileMissing,
-    FileTooLarge,
-    InvalidConfiguration,
-    InvalidInput,
-    InvalidSource,
-    StoreFailed,
-)
+from skillyard.errors import DigestMismatch, FileTooLarge, InvalidConfiguration, InvalidInput, InvalidSource
 from skillyard.packages import Origin, PackageLimits, Source, Store, extract, open_store, shown_address, tree_digest
 from skillyard.packages.digest import check_content, digest_hex
 from skillyard.registry.fetcher import FetchedTree
 from skillyard.registry.mirror_index import INDEX_FILE, INDEX_LIMIT, MirroredSkill, MirrorIndex
-
-if TYPE_CHECKING:
-    from skillyard.packages import S3Store
-
 
 _PACKAGES: Final = "packages"
 _TOKEN: Final = "SKILLYARD_MIRROR_TOKEN"  # noqa: S105 # the name of a variable
@@ -47,7 +35,7 @@ class MirrorSource(Protocol):
         """
 
     def package(self, digest: str) -> bytes:
-        """The package with this digest, proven.
+        """The package with this digest, verified.
 
         Raises:
             PackageMissing, DigestMismatch: it is not there, or is another.
@@ -72,7 +60,7 @@ class MirrorTarget(MirrorSource, Protocol):
         """
 
     def write_index(self, index: MirrorIndex) -> None:
-        """Say what it holds, in one step.
+        """Write what it holds, in one step.
 
         Raises:
             StoreFailed: it cannot be written.
@@ -85,9 +73,7 @@ class StoredMirror:
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
         self._packages: Store = open_store(f"{self.address}/{_PACKAGES}")
-        self._list: _IndexFile = (
-            _BucketIndexFile(self.address) if address.startswith("s3://") else _FolderIndexFile(self.address)
-        )
+        self._files: Store = open_store(self.address)
 
     def index(self) -> MirrorIndex:
         """As `MirrorSource.index`."""
@@ -101,7 +87,12 @@ class StoredMirror:
 
     def find(self) -> MirrorIndex | None:
         """As `MirrorTarget.find`."""
-        data = self._list.read()
+        try:
+            data = self._files.read_file(INDEX_FILE, INDEX_LIMIT)
+        except FileTooLarge as error:
+            raise InvalidSource(
+                f"{shown_address(self.address)} is not a mirror: {error.message}", hint="check the path"
+            ) from None
         return None if data is None else MirrorIndex.read(data, shown_address(self.address))
 
     def package(self, digest: str) -> bytes:
@@ -118,7 +109,7 @@ class StoredMirror:
 
     def write_index(self, index: MirrorIndex) -> None:
         """As `MirrorTarget.write_index`."""
-        self._list.write(index.to_bytes())
+        self._files.write_file(INDEX_FILE, index.to_bytes())
 
 
 class WebMirror:
@@ -193,55 +184,6 @@ def _token_of(address: str, tokens: str) -> str | None:
         if (given.scheme, given.authority) == (destination.scheme, destination.authority):
             match = token
     return match
-
-
-class _IndexFile(Protocol):
-    """The one file beside the packages."""
-
-    def read(self) -> bytes | None: ...
-
-    def write(self, data: bytes) -> None: ...
-
-
-class _FolderIndexFile:
-    def __init__(self, folder: str) -> None:
-        self._folder = Path(folder).expanduser().absolute()
-
-    def read(self) -> bytes | None:
-        from skillyard.paths import read_inside
-
-        try:
-            return read_inside(self._folder, INDEX_FILE, limit=INDEX_LIMIT)
-        except (FileMissing, FileNotFoundError):
-            return None
-        except FileTooLarge as error:
-            raise InvalidSource(f"{self._folder} is not a mirror: {error.message}", hint="check the path") from None
-        except OSError as error:
-            raise StoreFailed(f"cannot read {self._folder}: {error.strerror}", hint="check the folder") from None
-
-    def write(self, data: bytes) -> None:
-        from skillyard.files import replace_file
-
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            replace_file(self._folder / INDEX_FILE, data, mode=0o644)
-        except OSError as error:
-            raise StoreFailed(
-                f"cannot write to {self._folder}: {error.strerror}", hint="check the folder and the free space"
-            ) from None
-
-
-class _BucketIndexFile:
-    def __init__(self, address: str) -> None:
-        from skillyard.packages import S3Store
-
-        self._bucket: S3Store = S3Store(address)
-
-    def read(self) -> bytes | None:
-        return self._bucket.read_file(INDEX_FILE)
-
-    def write(self, data: bytes) -> None:
-        self._bucket.write_file(INDEX_FILE, data)
 
 
 class MirrorFetcher:
