@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from skillyard.errors import FileProblem, InvalidInput, InvalidManifest, Skillya
 from skillyard.files import read_limited
 from skillyard.interop.manifest import validate_manifest
 from skillyard.interop.manifest_conversion import convert_codex_to_semibot, infer_entry, read_manifest_file
+from skillyard.packages import tree_entries
 from skillyard.paths import read_inside
 from skillyard.text import sanitize, shorten, single_line
 from skillyard.wire import WireForm
@@ -108,7 +108,7 @@ def validate_package_structure(folder: str | Path) -> PackageStructure:
     path = Path(folder)
     if not path.is_dir():
         raise InvalidInput(f"{path} is not a folder", hint="name the folder of a package: it holds a SKILL.md")
-    sizes = list(_sizes(path))
+    sizes = [entry.size for entry in tree_entries(path) if entry.kind in ("f", "x")]
     has_scripts = (path / "scripts").is_dir()
     entry = infer_entry(path) if has_scripts else None
     has_skill_md, errors, warnings = _document(path)
@@ -130,15 +130,6 @@ def validate_package_structure(folder: str | Path) -> PackageStructure:
         file_count=len(sizes),
         total_size_bytes=sum(sizes),
     )
-
-
-def _sizes(folder: Path) -> Iterator[int]:
-    """The size of every regular file below a folder, never the folder's own."""
-    for above, _, names in os.walk(folder):
-        for name in names:
-            status = os.lstat(f"{above}/{name}")
-            if stat.S_ISREG(status.st_mode):
-                yield status.st_size
 
 
 def _document(folder: Path) -> tuple[bool, list[str], list[str]]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from skillyard.errors import DigestMismatch, InvalidInput
-from skillyard.packages.entries import PackageLimits
+from skillyard.packages.entries import EntryKind, PackageLimits, tree_entries
 from skillyard.reserved_files import is_reserved
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -24,9 +23,7 @@ def tree_digest(directory: str | os.PathLike[str], *, without: str | None = None
     other, such as records in use), the length of the path, the path, and the SHA-256 of the bytes (of a link: its target).
     Links are never followed, so what they lead to is not part of the skill.
     """
-    root = os.fsencode(directory)
-    left_out = None if without is None else os.fsencode(without)
-    return digest_of_entries((path, *_content(root + b"/" + path)) for path in sorted(_paths(root)) if path != left_out)
+    return digest_of_entries(entry for entry in _contents(directory) if entry[0] != without)
 
 
 def file_digests(directory: str | os.PathLike[str]) -> dict[str, str]:
@@ -34,47 +31,39 @@ def file_digests(directory: str | os.PathLike[str]) -> dict[str, str]:
 
     Names that are no UTF-8 have their bytes as the surrogates of `os.fsdecode`.
     """
-    root = os.fsencode(directory)
-    contents = ((path, *_content(root + b"/" + path)) for path in sorted(_paths(root)))
-    return {os.fsdecode(path): kind.decode("ascii") + content.hex() for path, kind, content in contents if kind != b"d"}
+    return {path: kind + content.hex() for path, kind, content in _contents(directory) if kind != "d"}
 
 
-def digest_of_entries(entries: Iterable[tuple[bytes, bytes, bytes]]) -> str:
+def digest_of_entries(entries: Iterable[tuple[str, EntryKind, bytes]]) -> str:
     """The digest of a tree from path, letter and SHA-256 of each entry, sorted bytewise by path."""
     digest = hashlib.sha256(b"skillyard tree 1\n")
-    for path, kind, content in entries:
-        digest.update(kind + len(path).to_bytes(8, "big") + path + content)
+    for name, kind, content in entries:
+        path = os.fsencode(name)
+        digest.update(kind.encode() + len(path).to_bytes(8, "big") + path + content)
     return f"sha256:{digest.hexdigest()}"
 
 
-def _paths(root: bytes) -> Iterator[bytes]:
-    waiting = [b""]
-    for prefix in waiting:  # grows while it runs
-        with os.scandir(root + b"/" + prefix) as entries:
-            children = list(entries)
-        if not children and prefix:
-            yield prefix[:-1]
-        for entry in children:
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(prefix + entry.name + b"/")
-            else:
-                yield prefix + entry.name
+def _contents(directory: str | os.PathLike[str]) -> Iterator[tuple[str, EntryKind, bytes]]:
+    """Path, letter and SHA-256 of everything in a folder, sorted bytewise by path."""
+    for path, kind, _ in sorted(tree_entries(directory), key=lambda entry: os.fsencode(entry.path)):
+        whole = f"{os.fspath(directory)}/{path}"
+        if kind in ("f", "x") and is_reserved(whole):
+            kind = "o"
+        yield path, kind, _content(whole, kind)
 
 
-def _content(path: bytes) -> tuple[bytes, bytes]:
-    mode = os.lstat(path).st_mode
-    if stat.S_ISLNK(mode):
-        return b"l", hashlib.sha256(os.readlink(path)).digest()  # noqa: PTH115 # bytes
-    if not stat.S_ISREG(mode) or is_reserved(path):
-        return b"d" if stat.S_ISDIR(mode) else b"o", hashlib.sha256().digest()
+def _content(path: str, kind: EntryKind) -> bytes:
+    if kind == "l":
+        return hashlib.sha256(os.fsencode(os.readlink(path))).digest()  # noqa: PTH115 # as it is written
     digest = hashlib.sha256()
-    descriptor = os.open(path, _FLAGS)
-    try:
-        while chunk := os.read(descriptor, _CHUNK):
-            digest.update(chunk)
-    finally:
-        os.close(descriptor)
-    return b"x" if mode & 0o111 else b"f", digest.digest()
+    if kind in ("f", "x"):
+        descriptor = os.open(path, _FLAGS)
+        try:
+            while chunk := os.read(descriptor, _CHUNK):
+                digest.update(chunk)
+        finally:
+            os.close(descriptor)
+    return digest.digest()
 
 
 DIGEST_PATTERN: Final = re.compile(r"sha256:([0-9a-f]{64})")
@@ -106,7 +95,7 @@ def check_size(size: int, digest: str) -> None:
     if size > PackageLimits().archive:
         raise DigestMismatch(
             f"what the store has under {digest} is {size:,} bytes, more than any package",
-            hint="somebody else wrote it there: look who may write to the store",
+            hint="somebody else wrote it there: check who may write to the store",
             expected=digest,
         )
 

@@ -10,12 +10,21 @@ import contextlib
 import os
 import re
 import shutil
+import stat
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
-from skillyard.errors import ArchiveRefused, ArchiveTooLarge, PathCollision, PathTooLong, TooManyFiles, UnsafePath
+from skillyard.errors import (
+    ArchiveRefused,
+    ArchiveTooLarge,
+    MalformedArchive,
+    PathCollision,
+    PathTooLong,
+    TooManyFiles,
+    UnsafePath,
+)
 from skillyard.files import wait_for_disk
 from skillyard.text import sanitize
 
@@ -42,10 +51,59 @@ class PackageLimits:
     path: int = 1024
 
 
+EntryKind = Literal["f", "x", "l", "d", "o"]
+"""A file, an executable file, a link, an empty folder, or anything else such as a pipe."""
+
+
+class TreeEntry(NamedTuple):
+    """One entry of a folder's tree: its path in it, its kind, and its size in bytes (0 for an empty folder)."""
+
+    path: str
+    kind: EntryKind
+    size: int
+
+
+def tree_entries(
+    root: str | os.PathLike[str], without: Callable[[str, os.DirEntry[str]], bool] = lambda _path, _entry: False
+) -> Iterator[TreeEntry]:
+    """Everything below `root` but for what `without` excludes, in no order; links are not followed.
+
+    A folder is an entry only when nothing in it is one. Names that are not UTF-8 have surrogates, as in `os.fsdecode`.
+    """
+    waiting = [""]
+    for prefix in waiting:  # grows while it runs
+        empty = True
+        with os.scandir(f"{os.fspath(root)}/{prefix}") as entries:
+            for entry in entries:
+                path = prefix + entry.name
+                if without(path, entry):
+                    continue
+                empty = False
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    waiting.append(f"{path}/")
+                else:
+                    yield TreeEntry(path, _entry_kind(status.st_mode), status.st_size)
+        if empty and prefix:
+            yield TreeEntry(prefix[:-1], "d", 0)
+
+
+def _entry_kind(mode: int) -> EntryKind:
+    if not stat.S_ISREG(mode):
+        return "l" if stat.S_ISLNK(mode) else "o"
+    return "x" if mode & 0o111 else "f"
+
+
+def tree_size(root: str | os.PathLike[str]) -> int:
+    """The bytes of all files below a folder."""
+    return sum(entry.size for entry in tree_entries(root))
+
+
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_+@=,()\[\]#%&'!~ ./-]*")
 _RESERVED: Final = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?", re.IGNORECASE
 )
+REPACK_HINT: Final = "download or pack it again"
 _RENAME: Final = "rename it and pack again: letters, digits, '-', '_' and '.' are safe everywhere"
 
 
@@ -80,7 +138,8 @@ def safe_name(name: str, limits: PackageLimits) -> str:
         raise PathTooLong(f"the path {quoted_name(name)} is over {limits.path} bytes", hint="use shorter names", entry=name)
     if not path or path.startswith("/") or "\\" in path or ":" in path:
         raise _unsafe(name, "is not a path inside the package")
-    if not _PLAIN.fullmatch(path) and _is_hidden(path):
+    unseen = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    if not _PLAIN.fullmatch(path) and (sanitize(path) != path or any(unicodedata.category(char) in unseen for char in path)):
         raise _unsafe(name, "has characters that nobody sees or that steer a terminal")
     parts = path.split("/")
     if len(parts) > limits.depth:
@@ -103,10 +162,6 @@ def _check_part(name: str, part: str, limits: PackageLimits) -> None:
         )
 
 
-def _is_hidden(path: str) -> bool:
-    return sanitize(path) != path or any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in path)
-
-
 def _unsafe(name: str, why: str) -> ArchiveRefused:
     return UnsafePath(f"the name {quoted_name(name)} {why}", hint=_RENAME, entry=name)
 
@@ -125,8 +180,8 @@ class EntryNames:
             PathCollision: some machine would see another entry there.
             TooManyFiles: there are more entries than the limit.
         """
-        for parent in _parent_folders(path):
-            self._reserve(parent, "above", path)
+        for cut in (index for index, char in enumerate(path) if char == "/"):
+            self._reserve(path[:cut], "above", path)
         self._reserve(path, "folder" if folder else "file", path)
         if len(self._seen) > self._limits.entries:
             raise TooManyFiles(
@@ -150,12 +205,6 @@ class EntryNames:
             hint="give each file a name of its own, also when upper and lower case are the same",
             entry=path,
         )
-
-
-def _parent_folders(path: str) -> list[str]:
-    """The folders above a path, the outermost first."""
-    cuts = [index for index, char in enumerate(path) if char == "/"]
-    return [path[:cut] for cut in cuts]
 
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -233,7 +282,9 @@ class TreeWriter:
             for chunk in chunks:
                 size += len(chunk)
                 self._check_size(name, size)
-                _write_all(target, chunk)
+                view = memoryview(chunk)
+                while view:
+                    view = view[os.write(target, view) :]
             os.fchmod(target, 0o755 if executable else 0o644)
             self.size += size
             self.files.append(path)
@@ -243,13 +294,7 @@ class TreeWriter:
     def _check_size(self, name: str, size: int) -> None:
         if size > self._limits.file:
             raise file_too_large(name, self._limits.file)
-        if self.size + size > self._limits.total:
-            raise ArchiveTooLarge(
-                f"the files are over {self._limits.total} bytes together",
-                hint="pack less",
-                entry=name,
-                limit=self._limits.total,
-            )
+        check_total(self.size + size, self._limits, entry=name)
 
     def _descend(self, parts: list[str]) -> int:
         """The descriptor of a folder, made when it is missing; those on the way stay open for the next entry."""
@@ -284,6 +329,11 @@ class TreeWriter:
         os.close(self._root)
 
 
+def malformed(name: str, why: str, hint: str = REPACK_HINT) -> MalformedArchive:
+    """The refusal of one entry that is damaged or could be read in two ways."""
+    return MalformedArchive(f"{quoted_name(name)} {why}", hint=hint, entry=name)
+
+
 def file_too_large(name: str, limit: int) -> ArchiveTooLarge:
     """The refusal of one file that is over the limit."""
     return ArchiveTooLarge(
@@ -291,7 +341,20 @@ def file_too_large(name: str, limit: int) -> ArchiveTooLarge:
     )
 
 
-def _write_all(target: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(target, view) :]
+def too_compressed(name: str, limits: PackageLimits) -> ArchiveTooLarge:
+    """The refusal of a content that is far larger than its compressed form."""
+    why = f"{quoted_name(name)} grows more than {limits.ratio} times"
+    return ArchiveTooLarge(why, hint="keep such data out of the package", entry=name)
+
+
+def check_total(size: int, limits: PackageLimits, **details: str) -> None:
+    """Refuse files that are too large together."""
+    if size > limits.total:
+        why = f"the files are over {limits.total} bytes together"
+        raise ArchiveTooLarge(why, hint="pack less", limit=limits.total, **details)
+
+
+def check_entry_count(count: int, limits: PackageLimits, *, per_entry: int = 1) -> None:
+    """Refuse an archive with too many headers, of which an entry may have `per_entry`."""
+    if count > per_entry * limits.entries:
+        raise TooManyFiles(f"the archive has over {limits.entries} entries", hint="pack less", limit=limits.entries)

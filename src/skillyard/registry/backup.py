@@ -25,7 +25,7 @@ from skillyard._version import __version__
 from skillyard.database import Database, has_records, replace_records, skill_definitions, skill_versions
 from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput
 from skillyard.files import locked, wait_for_disk
-from skillyard.packages import tree_digest
+from skillyard.packages import tree_digest, tree_entries
 from skillyard.registry.backup_archive import (
     RECORDS,
     SKILLS,
@@ -161,18 +161,13 @@ class _HomeBackup:
         self._progress(f"{skill} {version}")
         root = self._versions.path(skill, version)
         base = f"{self._home.name}/{SKILLS}/{skill}/{version}"
-        for folder, names, files in os.walk(root):
-            inside = Path(folder).relative_to(root).as_posix()
-            prefix = f"{base}/" if inside == "." else f"{base}/{inside}/"
-            names.sort()
-            if not names and not files:
-                self._archive.add_folder(prefix.rstrip("/"))
-            for name in (*sorted(files), *(name for name in names if Path(folder, name).is_symlink())):
-                path = Path(folder, name)
-                if path.is_symlink():
-                    self._archive.add_link(prefix + name, os.readlink(path))  # noqa: PTH115 # as it is written
-                else:
-                    self._archive.add_file(prefix + name, path)
+        for path, kind, _ in sorted(tree_entries(root)):
+            if kind == "d":
+                self._archive.add_folder(f"{base}/{path}")
+            elif kind == "l":
+                self._archive.add_link(f"{base}/{path}", os.readlink(root / path))  # noqa: PTH115 # as it is written
+            else:
+                self._archive.add_file(f"{base}/{path}", root / path)
         return tree_digest(root)
 
     def _links(self, current: dict[str, str | None], digests: dict[str, str]) -> Iterator[tuple[str, str]]:

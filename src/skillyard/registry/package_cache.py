@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import DigestMismatch, SkillNotFound
-from skillyard.packages import PackageLimits, Store, extract, tree_digest
+from skillyard.packages import PackageLimits, Store, extract, tree_digest, tree_size
 from skillyard.packages.digest import digest_hex
 from skillyard.registry.registry import Registry
 from skillyard.registry.version_store import delete_tree, ensure_real_folder, make_tree_read_only
@@ -128,11 +128,9 @@ def _last_used(entry: Path) -> float:
 
 
 def _size(entry: Path) -> int:
-    return sum(
-        os.lstat(os.path.join(above, name)).st_size  # noqa: PTH118 # thousands of files
-        for above, _, names in os.walk(entry)
-        for name in names
-    )
+    with contextlib.suppress(FileNotFoundError):  # another process has deleted it
+        return tree_size(entry)
+    return 0
 
 
 def skill_with_content(catalog: SkillCatalog, gate: PermissionGate, skill_id: str, digest: str) -> Skill:

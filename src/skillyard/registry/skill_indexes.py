@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 from skillyard.errors import ArchiveTooLarge, DigestMismatch, InvalidManifest, InvalidSource, NoSkillInside
 from skillyard.interop import CatalogEntry, read_anthropic_manifest, read_catalog
-from skillyard.packages import Origin, PackageLimits, Source, digest_of, extract, find_skills, resolve, shown_address
+from skillyard.packages import Origin, PackageLimits, Source, digest_of, extract, find_skills, resolve, shown_address, tree_size
 from skillyard.paths import slug
 
 _INDEX: Final = ".well-known/agent-skills/index.json"
@@ -188,7 +188,7 @@ def fetch_listed(
         scratch.mkdir()
         manifest = data if entry.manifest_url is None else allowance.taken(download(entry.manifest_url, _LARGEST_LIST))
         _fetch_entry(entry, manifest, scratch, fetch, tree / _folder_name(entry))
-        allowance.take(_size(scratch) + _size(tree / _folder_name(entry)))
+        allowance.take(tree_size(scratch) + tree_size(tree / _folder_name(entry)))
     return _requested_folder(tree, source), Origin("address", source.address, path=source.path)
 
 
@@ -218,11 +218,6 @@ def _entries(source: Source, data: bytes) -> list[CatalogEntry]:
             f"{shown_address(source.address)} lists {len(chosen)} skills", hint="name those you want with --skill"
         )
     return chosen
-
-
-def _size(folder: Path) -> int:
-    """The bytes of the files below a folder."""
-    return sum(entry.lstat().st_size for entry in folder.rglob("*"))
 
 
 def _folder_name(entry: CatalogEntry) -> str:
