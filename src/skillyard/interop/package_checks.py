@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -23,7 +23,7 @@ from skillyard.interop.manifest_conversion import convert_codex_to_semibot, infe
 from skillyard.packages import tree_entries
 from skillyard.paths import read_inside
 from skillyard.text import sanitize, shorten, single_line
-from skillyard.wire import WireForm
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.document import Document
@@ -35,7 +35,7 @@ _DOCUMENT_LIMIT: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class PackageStructure:
+class PackageStructure(WireForm, camel_case=True):
     """What a package's folder holds; sizes in bytes, `entry_file` relative to the folder."""
 
     errors: tuple[str, ...]
@@ -45,7 +45,7 @@ class PackageStructure:
     has_scripts: bool
     has_references: bool
     has_assets: bool
-    entry_file: str | None
+    entry_file: str | None = field(metadata=wire(omit_empty=True))
     file_count: int
     total_size_bytes: int
 
@@ -54,19 +54,11 @@ class PackageStructure:
         """Whether there is no error; a missing manifest.json is none."""
         return not self.errors
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """`{valid, errors, warnings, details}` in camel case."""
-        details: dict[str, object] = {
-            "hasSkillMd": self.has_skill_md,
-            "hasManifestJson": self.has_manifest_json,
-            "hasScripts": self.has_scripts,
-            "hasReferences": self.has_references,
-            "hasAssets": self.has_assets,
-        }
-        if self.entry_file:
-            details["entryFile"] = self.entry_file
-        details |= {"fileCount": self.file_count, "totalSizeBytes": self.total_size_bytes}
-        return {"valid": self.valid, "errors": list(self.errors), "warnings": list(self.warnings), "details": details}
+        details = WireForm.to_dict(self)
+        problems = {name: details.pop(name) for name in ("errors", "warnings")}
+        return {"valid": self.valid, **problems, "details": details}
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +228,7 @@ _UNSAFE: Final = re.compile(r'[:\\/<>*?"|]')
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCompatibility(WireForm):
+class ClientCompatibility(WireForm, also=("loads",)):
     """What one client makes of a skill: the `name` and `description` it shows, `problems` that keep it out, and `notes`."""
 
     client: ClientName
@@ -249,10 +241,6 @@ class ClientCompatibility(WireForm):
     def loads(self) -> bool:
         """Whether the client offers the skill."""
         return not self.problems
-
-    def to_dict(self) -> dict[str, Any]:
-        """The answer as plain data."""
-        return {"client": self.client, "loads": self.loads, **WireForm.to_dict(self)}
 
 
 @dataclass(frozen=True, slots=True)

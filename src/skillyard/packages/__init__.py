@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         sign_tree,
         verify_tree,
     )
-    from skillyard.packages.source import Origin, OriginShape, Source, SourceKind, resolve, shown_address, without_secrets
+    from skillyard.packages.source import Origin, Source, SourceKind, resolve, shown_address, without_secrets
     from skillyard.packages.store import LocalStore, PackageCopyReport, Store, copy_packages, open_store
     from skillyard.packages.tree_diff import FileDifference, FolderDifference, compare_trees
 
@@ -39,7 +39,6 @@ __all__ = [
     "FoundSkill",
     "LocalStore",
     "Origin",
-    "OriginShape",
     "Package",
     "PackageCopyReport",
     "PackageFormat",
@@ -83,7 +82,7 @@ __getattr__, __dir__ = lazy_exports(
         "extraction": ("ArchiveFormat", "Extracted", "FoundSkill", "choose_skills", "extract", "find_skills", "sniff"),
         "s3_store": ("S3Store",),
         "signatures": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
-        "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
+        "source": ("Origin", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
         "store": ("LocalStore", "PackageCopyReport", "Store", "copy_packages", "open_store"),
         "tree_diff": ("FileDifference", "FolderDifference", "compare_trees"),
     },

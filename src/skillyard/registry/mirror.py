@@ -9,20 +9,19 @@ out of either.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 from skillyard.errors import DigestMismatch, PackageMissing, PackageProblem
-from skillyard.packages import LocalStore, Source, pack, tree_digest
+from skillyard.files import replace_file
+from skillyard.packages import LocalStore, Source, tree_digest
 from skillyard.packages.digest import digest_hex
 from skillyard.registry.mirror_index import MirroredSkill, MirroredVersion, MirrorIndex
-from skillyard.registry.mirror_locations import (
-    MirrorSource,
-    MirrorTarget,
-)
+from skillyard.registry.mirror_locations import MirrorSource, MirrorTarget
+from skillyard.registry.version_files import store_package
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
@@ -31,11 +30,11 @@ if TYPE_CHECKING:
 
 
 CopyProgress = Callable[[int, int], object]
-"""Told how many packages are there, and how many there will be."""
+"""Called with how many packages are there, and how many there will be."""
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorCopyReport(WireForm):
+class MirrorCopyReport(WireForm, also=("same",)):
     """What a copy did: ids that are `added`, `changed`, `removed` in the target's list; packages and bytes that were copied.
 
     `missing` are packages that the target lists and has not, or damaged: only a comparison looks for them.
@@ -52,10 +51,6 @@ class MirrorCopyReport(WireForm):
     def same(self) -> bool:
         """Whether the target was as the source already."""
         return not (self.added or self.changed or self.removed or self.missing)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain data."""
-        return {"same": self.same, **WireForm.to_dict(self)}
 
 
 def copy_mirror(
@@ -300,7 +295,7 @@ class RegistryMirror:
             digest=version.digest,
             package=package,
             size=size,
-            installed_at=version.installed_at,
+            installed_at=version.installed_at.astimezone(UTC),
             declared_version=version.declared_version,
             signer=version.signer,
             deprecated=(version.deprecated_reason or "") if version.status == "deprecated" else None,
@@ -325,12 +320,6 @@ class RegistryMirror:
         if tree_digest(folder) != version.digest:
             raise DigestMismatch(f"{folder} was changed by hand since it was installed")
         self._names.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = self._names / f".{os.getpid()}-{os.urandom(4).hex()}.zip"
-        try:
-            package = pack(folder, beside, whole=True)
-            digest = self._store.put(beside.read_bytes(), package.archive_sha256)
-        finally:
-            beside.unlink(missing_ok=True)
-        beside.write_text(f"{digest} {package.size}")
-        beside.replace(cached)
-        return digest, package.size
+        package = store_package(self._store, folder, self._names)
+        replace_file(cached, f"{package.archive_sha256} {package.size}".encode(), durable=False)
+        return package.archive_sha256, package.size

@@ -28,7 +28,7 @@ _LARGEST: Final = 1 << 40  # bytes of a package: what is fetched has limits of i
 
 
 @dataclass(frozen=True, slots=True)
-class MirroredVersion:
+class MirroredVersion(WireForm, camel_case=True, times="full"):
     """One version: `digest` names its content, `package` the archive of it in the mirror, `size` is that archive's, in bytes.
 
     `deprecated` and `yanked` are the reasons, empty text when none was given, None for a version that is neither.
@@ -46,18 +46,7 @@ class MirroredVersion:
 
     def to_dict(self) -> dict[str, object]:
         """The version as it is in the list; unknown fields are left out."""
-        shape: dict[str, object] = {
-            "version": self.version,
-            "digest": self.digest,
-            "package": self.package,
-            "size": self.size,
-            "installedAt": self.installed_at.astimezone(UTC).isoformat(),
-            "declaredVersion": self.declared_version,
-            "signer": self.signer,
-            "deprecated": self.deprecated,
-            "yanked": self.yanked,
-        }
-        return {name: value for name, value in shape.items() if value is not None}
+        return {name: value for name, value in WireForm.to_dict(self).items() if value is not None}
 
     @classmethod
     def read(cls, shape: Mapping[str, object]) -> Self:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from skillyard.packages import TreeEntry, tree_entries
 from skillyard.packages.extraction import hidden_files
@@ -72,7 +72,7 @@ class Powers(WireForm):
 
 
 @dataclass(frozen=True, slots=True)
-class PowerChange(WireForm):
+class PowerChange(WireForm, also=("consent",)):
     """An update that widens what a skill may do: `widened` has one sentence for each added power."""
 
     skill_id: str
@@ -87,10 +87,6 @@ class PowerChange(WireForm):
         parts = (self.skill_id, self.widened, self.before.to_dict(), self.after.to_dict())
         text = json.dumps(parts, sort_keys=True, default=str)
         return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The change as plain data."""
-        return WireForm.to_dict(self) | {"consent": self.consent}
 
 
 def read_powers(directory: str | os.PathLike[str], document: Document) -> Powers:

@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Unpack
 
@@ -19,6 +19,7 @@ from skillyard.errors import InvalidConfiguration, SignerChanged
 from skillyard.packages import Source, SourceKind, is_signer, tree_digest
 from skillyard.paths import slug
 from skillyard.reserved_files import refuse_reserved
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.registry.model import InstallOptions, OperationResult
@@ -33,19 +34,13 @@ _LOCAL: Final = ("folder", "archive")
 
 
 @dataclass(frozen=True, slots=True)
-class LockEntry:
+class LockEntry(WireForm):
     """One locked skill: its source, pinned as far as it can be, the digest of its content, the key that signed it if any."""
 
-    skill_id: str
+    skill_id: str = field(metadata=wire(hidden=True))
     source: Source
     digest: str
-    signer: str = ""
-
-    def to_dict(self) -> dict[str, object]:
-        """The entry as it is written."""
-        source = {"kind": self.source.kind, "address": self.source.address, "path": self.source.path, "ref": self.source.ref}
-        shape: dict[str, object] = {"digest": self.digest, "source": {name: value for name, value in source.items() if value}}
-        return shape | {"signer": self.signer} if self.signer else shape
+    signer: str = field(default="", metadata=wire(omit_empty=True))
 
 
 @dataclass(frozen=True, slots=True)

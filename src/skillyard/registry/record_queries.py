@@ -62,51 +62,17 @@ def version_columns(candidate: Candidate) -> dict[str, Any]:
 def skill_from_row(row: RowMapping | Mapping[str, Any]) -> InstalledSkill:
     """A row of `skill_definitions`; edits by people replace what its SKILL.md declares."""
     edits = row["edits"] or {}
-    shown = {name: edits.get(name, row[name]) for name in EDITABLE}
-    return InstalledSkill(
-        skill_id=row["skill_id"],
-        name=row["name"],
-        description=row["description"],
-        active=row["is_active"],
-        current_version=row["current_version"],
-        file_inventory=row["file_inventory"],
-        skill_md_hash=row["skill_md_hash"],
-        skill_md_content=row["skill_md_content"],
-        trigger_keywords=tuple(row["trigger_keywords"] or ()),
-        category=shown["category"],
-        tags=tuple(shown["tags"] or ()),
-        author=shown["author"],
-        license=row["license"],
-        homepage_url=shown["homepage_url"],
-        documentation_url=shown["documentation_url"],
-        icon_url=shown["icon_url"],
-        edited=tuple(name for name in EDITABLE if name in edits),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-    )
+    values = {name: row[name] for name in InstalledSkill.__dataclass_fields__ if name in row} | edits
+    values |= {name: tuple(values[name] or ()) for name in ("trigger_keywords", "tags")}
+    return InstalledSkill(**values, active=row["is_active"], edited=tuple(name for name in EDITABLE if name in edits))
 
 
 def version_from_row(row: RowMapping) -> SkillVersion:
     """A row of `skill_versions` with the `current_version` of its definition."""
+    values = {name: row[name] for name in SkillVersion.__dataclass_fields__ if name in row}
     return SkillVersion(
-        skill_id=row["skill_id"],
-        version=row["version"],
-        status=row["status"],
+        **values,
         current=row["current_version"] == row["version"],
-        digest=row["digest"],
-        size_bytes=row["size_bytes"],
-        package_path=row["package_path"],
-        source_type=row["source_type"],
-        declared_version=row["declared_version"],
-        origin=row["origin"],
-        checksum_sha256=row["checksum_sha256"],
-        package_digest=row["package_digest"],
-        signer=row["signer"],
-        installed_at=row["installed_at"],
-        installed_by=row["installed_by"],
-        created_at=row["created_at"],
-        deprecated_reason=row["deprecated_reason"],
-        yanked_reason=row["yanked_reason"],
         yanked=row["yanked_at"] is not None,
         removed=row["removed_at"] is not None,
     )
