@@ -1,24 +1,24 @@
 """Operations while they run: their scratch folder with its lock, their log, and subscribers to how they ended.
 
-A running operation holds a lock on `.work/{id}.lock`, which the kernel releases when the process dies. Whoever comes next finds
+A running operation holds a lock on `.work/{id}.lock`, which the kernel releases when the process dies. The next process finds
 abandoned operations and recovers them.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
 from skillyard.errors import DatabaseUnavailable
+from skillyard.files import lock_file
 from skillyard.registry.model import Operation, Progress, ProgressEvent
 from skillyard.registry.version_store import delete_tree, ensure_real_folder
 
@@ -47,7 +47,7 @@ class Operations:
     def __init__(self, root: Path) -> None:
         self.folder = root / ".work"
 
-    @contextlib.contextmanager
+    @contextmanager
     def begin(self, operation_id: str | None = None) -> Iterator[RunningOperation]:
         """A new operation, with an id that was made for it or another; its folder is deleted afterwards when it was settled."""
         ensure_real_folder(self.folder, 0o700)
@@ -102,15 +102,9 @@ class Operations:
             return None
         return descriptor
 
-    @contextlib.contextmanager
-    def _gate(self) -> Iterator[None]:
-        """No other process may look between making a lock and holding it."""
-        descriptor = os.open(self.folder / "gate", _LOCK, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+    def _gate(self) -> AbstractContextManager[None]:
+        """No other process may see a lock between making and holding it."""
+        return lock_file(self.folder / "gate")
 
 
 class LogWriter(Protocol):
@@ -122,7 +116,7 @@ class LogWriter(Protocol):
 
 @dataclass(slots=True)
 class OpenLog:
-    """The log of an operation on one skill while it goes on; its time is that of its own steps, not of its turn to come."""
+    """The open log of an operation on one skill; its duration is that of its own steps, without waiting."""
 
     write: LogWriter
     id: str
@@ -158,7 +152,6 @@ class OpenLog:
 
 
 def _milliseconds_since(began: float) -> int:
-    """Milliseconds since a moment of the monotonic clock."""
     return round((time.monotonic() - began) * 1000)
 
 

@@ -10,11 +10,11 @@ import fcntl
 import os
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import DigestMismatch, SkillNotFound
+from skillyard.files import lock_file
 from skillyard.packages import PackageLimits, Store, extract, tree_digest, tree_size
 from skillyard.packages.digest import digest_hex
 from skillyard.registry.registry import Registry
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _YOUNG_S: Final = 60.0  # what was requested that recently is about to be used
 
 
@@ -50,7 +49,7 @@ class PackageCache:
         folder = entry / name
         if not _is_whole(folder, digest):
             ensure_real_folder(self.root, 0o700)
-            with self._locked(digest):
+            with lock_file(self.root / f".lock-{digest_hex(digest)[:2]}"):
                 if not _is_whole(folder, digest):  # no other process was faster
                     self._fetch(digest, package, entry, name)
         with contextlib.suppress(FileNotFoundError):
@@ -76,16 +75,6 @@ class PackageCache:
             made.rename(entry)
             delete_tree(Path(scratch, "damaged"))
 
-    @contextlib.contextmanager
-    def _locked(self, digest: str) -> Iterator[None]:
-        """Keep other processes from fetching the same content meanwhile."""
-        descriptor = os.open(self.root / f".lock-{digest_hex(digest)[:2]}", _LOCK, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
     def _make_room(self, needed: int) -> None:
         """Delete what was used longest ago until so many bytes fit; never what is in use or was requested a moment ago."""
         entries = sorted((entry for entry in self.root.iterdir() if entry.name[0] != "."), key=_last_used)
@@ -102,7 +91,6 @@ class PackageCache:
                     total -= sizes[entry]
 
     def _is_in_use(self, entry: Path) -> bool:
-        """Whether somebody holds a skill in it."""
         for folder in entry.iterdir() if entry.is_dir() else ():
             try:
                 descriptor = os.open(folder, _FOLDER)
@@ -134,7 +122,7 @@ def _size(entry: Path) -> int:
 
 
 def skill_with_content(catalog: SkillCatalog, gate: PermissionGate, skill_id: str, digest: str) -> Skill:
-    """The skill of a catalog, when it has that content and may be used; looked for once more when it seems to be another.
+    """The skill of a catalog, when it has that content and may be used; read again once when it differs.
 
     Raises:
         SkillNotFound: it is not there, and no store is configured.

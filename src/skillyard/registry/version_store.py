@@ -12,18 +12,16 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from skillyard.errors import InstallProblem, InvalidInput, VersionUnusable
-from skillyard.files import sync_folder
+from skillyard.files import lock_file, sync_folder
 
 CURRENT: Final = "current"
 _ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,99}")
-_LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -87,17 +85,9 @@ class VersionStore:
             name = f"{stem}-{number}"
         return name
 
-    @contextlib.contextmanager
-    def locked(self, skill_id: str) -> Iterator[None]:
+    def locked(self, skill_id: str) -> contextlib.AbstractContextManager[None]:
         """Keep every other process and thread from changing this skill; waits for its turn."""
-        self.home(skill_id)
-        locks = ensure_real_folder(self.root / ".locks", 0o700)
-        descriptor = os.open(locks / skill_id, _LOCK, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+        return lock_file(ensure_real_folder(self.root / ".locks", 0o700) / self.home(skill_id).name)
 
     def place(self, tree: Path, skill_id: str, version: str) -> Path:
         """Move a finished tree, which has reached the disk, to its path, and make it read-only.
@@ -124,7 +114,7 @@ class VersionStore:
             VersionUnusable: there is no such version on the disk.
         """
         if not self.path(skill_id, version).is_dir():
-            raise VersionUnusable(f"the files of {skill_id} {version} are gone", hint="install it again from its source")
+            raise VersionUnusable(f"the files of {skill_id} {version} were removed", hint="install it again from its source")
         link = scratch / f"{skill_id}.link"
         link.unlink(missing_ok=True)
         link.symlink_to(version)
@@ -174,7 +164,7 @@ def ensure_real_folder(path: Path, mode: int) -> Path:
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode)
     if not stat.S_ISDIR(path.lstat().st_mode):
-        raise InstallProblem(f"{path} is not a folder, or is a link to one", hint="look who put it there, and remove it")
+        raise InstallProblem(f"{path} is not a folder, or is a link to one", hint="check who put it there, and remove it")
     return path
 
 
