@@ -3,7 +3,7 @@
 `write_backup` makes the file: the database at one moment, then the versions it refers to. They never change, so they are copied
 while the server works; one that is deleted meanwhile is listed in `gone`. `check_backup` verifies the file. `restore_backup`
 writes all to a staging folder and verifies it before it replaces the existing data: the database in one transaction, skills by
-two renames. A restore that was killed in between is run again: what was there before is deleted only at the end.
+two renames. A restore that was killed in between is run again: earlier data are deleted only at the end.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def write_backup(
     except OSError as error:
         raise InvalidInput(
             f"{target} cannot be written: {error.strerror or error}",
-            hint="look whether its folder is there and has room, or choose another place",
+            hint="check that its folder exists and has room, or choose another place",
         ) from error
 
 
@@ -206,7 +206,7 @@ def restore_backup(
         InvalidInput: files cannot be written.
     """
     report = progress or (lambda name: None)
-    report("proving the backup")
+    report("verifying the backup")
     manifest = check_backup(backup)
     restores = [_HomeRestore(home_of(name), recorded, force) for name, recorded in manifest.facts["homes"].items()]
     try:
@@ -216,7 +216,7 @@ def restore_backup(
             report("writing the files")
             _extract(backup, manifest, {restore.home.name: restore.staging for restore in restores}, project, force=force)
             for restore in restores:
-                report(f"putting {restore.home.name} in place")
+                report(f"restoring {restore.home.name}")
                 restore.verify()
             rows = sum(restore.put_in_place() for restore in restores)
     except OSError as error:
@@ -340,7 +340,6 @@ def _target(name: str, homes: Mapping[str, Path], project: Path | None, *, force
 
 
 def _make_versions_read_only(manifest: BackupManifest, homes: Mapping[str, Path]) -> None:
-    """Make the folders of a version read-only, as when it was installed."""
     for home, recorded in manifest.facts["homes"].items():
         for name in recorded["versions"]:
             skill, _, version = name.partition("@")

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, Literal, Self
+from typing import IO, Any, Final, Literal, NamedTuple, Self
 
 from skillyard.database import Database
 from skillyard.errors import DigestMismatch, InvalidInput, MalformedArchive, PathRefused
@@ -30,8 +30,7 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _BROKEN: Final = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, OSError, ValueError, KeyError, TypeError)
 
 
-@dataclass(frozen=True, slots=True)
-class BackupEntry:
+class BackupEntry(NamedTuple):
     """One file (`f`, with digest and size), link (`l`, with its target) or empty folder (`d`)."""
 
     kind: Literal["f", "l", "d"]
@@ -80,7 +79,9 @@ class ArchiveWriter:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(f"{path} is not a file")
-            self._add(name, file, status.st_size, stat.S_IMODE(status.st_mode))
+            mode, counted = stat.S_IMODE(status.st_mode), _Hashing(file)
+            self._tar.addfile(_member(name, status.st_size, mode), counted)
+            self._entries[name] = BackupEntry("f", mode, counted.digest.hexdigest(), status.st_size)
 
     def add_link(self, name: str, target: str) -> None:
         """Note a link; it is no member of the archive."""
@@ -92,10 +93,7 @@ class ArchiveWriter:
 
     def finish(self, facts: Mapping[str, Any]) -> int:
         """Write the manifest, wait for the disk, and move the file to its target; gives its size in bytes."""
-        entries = {
-            name: [entry.kind, entry.mode, entry.sha256, entry.size, entry.target] for name, entry in self._entries.items()
-        }
-        data = json.dumps({"format": _FORMAT, **facts, "entries": entries}).encode()
+        data = json.dumps({"format": _FORMAT, **facts, "entries": self._entries}).encode()
         self._tar.addfile(_member(_MANIFEST, len(data), 0o600), io.BytesIO(data))
         self._tar.close()
         self._gzip.close()
@@ -104,11 +102,6 @@ class ArchiveWriter:
         size = os.fstat(self._file.fileno()).st_size
         self._beside.replace(self._target)
         return size
-
-    def _add(self, name: str, file: IO[bytes], size: int, mode: int) -> None:
-        counted = _Hashing(file)
-        self._tar.addfile(_member(name, size, mode), counted)
-        self._entries[name] = BackupEntry("f", mode, counted.digest.hexdigest(), size)
 
 
 @dataclass(slots=True)
@@ -125,7 +118,7 @@ class _Hashing:
 
 
 def check_backup(path: Path, progress: Callable[[int], object] | None = None) -> BackupManifest:
-    """Read a backup to its end and prove every file in it against the manifest.
+    """Read a backup to its end and verify every file in it against the manifest.
 
     Raises:
         MalformedArchive: it is none, or not whole.

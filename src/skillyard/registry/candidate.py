@@ -45,10 +45,10 @@ class ScannerFinding(Protocol):
 
 
 class Scanner(Protocol):
-    """Looks for harm in the folder of one skill."""
+    """Checks the folder of one skill for harm."""
 
     def __call__(self, directory: Path) -> Sequence[ScannerFinding]:
-        """The findings, none when it looks fine."""
+        """The findings, none when there are no problems."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ class GitFetcher:
             raise InvalidSource(
                 f"there is no folder {source.path!r} in {shown_address(source.address)}", hint="check the path"
             ) from None
-        blobs = [_Blob(*_entry(line)) for line in listed.decode("utf-8", "surrogateescape").split("\0") if line]
+        blobs = [_blob(line) for line in listed.decode("utf-8", "surrogateescape").split("\0") if line]
         folders = {blob.path.removesuffix("SKILL.md") for blob in blobs if _is_skill(blob)}
         mine = [blob for blob in blobs if any(blob.path.startswith(folder) for folder in folders)]
         for blob in mine:
@@ -228,10 +228,10 @@ class _BlobReader:
         source.read(1)
 
 
-def _entry(line: str) -> tuple[str, str, str]:
+def _blob(line: str) -> _Blob:
     head, _, path = line.partition("\t")
     mode, _, object_id = head.split(" ")
-    return mode, object_id, path
+    return _Blob(mode, object_id, path)
 
 
 def _is_skill(blob: _Blob) -> bool:

@@ -58,7 +58,7 @@ class RegistryStorage:
         return RegistryRecords(Database.open(self._data, self._url), self._actor)
 
     def close(self) -> None:
-        """Let go of the records; the next use opens them again."""
+        """Close the records; the next use opens them again."""
         with self._lock:
             if self._records is not None:
                 self._records.database.close()
@@ -117,7 +117,7 @@ class InstalledSkills:
             return skill
         if skill is not None:
             raise SkillNotFound(
-                f"{skill.skill_id} is no longer installed", hint=f"`skillyard rollback {skill.skill_id}` brings it back"
+                f"{skill.skill_id} is no longer installed", hint=f"`skillyard rollback {skill.skill_id}` restores it"
             )
         from skillyard.text import nearest
 

@@ -175,7 +175,7 @@ def import_mirror(
 ) -> MirrorImportReport:
     """Install what `registry` lacks of the mirror at `address`; `options` are as for `Registry.install`.
 
-    Each skill is an operation of its own: what was imported when one is refused stays, and the next import goes on from there.
+    Each skill is an operation of its own: what was imported before one is refused stays; the next import continues there.
 
     Raises:
         SkillyardError: as `Registry.install`, and as `plan_import`.
@@ -220,7 +220,7 @@ def _is_current(here: Sequence[SkillVersion], skill: MirroredSkill) -> bool:
 def _lacking(here: Sequence[SkillVersion], skill: MirroredSkill, keep: int) -> list[MirroredVersion]:
     """The versions of the history that are not here, the oldest first, of those newest that would be kept here.
 
-    Nobody shall go back to a yanked one.
+    A yanked one is left out.
     """
     there = {version.digest for version in here if not version.removed} | {skill.version().digest}
     by_time = sorted(skill.versions, key=lambda version: version.installed_at)
@@ -316,7 +316,7 @@ class RegistryMirror:
                 return digest, int(size)
         folder = self._registry.storage.versions.path(version.skill_id, version.version)
         if not folder.is_dir():
-            raise PackageMissing(f"the files of {version.skill_id} {version.version} are gone")
+            raise PackageMissing(f"the files of {version.skill_id} {version.version} were removed")
         if tree_digest(folder) != version.digest:
             raise DigestMismatch(f"{folder} was changed by hand since it was installed")
         self._names.mkdir(mode=0o700, parents=True, exist_ok=True)

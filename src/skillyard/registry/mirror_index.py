@@ -91,7 +91,7 @@ class MirroredSkill(WireForm, camel_case=True):
         requested = name or self.current
         version = next((one for one in self.versions if one.version == requested), None)
         if version is None:
-            what = f"no version {name!r}" if name else "no version that serves"
+            what = f"no version {name!r}" if name else "no current version"
             raise NoSkillInside(f"the mirror has {what} of {self.skill_id}", hint="`skillyard mirror list` shows what it has")
         return version
 
@@ -110,7 +110,7 @@ class MirroredSkill(WireForm, camel_case=True):
         if len({one.version for one in versions}) != len(versions):
             raise ValueError("a version is listed twice")
         if current is not None and current not in {one.version for one in versions}:
-            raise ValueError("the version that serves is not listed")
+            raise ValueError("the current version is not listed")
         return cls(_text(shape, "skillId", _ID), _text(shape, "name"), _text(shape, "description"), current, versions)
 
 
@@ -174,7 +174,7 @@ def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise ValueError("a version was installed at a time that no clock ever showed") from None
+        raise ValueError("a version was installed at an impossible time") from None
 
 
 def _text(shape: Mapping[str, object], name: str, form: re.Pattern[str] | None = None) -> str:

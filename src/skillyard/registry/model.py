@@ -246,7 +246,7 @@ class InstallReport(WireForm):
 
 
 EditValue = str | tuple[str, ...] | None
-"""What a field is edited to; None takes the edit back, and the SKILL.md speaks again."""
+"""What a field is edited to; None removes the edit, and the SKILL.md counts again."""
 
 EDITABLE: Final = ("category", "tags", "author", "homepage_url", "documentation_url", "icon_url")
 _WORDS: Final = 200
@@ -265,7 +265,7 @@ def check_edits(edits: Mapping[str, EditValue]) -> dict[str, str | list[str] | N
 
 def _checked(name: str, value: EditValue) -> str | list[str] | None:
     if name not in EDITABLE:
-        raise InvalidInput(f"{name} cannot be edited", hint=f"only {', '.join(EDITABLE)}: all else its SKILL.md says")
+        raise InvalidInput(f"{name} cannot be edited", hint=f"only {', '.join(EDITABLE)}: the rest is set by its SKILL.md")
     if value is None:
         return None
     if name == "tags":

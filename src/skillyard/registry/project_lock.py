@@ -107,7 +107,7 @@ class ProjectLock:
         return {entry.skill_id: entry.signer for entry in self.entries() if entry.signer}
 
     def record(self, results: tuple[OperationResult, ...], *, accept_signer: bool = False) -> None:
-        """Write down what an installation gave.
+        """Record what an installation gave.
 
         Raises:
             SignerChanged: the lock names another signer of a skill, and nobody accepted that.
@@ -199,7 +199,6 @@ def _locked_folder(folder: Path) -> Iterator[None]:
 
 
 def _entry_of(result: OperationResult) -> LockEntry | None:
-    """What to write of one result: a git source is pinned to its commit."""
     origin = {key: str(value) for key, value in result.origin.items()}
     if result.digest is None or origin.get("kind") not in _KINDS:
         return None

@@ -89,7 +89,7 @@ class BackfillReport(WireForm):
 def backfill(
     versions: VersionStore, operations: Operations, records: RegistryRecords, store: Store | None = None
 ) -> BackfillReport:
-    """Write down every version on the disk; with a `store` put the packages there that it lacks."""
+    """Record every version on the disk; with a `store` put the packages there that it lacks."""
     seen: list[str] = []
     added: list[str] = []
     problems: list[str] = []

@@ -81,7 +81,6 @@ def _requirements_of(skill: InstalledSkill) -> Requirements:
 def _requirement_context(
     records: RecordReader, skills: Iterable[InstalledSkill], servers: frozenset[str]
 ) -> RequirementContext:
-    """The skills under their ids and names, each with the version it declares."""
     versions: dict[str, str | None] = {}
     for skill in skills:
         current = next((version for version in records.versions(skill.skill_id) if version.current), None)

@@ -65,7 +65,8 @@ def fetch_index(source: Source, into: Path, download: Download, limits: PackageL
     tree.mkdir()
     allowance = _ByteBudget(limits.listed, address)
     for skill in listed:
-        data = allowance.taken(download(skill.url, limits.archive))
+        data = download(skill.url, limits.archive)
+        allowance.take(len(data))
         if digest_of(data) != skill.digest:
             raise DigestMismatch(
                 f"{skill.name} is not what {shown_address(address)} says",
@@ -108,9 +109,13 @@ def _chosen(listed: list[_Listed], requested: tuple[str, ...], address: str) -> 
             f"{shown_address(address)} has no skill {missing[0]!r}", hint=f"it has {few}", candidates=sorted(names)
         )
     chosen = [skill for skill in listed if not requested or skill.name in requested]
-    if len(chosen) > _MAX_SKILLS:
-        raise InvalidSource(f"{shown_address(address)} lists {len(chosen)} skills", hint="name those you want with --skill")
+    _check_count(len(chosen), address)
     return chosen
+
+
+def _check_count(count: int, address: str) -> None:
+    if count > _MAX_SKILLS:
+        raise InvalidSource(f"{shown_address(address)} lists {count} skills", hint="name those you want with --skill")
 
 
 def _unpack(skill: _Listed, data: bytes, target: Path, into: Path, limits: PackageLimits) -> int:
@@ -149,11 +154,6 @@ class _ByteBudget:
                 hint="name those you want with --skill",
             )
 
-    def taken(self, data: bytes) -> bytes:
-        """Count the data, and give it."""
-        self.take(len(data))
-        return data
-
 
 def _check_name(skill: _Listed, folder: Path, address: str) -> None:
     """What is called `pdf` in an index must not install as something else."""
@@ -186,7 +186,10 @@ def fetch_listed(
     for entry in _entries(source, data):
         scratch = into / f"fetch-{slug(entry.skill_id, 'skill')}"
         scratch.mkdir()
-        manifest = data if entry.manifest_url is None else allowance.taken(download(entry.manifest_url, _LARGEST_LIST))
+        manifest = data
+        if entry.manifest_url is not None:
+            manifest = download(entry.manifest_url, _LARGEST_LIST)
+            allowance.take(len(manifest))
         _fetch_entry(entry, manifest, scratch, fetch, tree / _folder_name(entry))
         allowance.take(tree_size(scratch) + tree_size(tree / _folder_name(entry)))
     return _requested_folder(tree, source), Origin("address", source.address, path=source.path)
@@ -213,10 +216,7 @@ def _entries(source: Source, data: bytes) -> list[CatalogEntry]:
             hint=f"it has {', '.join(names[:10]) or 'none with a manifest'}",
             candidates=names,
         )
-    if len(chosen) > _MAX_SKILLS:
-        raise InvalidSource(
-            f"{shown_address(source.address)} lists {len(chosen)} skills", hint="name those you want with --skill"
-        )
+    _check_count(len(chosen), source.address)
     return chosen
 
 

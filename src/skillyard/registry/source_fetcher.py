@@ -39,21 +39,19 @@ class SourceFetcher:
 
     def fetch(self, source: Source, into: Path) -> FetchedTree:
         """As `Fetcher.fetch`."""
-        if other := self._others.get(source.kind):
-            return _with_retries(lambda: other.fetch(source, into), self._sleep)
-        if source.kind == "folder":
+        other = self._others.get(source.kind)
+        if other is None and source.kind == "folder":
             return FetchedTree(_inside(Path(source.address), source.path), _origin(source), owned=False)
-        if source.kind in ("archive", "upload"):
+        if other is None and source.kind in ("archive", "upload"):
             return self._unpacked(Path(source.address), source, into)
-        if source.kind == "git":
-            from skillyard.registry.git_fetcher import GitFetcher
+        remote = {"git": self._cloned, "mirror": self._mirrored, "address": self._downloaded}
+        fetch = other.fetch if other else remote.get(source.kind, self._indexed)
+        return _with_retries(lambda: fetch(source, into), self._sleep)
 
-            return _with_retries(lambda: GitFetcher(allow_private=self._allow_private).fetch(source, into), self._sleep)
-        if source.kind == "mirror":
-            return _with_retries(lambda: self._mirrored(source, into), self._sleep)
-        if source.kind == "address":
-            return _with_retries(lambda: self._downloaded(source, into), self._sleep)
-        return _with_retries(lambda: self._indexed(source, into), self._sleep)
+    def _cloned(self, source: Source, into: Path) -> FetchedTree:
+        from skillyard.registry.git_fetcher import GitFetcher
+
+        return GitFetcher(allow_private=self._allow_private).fetch(source, into)
 
     def _mirrored(self, source: Source, into: Path) -> FetchedTree:
         from skillyard.registry.mirror_locations import MirrorFetcher, open_mirror
@@ -77,7 +75,7 @@ class SourceFetcher:
             sha256 = digest_of(archive.read_bytes()) if archive.stat().st_size <= self._limits.archive else ""
             extracted = extract(archive, into, self._limits)
         except OSError as error:
-            hint = "check the file; what was installed from a file that is gone is installed again from where it is now"
+            hint = "check the file; what was installed from a file that was removed is installed again from where it is now"
             raise InvalidSource(f"{archive} cannot be read: {error.strerror}", hint=hint) from None
         return FetchedTree(_inside(extracted.tree, source.path), _origin(source, sha256=sha256), owned=True)
 
@@ -86,9 +84,7 @@ class SourceFetcher:
         if source.kind == "address":
             return self._downloaded(source, into, lists=False).tree
         if source.kind == "git" and source.address.lower().startswith("https://"):
-            from skillyard.registry.git_fetcher import GitFetcher
-
-            return GitFetcher(allow_private=self._allow_private).fetch(source, into).tree
+            return self._cloned(source, into).tree
         raise InvalidSource(
             f"a manifest may not lead to {shown_address(source.address)}", hint="install it by that address yourself"
         )

@@ -31,7 +31,7 @@ def run_in_thread(coroutine: Coroutine[Any, Any, _T]) -> _T:
 
 @contextlib.contextmanager
 def explain_private_hosts() -> Iterator[None]:
-    """Say of a refused address what opens it to installations."""
+    """Give a refused address the hint that is for installations."""
     try:
         yield
     except NetworkRefused as error:
@@ -138,7 +138,7 @@ async def _download(url: str, limit: int, allow_private: bool, headers: Mapping[
         if (destination.scheme, destination.authority) != (first.scheme, first.authority):
             headers = {}
         if destination.scheme != "https" and not allow_private:
-            raise InvalidSource(f"{url.partition('?')[0]} is not asked without encryption", hint=_ENCRYPTED)
+            raise InvalidSource(f"{url.partition('?')[0]} is not requested without encryption", hint=_ENCRYPTED)
         allow = (f"{destination.scheme}://{destination.authority}",)
         answer = await guarded_request(
             "GET", url, allow=allow, timeout_s=_TIMEOUT_S, max_bytes=limit, allow_private=allow_private,

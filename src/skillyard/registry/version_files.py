@@ -94,7 +94,7 @@ def discard_version(versions: VersionStore, records: RegistryRecords, version: S
             f"{skill_id} {name} is the current version", hint="roll back to another one first, or uninstall the skill"
         )
     if name in locked_versions(records.read.versions(skill_id), records.read.locks(skill_id)):
-        raise VersionUnusable(f"an agent is locked to {skill_id} {name}", hint="take the lock away first")
+        raise VersionUnusable(f"an agent is locked to {skill_id} {name}", hint="remove the lock first")
     if versions.path(skill_id, name).is_dir():
         refuse_local_edits(versions, records, skill_id, name, force=False)
         if not versions.remove(skill_id, name, scratch):
