@@ -140,7 +140,6 @@ def _document(folder: Path) -> tuple[bool, list[str], list[str]]:
 
 
 def _manifest(folder: Path) -> tuple[bool, str | None]:
-    """Whether there is a manifest.json, and what is wrong with it."""
     if not os.path.lexists(folder / "manifest.json"):
         return False, None
     try:
@@ -245,7 +244,7 @@ class ClientCompatibility(WireForm, also=("loads",)):
 
 @dataclass(frozen=True, slots=True)
 class _Skill:
-    """What the rules look at: the folder's name, the fields as a proper YAML reader sees them, and the document."""
+    """What the rules check: the folder's name, the fields as a proper YAML reader sees them, and the document."""
 
     folder: str
     fields: Mapping[str, object]
@@ -367,6 +366,5 @@ _RULES: Final[Mapping[ClientName, Callable[[_Skill], ClientCompatibility]]] = {
 
 
 def _has_tag(text: str) -> bool:
-    """Whether there is a `<`, something and then a `>`."""
     opening = _TAG.search(text)
     return opening is not None and text.find(">", opening.end()) >= 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from skillyard.document import DOCUMENT_LIMIT, Document, parse_document
 from skillyard.errors import FileProblem, InvalidManifest
 from skillyard.files import read_limited
 from skillyard.interop.manifest import manifest_version
-from skillyard.interop.manifest_conversion import parse_object
+from skillyard.interop.manifest_conversion import json_bytes, parse_object
 from skillyard.interop.originals import PreservedFile, may_be_preserved
 from skillyard.packages import IGNORED, FoundSkill, TreeEntry, tree_entries
 from skillyard.paths import is_regular, read_inside, slug
@@ -25,7 +24,7 @@ PLUGIN_FILES: Final[Mapping[PluginFormat, str]] = {
     "claude-marketplace": ".claude-plugin/marketplace.json",
 }
 _LARGEST_REST: Final = 1024 * 1024  # bytes of a package's other files that are kept in each of its skills
-_TOLD: Final = ("name", "version", "description", "author", "homepage", "repository", "license", "keywords")
+_PLUGIN_FIELDS: Final = ("name", "version", "description", "author", "homepage", "repository", "license", "keywords")
 _SHOWN: Final = 8
 
 
@@ -73,7 +72,6 @@ def _root(tree: Path, skill: FoundSkill) -> Path | None:
 
 
 def _formats(root: Path) -> tuple[PluginFormat, ...]:
-    """What kinds of package a folder is."""
     return tuple(name for name, path in PLUGIN_FILES.items() if is_regular(root / path))
 
 
@@ -115,7 +113,7 @@ def remaining_files(group: SkillGroup, notes: list[str]) -> dict[str, PreservedF
             files[path] = PreservedFile(read_inside(group.root, path, limit=_LARGEST_REST), kind == "x")
             size += length
     if left:
-        notes.append(f"of its package not carried along: {_some(left)}")
+        notes.append(f"of its package not kept: {_some(left)}")
     return files
 
 
@@ -169,7 +167,7 @@ def plugin_json(wrapping: PluginFormat, package: Path, skill_folders: Mapping[st
         shape = _market(shape | {"source": "./"} | ({"skills": missing} if missing else {}))
     else:
         shape = _market({**shape, "source": "./", "strict": False, "skills": [f"./{path}" for path in ordered]})
-    return (json.dumps(shape, indent=2, ensure_ascii=False) + "\n").encode()
+    return json_bytes(shape)
 
 
 def _is_usual(path: str) -> bool:
@@ -200,8 +198,7 @@ def _fresh(skill_folders: Mapping[str, Path], name: str) -> dict[str, object]:
 
 
 def _plugin_fields(plugin: Mapping[str, object], _places: Mapping[str, Path] | None = None) -> dict[str, object]:
-    """The fields of a plugin for the marketplace that it is in."""
-    return {name: plugin[name] for name in _TOLD if plugin.get(name)}
+    return {name: plugin[name] for name in _PLUGIN_FIELDS if plugin.get(name)}
 
 
 def _listed(market: Mapping[str, object], skill_folders: Mapping[str, Path]) -> dict[str, object]:

@@ -199,7 +199,6 @@ def _same_sizes(entry: _Entry, data: bytes) -> bool:
 
 
 def _check_sizes(entries: list[_Entry], limits: PackageLimits) -> None:
-    """Refuse by what is declared, before anything is opened."""
     for entry in entries:
         if entry.size > limits.file:
             raise file_too_large(entry.name, limits.file)
