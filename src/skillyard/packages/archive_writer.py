@@ -146,11 +146,7 @@ def check_name(path: str, limits: PackageLimits) -> str:
 
 
 def read_item(root: Path, path: str, limits: PackageLimits) -> bytes:
-    """The bytes of one file below `root`.
-
-    Raises:
-        ArchiveTooLarge: they are more than one file may have.
-    """
+    """The bytes of one file below `root`. Raises ArchiveTooLarge: they are more than one file may have."""
     if (root / path).lstat().st_size > limits.file:
         raise file_too_large(path, limits.file)
     return read_inside(root, path, limit=limits.file)

@@ -75,11 +75,7 @@ def digest_of(data: bytes) -> str:
 
 
 def digest_hex(digest: str) -> str:
-    """The 64 hex digits of a digest.
-
-    Raises:
-        InvalidInput: it is no digest.
-    """
+    """The 64 hex digits of a digest. Raises InvalidInput: it is no digest."""
     match = DIGEST_PATTERN.fullmatch(digest)
     if not match:
         raise InvalidInput(f"{digest[:100]!r} is not a digest", hint="for example sha256: and 64 lower-case hex digits")
@@ -101,11 +97,7 @@ def check_size(size: int, digest: str) -> None:
 
 
 def check_content(data: bytes, digest: str | None) -> str:
-    """The digest of `data`.
-
-    Raises:
-        DigestMismatch: it is not the `digest` that is given.
-    """
+    """The digest of `data`. Raises DigestMismatch: it is not the `digest` that is given."""
     actual = digest_of(data)
     if digest is not None and f"sha256:{digest_hex(digest)}" != actual:
         raise DigestMismatch(

@@ -108,11 +108,7 @@ _RENAME: Final = "rename it and pack again: letters, digits, '-', '_' and '.' ar
 
 
 def decode_name(raw: bytes) -> str:
-    """The text of a name's bytes.
-
-    Raises:
-        UnsafePath: they are not UTF-8.
-    """
+    """The text of a name's bytes. Raises UnsafePath: they are not UTF-8."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -258,11 +254,7 @@ class TreeWriter:
         self._folders: set[str] = {""}
 
     def folder(self, name: str) -> None:
-        """Make a folder, and those above it.
-
-        Raises:
-            ArchiveRefused: the name may not be used, or there are too many.
-        """
+        """Make a folder, and those above it. Raises ArchiveRefused: the name may not be used, or there are too many."""
         path = safe_name(name, self._limits)
         self._names.claim(path, folder=True)
         self._descend(path.split("/"))

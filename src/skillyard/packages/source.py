@@ -147,11 +147,7 @@ def _local_source(text: str) -> Source | None:
 
 
 def _refuse_ref(text: str) -> None:
-    """A folder of this machine has no versions to choose from.
-
-    Raises:
-        InvalidSource: it is `folder@ref`.
-    """
+    """A folder of this machine has no versions to choose from. Raises InvalidSource: it is `folder@ref`."""
     folder, _, ref = text.rpartition("@")
     if folder and ":" not in ref and Path(folder).expanduser().is_dir():
         raise InvalidSource(

@@ -68,11 +68,7 @@ class _Stream:
         return piece
 
     def exactly(self, size: int) -> bytes:
-        """`size` bytes.
-
-        Raises:
-            MalformedArchive: the archive ends before.
-        """
+        """`size` bytes. Raises MalformedArchive: the archive ends before."""
         pieces: list[bytes] = []
         while size:
             piece = self.read(size)
@@ -129,11 +125,7 @@ class _Pending:
 
 
 def extract_tar(archive: int, writer: TreeWriter, limits: PackageLimits, *, compressed: bool) -> None:
-    """Write every entry of the tar archive `archive`, an open file.
-
-    Raises:
-        ArchiveRefused: something in it breaks a rule.
-    """
+    """Write every entry of the tar archive `archive`, an open file. Raises ArchiveRefused: something in it breaks a rule."""
     stream = _Stream(archive, compressed=compressed)
     pending, count = _Pending(), 0
     while any(block := stream.exactly(_BLOCK)):

@@ -97,20 +97,19 @@ def _write(
     return BackupReport(str(target), size, len(counts), skills, versions, sum(home["records"] for home in counts), gone)
 
 
+@dataclass(frozen=True, slots=True)
 class _HomeBackup:
     """Writes one home into the archive."""
 
-    def __init__(self, home: BackupHome, archive: ArchiveWriter, scratch: Path, progress: Callable[[str], object]) -> None:
-        self._home = home
-        self._scratch = scratch
-        self._archive = archive
-        self._progress = progress
-        self._versions = home.versions
+    home: BackupHome
+    archive: ArchiveWriter
+    scratch: Path
+    progress: Callable[[str], object]
 
     def write(self) -> dict[str, Any]:
         """Write it; gives what a restore verifies: the number of records, the digest of each version, and what is missing."""
-        on_disk = {(skill, version) for skill in self._versions.skills() for version in self._versions.names(skill)}
-        with tempfile.TemporaryDirectory(prefix=".skillyard-backup-", dir=self._scratch) as folder:
+        on_disk = {(skill, version) for skill in self.home.versions.skills() for version in self.home.versions.names(skill)}
+        with tempfile.TemporaryDirectory(prefix=".skillyard-backup-", dir=self.scratch) as folder:
             rows, recorded, current = self._records(Path(folder))
         digests: dict[str, str] = {}
         gone: list[str] = []
@@ -121,17 +120,17 @@ class _HomeBackup:
                     continue
                 digests[f"{skill}@{version}"] = self._write_version(skill, version)
         for skill, version in self._links(current, digests):
-            self._archive.add_link(f"{self._home.name}/{SKILLS}/{skill}/current", version)
-        for name, path in self._home.files():
+            self.archive.add_link(f"{self.home.name}/{SKILLS}/{skill}/current", version)
+        for name, path in self.home.files():
             with contextlib.suppress(FileNotFoundError):
-                self._archive.add_file(f"{self._home.name}/files/{name}", path)
+                self.archive.add_file(f"{self.home.name}/files/{name}", path)
         return {"records": rows, "versions": digests, "gone": gone}
 
     def _records(self, scratch: Path) -> tuple[int, set[tuple[str, str]], dict[str, str | None]]:
         """Write a copy of the records; gives their number, the versions that should be on the disk, and the current ones."""
-        self._progress("the records")
+        self.progress("the records")
         opened = Database.open(str(scratch), f"sqlite:///{scratch}/{RECORDS}")
-        with contextlib.closing(self._home.database()) as source, contextlib.closing(opened) as copy:
+        with contextlib.closing(self.home.database()) as source, contextlib.closing(opened) as copy:
             rows = replace_records(source, copy)
             with copy.read() as connection:
                 there = select(skill_versions.c.skill_id, skill_versions.c.version).where(
@@ -140,40 +139,40 @@ class _HomeBackup:
                 recorded = {(row.skill_id, row.version) for row in connection.execute(there)}
                 selected = select(skill_definitions.c.skill_id, skill_definitions.c.current_version)
                 current = {row.skill_id: row.current_version for row in connection.execute(selected)}
-        self._archive.add_file(f"{self._home.name}/{RECORDS}", scratch / RECORDS)
+        self.archive.add_file(f"{self.home.name}/{RECORDS}", scratch / RECORDS)
         return rows, recorded, current
 
     @contextlib.contextmanager
     def _lock_against_deletion(self, skill: str, version: str) -> Iterator[bool]:
         """Keep a version from being deleted while it is read; False when it is not there."""
         try:
-            descriptor = os.open(self._versions.path(skill, version), _FOLDER)
+            descriptor = os.open(self.home.versions.path(skill, version), _FOLDER)
         except OSError:
             yield False
             return
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
-            yield self._versions.path(skill, version).is_dir()
+            yield self.home.versions.path(skill, version).is_dir()
         finally:
             os.close(descriptor)
 
     def _write_version(self, skill: str, version: str) -> str:
-        self._progress(f"{skill} {version}")
-        root = self._versions.path(skill, version)
-        base = f"{self._home.name}/{SKILLS}/{skill}/{version}"
+        self.progress(f"{skill} {version}")
+        root = self.home.versions.path(skill, version)
+        base = f"{self.home.name}/{SKILLS}/{skill}/{version}"
         for path, kind, _ in sorted(tree_entries(root)):
             if kind == "d":
-                self._archive.add_folder(f"{base}/{path}")
+                self.archive.add_folder(f"{base}/{path}")
             elif kind == "l":
-                self._archive.add_link(f"{base}/{path}", os.readlink(root / path))  # noqa: PTH115 # as it is written
+                self.archive.add_link(f"{base}/{path}", os.readlink(root / path))  # noqa: PTH115 # as it is written
             else:
-                self._archive.add_file(f"{base}/{path}", root / path)
+                self.archive.add_file(f"{base}/{path}", root / path)
         return tree_digest(root)
 
     def _links(self, current: dict[str, str | None], digests: dict[str, str]) -> Iterator[tuple[str, str]]:
         """The current version of each skill by the records, and for a skill that has none by the disk."""
         for skill in sorted({name.partition("@")[0] for name in digests}):
-            version = current[skill] if skill in current else self._versions.current(skill)
+            version = current[skill] if skill in current else self.home.versions.current(skill)
             if version and f"{skill}@{version}" in digests:
                 yield skill, version
 
@@ -228,21 +227,24 @@ def restore_backup(
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _HomeRestore:
     """Restores one home."""
 
-    def __init__(self, home: BackupHome, recorded: Mapping[str, Any], force: bool) -> None:
-        self.home = home
-        self.recorded = recorded
-        self.staging = home.home / STAGING
-        self._force = force
+    home: BackupHome
+    recorded: Mapping[str, Any]
+    force: bool
+
+    @property
+    def staging(self) -> Path:
+        return self.home.home / STAGING
 
     def begin(self, stack: contextlib.ExitStack) -> None:
         """Lock out other restores, refuse a home that is not empty, and make the staging folder."""
         self.home.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         stack.enter_context(locked(self.home.home / "restore"))
         self._finish_earlier()
-        if not self._force:
+        if not self.force:
             with contextlib.closing(self.home.database()) as database:
                 if self.home.versions.skills() or has_records(database):
                     raise InstallProblem(
@@ -259,11 +261,7 @@ class _HomeRestore:
             delete_tree(self.staging)
 
     def verify(self) -> None:
-        """Check that the versions are those that were backed up.
-
-        Raises:
-            DigestMismatch: one is another.
-        """
+        """Check that the versions are those that were backed up. Raises DigestMismatch: one is another."""
         versions = VersionStore(self.staging / SKILLS)
         for name, digest in self.recorded["versions"].items():
             skill, _, version = name.partition("@")

@@ -230,11 +230,7 @@ class BackupHome:
         return VersionStore(self.home / SKILLS)
 
     def database(self) -> Database:
-        """Its records, opened; the caller closes them.
-
-        Raises:
-            DatabaseUnavailable: they cannot be used.
-        """
+        """Its records, opened; the caller closes them. Raises DatabaseUnavailable: they cannot be used."""
         return Database.open(str(self.home), self.database_url)
 
     def files(self) -> Iterator[tuple[str, Path]]:

@@ -20,7 +20,7 @@ from skillyard.files import replace_file
 from skillyard.packages import LocalStore, Source, tree_digest
 from skillyard.packages.digest import digest_hex
 from skillyard.registry.mirror_index import MirroredSkill, MirroredVersion, MirrorIndex
-from skillyard.registry.mirror_locations import MirrorSource, MirrorTarget
+from skillyard.registry.mirror_locations import MirrorSource, StoredMirror
 from skillyard.registry.version_files import store_package
 from skillyard.wire import WireForm
 
@@ -55,7 +55,7 @@ class MirrorCopyReport(WireForm, also=("same",)):
 
 def copy_mirror(
     source: MirrorSource,
-    target: MirrorTarget,
+    target: StoredMirror,
     *,
     names: tuple[str, ...] = (),
     verify: bool = False,
@@ -87,7 +87,7 @@ def copy_mirror(
     return MirrorCopyReport(outcome.added, outcome.changed, outcome.removed, copied, size)
 
 
-def compare_mirrors(source: MirrorSource, target: MirrorTarget, *, names: tuple[str, ...] = ()) -> MirrorCopyReport:
+def compare_mirrors(source: MirrorSource, target: StoredMirror, *, names: tuple[str, ...] = ()) -> MirrorCopyReport:
     """What a copy would do, and which packages that the target lists are `missing` or damaged there."""
     index, before = source.index().select(names), target.find() or MirrorIndex()
     outcome = _compared(before, _merged(before, index) if names else index)

@@ -50,11 +50,7 @@ class MirroredVersion(WireForm, camel_case=True, times="full"):
 
     @classmethod
     def read(cls, shape: Mapping[str, object]) -> Self:
-        """The version that an entry describes.
-
-        Raises:
-            ValueError: it describes none.
-        """
+        """The version that an entry describes. Raises ValueError: it describes none."""
         moment = datetime.fromisoformat(_text(shape, "installedAt"))
         size = shape.get("size")
         if moment.tzinfo is None or type(size) is not int or not 0 <= size <= _LARGEST:
@@ -83,11 +79,7 @@ class MirroredSkill(WireForm, camel_case=True):
     versions: tuple[MirroredVersion, ...]
 
     def version(self, name: str = "") -> MirroredVersion:
-        """The version with this name, by default the current one.
-
-        Raises:
-            NoSkillInside: there is none.
-        """
+        """The version with this name, by default the current one. Raises NoSkillInside: there is none."""
         requested = name or self.current
         version = next((one for one in self.versions if one.version == requested), None)
         if version is None:
@@ -97,11 +89,7 @@ class MirroredSkill(WireForm, camel_case=True):
 
     @classmethod
     def read(cls, shape: Mapping[str, object]) -> Self:
-        """The skill that an entry describes.
-
-        Raises:
-            ValueError: it describes none.
-        """
+        """The skill that an entry describes. Raises ValueError: it describes none."""
         listed = shape.get("versions")
         if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
             raise ValueError("a skill has no list of versions")
@@ -125,11 +113,7 @@ class MirrorIndex:
         return tuple(skill for skill in self.skills if skill.current)
 
     def select(self, names: tuple[str, ...]) -> MirrorIndex:
-        """Only the skills with these ids or names; all when none is given.
-
-        Raises:
-            NoSkillInside: there is none of a name.
-        """
+        """Only the skills with these ids or names; all when none is given. Raises NoSkillInside: there is none of a name."""
         listed = {name for skill in self.skills for name in (skill.skill_id, skill.name)}
         if missing := [name for name in names if name not in listed]:
             some = [skill.skill_id for skill in self.skills][:10]
@@ -148,11 +132,7 @@ class MirrorIndex:
 
     @classmethod
     def read(cls, data: bytes, location: str) -> Self:
-        """The list at `location`.
-
-        Raises:
-            InvalidSource: it is none, or of an unknown form.
-        """
+        """The list at `location`. Raises InvalidSource: it is none, or of an unknown form."""
         try:
             shape = json.loads(data)
             if not isinstance(shape, dict) or shape.get("format") != _FORMAT:

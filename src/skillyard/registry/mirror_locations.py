@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urljoin
@@ -43,32 +44,12 @@ class MirrorSource(Protocol):
         """
 
 
-class MirrorTarget(MirrorSource, Protocol):
-    """A mirror that can be written too."""
-
-    def find(self) -> MirrorIndex | None:
-        """As `index`; None when there is no mirror yet."""
-
-    def has(self, digest: str) -> bool:
-        """Whether there is a package with this digest."""
-
-    def put(self, digest: str, data: bytes) -> None:
-        """Keep a package.
-
-        Raises:
-            StoreFailed: it cannot be written.
-        """
-
-    def write_index(self, index: MirrorIndex) -> None:
-        """Write what it holds, in one step.
-
-        Raises:
-            StoreFailed: it cannot be written.
-        """
-
-
 class StoredMirror:
-    """A mirror in a folder or a bucket, given by its address: a path, or `s3://bucket/prefix`."""
+    """A mirror in a folder or a bucket, given by its address: a path, or `s3://bucket/prefix`.
+
+    Raises:
+        StoreFailed: it cannot be read or written.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
@@ -86,7 +67,7 @@ class StoredMirror:
         return index
 
     def find(self) -> MirrorIndex | None:
-        """As `MirrorTarget.find`."""
+        """As `index`; None when there is no mirror yet."""
         try:
             data = self._files.read_file(INDEX_FILE, INDEX_LIMIT)
         except FileTooLarge as error:
@@ -100,15 +81,15 @@ class StoredMirror:
         return self._packages.get(digest)
 
     def has(self, digest: str) -> bool:
-        """As `MirrorTarget.has`."""
+        """Whether there is a package with this digest."""
         return self._packages.has(digest)
 
     def put(self, digest: str, data: bytes) -> None:
-        """As `MirrorTarget.put`."""
+        """Keep a package."""
         self._packages.put(data, digest)
 
     def write_index(self, index: MirrorIndex) -> None:
-        """As `MirrorTarget.write_index`."""
+        """Write what it holds, in one step."""
         self._files.write_file(INDEX_FILE, index.to_bytes())
 
 
@@ -148,12 +129,8 @@ def open_mirror(address: str, *, allow_private: bool = False) -> MirrorSource:
     return StoredMirror(address)
 
 
-def open_mirror_target(address: str) -> MirrorTarget:
-    """The mirror at a path or at `s3://…`, to be written.
-
-    Raises:
-        InvalidSource: nothing can be written there.
-    """
+def open_mirror_target(address: str) -> StoredMirror:
+    """The mirror at a path or at `s3://…`, to be written. Raises InvalidSource: nothing can be written there."""
     if address.startswith(("https://", "http://")):
         raise InvalidSource(f"nothing can be written to {shown_address(address)}", hint="name a folder, or s3://bucket/prefix")
     return StoredMirror(address)
@@ -186,16 +163,16 @@ def _token_of(address: str, tokens: str) -> str | None:
     return match
 
 
+@dataclass(frozen=True, slots=True)
 class MirrorFetcher:
     """Fetches from mirrors: `address` is the mirror's, `path` one skill's id, `ref` a version, else the current one."""
 
-    def __init__(self, open_place: Callable[[str], MirrorSource], limits: PackageLimits | None = None) -> None:
-        self._open = open_place
-        self._limits = limits or PackageLimits()
+    open: Callable[[str], MirrorSource]
+    limits: PackageLimits
 
     def fetch(self, source: Source, into: Path) -> FetchedTree:
         """As `Fetcher.fetch`; of several skills each is a folder of the tree, named by its id."""
-        mirror = self._open(source.address)
+        mirror = self.open(source.address)
         names = (source.path,) if source.path else source.names
         skills = mirror.index().select(names)
         tree = into / f"mirror-{os.urandom(4).hex()}"
@@ -211,7 +188,7 @@ class MirrorFetcher:
         listed = skill.version(version)
         archive = into / f"{target.name}.package.zip"
         archive.write_bytes(source.package(listed.package))
-        tree = Path(extract(archive, into, self._limits).tree)
+        tree = Path(extract(archive, into, self.limits).tree)
         archive.unlink()
         digest = tree_digest(tree) if (tree / "SKILL.md").is_file() else None
         if digest is None:

@@ -255,11 +255,7 @@ _ADDRESS: Final = 2000
 
 
 def check_edits(edits: Mapping[str, EditValue]) -> dict[str, str | list[str] | None]:
-    """The edits as they are kept.
-
-    Raises:
-        InvalidInput: a field cannot be edited, or cannot be meant so.
-    """
+    """The edits as they are kept. Raises InvalidInput: a field cannot be edited, or cannot be meant so."""
     return {name: _checked(name, value) for name, value in edits.items()}
 
 

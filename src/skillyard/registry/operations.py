@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from skillyard.errors import DatabaseUnavailable
 from skillyard.files import lock_file
@@ -31,14 +31,14 @@ def new_operation_id() -> str:
     return f"op_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}"
 
 
+@dataclass(slots=True)
 class RunningOperation:
     """One operation that this process may work on: its `id`, and a `folder` for what is not finished."""
 
-    def __init__(self, operation_id: str, folder: Path) -> None:
-        self.id = operation_id
-        self.folder = folder
-        self.settled = False
-        """Whether the records know how it ended; else what is left stays for the next start."""
+    id: str
+    folder: Path
+    settled: bool = False
+    """Whether the records know how it ended; else what is left stays for the next start."""
 
 
 class Operations:
@@ -107,18 +107,11 @@ class Operations:
         return lock_file(self.folder / "gate")
 
 
-class LogWriter(Protocol):
-    """Writes something into a log that is open."""
-
-    def __call__(self, log_id: str, **values: object) -> None:
-        """Change these columns of the log."""
-
-
 @dataclass(slots=True)
 class OpenLog:
     """The open log of an operation on one skill; its duration is that of its own steps, without waiting."""
 
-    write: LogWriter
+    write: Callable[..., None]  # the id of the log, and columns by keyword
     id: str
     operation_id: str
     operation: Operation

@@ -10,6 +10,7 @@ import fcntl
 import os
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,13 +30,13 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _YOUNG_S: Final = 60.0  # what was requested that recently is about to be used
 
 
+@dataclass(frozen=True, slots=True)
 class PackageCache:
     """Unpacked packages of `store` below the folder `root`, together at most `limit` bytes as long as that is possible."""
 
-    def __init__(self, root: Path, store: Store, *, limit: int = 2 << 30) -> None:
-        self.root = root
-        self._store = store
-        self._limit = limit
+    root: Path
+    store: Store
+    limit: int = 2 << 30
 
     def folder(self, digest: str, package: str, name: str) -> Path:
         """The folder with the content that `digest` names, unpacked from `package` when it is not there; it is called `name`.
@@ -57,7 +58,7 @@ class PackageCache:
         return folder
 
     def _fetch(self, digest: str, package: str, entry: Path, name: str) -> None:
-        data = self._store.get(package)
+        data = self.store.get(package)
         self._make_room(3 * len(data))
         with tempfile.TemporaryDirectory(prefix=".new-", dir=self.root, ignore_cleanup_errors=True) as scratch:
             archive = Path(scratch, "package.zip")
@@ -81,7 +82,7 @@ class PackageCache:
         sizes = {entry: _size(entry) for entry in entries}
         total = sum(sizes.values()) + needed
         for entry in entries:
-            if total <= self._limit or _last_used(entry) > time.time() - _YOUNG_S:
+            if total <= self.limit or _last_used(entry) > time.time() - _YOUNG_S:
                 return
             if not self._is_in_use(entry):
                 doomed = self.root / f".gone-{os.urandom(6).hex()}"

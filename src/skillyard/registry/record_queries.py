@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from skillyard.registry.candidate import Candidate
 
 
+_TABLE: Final = skill_definitions
+_COMPARED: Final = 5000  # ids that a slip of the pen is held against
+
+
 def definition_columns(document: Document) -> dict[str, Any]:
     """The columns of a definition that its SKILL.md fills."""
     metadata = document.metadata
@@ -168,30 +172,24 @@ class RecordReader:
         )
         return tuple(row["version"] for row in self._rows(query))
 
+    def find(self, name: str) -> InstalledSkill | None:
+        """The skill with this id, else the first with this name; uninstalled ones too."""
+        for column in (_TABLE.c.skill_id, _TABLE.c.name):
+            if rows := self._rows(select(_TABLE).where(column == name).order_by(_TABLE.c.skill_id).limit(1)):
+                return skill_from_row(rows[0])
+        return None
+
+    def named(self, names: Collection[str]) -> tuple[InstalledSkill, ...]:
+        """The active skills that have one of these ids or names."""
+        if not names:
+            return ()
+        either = or_(_TABLE.c.skill_id.in_(names), _TABLE.c.name.in_(names))
+        query = select(_TABLE).where(either, _TABLE.c.is_active).order_by(_TABLE.c.skill_id)
+        return tuple(map(skill_from_row, self._rows(query)))
+
     def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
         with self.database.read() as connection:
             return connection.execute(query).mappings().all()
-
-
-_TABLE: Final = skill_definitions
-_COMPARED: Final = 5000  # ids that a slip of the pen is held against
-
-
-def find_skill(database: Database, name: str) -> InstalledSkill | None:
-    """The skill with this id, else the first with this name; uninstalled ones too."""
-    for column in (_TABLE.c.skill_id, _TABLE.c.name):
-        skills = _skills(database, select(_TABLE).where(column == name).order_by(_TABLE.c.skill_id).limit(1))
-        if skills:
-            return skills[0]
-    return None
-
-
-def skills_named(database: Database, names: Collection[str]) -> tuple[InstalledSkill, ...]:
-    """The active skills that have one of these ids or names."""
-    if not names:
-        return ()
-    either = or_(_TABLE.c.skill_id.in_(names), _TABLE.c.name.in_(names))
-    return _skills(database, select(_TABLE).where(either, _TABLE.c.is_active).order_by(_TABLE.c.skill_id))
 
 
 def similar_ids(database: Database, name: str) -> list[str]:
@@ -217,8 +215,3 @@ def page_of_skills(
         page = select(*columns).where(*conditions, *matches).order_by(_TABLE.c.skill_id).limit(limit).offset(offset)
         rows = connection.execute(page).mappings().all()
     return tuple(skill_from_row({**row, "skill_md_content": None}) for row in rows), total
-
-
-def _skills(database: Database, query: Select[Any]) -> tuple[InstalledSkill, ...]:
-    with database.read() as connection:
-        return tuple(map(skill_from_row, connection.execute(query).mappings()))

@@ -123,11 +123,7 @@ class Registry:
 
     @property
     def records(self) -> RegistryRecords:
-        """The records; at the first use they are opened, and what a killed process left is recovered.
-
-        Raises:
-            DatabaseUnavailable: they cannot be opened.
-        """
+        """As `RegistryStorage.records`."""
         return self.storage.records
 
     @property

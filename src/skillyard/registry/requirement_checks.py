@@ -26,10 +26,8 @@ def unmet_skill_requirements(
 
     Only the skills that it requires are read, however many there are.
     """
-    from skillyard.registry.record_queries import skills_named
-
     names = {parse_requirement(text).name for text in (*requirements.skills, *requirements.any_skills)}
-    around = _requirement_context(records, skills_named(records.database, names), servers)
+    around = _requirement_context(records, records.named(names), servers)
     circles = (circle for circle in _requirement_cycles(_reachable(records, skill_id, requirements)) if skill_id in circle)
     return (*unmet_requirements(requirements, around), *map(_cycle_sentence, circles))
 
@@ -40,13 +38,11 @@ def _cycle_sentence(circle: tuple[str, ...]) -> str:
 
 def _reachable(records: RecordReader, skill_id: str, requirements: Requirements) -> dict[str, Requirements]:
     """What the skill requires, what those skills require, and so on."""
-    from skillyard.registry.record_queries import skills_named
-
     collected = {skill_id: requirements}
     waiting = set(requirements.skill_names) - collected.keys()
     while waiting:
         requested, waiting = waiting, set()
-        for skill in skills_named(records.database, requested):
+        for skill in records.named(requested):
             if skill.skill_id not in collected:
                 collected[skill.skill_id] = _requirements_of(skill)
                 waiting |= set(collected[skill.skill_id].skill_names)

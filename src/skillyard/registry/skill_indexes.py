@@ -142,11 +142,7 @@ class _ByteBudget:
         self._address = address
 
     def take(self, size: int) -> None:
-        """Count that many bytes.
-
-        Raises:
-            ArchiveTooLarge: they are more than are left.
-        """
+        """Count that many bytes. Raises ArchiveTooLarge: they are more than are left."""
         self._left -= size
         if self._left < 0:
             raise ArchiveTooLarge(

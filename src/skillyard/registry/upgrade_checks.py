@@ -203,21 +203,13 @@ def _rollback_problem(version: SkillVersion, *, stored: bool, force: bool) -> tu
 
 
 def refuse_existing(skill_id: str, request: InstallRequest) -> None:
-    """Refuse a skill that is installed already where only new ones are accepted.
-
-    Raises:
-        SkillExists: it is.
-    """
+    """Refuse a skill that is installed already where only new ones are accepted. Raises SkillExists: it is."""
     if request.new:
         raise SkillExists(f"there is a skill {skill_id!r}", hint="publish it as a version of that skill", skill_id=skill_id)
 
 
 def refuse_yanked(records: RegistryRecords, candidate: Candidate, request: InstallRequest) -> None:
-    """Refuse content that was yanked, unless it is forced.
-
-    Raises:
-        VersionUnusable: it was.
-    """
+    """Refuse content that was yanked, unless it is forced. Raises VersionUnusable: it was."""
     for version in records.read.versions(candidate.skill_id):
         if version.yanked and version.digest == candidate.digest and not request.force:
             why = f": {version.yanked_reason}" if version.yanked_reason else ""

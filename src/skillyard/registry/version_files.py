@@ -21,11 +21,7 @@ NO_STORE_HINT: Final = "name the store in [packages] of your own skillyard.toml 
 
 
 def store_package(store: Store, tree: Path, scratch: Path) -> Package:
-    """Put the skill in `tree` into the store, whole; gives its package.
-
-    Raises:
-        StoreFailed: it cannot be written.
-    """
+    """Put the skill in `tree` into the store, whole; gives its package. Raises StoreFailed: it cannot be written."""
     target = scratch / f".{os.urandom(6).hex()}.zip"
     try:
         package = pack(tree, target, whole=True)
@@ -64,11 +60,7 @@ def restore_version(
 
 
 def refuse_local_edits(versions: VersionStore, records: RegistryRecords, skill_id: str, version: str, *, force: bool) -> str:
-    """The digest of a version as it is on the disk.
-
-    Raises:
-        LocalEdits: it is not what was installed, and no `force`.
-    """
+    """The digest of a version as it is on the disk. Raises LocalEdits: it is not what was installed, and no `force`."""
     path = versions.path(skill_id, version)
     actual = tree_digest(path)
     recorded = next((one.digest for one in records.read.versions(skill_id) if one.version == version), actual)

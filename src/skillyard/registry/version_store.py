@@ -32,21 +32,13 @@ class VersionStore:
         self.root = Path(os.path.abspath(root))  # noqa: PTH100 # links stay as they were written
 
     def home(self, skill_id: str) -> Path:
-        """The folder of one skill.
-
-        Raises:
-            InvalidInput: the id is no storage name, for example `../../etc`.
-        """
+        """The folder of one skill. Raises InvalidInput: the id is no storage name, for example `../../etc`."""
         if not _ID.fullmatch(skill_id):
             raise InvalidInput(f"{skill_id[:100]!r} cannot be the id of a skill", hint="as `skillyard list` shows it: pdf")
         return self.root / skill_id
 
     def path(self, skill_id: str, version: str) -> Path:
-        """The folder of one version.
-
-        Raises:
-            InvalidInput: a name cannot be one.
-        """
+        """The folder of one version. Raises InvalidInput: a name cannot be one."""
         if not _VERSION.fullmatch(version) or version == CURRENT:
             raise InvalidInput(f"{version[:100]!r} cannot be a version", hint="`skillyard versions NAME` lists them")
         return self.home(skill_id) / version
