@@ -215,14 +215,14 @@ def _configuration(folder: str | Path) -> Mapping[str, object] | None:
     return read_front_matter(b"---\n" + data.rstrip() + b"\n---\n").values or None
 
 
-def read_manifest_file(folder: str | Path, name: str = "manifest.json") -> dict[str, object]:
-    """The JSON object in a package's file.
+def read_manifest_file(folder: str | Path) -> dict[str, object]:
+    """The JSON object in a package's manifest.json.
 
     Raises:
         FileProblem: it cannot be read.
         InvalidManifest: it is not JSON, or not an object.
     """
-    return parse_object(read_inside(folder, name, limit=_FILE_LIMIT), name)
+    return parse_object(read_inside(folder, "manifest.json", limit=_FILE_LIMIT), "manifest.json")
 
 
 def parse_object(data: bytes, name: str) -> dict[str, object]:

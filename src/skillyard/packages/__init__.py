@@ -12,8 +12,8 @@ from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.packages.archive_writer import IGNORED, Package, PackageFormat, copy_tree, is_never_packed, pack
-    from skillyard.packages.digest import digest_of, tree_digest
-    from skillyard.packages.entries import PackageLimits, TreeEntry, tree_entries, tree_size
+    from skillyard.packages.digest import TreeEntry, digest_of, tree_digest, tree_entries, tree_size
+    from skillyard.packages.entries import PackageLimits
     from skillyard.packages.extraction import ArchiveFormat, Extracted, FoundSkill, choose_skills, extract, find_skills, sniff
     from skillyard.packages.s3_store import S3Store
     from skillyard.packages.signatures import (
@@ -77,8 +77,8 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "is_never_packed", "pack"),
-        "digest": ("digest_of", "tree_digest"),
-        "entries": ("PackageLimits", "TreeEntry", "tree_entries", "tree_size"),
+        "digest": ("TreeEntry", "digest_of", "tree_digest", "tree_entries", "tree_size"),
+        "entries": ("PackageLimits",),
         "extraction": ("ArchiveFormat", "Extracted", "FoundSkill", "choose_skills", "extract", "find_skills", "sniff"),
         "s3_store": ("S3Store",),
         "signatures": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),

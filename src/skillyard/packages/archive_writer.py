@@ -19,18 +19,15 @@ from pathlib import Path
 from typing import Final, Literal
 
 from skillyard.errors import ArchiveTooLarge, InvalidInput, LinkNotAllowed, NoSkillInside, SpecialNotAllowed, UnsafePath
-from skillyard.packages.digest import digest_of, digest_of_entries
+from skillyard.packages.digest import EntryKind, TreeEntry, digest_of, digest_of_entries, tree_entries
 from skillyard.packages.entries import (
-    EntryKind,
     EntryNames,
     PackageLimits,
-    TreeEntry,
     check_total,
     file_too_large,
     new_staging,
     quoted_name,
     safe_name,
-    tree_entries,
 )
 from skillyard.paths import read_inside, slug
 

@@ -1,19 +1,67 @@
-"""Name the exact content of a skill's folder, so that an approval of it ends when anything in it changes."""
+"""Walk a skill's folder, and name its exact content, so that an approval of it ends when anything in it changes."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Literal, NamedTuple
 
 from skillyard.errors import DigestMismatch, InvalidInput
-from skillyard.packages.entries import EntryKind, PackageLimits, tree_entries
+from skillyard.packages.entries import PackageLimits
 from skillyard.reserved_files import is_reserved
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _CHUNK: Final = 1024 * 1024
+
+EntryKind = Literal["f", "x", "l", "d", "o"]
+"""A file, an executable file, a link, an empty folder, or anything else such as a pipe."""
+
+
+class TreeEntry(NamedTuple):
+    """One entry of a folder's tree: its path in it, its kind, and its size in bytes (0 for an empty folder)."""
+
+    path: str
+    kind: EntryKind
+    size: int
+
+
+def tree_entries(
+    root: str | os.PathLike[str], without: Callable[[str, os.DirEntry[str]], bool] = lambda _path, _entry: False
+) -> Iterator[TreeEntry]:
+    """Everything below `root` but for what `without` excludes, in no order; links are not followed.
+
+    A folder is an entry only when nothing in it is one. Names that are not UTF-8 have surrogates, as in `os.fsdecode`.
+    """
+    waiting = [""]
+    for prefix in waiting:  # grows while it runs
+        empty = True
+        with os.scandir(f"{os.fspath(root)}/{prefix}") as entries:
+            for entry in entries:
+                path = prefix + entry.name
+                if without(path, entry):
+                    continue
+                empty = False
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    waiting.append(f"{path}/")
+                else:
+                    yield TreeEntry(path, _entry_kind(status.st_mode), status.st_size)
+        if empty and prefix:
+            yield TreeEntry(prefix[:-1], "d", 0)
+
+
+def _entry_kind(mode: int) -> EntryKind:
+    if not stat.S_ISREG(mode):
+        return "l" if stat.S_ISLNK(mode) else "o"
+    return "x" if mode & 0o111 else "f"
+
+
+def tree_size(root: str | os.PathLike[str]) -> int:
+    """The bytes of all files below a folder."""
+    return sum(entry.size for entry in tree_entries(root))
 
 
 def tree_digest(directory: str | os.PathLike[str], *, without: str | None = None) -> str:

@@ -11,7 +11,7 @@ import os
 import stat
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, Literal, NamedTuple, Self
@@ -117,7 +117,7 @@ class _Hashing:
         return data
 
 
-def check_backup(path: Path, progress: Callable[[int], object] | None = None) -> BackupManifest:
+def check_backup(path: Path) -> BackupManifest:
     """Read a backup to its end and verify every file in it against the manifest.
 
     Raises:
@@ -134,8 +134,6 @@ def check_backup(path: Path, progress: Callable[[int], object] | None = None) ->
         while data := _read_chunk(path, file):
             digest.update(data)
         actual[name] = digest.hexdigest(), size
-        if progress is not None:
-            progress(size)
     if manifest is None:
         raise _broken(path, "it ends too early")
     expected = {name: (entry.sha256, entry.size) for name, entry in manifest.entries.items() if entry.kind == "f"}
