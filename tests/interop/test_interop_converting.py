@@ -1,4 +1,4 @@
-"""Every format into every other and back gives the same bytes; what a format cannot hold is carried along and told."""
+"""Every format into every other and back gives the same bytes; what a format cannot hold is kept aside and reported."""
 
 from __future__ import annotations
 

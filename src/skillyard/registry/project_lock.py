@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Unpack
+from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
 
 from skillyard.errors import InvalidConfiguration, SignerChanged
 from skillyard.packages import Source, SourceKind, is_signer, tree_digest
@@ -168,7 +168,7 @@ class ProjectLock:
         digest = value["digest"]
         if not isinstance(digest, str) or not digest.startswith("sha256:"):
             raise ValueError(f"the digest of {name} is none")
-        kind = next(kind for kind in _KINDS if kind == written["kind"])
+        kind = written["kind"]
         source = Source(kind, words["address"], words["path"], words["ref"])
         if kind in _LOCAL:
             source = replace(source, address=str((self.folder / words["address"]).resolve()))
@@ -202,7 +202,6 @@ def _entry_of(result: OperationResult) -> LockEntry | None:
     origin = {key: str(value) for key, value in result.origin.items()}
     if result.digest is None or origin.get("kind") not in _KINDS:
         return None
-    kind = next(kind for kind in _KINDS if kind == origin["kind"])
     ref = origin.get("commit") or origin.get("ref", "")
-    source = Source(kind, origin["address"], origin.get("path", ""), ref)
+    source = Source(cast("SourceKind", origin["kind"]), origin["address"], origin.get("path", ""), ref)
     return LockEntry(result.skill_id, source, result.digest, result.signer or "")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _TABLE: Final = skill_definitions
-_COMPARED: Final = 5000  # ids that a slip of the pen is held against
+_COMPARED: Final = 5000  # ids that a misspelt name is compared with
 
 
 def definition_columns(document: Document) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def version_columns(candidate: Candidate) -> dict[str, Any]:
 
 def skill_from_row(row: RowMapping | Mapping[str, Any]) -> InstalledSkill:
     """A row of `skill_definitions`; edits by people replace what its SKILL.md declares."""
-    edits = row["edits"] or {}
+    edits = {name: value for name, value in (row["edits"] or {}).items() if name in EDITABLE}
     values = {name: row[name] for name in InstalledSkill.__dataclass_fields__ if name in row} | edits
     values |= {name: tuple(values[name] or ()) for name in ("trigger_keywords", "tags")}
     return InstalledSkill(**values, active=row["is_active"], edited=tuple(name for name in EDITABLE if name in edits))
