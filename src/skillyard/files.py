@@ -66,9 +66,20 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     Raises:
         OSError: the lock cannot be made.
     """
+    with lock_file(f"{os.fspath(path)}.lock"):
+        yield
+
+
+@contextlib.contextmanager
+def lock_file(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold the lock that is the file `path`, made when it is missing; waits until nobody else holds it.
+
+    Raises:
+        OSError: the lock cannot be made.
+    """
     import fcntl  # only who writes needs it
 
-    descriptor = os.open(f"{os.fspath(path)}.lock", _LOCK, 0o600)
+    descriptor = os.open(path, _LOCK, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

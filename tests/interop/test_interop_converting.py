@@ -1,4 +1,4 @@
-"""Every format into every other and back gives the same bytes; what a format cannot hold is carried along and told."""
+"""Every format into every other and back gives the same bytes; what a format cannot hold is kept aside and reported."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_an_anthropic_package_has_the_fields_of_the_specification_and_a_valid_ma
     assert document.metadata.name == "text-editor"
     manifest = json.loads((done.path / "manifest.json").read_text())
     assert manifest["container"] == {"skills": [{"type": "custom", "skill_id": "text-editor", "version": "2.1.0"}]}
-    assert any("no place for" in note and "x-own" in note for note in done.notes)
+    assert any("no fields for" in note and "x-own" in note for note in done.notes)
     assert any("is written as" in note for note in done.notes)
 
 
@@ -169,7 +169,7 @@ def test_an_edit_in_between_is_kept_and_the_rest_comes_back(tmp_path: Path) -> N
     assert str(fields["description"]).startswith("Edits prose.")
     assert fields["x-own"] == {"deep": [1, "two"]}
     assert fields["input_schema"] == {"type": "object"}
-    assert any("was changed since" in note for note in done.notes)
+    assert any("was changed after" in note for note in done.notes)
 
 
 @pytest.mark.row("002-5", "D-20")
@@ -266,7 +266,7 @@ def test_what_comes_back_is_told_for_a_stranger_may_have_written_it(tmp_path: Pa
     past = {"format": "agent-skills", "files": files, "written": {}}
     (there / ORIGINALS_FILE).write_text(json.dumps(_carried(format="codex", written=written, originals=[past])))
     (done,) = convert(there, tmp_path / "out", "agent-skills")
-    assert any("the publisher's word" in note for note in done.notes)
+    assert any("as its publisher wrote it" in note for note in done.notes)
 
 
 def test_a_plugin_with_a_huge_file_is_not_read_into_memory(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def test_an_edit_of_a_manifest_is_found_in_the_original_beside_comments_and_fiel
     assert (back.path / "SKILL.md").read_text() == text.replace("What it is.", "Another.").replace(
         "---\nDo", "category: games\n---\nDo"
     )
-    assert any("the changes were taken over" in note for note in back.notes)
+    assert any("the changes were kept" in note for note in back.notes)
 
 
 def test_an_edit_deep_in_a_field_changes_only_that(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_plugin_as_a_marketplace_keeps_all_it_has_and_says_what_is_left_out(tm
     assert (market.path / ".github/ci.yml").is_file()
     assert market.notes == ("left out: .git, link",)
     (skill,) = convert(plugin, tmp_path / "skills", "codex")
-    (note,) = (note for note in skill.notes if "not carried along" in note)
+    (note,) = (note for note in skill.notes if "not kept" in note)
     assert all(name in note for name in (".github/ci.yml (hidden)", ".git (left out", "link (a link"))
 
 

@@ -23,7 +23,7 @@ def test_the_first_signer_is_written_down(any_registry: Registry, write: Any) ->
     assert any_registry.installed.current("tidy").signer == key.public
 
 
-def test_the_same_signer_may_go_on(registry: Registry, write: Any) -> None:
+def test_the_same_signer_may_publish_again(registry: Registry, write: Any) -> None:
     key, folder = SigningKey.new(), write()
     for body in ("one", "two"):
         write(body=body)

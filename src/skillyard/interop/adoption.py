@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -249,18 +249,14 @@ def _write_folder(folder: Path, text: str) -> None:
     from skillyard.files import replace_file
 
     folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}-{os.urandom(4).hex()}")
-    beside.mkdir()
-    try:
-        replace_file(beside / "SKILL.md", text.encode(), mode=0o644)
-        beside.rename(folder)
-    except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
-        raise
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
+        made = Path(scratch, folder.name)
+        made.mkdir()
+        replace_file(made / "SKILL.md", text.encode(), mode=0o644)
+        made.rename(folder)
 
 
 def _adopt_file(form: ForeignFormat, location: ForeignFileLocation, others: Mapping[str, str]) -> _AdoptedSkill:
-    """What one file becomes."""
     try:
         source = read_foreign(location, others)
     except FileProblem as error:
@@ -328,13 +324,11 @@ def _new_skill(
 
 
 def _mentions(body: str) -> list[str]:
-    """The files that a text names as `@docs/style.md`."""
     names = {name.rstrip(".-/") for name in _MENTION.findall(_without_code_blocks(body))}
     return sorted(name for name in names if "." in name or "/" in name)
 
 
 def _without_code_blocks(body: str) -> str:
-    """The text without blocks of code."""
     return _BLOCK.sub("", body)
 
 

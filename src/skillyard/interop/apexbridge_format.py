@@ -318,11 +318,7 @@ def _header_lines(data: bytes) -> list[str]:
 
 
 def _text(data: bytes, name: str) -> str:
-    """The text of a file, whatever its line ends.
-
-    Raises:
-        FileProblem: it is not UTF-8.
-    """
+    """The text of a file, whatever its line ends. Raises FileProblem: it is not UTF-8."""
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

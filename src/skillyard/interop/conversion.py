@@ -6,15 +6,16 @@ The source is not changed. Everything is made in a scratch folder first; then ea
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from skillyard.document import DOCUMENT_LIMIT
 from skillyard.errors import InvalidInput, InvalidManifest, SkillExists
 from skillyard.files import locked_scratch, move_folder, read_limited
-from skillyard.interop.originals import ContainingPackage, Originals, PreservedFile
+from skillyard.interop.originals import ORIGINALS_FILE, ContainingPackage, Originals, PreservedFile
 from skillyard.interop.plugin_packages import (
     PLUGIN_FILES,
     PLUGIN_FORMATS,
@@ -202,20 +203,20 @@ def _unwrap(folder: Path) -> None:
     originals = Originals.read(folder)
     envelope = originals.envelopes.pop()
     if envelope.skill not in SKILL_FORMATS:
-        raise InvalidManifest(f"unknown format {envelope.skill!r} of the skill", hint="delete what it carries")
+        raise InvalidManifest(f"unknown format {envelope.skill!r} of the skill", hint=f"delete {ORIGINALS_FILE}")
     originals.write(folder)
     convert_in_place(folder, envelope.skill)
 
 
 def _path_in_package(skill: FoundSkill, taken: Mapping[str, Path], preferred: str) -> str:
     """The path of a skill in a package: the previous one, else one below `skills`; never in the folder of another skill."""
-    name = _folder_name(skill)
-    numbered = (f"skills/{name}-{number}" for number in range(2, len(taken) + 3))
-    for path in (preferred, f"skills/{name}", *numbered):
-        others = (f"{other}/" for other in taken)
-        if path not in ("", ".") and not any(f"{path}/".startswith(one) or one.startswith(f"{path}/") for one in others):
-            return path
-    raise AssertionError("unreachable")
+
+    def is_free(path: str) -> bool:
+        return not any(f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/") for other in taken)
+
+    if preferred not in ("", ".") and is_free(preferred):
+        return preferred
+    return next(path for path in _numbered(f"skills/{_folder_name(skill)}") if is_free(path))
 
 
 def _put_around(package: Path, files: Mapping[str, PreservedFile | None], skill_folders: Mapping[str, Path]) -> list[str]:
@@ -237,7 +238,6 @@ def _put_around(package: Path, files: Mapping[str, PreservedFile | None], skill_
 def _finished(
     package: Path, group: SkillGroup, to: PluginFormat, skill_folders: Mapping[str, Path], before: str, notes: Sequence[str]
 ) -> _ConvertedFolder:
-    """The package with the JSON file that its kind has, and the name in that file."""
     path = package / PLUGIN_FILES[to]
     there = {at: package / at for at in skill_folders}
     if not path.is_file():
@@ -251,20 +251,18 @@ def _unique(made: Iterator[_ConvertedFolder]) -> Iterator[_ConvertedFolder]:
     """Each under a name of its own: two skills of one name would be one folder."""
     names: set[str] = set()
     for one in made:
-        name = _free_name(one.name, names)
+        name = next(name for name in _numbered(one.name) if name not in names)
         names.add(name)
         more = () if name == one.name else (f"another one is called {one.name} too: this one is in {name}",)
         yield _ConvertedFolder(one.folder, name, one.skills, one.before, one.notes + more)
 
 
-def _free_name(name: str, taken: Collection[str]) -> str:
-    """`name`, or `name-2` and so on when it is taken."""
-    numbered = (f"{name}-{number}" for number in range(2, len(taken) + 3))
-    return next(one for one in (name, *numbered) if one not in taken)
+def _numbered(name: str) -> Iterator[str]:
+    """`name`, then `name-2` and so on."""
+    return chain((name,), (f"{name}-{number}" for number in count(2)))
 
 
 def _copy(skill: FoundSkill, scratch: Path) -> Path:
-    """A copy of the skill's folder by the rules of packages, under the name that it will have."""
     folder = scratch / os.urandom(6).hex() / _folder_name(skill)
     folder.parent.mkdir()
     return copy_tree(skill.directory, scratch).rename(folder)

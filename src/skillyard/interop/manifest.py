@@ -81,7 +81,7 @@ def manifest_problems(manifest: object) -> list[ManifestProblem]:
         *_addresses(manifest),
         *_tools(manifest.get("tools")),
         *_object(manifest, "config"),
-        *_anthropic(manifest),
+        *_reference(manifest.get("anthropic"), "anthropic", required=False),
         *_container(manifest),
     ]
 
@@ -190,12 +190,6 @@ def _object(holder: Mapping[str, object], name: str, *, path: str = "") -> Itera
         yield ManifestProblem(f"{path}{name}", f"should be an object, not {_kind(value)}")
 
 
-def _anthropic(manifest: Mapping[str, object]) -> Iterator[ManifestProblem]:
-    value = manifest.get("anthropic")
-    if value is not None:
-        yield from _reference(value, "anthropic")
-
-
 def _container(manifest: Mapping[str, object]) -> Iterator[ManifestProblem]:
     value = manifest.get("container")
     if value is None:
@@ -208,8 +202,10 @@ def _container(manifest: Mapping[str, object]) -> Iterator[ManifestProblem]:
         yield from _reference(skill, f"container.skills.{number}")
 
 
-def _reference(value: object, path: str) -> Iterator[ManifestProblem]:
+def _reference(value: object, path: str, *, required: bool = True) -> Iterator[ManifestProblem]:
     """One `{type, skill_id, version?}`."""
+    if value is None and not required:
+        return
     if not isinstance(value, Mapping):
         yield ManifestProblem(path, f"should be an object, not {_kind(value)}")
         return

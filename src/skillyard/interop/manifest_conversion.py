@@ -6,6 +6,7 @@ same answer.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -128,14 +129,14 @@ SHARED_FIELDS: Final = (
     *("skill_id", "version", "name", "description", "trigger_keywords", "author", "homepage", "documentation"),
 )
 """The eight fields that all three formats have, in the order of an Anthropic manifest."""
+_SEMIBOT_ORDER: Final = ("skill_id", "name", "version", *SHARED_FIELDS[3:])
 _OWN_FIELDS: Final = ("license", "repository", "icon_url", "tools", "config", "anthropic", "container")
 _FILE_LIMIT: Final = 1024 * 1024
 
 
 def convert_anthropic_to_semibot(manifest: Mapping[str, object]) -> dict[str, object]:
     """An Anthropic manifest as a Semibot one, with its category and tags inferred."""
-    order = ("skill_id", "name", "version", "description", "trigger_keywords", "author", "homepage", "documentation")
-    shared = {name: manifest.get(name) for name in order}
+    shared = {name: manifest.get(name) for name in _SEMIBOT_ORDER}
     reference = {"type": "anthropic", "skill_id": manifest.get("skill_id"), "version": manifest.get("version")}
     return _without_empty(
         {
@@ -187,16 +188,9 @@ def convert_codex_to_semibot(folder: str | Path) -> dict[str, object]:
         InvalidManifest: manifest.json is not a JSON object.
     """
     front_matter = read_front_matter(read_inside(folder, "SKILL.md", limit=_FILE_LIMIT))
+    texts, values = front_matter.texts, front_matter.values
     manifest = read_manifest_file(folder) if Path(folder, "manifest.json").exists() else {}
-    return _codex_fields(folder, manifest, front_matter.texts, front_matter.values)
-
-
-def _codex_fields(
-    folder: str | Path, manifest: Mapping[str, object], texts: Mapping[str, object], values: Mapping[str, object]
-) -> dict[str, object]:
-    """The Semibot manifest of what was read from a Codex package."""
-    order = ("skill_id", "name", "version", "description", "trigger_keywords", "author", "homepage", "documentation")
-    merged = {name: manifest.get(name) or texts.get(name) for name in order}
+    merged = {name: manifest.get(name) or texts.get(name) for name in _SEMIBOT_ORDER}
     own = {name: manifest.get(name) or values.get(name) for name in _OWN_FIELDS}
     icon = "assets/icon.png" if Path(folder, "assets/icon.png").is_file() else None
     return _without_empty(
@@ -221,14 +215,14 @@ def _configuration(folder: str | Path) -> Mapping[str, object] | None:
     return read_front_matter(b"---\n" + data.rstrip() + b"\n---\n").values or None
 
 
-def read_manifest_file(folder: str | Path, name: str = "manifest.json") -> dict[str, object]:
-    """The JSON object in a package's file.
+def read_manifest_file(folder: str | Path) -> dict[str, object]:
+    """The JSON object in a package's manifest.json.
 
     Raises:
         FileProblem: it cannot be read.
         InvalidManifest: it is not JSON, or not an object.
     """
-    return parse_object(read_inside(folder, name, limit=_FILE_LIMIT), name)
+    return parse_object(read_inside(folder, "manifest.json", limit=_FILE_LIMIT), "manifest.json")
 
 
 def parse_object(data: bytes, name: str) -> dict[str, object]:
@@ -246,6 +240,11 @@ def parse_object(data: bytes, name: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise InvalidManifest(f"{name} does not hold an object", hint='a manifest begins with "{"', problems=[])
     return value
+
+
+def json_bytes(value: Mapping[str, object]) -> bytes:
+    """The bytes of a JSON file as it is written for people."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _without_empty(fields: Mapping[str, object]) -> dict[str, object]:

@@ -92,7 +92,6 @@ def _is_shell_script(block: CodeBlock, sections: tuple[Section, ...]) -> bool:
 
 
 def _heading(block: CodeBlock, sections: tuple[Section, ...]) -> str:
-    """The heading that a block is under."""
     return next((section.title for section in reversed(sections) if section.line < block.line), "")
 
 
@@ -125,7 +124,7 @@ def _without(body: str, blocks: list[CodeBlock], body_line: int) -> str:
 
 FOLDERS: Final = ("scripts", "references", "assets")
 _SCRIPTED: Final = ("direct", "preprocessor")
-_INSTRUCTIONS: Final = "a skill of today, instructions for models: `skillyard check` looks at it"
+_INSTRUCTIONS: Final = "a current skill, instructions for models: `skillyard check` checks it"
 _OLD: Final = frozenset({
     "type", "display_name", "domain", "capabilities", "triggers", "trigger_patterns", "input_schema", "output_schema",
     "security", "resources", "permissions", "protocol", "abp", "cacheable", "ttl",
@@ -212,7 +211,6 @@ def _migrated(folder: Path, *, dry_run: bool, backup: bool) -> MigrationResult:
 
 
 def _is_canonical(folder: Path) -> bool:
-    """Whether nothing is to be done."""
     if any((folder / name).exists() for name in METADATA_FILES) or not all((folder / name).is_dir() for name in FOLDERS):
         return False
     entry = _document(folder).metadata.resources.entry
@@ -247,7 +245,7 @@ def _plan(folder: Path) -> _MigrationPlan | None:
     if moved is None and not _is_old(skill):
         return None
     script, body = None, document.body
-    if moved is not None and (there is None or _same(folder, there, moved.code)):
+    if moved and (there is None or read_inside(folder, there, limit=DOCUMENT_LIMIT) == moved.code.encode()):
         entry = there or entry or f"scripts/execute.{moved.ending}"
         script, body = (None if there else moved.code), moved.body
         issues += moved.doubts
@@ -260,10 +258,6 @@ def _plan(folder: Path) -> _MigrationPlan | None:
     sections = parse_document(f"---\n---\n{body}".encode()).sections
     text = canonical_text(fields, missing_headings(body, sections, fields))
     return _MigrationPlan(skill, text, entry, script, tuple(issues))
-
-
-def _same(folder: Path, path: str, code: str) -> bool:
-    return read_inside(folder, path, limit=DOCUMENT_LIMIT) == code.encode()
 
 
 def _entry(skill: LegacySkill, issues: list[str]) -> tuple[str | None, str | None]:
@@ -284,7 +278,6 @@ def _entry(skill: LegacySkill, issues: list[str]) -> tuple[str | None, str | Non
 
 
 def _unusable(plan: _MigrationPlan) -> str | None:
-    """Why the text that would be written could not be used."""
     document = parse_document(plan.text.encode(), directory_name=plan.skill.folder.name)
     if document.usable:
         return None
@@ -293,7 +286,6 @@ def _unusable(plan: _MigrationPlan) -> str | None:
 
 
 def _planned_changes(plan: _MigrationPlan, *, backup: bool) -> Iterator[str]:
-    """What `_write` would do, in the same words."""
     for name in FOLDERS:
         if not (plan.skill.folder / name).is_dir():
             yield f"make {name}/"
@@ -338,7 +330,6 @@ def _archive_file(path: Path, *, keep: bool) -> None:
 
 
 def _canonical_form_problems(folder: Path) -> Iterator[str]:
-    """What the canonical form of a skill lacks."""
     try:
         document = _document(folder)
     except FileProblem as error:

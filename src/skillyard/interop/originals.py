@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Self
 
 from skillyard.errors import FileMissing, FileProblem, InvalidManifest
 from skillyard.paths import read_inside, safe_relative
+from skillyard.wire import WireForm, to_wire
 
 ORIGINALS_FILE: Final = "skillyard.originals.json"
 REWRITTEN: Final = ("SKILL.md", "manifest.json")
@@ -33,9 +34,19 @@ class PreservedFile(NamedTuple):
     data: bytes
     executable: bool = False
 
+    def to_dict(self) -> object:
+        """Text where it is text, else base64; an object only where there is more to say."""
+        try:
+            content: dict[str, object] = {"text": self.data.decode()}
+        except UnicodeDecodeError:
+            content = {"base64": base64.b64encode(self.data).decode()}
+        if self.executable:
+            return content | {"executable": True}
+        return content.get("text", content)
+
 
 @dataclass(frozen=True, slots=True)
-class ContainingPackage:
+class ContainingPackage(WireForm):
     """The package that a skill was taken out of: where in it the skill was, in which format, and its other files.
 
     `files` are by their paths; None is an empty folder. `depth` counts the formats that the skill had had before. With `made`
@@ -91,7 +102,7 @@ class Originals:
         except (FileProblem, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidManifest(
                 f"{ORIGINALS_FILE} cannot be understood: {error}",
-                hint="delete it: then nothing that other formats had besides comes back",
+                hint="delete it: what other formats had besides is lost then",
                 problems=[],
             ) from None
 
@@ -108,7 +119,7 @@ class Originals:
             "originals": [
                 {"format": one.format, "files": _encoded(one.files), "written": _encoded(one.written)} for one in self.past
             ],
-            "envelopes": [_envelope_shape(one) for one in self.envelopes],
+            "envelopes": to_wire(self.envelopes),
         }
         target.write_text(json.dumps(shape, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
@@ -127,7 +138,7 @@ class Originals:
         self.format, self.written = (state.format, state.written) if self.past else ("", {})
         self.envelopes = [one for one in self.envelopes if not (one.made and one.depth >= depth)]
 
-    def go_on(self, now: FormatState, format_: str, written: SkillFiles) -> None:
+    def record_conversion(self, now: FormatState, format_: str, written: SkillFiles) -> None:
         """Remember what the skill was till now, and what was written instead."""
         self.past.append(now)
         self.format, self.written = format_, written
@@ -149,18 +160,7 @@ def may_be_preserved(path: str) -> bool:
 
 
 def _encoded(files: SkillFiles) -> dict[str, object]:
-    return {path: None if data is None else _encoded_file(PreservedFile(data)) for path, data in sorted(files.items())}
-
-
-def _encoded_file(file: PreservedFile) -> object:
-    """Text where it is text, else base64; an object only where there is more to say."""
-    try:
-        content: dict[str, object] = {"text": file.data.decode()}
-    except UnicodeDecodeError:
-        content = {"base64": base64.b64encode(file.data).decode()}
-    if file.executable:
-        return content | {"executable": True}
-    return content.get("text", content)
+    return {path: None if data is None else PreservedFile(data).to_dict() for path, data in sorted(files.items())}
 
 
 def _decoded_file(content: object) -> PreservedFile:
@@ -181,23 +181,12 @@ def _states(files: Mapping[str, object]) -> SkillFiles:
     return {path: None if content is None else _decoded_file(content).data for path, content in files.items()}
 
 
-def _envelope_shape(envelope: ContainingPackage) -> dict[str, object]:
-    files = {path: None if file is None else _encoded_file(file) for path, file in sorted(envelope.files.items())}
-    return {
-        "at": envelope.at,
-        "skill": envelope.skill,
-        "depth": envelope.depth,
-        "made": envelope.made,
-        "files": files,
-    }
-
-
 def _envelope(shape: Mapping[str, object]) -> ContainingPackage:
     listed, at, depth = shape["files"], str(shape["at"]), shape["depth"]
     if not isinstance(listed, dict) or not isinstance(depth, int):
         raise ValueError("its files are no object, or its depth no number")
     if hidden := next((path for path in listed if not may_be_preserved(path)), None):
-        raise ValueError(f"{hidden!r} is a file that is not carried along")
+        raise ValueError(f"{hidden!r} is a file that is not kept")
     files = {path: None if content is None else _decoded_file(content) for path, content in listed.items()}
     if at != ".":
         at = safe_relative(at)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -21,9 +20,10 @@ from skillyard.errors import FileProblem, InvalidInput, InvalidManifest, Skillya
 from skillyard.files import read_limited
 from skillyard.interop.manifest import validate_manifest
 from skillyard.interop.manifest_conversion import convert_codex_to_semibot, infer_entry, read_manifest_file
+from skillyard.packages import tree_entries
 from skillyard.paths import read_inside
 from skillyard.text import sanitize, shorten, single_line
-from skillyard.wire import WireForm
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.document import Document
@@ -35,7 +35,7 @@ _DOCUMENT_LIMIT: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class PackageStructure:
+class PackageStructure(WireForm, camel_case=True):
     """What a package's folder holds; sizes in bytes, `entry_file` relative to the folder."""
 
     errors: tuple[str, ...]
@@ -45,7 +45,7 @@ class PackageStructure:
     has_scripts: bool
     has_references: bool
     has_assets: bool
-    entry_file: str | None
+    entry_file: str | None = field(metadata=wire(omit_empty=True))
     file_count: int
     total_size_bytes: int
 
@@ -54,19 +54,11 @@ class PackageStructure:
         """Whether there is no error; a missing manifest.json is none."""
         return not self.errors
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """`{valid, errors, warnings, details}` in camel case."""
-        details: dict[str, object] = {
-            "hasSkillMd": self.has_skill_md,
-            "hasManifestJson": self.has_manifest_json,
-            "hasScripts": self.has_scripts,
-            "hasReferences": self.has_references,
-            "hasAssets": self.has_assets,
-        }
-        if self.entry_file:
-            details["entryFile"] = self.entry_file
-        details |= {"fileCount": self.file_count, "totalSizeBytes": self.total_size_bytes}
-        return {"valid": self.valid, "errors": list(self.errors), "warnings": list(self.warnings), "details": details}
+        details = WireForm.to_dict(self)
+        problems = {name: details.pop(name) for name in ("errors", "warnings")}
+        return {"valid": self.valid, **problems, "details": details}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +100,7 @@ def validate_package_structure(folder: str | Path) -> PackageStructure:
     path = Path(folder)
     if not path.is_dir():
         raise InvalidInput(f"{path} is not a folder", hint="name the folder of a package: it holds a SKILL.md")
-    sizes = list(_sizes(path))
+    sizes = [entry.size for entry in tree_entries(path) if entry.kind in ("f", "x")]
     has_scripts = (path / "scripts").is_dir()
     entry = infer_entry(path) if has_scripts else None
     has_skill_md, errors, warnings = _document(path)
@@ -132,15 +124,6 @@ def validate_package_structure(folder: str | Path) -> PackageStructure:
     )
 
 
-def _sizes(folder: Path) -> Iterator[int]:
-    """The size of every regular file below a folder, never the folder's own."""
-    for above, _, names in os.walk(folder):
-        for name in names:
-            status = os.lstat(f"{above}/{name}")
-            if stat.S_ISREG(status.st_mode):
-                yield status.st_size
-
-
 def _document(folder: Path) -> tuple[bool, list[str], list[str]]:
     """Whether there is a SKILL.md, with the errors and warnings about it."""
     if not os.path.lexists(folder / "SKILL.md"):
@@ -157,7 +140,6 @@ def _document(folder: Path) -> tuple[bool, list[str], list[str]]:
 
 
 def _manifest(folder: Path) -> tuple[bool, str | None]:
-    """Whether there is a manifest.json, and what is wrong with it."""
     if not os.path.lexists(folder / "manifest.json"):
         return False, None
     try:
@@ -245,7 +227,7 @@ _UNSAFE: Final = re.compile(r'[:\\/<>*?"|]')
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCompatibility(WireForm):
+class ClientCompatibility(WireForm, also=("loads",)):
     """What one client makes of a skill: the `name` and `description` it shows, `problems` that keep it out, and `notes`."""
 
     client: ClientName
@@ -259,14 +241,10 @@ class ClientCompatibility(WireForm):
         """Whether the client offers the skill."""
         return not self.problems
 
-    def to_dict(self) -> dict[str, Any]:
-        """The answer as plain data."""
-        return {"client": self.client, "loads": self.loads, **WireForm.to_dict(self)}
-
 
 @dataclass(frozen=True, slots=True)
 class _Skill:
-    """What the rules look at: the folder's name, the fields as a proper YAML reader sees them, and the document."""
+    """What the rules check: the folder's name, the fields as a proper YAML reader sees them, and the document."""
 
     folder: str
     fields: Mapping[str, object]
@@ -388,6 +366,5 @@ _RULES: Final[Mapping[ClientName, Callable[[_Skill], ClientCompatibility]]] = {
 
 
 def _has_tag(text: str) -> bool:
-    """Whether there is a `<`, something and then a `>`."""
     opening = _TAG.search(text)
     return opening is not None and text.find(">", opening.end()) >= 0

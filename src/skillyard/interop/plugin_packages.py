@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +12,9 @@ from skillyard.document import DOCUMENT_LIMIT, Document, parse_document
 from skillyard.errors import FileProblem, InvalidManifest
 from skillyard.files import read_limited
 from skillyard.interop.manifest import manifest_version
-from skillyard.interop.manifest_conversion import parse_object
+from skillyard.interop.manifest_conversion import json_bytes, parse_object
 from skillyard.interop.originals import PreservedFile, may_be_preserved
-from skillyard.packages import IGNORED, FoundSkill
+from skillyard.packages import IGNORED, FoundSkill, TreeEntry, tree_entries
 from skillyard.paths import is_regular, read_inside, slug
 
 PluginFormat = Literal["claude-plugin", "claude-marketplace"]
@@ -26,7 +24,7 @@ PLUGIN_FILES: Final[Mapping[PluginFormat, str]] = {
     "claude-marketplace": ".claude-plugin/marketplace.json",
 }
 _LARGEST_REST: Final = 1024 * 1024  # bytes of a package's other files that are kept in each of its skills
-_TOLD: Final = ("name", "version", "description", "author", "homepage", "repository", "license", "keywords")
+_PLUGIN_FIELDS: Final = ("name", "version", "description", "author", "homepage", "repository", "license", "keywords")
 _SHOWN: Final = 8
 
 
@@ -74,7 +72,6 @@ def _root(tree: Path, skill: FoundSkill) -> Path | None:
 
 
 def _formats(root: Path) -> tuple[PluginFormat, ...]:
-    """What kinds of package a folder is."""
     return tuple(name for name, path in PLUGIN_FILES.items() if is_regular(root / path))
 
 
@@ -95,7 +92,7 @@ def _is_made(group: SkillGroup, wrapping: PluginFormat) -> bool:
     except FileProblem:
         return False
     alone = group.formats == (wrapping,)
-    if alone and set(_items(group, [])) != {(PLUGIN_FILES[wrapping], "f")}:
+    if alone and [(entry.path, entry.kind) for entry in _items(group, [])] != [(PLUGIN_FILES[wrapping], "f")]:
         return False
     skill_folders = {group.path_of(skill): skill.directory for skill in group.skills}
     return data == plugin_json(wrapping, group.root, skill_folders, group.root.resolve().name)
@@ -105,41 +102,37 @@ def remaining_files(group: SkillGroup, notes: list[str]) -> dict[str, PreservedF
     """The files of a package beside its skills, with a note on what cannot be kept; None for a folder that is empty."""
     left: list[str] = []
     size, files = 0, dict[str, PreservedFile | None]()
-    for path, kind in sorted(_items(group, left), key=lambda item: (not item[0].startswith(".claude-plugin/"), item)):
+    for path, kind, length in sorted(_items(group, left), key=lambda item: (not item[0].startswith(".claude-plugin/"), item)):
         if not may_be_preserved(path):
             left.append(f"{_shown(path)} (hidden)")
         elif kind == "d":
             files[path] = None
-        elif size + (length := (group.root / path).lstat().st_size) > _LARGEST_REST:
+        elif size + length > _LARGEST_REST:
             left.append(f"{_shown(path)} (too large)")
         else:
             files[path] = PreservedFile(read_inside(group.root, path, limit=_LARGEST_REST), kind == "x")
             size += length
     if left:
-        notes.append(f"of its package not carried along: {_some(left)}")
+        notes.append(f"of its package not kept: {_some(left)}")
     return files
 
 
-def _items(group: SkillGroup, left: list[str], prefix: str = "") -> Iterator[tuple[str, Literal["f", "x", "d"]]]:
-    """The files of a package but for its skills', `x` those that may run, and its empty folders."""
+def _items(group: SkillGroup, left: list[str]) -> Iterator[TreeEntry]:
+    """The files of a package but for its skills', and its empty folders."""
     folders = {skill.directory for skill in group.skills} | set(group.others)
     if group.root in folders:
         return
-    with os.scandir(group.root / prefix) as scanned:
-        entries = list(scanned)
-    if not entries and prefix:
-        yield prefix[:-1], "d"
-    for entry in entries:
-        path, mode = prefix + entry.name, entry.stat(follow_symlinks=False).st_mode
+
+    def without(path: str, entry: os.DirEntry[str]) -> bool:
         if entry.name in IGNORED:
             left.append(f"{_shown(path)} (left out of every package)")
-        elif stat.S_ISDIR(mode):
-            if Path(entry.path) not in folders:
-                yield from _items(group, left, f"{path}/")
-        elif stat.S_ISREG(mode):
-            yield path, "x" if mode & 0o111 else "f"
-        else:
-            left.append(f"{_shown(path)} (a link or no file)")
+        return entry.name in IGNORED or group.root / path in folders
+
+    for entry in tree_entries(group.root, without):
+        if entry.kind in ("l", "o"):
+            left.append(f"{_shown(entry.path)} (a link or no file)")
+        elif entry.kind != "d" or not any((group.root / entry.path).iterdir()):
+            yield entry
 
 
 def _shown(path: str) -> str:
@@ -174,7 +167,7 @@ def plugin_json(wrapping: PluginFormat, package: Path, skill_folders: Mapping[st
         shape = _market(shape | {"source": "./"} | ({"skills": missing} if missing else {}))
     else:
         shape = _market({**shape, "source": "./", "strict": False, "skills": [f"./{path}" for path in ordered]})
-    return (json.dumps(shape, indent=2, ensure_ascii=False) + "\n").encode()
+    return json_bytes(shape)
 
 
 def _is_usual(path: str) -> bool:
@@ -205,8 +198,7 @@ def _fresh(skill_folders: Mapping[str, Path], name: str) -> dict[str, object]:
 
 
 def _plugin_fields(plugin: Mapping[str, object], _places: Mapping[str, Path] | None = None) -> dict[str, object]:
-    """The fields of a plugin for the marketplace that it is in."""
-    return {name: plugin[name] for name in _TOLD if plugin.get(name)}
+    return {name: plugin[name] for name in _PLUGIN_FIELDS if plugin.get(name)}
 
 
 def _listed(market: Mapping[str, object], skill_folders: Mapping[str, Path]) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -10,6 +9,7 @@ from typing import Final, Literal, get_args
 from skillyard.document import (
     DESCRIPTION_LIMIT,
     DOCUMENT_LIMIT,
+    Document,
     is_name,
     new_document,
     parse_document,
@@ -26,6 +26,7 @@ from skillyard.interop.manifest_conversion import (
     convert_semibot_to_anthropic,
     convert_semibot_to_codex,
     infer_entry,
+    json_bytes,
     parse_object,
     read_manifest_file,
 )
@@ -40,9 +41,8 @@ _MANIFEST: Final = "manifest.json"
 
 def _fields(folder: Path, notes: list[str]) -> dict[str, object]:
     """The Semibot manifest of a skill of any format, inside its limits; what is cut is noted."""
-    metadata = (
-        document := parse_document(read_limited(folder / "SKILL.md", DOCUMENT_LIMIT), directory_name=folder.name)
-    ).metadata
+    document = _document(folder)
+    metadata = document.metadata
     converted = convert_codex_to_semibot(folder)
     declared = converted.get("skill_id")
     fields: dict[str, object] = {
@@ -75,13 +75,13 @@ def _truncate(fields: dict[str, object], notes: list[str]) -> None:
             notes.append(f"{name} is cut at {count} of {length} characters")
 
 
+def _document(folder: Path) -> Document:
+    return parse_document(read_limited(folder / "SKILL.md", DOCUMENT_LIMIT), directory_name=folder.name)
+
+
 def _text(folder: Path) -> str:
     """The text of SKILL.md with the line ends it has."""
     return read_limited(folder / "SKILL.md", DOCUMENT_LIMIT).decode("utf-8-sig")
-
-
-def _json(value: Mapping[str, object]) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _to_agent_skills(folder: Path, notes: list[str]) -> SkillFiles:
@@ -98,26 +98,25 @@ def _to_agent_skills(folder: Path, notes: list[str]) -> SkillFiles:
 
 
 def _to_codex(folder: Path, notes: list[str]) -> SkillFiles:
-    fields = convert_semibot_to_codex(_fields(folder, notes))
-    return {"SKILL.md": _with_fields(folder, fields), _MANIFEST: _json(fields)}
+    return _with_manifest(folder, convert_semibot_to_codex(_fields(folder, notes)))
 
 
 def _to_semibot(folder: Path, notes: list[str]) -> SkillFiles:
-    fields = _fields(folder, notes)
-    return {"SKILL.md": _with_fields(folder, fields), _MANIFEST: _json(fields)}
+    return _with_manifest(folder, _fields(folder, notes))
 
 
-def _with_fields(folder: Path, fields: Mapping[str, object]) -> bytes:
-    """SKILL.md with the fields that a Codex package has in it; the others stay."""
+def _with_manifest(folder: Path, fields: Mapping[str, object]) -> SkillFiles:
+    """The manifest, and SKILL.md with the fields that a Codex package has in it; the others stay."""
     text = _text(folder)
     here = read_front_matter(text.encode()).texts
     names = ("skill_id", "version", "name", "description", "trigger_keywords")
-    return set_front_matter(text, {name: fields[name] for name in names if name in fields and name not in here}).encode()
+    missing = {name: fields[name] for name in names if name in fields and name not in here}
+    return {"SKILL.md": set_front_matter(text, missing).encode(), _MANIFEST: json_bytes(fields)}
 
 
 def _to_anthropic(folder: Path, notes: list[str]) -> SkillFiles:
     """The fields of the specification only, and the Anthropic manifest."""
-    document = parse_document(read_limited(folder / "SKILL.md", DOCUMENT_LIMIT), directory_name=folder.name)
+    document = _document(folder)
     manifest = convert_semibot_to_anthropic(_fields(folder, notes))
     name = document.metadata.name if is_name(document.metadata.name) else slug(document.metadata.name, folder.name)
     if name != document.metadata.name:
@@ -129,9 +128,9 @@ def _to_anthropic(folder: Path, notes: list[str]) -> SkillFiles:
     kept = {key: value for key, value in document.front_matter.items() if key in SPEC_FIELDS - {"name", "description"}}
     lost = sorted(document.front_matter.keys() - SPEC_FIELDS)
     if lost:
-        notes.append(f"carried along, for the format has no place for them: {', '.join(lost)}")
+        notes.append(f"kept aside, because the format has no fields for them: {', '.join(lost)}")
     text = new_document(name, description, document.body.lstrip("\n"), extra=kept)
-    return {"SKILL.md": text.encode(), _MANIFEST: _json(manifest)}
+    return {"SKILL.md": text.encode(), _MANIFEST: json_bytes(manifest)}
 
 
 def _to_apexbridge(folder: Path, notes: list[str]) -> SkillFiles:
@@ -253,7 +252,7 @@ def _readable(data: bytes | None) -> dict[str, object] | None:
 
 def _manifest_with_fields(held: dict[str, object], changes: _Fields, data: bytes | None) -> bytes | None:
     result = {name: value for name, value in (held | dict(changes)).items() if value is not None or name not in changes}
-    return data if result == held else (json.dumps(result, indent=2, ensure_ascii=False) + "\n").encode()
+    return data if result == held else json_bytes(result)
 
 
 _APEX: Final = frozenset({"type", "input_schema", "output_schema", "security", "resources", "triggers"})
@@ -271,7 +270,7 @@ def format_of_skill(folder: Path) -> str:
         if "container" in manifest and "anthropic" not in manifest and "entry" not in manifest:
             return "anthropic"
         return "semibot" if {"category", "tags", "entry", "tools", "anthropic", "config"} & manifest.keys() else "codex"
-    declared = parse_document(read_limited(folder / "SKILL.md", DOCUMENT_LIMIT)).metadata.declared
+    declared = _document(folder).metadata.declared
     return "apexbridge" if len(_APEX & {"type" if name == "kind" else name for name in declared}) >= 4 else "agent-skills"
 
 
@@ -295,7 +294,7 @@ def convert_in_place(folder: Path, to: SkillFormat) -> tuple[str, ...]:
     else:
         notes = []
         files = FORMAT_WRITERS[to](folder, notes)
-        originals.go_on(now, to, files)
+        originals.record_conversion(now, to, files)
     _write_files(folder, files)
     originals.write(folder)
     return tuple(notes)
@@ -327,8 +326,8 @@ def _restored_files(then: FormatState, edited: list[FormatState]) -> tuple[Skill
     for state in edited:
         files = apply_edits(files, state)
     back = ", ".join(path for path, data in sorted(files.items()) if data is not None)
-    notes = [f"{back} came back from {ORIGINALS_FILE}, which is the publisher's word: look at it"]
-    return files, notes + (["it was changed since it was converted: the changes were taken over"] if edited else [])
+    notes = [f"{back} restored from {ORIGINALS_FILE}, as its publisher wrote it: check it"]
+    return files, notes + (["it was changed after the conversion: the changes were kept"] if edited else [])
 
 
 def _write_files(folder: Path, files: SkillFiles) -> None:

@@ -70,7 +70,7 @@ HEAD_LIMIT: Final = 32 * 1024
 """The most bytes a head of a request or an answer may have."""
 
 AddressLookup = Callable[[str], Awaitable[Sequence[str]]]
-"""Asks for the addresses of a name."""
+"""Looks up the addresses of a name."""
 StreamPair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _ANSWERS: Final = 16
@@ -132,11 +132,7 @@ async def all_addresses(host: str, *, lookup: AddressLookup) -> tuple[Address, .
 
 
 async def system_lookup(name: str) -> Sequence[str]:
-    """Ask the machine's own resolver.
-
-    In a thread that nobody waits for: a resolver may take half a minute to give up, and neither a run nor the end of the
-    program should.
-    """
+    """Ask the machine's own resolver, in a daemon thread: no run should wait half a minute until it gives up."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[str]] = loop.create_future()
 
@@ -162,7 +158,7 @@ async def connect(host: str, port: int, addresses: Sequence[Address], *, context
         NetworkFailed: none answers within ten seconds, or the host cannot prove its name.
     """
     name = host.strip("[]") if context else None
-    reason, hint = f"nothing came within {_DIAL_SECONDS:g} s", "check the address and the network, or try again later"
+    reason, hint = f"no answer within {_DIAL_SECONDS:g} s", "check the address and the network, or try again later"
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_DIAL_SECONDS):
             for address in addresses:

@@ -34,7 +34,7 @@ async def guarded_request(
     max_bytes: int = 1024 * 1024,
     allow_private: bool = False,
 ) -> GuardedResponse:
-    """Ask `url`, when `allow` names its host, and give the whole answer.
+    """Send a request to `url`, when `allow` names its host; gives the whole response.
 
     `allow` has the entries of a `network_allowlist`; `*` is not among them. `timeout_s` is for everything together, `max_bytes`
     for the answer's body. `allow_private` lets hosts of the list have addresses of this machine and of private networks. A

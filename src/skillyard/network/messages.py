@@ -53,7 +53,9 @@ def read_destination(url: str) -> Destination:
     match = _URL.fullmatch(url)
     port = int(match["port"]) if match and match["port"] else None
     if not match or port == 0 or (port or 0) > 65_535:
-        raise InvalidInput(f"{_shown(url)} is not a URL that can be asked", hint="for example https://api.example.com/v1/items")
+        raise InvalidInput(
+            f"{_shown(url)} is not a URL that can be requested", hint="for example https://api.example.com/v1/items"
+        )
     try:
         host = canonical_host(match["host"])
     except MalformedHost as error:

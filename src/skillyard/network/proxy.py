@@ -1,6 +1,6 @@
 """The proxy of one run: the only way out of its network namespace, and only to the hosts of its allow-list.
 
-It serves one listener, which is inside the run's namespace, so nobody but that run can speak to it and it needs no
+It serves one listener, which is inside the run's namespace, so only that run can reach it and it needs no
 password. It lives in the supervisor and ends with the run. A connection has one request: `http://host/path`, or `CONNECT
 host:port` followed by a TLS greeting for exactly that host. A host is looked up once for each connection, and the address that
 was judged is the address that is dialled.
@@ -169,7 +169,7 @@ class Proxy:
             async with clock:
                 await self._answer(run, connection)
         except TimeoutError:
-            connection.reason = connection.reason or "nothing was said for too long"
+            connection.reason = connection.reason or "idle for too long"
         except asyncio.CancelledError:  # the run is over
             run[1].transport.abort()
             raise
@@ -179,7 +179,7 @@ class Proxy:
             await _close_stream(run)
 
     async def _answer(self, run: StreamPair, connection: _ProxyConnection) -> None:
-        """Serve one connection; whatever goes wrong is recorded, and sent to the run while it still listens."""
+        """Serve one connection; a failure is recorded, and sent to the run while it still listens."""
         try:
             request = await read_proxy_request(run[0])
             if request is not None:
@@ -197,7 +197,7 @@ class Proxy:
             connection.reason = "the run has sent or received as much as it may"
             run[1].transport.abort()
         except (OSError, EOFError, h11.ProtocolError):
-            connection.reason = "the connection broke off"
+            connection.reason = "the connection was broken"
             run[1].transport.abort()  # half an answer must not look like a whole one
 
     async def _forward(self, request: ProxyRequest, run: StreamPair, connection: _ProxyConnection) -> None:
@@ -235,7 +235,7 @@ class Proxy:
         """Answer the CONNECT, then forward the greeting when it is TLS for the host that was judged.
 
         Raises:
-            NotTls: it is something else.
+            InvalidClientHello: it is something else.
         """
         run[1].write(proxy_reply(200, "allowed", ""))
         await run[1].drain()

@@ -47,7 +47,7 @@ async def read_proxy_request(reader: asyncio.StreamReader) -> ProxyRequest | Non
     """The request at the start of a connection; `None` when nothing was sent at all.
 
     Raises:
-        BadRequest: over 32 KiB, ambiguous, for another protocol, or not meant for a proxy.
+        MalformedProxyRequest: over 32 KiB, ambiguous, for another protocol, or not meant for a proxy.
     """
     data = await _read_head(reader)
     if data is None:
@@ -198,7 +198,7 @@ async def pass_request(ask: ProxyRequest, run: StreamPair, host: StreamPair, met
     Raises:
         h11.ProtocolError: the body of the request, or the answer, is malformed.
         EOFError: one side ended too early.
-        OverBudget: the run has used up its bytes.
+        TrafficBudgetExceeded: the run has used up its bytes.
     """
     upstream = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_LIMIT)
     await _write(host[1], upstream.send(upstream_request(ask)), meter.count_out)
@@ -309,7 +309,7 @@ async def read_client_hello(reader: asyncio.StreamReader, first: bytes = b"") ->
     """Everything read until the greeting was whole, and the server name in it (`None` when there is none).
 
     Raises:
-        NotTls: something else than TLS, longer than 16 KiB, with a hidden name, or the end came before.
+        InvalidClientHello: something else than TLS, longer than 16 KiB, with a hidden name, or the end came before.
     """
     raw = bytearray(first)
     while (message := _greeting(bytes(raw))) is None:
@@ -346,7 +346,7 @@ def server_name(hello: bytes) -> str | None:
     """The one server name of a greeting, `None` when it names none.
 
     Raises:
-        NotTls: the greeting is malformed, names several servers, or hides the name.
+        InvalidClientHello: the greeting is malformed, names several servers, or hides the name.
     """
     cursor = _Cursor(hello)
     cursor.take(2 + 32)

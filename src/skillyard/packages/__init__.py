@@ -12,7 +12,7 @@ from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.packages.archive_writer import IGNORED, Package, PackageFormat, copy_tree, is_never_packed, pack
-    from skillyard.packages.digest import digest_of, tree_digest
+    from skillyard.packages.digest import TreeEntry, digest_of, tree_digest, tree_entries, tree_size
     from skillyard.packages.entries import PackageLimits
     from skillyard.packages.extraction import ArchiveFormat, Extracted, FoundSkill, choose_skills, extract, find_skills, sniff
     from skillyard.packages.s3_store import S3Store
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         sign_tree,
         verify_tree,
     )
-    from skillyard.packages.source import Origin, OriginShape, Source, SourceKind, resolve, shown_address, without_secrets
+    from skillyard.packages.source import Origin, Source, SourceKind, resolve, shown_address, without_secrets
     from skillyard.packages.store import LocalStore, PackageCopyReport, Store, copy_packages, open_store
     from skillyard.packages.tree_diff import FileDifference, FolderDifference, compare_trees
 
@@ -39,7 +39,6 @@ __all__ = [
     "FoundSkill",
     "LocalStore",
     "Origin",
-    "OriginShape",
     "Package",
     "PackageCopyReport",
     "PackageFormat",
@@ -50,6 +49,7 @@ __all__ = [
     "Source",
     "SourceKind",
     "Store",
+    "TreeEntry",
     "choose_skills",
     "compare_trees",
     "copy_packages",
@@ -67,6 +67,8 @@ __all__ = [
     "sign_tree",
     "sniff",
     "tree_digest",
+    "tree_entries",
+    "tree_size",
     "verify_tree",
     "without_secrets",
 ]
@@ -75,12 +77,12 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "is_never_packed", "pack"),
-        "digest": ("digest_of", "tree_digest"),
+        "digest": ("TreeEntry", "digest_of", "tree_digest", "tree_entries", "tree_size"),
         "entries": ("PackageLimits",),
         "extraction": ("ArchiveFormat", "Extracted", "FoundSkill", "choose_skills", "extract", "find_skills", "sniff"),
         "s3_store": ("S3Store",),
         "signatures": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
-        "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
+        "source": ("Origin", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
         "store": ("LocalStore", "PackageCopyReport", "Store", "copy_packages", "open_store"),
         "tree_diff": ("FileDifference", "FolderDifference", "compare_trees"),
     },

@@ -19,12 +19,19 @@ from pathlib import Path
 from typing import Final, Literal
 
 from skillyard.errors import ArchiveTooLarge, InvalidInput, LinkNotAllowed, NoSkillInside, SpecialNotAllowed, UnsafePath
-from skillyard.packages.digest import digest_of_entries
-from skillyard.packages.entries import EntryNames, PackageLimits, file_too_large, new_staging, quoted_name, safe_name
+from skillyard.packages.digest import EntryKind, TreeEntry, digest_of, digest_of_entries, tree_entries
+from skillyard.packages.entries import (
+    EntryNames,
+    PackageLimits,
+    check_total,
+    file_too_large,
+    new_staging,
+    quoted_name,
+    safe_name,
+)
 from skillyard.paths import read_inside, slug
 
 PackageFormat = Literal["zip", "tar.gz", "skill"]
-ItemKind = Literal["f", "x", "d"]
 
 IGNORED: Final = frozenset({
     ".DS_Store", ".git", ".hg", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".svn", ".venv", "Thumbs.db", "__MACOSX",
@@ -59,7 +66,7 @@ class Package:
 @dataclass(frozen=True, slots=True)
 class _Item:
     path: str
-    kind: ItemKind
+    kind: EntryKind
     data: bytes = b""
 
 
@@ -84,7 +91,10 @@ def pack(
     """
     from skillyard.files import replace_file
 
-    chosen = _format(Path(target).name, format)
+    name = Path(target).name
+    chosen = format or next((form for form, ends in _SUFFIXES.items() if name.lower().endswith(ends)), None)
+    if chosen is None or chosen not in _WRITERS:
+        raise InvalidInput(f"{format or name!r} is not a package format", hint="zip, tar.gz or skill")
     root = Path(directory).resolve()
     if not (root / "SKILL.md").is_file():
         raise NoSkillInside(f"{directory} has no file SKILL.md", hint="name the folder of one skill")
@@ -96,38 +106,15 @@ def pack(
             f"the package is over {limits.archive} bytes", hint="keep large data out of it", limit=limits.archive
         )
     replace_file(target, data, mode=0o644)
-    digest = digest_of_entries(
-        (os.fsencode(item.path), item.kind.encode(), hashlib.sha256(item.data).digest()) for item in items
-    )
-    package_digest = hashlib.sha256(data).hexdigest()
-    return Package(
-        Path(target), digest, f"sha256:{package_digest}", len(data), tuple(item.path for item in items), tuple(sorted(ignored))
-    )
-
-
-def _format(name: str, given: PackageFormat | None) -> PackageFormat:
-    low = name.lower()
-    fitting = [form for form in _WRITERS if given == form or (given is None and low.endswith(_SUFFIXES[form]))]
-    if fitting:
-        return fitting[0]
-    raise InvalidInput(f"{given or name!r} is not a package format", hint="zip, tar.gz or skill")
+    digest = digest_of_entries((item.path, item.kind, hashlib.sha256(item.data).digest()) for item in items)
+    paths = tuple(item.path for item in items)
+    return Package(Path(target), digest, digest_of(data), len(data), paths, tuple(sorted(ignored)))
 
 
 def _items(root: Path, ignored: list[str] | None, limits: PackageLimits) -> list[_Item]:
     """Everything that is packed, sorted; a folder only when it is empty."""
     names, total = EntryNames(limits), 0
     items: list[_Item] = []
-    for path, kind in sorted(walk_items(root, _ignore_filter(ignored)), key=lambda item: os.fsencode(item[0])):
-        names.claim(check_name(path, limits), folder=kind == "d")
-        items.append(_Item(path, kind, b"" if kind == "d" else read_item(root, path, limits)))
-        total += len(items[-1].data)
-        if total > limits.total:
-            raise ArchiveTooLarge(f"the files are over {limits.total} bytes together", hint="pack less", limit=limits.total)
-    return items
-
-
-def _ignore_filter(ignored: list[str] | None) -> Callable[[str, os.DirEntry[str]], bool]:
-    """A predicate for entries that are not packed, which notes them in `ignored`; None packs everything."""
 
     def without(path: str, entry: os.DirEntry[str]) -> bool:
         if ignored is None or not is_never_packed(path, entry):
@@ -135,7 +122,12 @@ def _ignore_filter(ignored: list[str] | None) -> Callable[[str, os.DirEntry[str]
         ignored.append(path)
         return True
 
-    return without
+    for path, kind, _ in sorted(walk_items(root, without), key=lambda entry: os.fsencode(entry.path)):
+        names.claim(check_name(path, limits), folder=kind == "d")
+        items.append(_Item(path, kind, b"" if kind == "d" else read_item(root, path, limits)))
+        total += len(items[-1].data)
+        check_total(total, limits)
+    return items
 
 
 def check_name(path: str, limits: PackageLimits) -> str:
@@ -151,46 +143,24 @@ def check_name(path: str, limits: PackageLimits) -> str:
 
 
 def read_item(root: Path, path: str, limits: PackageLimits) -> bytes:
-    """The bytes of one file below `root`.
-
-    Raises:
-        ArchiveTooLarge: they are more than one file may have.
-    """
+    """The bytes of one file below `root`. Raises ArchiveTooLarge: they are more than one file may have."""
     if (root / path).lstat().st_size > limits.file:
         raise file_too_large(path, limits.file)
     return read_inside(root, path, limit=limits.file)
 
 
-def walk_items(
-    root: Path, without: Callable[[str, os.DirEntry[str]], bool], prefix: str = ""
-) -> Iterator[tuple[str, ItemKind]]:
-    """The files below `root`, `x` those that may run, and the folders that are empty; not those that `without` excludes.
+def walk_items(root: Path, without: Callable[[str, os.DirEntry[str]], bool]) -> Iterator[TreeEntry]:
+    """The entries below `root` that packages may have, without those that `without` excludes.
 
     Raises:
         ArchiveRefused: one is a link, a pipe, a device.
     """
-    empty = True
-    with os.scandir(root / prefix) as entries:
-        for entry in entries:
-            path = prefix + entry.name
-            if without(path, entry):
-                continue
-            empty = False
-            mode = entry.stat(follow_symlinks=False).st_mode
-            if stat.S_ISDIR(mode):
-                yield from walk_items(root, without, f"{path}/")
-            else:
-                _check_kind(path, mode)
-                yield path, "x" if mode & 0o111 else "f"
-    if empty and prefix:
-        yield prefix[:-1], "d"
-
-
-def _check_kind(path: str, mode: int) -> None:
-    if stat.S_ISLNK(mode):
-        raise LinkNotAllowed(f"{quoted_name(path)} is a link", hint="put the file itself there", entry=path)
-    if not stat.S_ISREG(mode):
-        raise SpecialNotAllowed(f"{quoted_name(path)} is not a regular file", hint="remove it", entry=path)
+    for entry in tree_entries(root, without):
+        if entry.kind == "l":
+            raise LinkNotAllowed(f"{quoted_name(entry.path)} is a link", hint="put the file itself there", entry=entry.path)
+        if entry.kind == "o":
+            raise SpecialNotAllowed(f"{quoted_name(entry.path)} is not a regular file", hint="remove it", entry=entry.path)
+        yield entry
 
 
 def _skill_folder(items: list[_Item], folder: str) -> str:
@@ -261,7 +231,7 @@ def copy_tree(
     """
     root = Path(directory).resolve()
     with new_staging(within, limits, durable=durable) as writer:
-        for path, kind in sorted(walk_items(root, without)):
+        for path, kind, _ in sorted(walk_items(root, without)):
             if exact_names:
                 check_name(path, limits)
             if kind == "d":

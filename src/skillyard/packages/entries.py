@@ -15,7 +15,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from skillyard.errors import ArchiveRefused, ArchiveTooLarge, PathCollision, PathTooLong, TooManyFiles, UnsafePath
+from skillyard.errors import (
+    ArchiveRefused,
+    ArchiveTooLarge,
+    MalformedArchive,
+    PathCollision,
+    PathTooLong,
+    TooManyFiles,
+    UnsafePath,
+)
 from skillyard.files import wait_for_disk
 from skillyard.text import sanitize
 
@@ -46,15 +54,12 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_+@=,()\[\]#%&'!~ ./-]*")
 _RESERVED: Final = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?", re.IGNORECASE
 )
+REPACK_HINT: Final = "download or pack it again"
 _RENAME: Final = "rename it and pack again: letters, digits, '-', '_' and '.' are safe everywhere"
 
 
 def decode_name(raw: bytes) -> str:
-    """The text of a name's bytes.
-
-    Raises:
-        UnsafePath: they are not UTF-8.
-    """
+    """The text of a name's bytes. Raises UnsafePath: they are not UTF-8."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -80,7 +85,8 @@ def safe_name(name: str, limits: PackageLimits) -> str:
         raise PathTooLong(f"the path {quoted_name(name)} is over {limits.path} bytes", hint="use shorter names", entry=name)
     if not path or path.startswith("/") or "\\" in path or ":" in path:
         raise _unsafe(name, "is not a path inside the package")
-    if not _PLAIN.fullmatch(path) and _is_hidden(path):
+    unseen = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    if not _PLAIN.fullmatch(path) and (sanitize(path) != path or any(unicodedata.category(char) in unseen for char in path)):
         raise _unsafe(name, "has characters that nobody sees or that steer a terminal")
     parts = path.split("/")
     if len(parts) > limits.depth:
@@ -103,10 +109,6 @@ def _check_part(name: str, part: str, limits: PackageLimits) -> None:
         )
 
 
-def _is_hidden(path: str) -> bool:
-    return sanitize(path) != path or any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in path)
-
-
 def _unsafe(name: str, why: str) -> ArchiveRefused:
     return UnsafePath(f"the name {quoted_name(name)} {why}", hint=_RENAME, entry=name)
 
@@ -125,8 +127,8 @@ class EntryNames:
             PathCollision: some machine would see another entry there.
             TooManyFiles: there are more entries than the limit.
         """
-        for parent in _parent_folders(path):
-            self._reserve(parent, "above", path)
+        for cut in (index for index, char in enumerate(path) if char == "/"):
+            self._reserve(path[:cut], "above", path)
         self._reserve(path, "folder" if folder else "file", path)
         if len(self._seen) > self._limits.entries:
             raise TooManyFiles(
@@ -150,12 +152,6 @@ class EntryNames:
             hint="give each file a name of its own, also when upper and lower case are the same",
             entry=path,
         )
-
-
-def _parent_folders(path: str) -> list[str]:
-    """The folders above a path, the outermost first."""
-    cuts = [index for index, char in enumerate(path) if char == "/"]
-    return [path[:cut] for cut in cuts]
 
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -209,11 +205,7 @@ class TreeWriter:
         self._folders: set[str] = {""}
 
     def folder(self, name: str) -> None:
-        """Make a folder, and those above it.
-
-        Raises:
-            ArchiveRefused: the name may not be used, or there are too many.
-        """
+        """Make a folder, and those above it. Raises ArchiveRefused: the name may not be used, or there are too many."""
         path = safe_name(name, self._limits)
         self._names.claim(path, folder=True)
         self._descend(path.split("/"))
@@ -233,7 +225,9 @@ class TreeWriter:
             for chunk in chunks:
                 size += len(chunk)
                 self._check_size(name, size)
-                _write_all(target, chunk)
+                view = memoryview(chunk)
+                while view:
+                    view = view[os.write(target, view) :]
             os.fchmod(target, 0o755 if executable else 0o644)
             self.size += size
             self.files.append(path)
@@ -243,13 +237,7 @@ class TreeWriter:
     def _check_size(self, name: str, size: int) -> None:
         if size > self._limits.file:
             raise file_too_large(name, self._limits.file)
-        if self.size + size > self._limits.total:
-            raise ArchiveTooLarge(
-                f"the files are over {self._limits.total} bytes together",
-                hint="pack less",
-                entry=name,
-                limit=self._limits.total,
-            )
+        check_total(self.size + size, self._limits, entry=name)
 
     def _descend(self, parts: list[str]) -> int:
         """The descriptor of a folder, made when it is missing; those on the way stay open for the next entry."""
@@ -284,6 +272,11 @@ class TreeWriter:
         os.close(self._root)
 
 
+def malformed(name: str, why: str, hint: str = REPACK_HINT) -> MalformedArchive:
+    """The refusal of one entry that is damaged or could be read in two ways."""
+    return MalformedArchive(f"{quoted_name(name)} {why}", hint=hint, entry=name)
+
+
 def file_too_large(name: str, limit: int) -> ArchiveTooLarge:
     """The refusal of one file that is over the limit."""
     return ArchiveTooLarge(
@@ -291,7 +284,20 @@ def file_too_large(name: str, limit: int) -> ArchiveTooLarge:
     )
 
 
-def _write_all(target: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(target, view) :]
+def too_compressed(name: str, limits: PackageLimits) -> ArchiveTooLarge:
+    """The refusal of a content that is far larger than its compressed form."""
+    why = f"{quoted_name(name)} grows more than {limits.ratio} times"
+    return ArchiveTooLarge(why, hint="keep such data out of the package", entry=name)
+
+
+def check_total(size: int, limits: PackageLimits, **details: str) -> None:
+    """Refuse files that are too large together."""
+    if size > limits.total:
+        why = f"the files are over {limits.total} bytes together"
+        raise ArchiveTooLarge(why, hint="pack less", limit=limits.total, **details)
+
+
+def check_entry_count(count: int, limits: PackageLimits, *, per_entry: int = 1) -> None:
+    """Refuse an archive with too many headers, of which an entry may have `per_entry`."""
+    if count > per_entry * limits.entries:
+        raise TooManyFiles(f"the archive has over {limits.entries} entries", hint="pack less", limit=limits.entries)

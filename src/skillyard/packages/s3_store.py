@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from skillyard.errors import DigestMismatch, InvalidConfiguration, PackageMissing, StoreFailed
+from skillyard.errors import DigestMismatch, FileTooLarge, InvalidConfiguration, PackageMissing, StoreFailed
 from skillyard.packages.digest import check_content, check_size, digest_hex
 from skillyard.packages.source import shown_address
 
@@ -103,26 +103,21 @@ class S3Store:
             delete(self._bucket, _path(digest))
         return True
 
-    def read_file(self, name: str) -> bytes | None:
-        """The bytes of the object `name` beside the packages; None when there is none.
-
-        Raises:
-            StoreFailed: it cannot be read.
-        """
+    def read_file(self, name: str, limit: int) -> bytes | None:
+        """As `Store.read_file`."""
         from obstore import get
 
         with self._failures("read"):
             try:
-                return bytes(get(self._bucket, name).bytes())
+                response = get(self._bucket, name)
+                if response.meta["size"] > limit:
+                    raise FileTooLarge(f"{name!r} is over {limit} bytes", hint="check the address")
+                return bytes(response.bytes())
             except FileNotFoundError:
                 return None
 
     def write_file(self, name: str, data: bytes) -> None:
-        """Write the object `name` beside the packages, over what was there.
-
-        Raises:
-            StoreFailed: it cannot be written.
-        """
+        """As `Store.write_file`."""
         from obstore import put
 
         with self._failures("write to"):

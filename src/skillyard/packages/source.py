@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal, TypedDict
+from typing import Final, Literal
 from urllib.parse import quote, unquote
 
 from skillyard.errors import InvalidInput, InvalidSource
+from skillyard.wire import WireForm, wire
 
 _SECRET: Final = re.compile(
     r"token|secret|passw|pwd|auth|credential|signature|session|jwt|(?:^|[^a-z])(?:sig|key|pass|apikey)(?:[^a-z]|$)",
     re.IGNORECASE,
 )
 _REVISION: Final = re.compile(r"(?:at|ref|sha|rev|revision|commit|version|v|id)", re.IGNORECASE)
+_IF_ANY: Final = wire(omit_empty=True)
 _LOOKS_RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+=~-]{20,}|eyJ[A-Za-z0-9_.-]+")
 
 
@@ -58,7 +60,7 @@ SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirro
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Source(WireForm):
     """Where to fetch from.
 
     `address` is a path, a URL or a git remote; `path` a folder in it; `ref` a branch, tag or commit, empty for the usual one;
@@ -68,54 +70,33 @@ class Source:
 
     kind: SourceKind
     address: str
-    path: str = ""
-    ref: str = ""
-    names: tuple[str, ...] = ()
-    version: str = ""
-    notes: str = ""
-
-
-class OriginShape(TypedDict, total=False):
-    """An origin as plain data; unknown fields are left out."""
-
-    kind: SourceKind
-    address: str
-    path: str
-    ref: str
-    commit: str
-    sha256: str
-    version: str
-    notes: str
+    path: str = field(default="", metadata=_IF_ANY)
+    ref: str = field(default="", metadata=_IF_ANY)
+    names: tuple[str, ...] = field(default=(), metadata=wire(hidden=True))
+    version: str = field(default="", metadata=wire(hidden=True))
+    notes: str = field(default="", metadata=wire(hidden=True))
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(WireForm):
     """Where a package came from: enough to fetch the same again.
 
     `sha256` is `sha256:…` of the archive or file that was downloaded, `commit` the full id of a git commit, `version` what an
-    index, a manifest or the publisher gives, `notes` what is new in it. What in
-    the query of `address` may be a secret is not kept.
+    index, a manifest or the publisher gives, `notes` what is new in it.
+    What in the query of `address` may be a secret is not kept.
     """
 
     kind: SourceKind
     address: str
-    path: str = ""
-    ref: str = ""
-    commit: str = ""
-    sha256: str = ""
-    version: str = ""
-    notes: str = ""
+    path: str = field(default="", metadata=_IF_ANY)
+    ref: str = field(default="", metadata=_IF_ANY)
+    commit: str = field(default="", metadata=_IF_ANY)
+    sha256: str = field(default="", metadata=_IF_ANY)
+    version: str = field(default="", metadata=_IF_ANY)
+    notes: str = field(default="", metadata=_IF_ANY)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "address", without_secrets(self.address))
-
-    def to_dict(self) -> OriginShape:
-        """The origin as plain data."""
-        shape: OriginShape = {"kind": self.kind, "address": self.address}
-        for name in ("path", "ref", "commit", "sha256", "version", "notes"):
-            if value := getattr(self, name):
-                shape[name] = value
-        return shape
 
 
 _SHORT: Final = re.compile(
@@ -166,11 +147,7 @@ def _local_source(text: str) -> Source | None:
 
 
 def _refuse_ref(text: str) -> None:
-    """A folder of this machine has no versions to choose from.
-
-    Raises:
-        InvalidSource: it is `folder@ref`.
-    """
+    """A folder of this machine has no versions to choose from. Raises InvalidSource: it is `folder@ref`."""
     folder, _, ref = text.rpartition("@")
     if folder and ":" not in ref and Path(folder).expanduser().is_dir():
         raise InvalidSource(

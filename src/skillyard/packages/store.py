@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from skillyard.errors import InvalidConfiguration, PackageMissing, StoreFailed
-from skillyard.files import sync_folder
+from skillyard.errors import FileMissing, InvalidConfiguration, PackageMissing, StoreFailed
+from skillyard.files import replace_file, sync_folder
 from skillyard.packages.digest import DIGEST_PATTERN, check_content, check_size, digest_hex, digest_of
 from skillyard.packages.entries import PackageLimits
 from skillyard.packages.source import shown_address
+from skillyard.paths import read_inside
 from skillyard.wire import WireForm
 
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -35,7 +35,7 @@ class Store(Protocol):
         """
 
     def get(self, digest: str) -> bytes:
-        """The bytes with this digest, proven.
+        """The bytes with this digest, verified.
 
         Raises:
             PackageMissing: there are none.
@@ -50,7 +50,13 @@ class Store(Protocol):
         """Every digest, sorted."""
 
     def delete(self, digest: str) -> bool:
-        """Drop it; False when it was not there."""
+        """Delete it; False when it was not there."""
+
+    def read_file(self, name: str, limit: int) -> bytes | None:
+        """The bytes of the file `name` beside the packages; None when there is none."""
+
+    def write_file(self, name: str, data: bytes) -> None:
+        """Write the file `name` beside the packages, over what was there."""
 
 
 def open_store(address: str) -> Store:
@@ -82,13 +88,7 @@ class LocalStore:
             if self._is_whole(path, digest):
                 return digest
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            beside = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
-            try:
-                _write(beside, data)
-                beside.rename(path)  # another writer's file is the same
-            except BaseException:
-                beside.unlink(missing_ok=True)
-                raise
+            replace_file(path, data, mode=0o400)  # another writer's file is the same
             sync_folder(path.parent)
             sync_folder(path.parent.parent)
         return digest
@@ -122,6 +122,29 @@ class LocalStore:
                 return False
         return True
 
+    def read_file(self, name: str, limit: int) -> bytes | None:
+        """The bytes of the file `name` beside the packages; None when there is none.
+
+        Raises:
+            FileTooLarge: it is longer than `limit`.
+            StoreFailed: it cannot be read.
+        """
+        with _failures(f"read {self.root}"):
+            try:
+                return read_inside(self.root, name, limit=limit)
+            except (FileMissing, FileNotFoundError):
+                return None
+
+    def write_file(self, name: str, data: bytes) -> None:
+        """Write the file `name` beside the packages, over what was there.
+
+        Raises:
+            StoreFailed: it cannot be written.
+        """
+        with _failures(f"write to {self.root}"):
+            self.root.mkdir(parents=True, exist_ok=True)
+            replace_file(self.root / name, data, mode=0o644)
+
     def _path(self, digest: str) -> Path:
         name = digest_hex(digest)
         return self.root / name[:2] / name[2:]
@@ -132,14 +155,6 @@ class LocalStore:
             return path.lstat().st_size <= PackageLimits().archive and digest_of(_read(path)) == digest
         except OSError:
             return False
-
-
-def _write(path: Path, data: bytes) -> None:
-    with os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fchmod(file.fileno(), 0o400)
-        os.fsync(file.fileno())
 
 
 def _read(path: Path) -> bytes:

@@ -13,14 +13,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from skillyard.errors import ArchiveTooLarge, LinkNotAllowed, MalformedArchive, SpecialNotAllowed, TooManyFiles
-from skillyard.packages.entries import PackageLimits, TreeWriter, decode_name, file_too_large, quoted_name
+from skillyard.errors import ArchiveTooLarge, LinkNotAllowed, MalformedArchive, SpecialNotAllowed
+from skillyard.packages.entries import (
+    REPACK_HINT,
+    PackageLimits,
+    TreeWriter,
+    check_entry_count,
+    decode_name,
+    file_too_large,
+    malformed,
+    quoted_name,
+    too_compressed,
+)
 
 _BLOCK: Final = 512
 _CHUNK: Final = 256 * 1024
 _MEMBERS: Final = 64  # how many gzip streams may follow each other
 _EXTENSION: Final = 64 * 1024  # bytes of one extended header
-_REPACK_HINT: Final = "download or pack it again"
 _OCTAL: Final = re.compile(rb"[0-7]*")
 _USTAR: Final = b"ustar\0"
 _PAX_IGNORED: Final = frozenset({
@@ -59,23 +68,22 @@ class _Stream:
         return piece
 
     def exactly(self, size: int) -> bytes:
-        """`size` bytes.
-
-        Raises:
-            MalformedArchive: the archive ends before.
-        """
+        """`size` bytes. Raises MalformedArchive: the archive ends before."""
         pieces: list[bytes] = []
         while size:
             piece = self.read(size)
             if not piece:
-                raise MalformedArchive("the tar archive is cut off", hint=_REPACK_HINT)
+                raise MalformedArchive("the tar archive is cut off", hint=REPACK_HINT)
             pieces.append(piece)
             size -= len(piece)
         return b"".join(pieces)
 
     def _more(self) -> bytes:
         while True:
-            data = self._waiting or self._from_file()
+            data = self._waiting
+            if not data:
+                data = os.pread(self._archive, _CHUNK, self._place)
+                self._place += len(data)
             self._waiting = b""
             if self._inflate is None:
                 return data
@@ -84,19 +92,14 @@ class _Stream:
                     return b""
                 self._next_member()
             if not data:
-                raise MalformedArchive("the gzip stream is cut off", hint=_REPACK_HINT)
+                raise MalformedArchive("the gzip stream is cut off", hint=REPACK_HINT)
             try:
                 unpacked = self._inflate.decompress(data, _CHUNK)
             except zlib.error:
-                raise MalformedArchive("the gzip stream is damaged", hint=_REPACK_HINT) from None
+                raise MalformedArchive("the gzip stream is damaged", hint=REPACK_HINT) from None
             self._waiting = self._inflate.unconsumed_tail or self._inflate.unused_data
             if unpacked:
                 return unpacked
-
-    def _from_file(self) -> bytes:
-        data = os.pread(self._archive, _CHUNK, self._place)
-        self._place += len(data)
-        return data
 
     def _next_member(self) -> None:
         self._members += 1
@@ -122,19 +125,14 @@ class _Pending:
 
 
 def extract_tar(archive: int, writer: TreeWriter, limits: PackageLimits, *, compressed: bool) -> None:
-    """Write every entry of the tar archive `archive`, an open file.
-
-    Raises:
-        ArchiveRefused: something in it breaks a rule.
-    """
+    """Write every entry of the tar archive `archive`, an open file. Raises ArchiveRefused: something in it breaks a rule."""
     stream = _Stream(archive, compressed=compressed)
     pending, count = _Pending(), 0
     while any(block := stream.exactly(_BLOCK)):
         if not _checksum_fits(block):
-            raise MalformedArchive("the tar archive is damaged: a header has a wrong checksum", hint=_REPACK_HINT)
+            raise MalformedArchive("the tar archive is damaged: a header has a wrong checksum", hint=REPACK_HINT)
         count += 1
-        if count > 3 * limits.entries:
-            raise TooManyFiles(f"the archive has over {limits.entries} entries", hint="pack less", limit=limits.entries)
+        check_entry_count(count, limits, per_entry=3)
         kind = block[156:157]
         if kind in (b"x", b"g", b"L"):
             _extend(pending, kind, stream, _number(block[124:136]))
@@ -145,12 +143,12 @@ def extract_tar(archive: int, writer: TreeWriter, limits: PackageLimits, *, comp
 
 
 def _check_end(stream: _Stream) -> None:
-    """After the first empty block only emptiness may follow: some readers would go on."""
+    """After the first empty block only emptiness may follow: some readers would continue."""
     left = 4 * _CHUNK
     while piece := stream.read(_CHUNK):
         left -= len(piece)
         if any(piece) or left < 0:
-            raise MalformedArchive("the tar archive goes on after its end", hint=_REPACK_HINT)
+            raise MalformedArchive("the tar archive continues after its end", hint=REPACK_HINT)
 
 
 def _checksum_fits(block: bytes) -> bool:
@@ -166,7 +164,7 @@ def _number(field: bytes) -> int:
         digits = field.strip(b" \0")
         number = int(digits or b"0", 8) if _OCTAL.fullmatch(digits) else -1
     if number < 0:
-        raise MalformedArchive("the tar archive is damaged: a header has no proper number", hint=_REPACK_HINT)
+        raise MalformedArchive("the tar archive is damaged: a header has no proper number", hint=REPACK_HINT)
     return number
 
 
@@ -184,7 +182,7 @@ def _header(block: bytes, pending: _Pending) -> _Header:
         raw = prefix + b"/" + raw
     name = decode_name(pending.path if pending.path is not None else raw)
     if pending.size not in (None, size):
-        raise MalformedArchive(f"{quoted_name(name)} has another size in its extended header", hint=_REPACK_HINT, entry=name)
+        raise malformed(name, "has another size in its extended header")
     return _Header(name, block[156:157], size, _number(block[100:108]))
 
 
@@ -203,7 +201,7 @@ def _extend(pending: _Pending, kind: bytes, stream: _Stream, size: int) -> None:
 def _name(pending: _Pending, path: bytes) -> None:
     """Take the name of the next entry, which has one."""
     if pending.path is not None:
-        raise MalformedArchive(f"{quoted_name(decode_name(path))} has another name in another header", hint=_REPACK_HINT)
+        raise MalformedArchive(f"{quoted_name(decode_name(path))} has another name in another header", hint=REPACK_HINT)
     pending.path = path
 
 
@@ -215,7 +213,7 @@ def _pax(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         record = data[len(length) + 1 : number]
         key, equals, value = record.partition(b"=")
         if number > len(data) or not key or not equals or not value.endswith(b"\n"):
-            raise MalformedArchive("the tar archive is damaged: an extended header cannot be read", hint=_REPACK_HINT)
+            raise MalformedArchive("the tar archive is damaged: an extended header cannot be read", hint=REPACK_HINT)
         yield key, value[:-1]
         data = data[number:]
 
@@ -234,7 +232,7 @@ def _apply_record(pending: _Pending, key: bytes, value: bytes, *, everywhere: bo
         _name(pending, value)
     elif key == b"size":
         if not value.isdigit() or len(value) > 19 or pending.size is not None:
-            raise MalformedArchive("the tar archive is damaged: a size is not a number, or is given twice", hint=_REPACK_HINT)
+            raise MalformedArchive("the tar archive is damaged: a size is not a number, or is given twice", hint=REPACK_HINT)
         pending.size = int(value)
 
 
@@ -244,7 +242,7 @@ def _write(header: _Header, stream: _Stream, writer: TreeWriter, limits: Package
         raise LinkNotAllowed(f"{quoted_name(name)} is a link", hint="pack the file itself: tar has --dereference", entry=name)
     if header.kind == b"5":
         if header.size:
-            raise MalformedArchive(f"{quoted_name(name)} is a folder with content", hint=_REPACK_HINT, entry=name)
+            raise malformed(name, "is a folder with content")
         if name.strip("/") not in ("", "."):
             writer.folder(_plain(name))
         elif name not in (".", "./"):
@@ -253,7 +251,7 @@ def _write(header: _Header, stream: _Stream, writer: TreeWriter, limits: Package
     if header.kind not in (b"0", b"\0", b"7"):
         raise SpecialNotAllowed(f"{quoted_name(name)} is not a regular file", hint="leave it out", entry=name)
     if name.endswith("/"):
-        raise MalformedArchive(f"{quoted_name(name)} is a file and a folder", hint=_REPACK_HINT, entry=name)
+        raise malformed(name, "is a file and a folder")
     if header.size > limits.file:
         raise file_too_large(name, limits.file)
     writer.file(_plain(name), _content(header, stream, writer, limits), executable=bool(header.mode & 0o111))
@@ -270,13 +268,9 @@ def _content(header: _Header, stream: _Stream, writer: TreeWriter, limits: Packa
     while left:
         chunk = stream.read(min(left, _CHUNK))
         if not chunk:
-            raise MalformedArchive("the tar archive is cut off", hint=_REPACK_HINT, entry=header.name)
+            raise MalformedArchive("the tar archive is cut off", hint=REPACK_HINT, entry=header.name)
         left -= len(chunk)
         unpacked = writer.size + header.size - left
         if unpacked > limits.ratio_from and unpacked > limits.ratio * max(stream.taken, 1):
-            raise ArchiveTooLarge(
-                f"{quoted_name(header.name)} grows more than {limits.ratio} times",
-                hint="keep such data out of the package",
-                entry=header.name,
-            )
+            raise too_compressed(header.name, limits)
         yield chunk

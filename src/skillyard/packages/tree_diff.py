@@ -234,7 +234,6 @@ def _file_differences(
 
 
 def _line_difference(before: Path, after: Path, path: str, sizes: tuple[int | None, int | None]) -> tuple[str, str | None]:
-    """The unified diff of one file, or why there is none."""
     if any(size is not None and size > _LARGEST for size in sizes):
         return "", f"it is over {_LARGEST >> 10} kB"
     texts = [_text(root, path) if size is not None else [] for root, size in zip((before, after), sizes, strict=True)]

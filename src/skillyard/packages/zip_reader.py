@@ -16,8 +16,19 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from skillyard.errors import ArchiveTooLarge, LinkNotAllowed, MalformedArchive, SpecialNotAllowed, TooManyFiles
-from skillyard.packages.entries import PackageLimits, TreeWriter, decode_name, file_too_large, quoted_name
+from skillyard.errors import ArchiveTooLarge, LinkNotAllowed, MalformedArchive, SpecialNotAllowed
+from skillyard.packages.entries import (
+    REPACK_HINT,
+    PackageLimits,
+    TreeWriter,
+    check_entry_count,
+    check_total,
+    decode_name,
+    file_too_large,
+    malformed,
+    quoted_name,
+    too_compressed,
+)
 
 _END: Final = struct.Struct("<4s4H2LH")
 _CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
@@ -28,7 +39,6 @@ _ENCRYPTED: Final = 0x1 | 0x40 | 0x2000
 _DESCRIBED_AFTER: Final = 0x8
 _DESCRIPTOR: Final = 24  # the most bytes of sizes that may follow a content
 _CHUNK: Final = 256 * 1024
-_REPACK_HINT: Final = "download or pack it again"
 _UNICODE_PATH: Final = 0x7075
 _ZIP64: Final = 0x0001
 _SATURATED: Final = 0xFFFFFFFF
@@ -81,18 +91,16 @@ def _directory(archive: int, length: int, limits: PackageLimits) -> tuple[bytes,
     tail = os.pread(archive, _END.size + 0xFFFF, max(0, length - _END.size - 0xFFFF))
     offset = tail.rfind(b"PK\x05\x06")
     if offset < 0 or len(tail) - offset < _END.size:
-        raise MalformedArchive("the zip archive has no end: it is cut off", hint=_REPACK_HINT)
+        raise MalformedArchive("the zip archive has no end: it is cut off", hint=REPACK_HINT)
     _, disk, first_disk, here, count, size, begin, comment = _END.unpack_from(tail, offset)
     end = length - len(tail) + offset
-    if count > limits.entries:
-        raise TooManyFiles(f"the archive has over {limits.entries} entries", hint="pack less", limit=limits.entries)
+    check_entry_count(count, limits)
     if disk or first_disk or here != count or offset + _END.size + comment != len(tail) or begin + size != end:
-        raise MalformedArchive("the zip archive has parts that do not belong to it, or is one of several", hint=_REPACK_HINT)
+        raise MalformedArchive("the zip archive has parts that do not belong to it, or is one of several", hint=REPACK_HINT)
     data = os.pread(archive, size, begin)
     if data[-_LOCATOR:].startswith(b"PK\x06\x07"):
         raise MalformedArchive("the zip archive has a second list of entries, for ZIP64", hint="pack without ZIP64")
-    if data.count(b"PK\x01\x02") > 4 * limits.entries:
-        raise TooManyFiles(f"the archive has over {limits.entries} entries", hint="pack less", limit=limits.entries)
+    check_entry_count(data.count(b"PK\x01\x02"), limits, per_entry=4)
     return data, count, begin
 
 
@@ -101,19 +109,19 @@ def _entries(data: bytes, count: int, limits: PackageLimits) -> list[_Entry]:
     offset = 0
     while offset < len(data):
         if len(data) - offset < _CENTRAL.size or len(entries) >= limits.entries:
-            raise MalformedArchive("the zip archive's list of entries is damaged", hint=_REPACK_HINT)
+            raise MalformedArchive("the zip archive's list of entries is damaged", hint=REPACK_HINT)
         fields = _CENTRAL.unpack_from(data, offset)
         lengths = fields[10:13]
         name_end = offset + _CENTRAL.size + lengths[0]
         raw, extra = data[offset + _CENTRAL.size : name_end], data[name_end : name_end + lengths[1]]
         offset += _CENTRAL.size + sum(lengths)
         if fields[0] != b"PK\x01\x02" or offset > len(data) or fields[13]:
-            raise MalformedArchive("the zip archive's list of entries is damaged", hint=_REPACK_HINT)
+            raise MalformedArchive("the zip archive's list of entries is damaged", hint=REPACK_HINT)
         entry = _entry(raw, fields)
         _check_extra(entry, extra, saturated=False)
         entries.append(entry)
     if len(entries) != count:
-        raise MalformedArchive("the zip archive has another number of entries than it says", hint=_REPACK_HINT)
+        raise MalformedArchive("the zip archive has another number of entries than it says", hint=REPACK_HINT)
     return entries
 
 
@@ -122,19 +130,17 @@ def _entry(raw: bytes, fields: tuple[int, ...]) -> _Entry:
     mode, start = fields[15] >> 16, fields[16]
     name = decode_name(raw)
     if "\0" in name:
-        raise MalformedArchive(f"the name {quoted_name(name)} ends twice", hint=_REPACK_HINT, entry=name)
+        raise MalformedArchive(f"the name {quoted_name(name)} ends twice", hint=REPACK_HINT, entry=name)
     if flags & _ENCRYPTED:
-        raise MalformedArchive(f"{quoted_name(name)} is encrypted", hint="pack without a password", entry=name)
+        raise malformed(name, "is encrypted", "pack without a password")
     if method not in (_STORED, _DEFLATED):
-        raise MalformedArchive(
-            f"{quoted_name(name)} is packed by method {method}", hint="pack with the usual method, deflate", entry=name
-        )
+        raise malformed(name, f"is packed by method {method}", "pack with the usual method, deflate")
     if _SATURATED in (packed, size, start):
-        raise MalformedArchive(f"{quoted_name(name)} is written for archives over 4 GiB", hint="pack without ZIP64", entry=name)
+        raise malformed(name, "is written for archives over 4 GiB", "pack without ZIP64")
     _check_kind(name, mode, dos_folder=bool(fields[15] & _DOS_FOLDER))
     entry = _Entry(raw, name, flags, method, crc, packed, size, mode, start)
     if (entry.folder and size) or (method == _STORED and packed != size):
-        raise MalformedArchive(f"{quoted_name(name)} has sizes that contradict each other", hint=_REPACK_HINT, entry=name)
+        raise malformed(name, "has sizes that contradict each other")
     return entry
 
 
@@ -145,7 +151,7 @@ def _check_kind(name: str, mode: int, *, dos_folder: bool) -> None:
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise SpecialNotAllowed(f"{quoted_name(name)} is not a regular file", hint="leave it out", entry=name)
     if (kind and (kind == stat.S_IFDIR) != name.endswith("/")) or (dos_folder and not name.endswith("/")):
-        raise MalformedArchive(f"{quoted_name(name)} is a file and a folder", hint=_REPACK_HINT, entry=name)
+        raise malformed(name, "is a file and a folder")
 
 
 def _check_extra(entry: _Entry, extra: bytes, *, saturated: bool) -> None:
@@ -157,20 +163,14 @@ def _check_extra(entry: _Entry, extra: bytes, *, saturated: bool) -> None:
     seen: set[int] = set()
     for kind, data in _extra_fields(entry, extra):
         if kind in (_UNICODE_PATH, _ZIP64) and kind in seen:
-            raise MalformedArchive(f"{quoted_name(entry.name)} has an extra field twice", hint=_REPACK_HINT, entry=entry.name)
+            raise malformed(entry.name, "has an extra field twice")
         seen.add(kind)
         if kind == _UNICODE_PATH and data != struct.pack("<BL", 1, zlib.crc32(entry.raw)) + entry.raw:
-            raise MalformedArchive(
-                f"{quoted_name(entry.name)} has another name in its Unicode path field",
-                hint="pack with UTF-8 names",
-                entry=entry.name,
-            )
+            raise malformed(entry.name, "has another name in its Unicode path field", "pack with UTF-8 names")
         if kind == _ZIP64 and not _same_sizes(entry, data):
-            raise MalformedArchive(
-                f"{quoted_name(entry.name)} has other sizes in its ZIP64 field", hint="pack without ZIP64", entry=entry.name
-            )
+            raise malformed(entry.name, "has other sizes in its ZIP64 field", "pack without ZIP64")
     if saturated and _ZIP64 not in seen:
-        raise MalformedArchive(f"{quoted_name(entry.name)} has no sizes in its own header", hint=_REPACK_HINT, entry=entry.name)
+        raise malformed(entry.name, "has no sizes in its own header")
 
 
 def _extra_fields(entry: _Entry, extra: bytes) -> Iterator[tuple[int, bytes]]:
@@ -179,9 +179,7 @@ def _extra_fields(entry: _Entry, extra: bytes) -> Iterator[tuple[int, bytes]]:
     while offset < len(extra):
         kind, length = struct.unpack_from("<2H", extra, offset) if len(extra) - offset >= 4 else (0, len(extra))
         if offset + 4 + length > len(extra):
-            raise MalformedArchive(
-                f"{quoted_name(entry.name)} has an extra field that is cut off", hint=_REPACK_HINT, entry=entry.name
-            )
+            raise malformed(entry.name, "has an extra field that is cut off")
         yield kind, extra[offset + 4 : offset + 4 + length]
         offset += 4 + length
 
@@ -201,20 +199,12 @@ def _same_sizes(entry: _Entry, data: bytes) -> bool:
 
 
 def _check_sizes(entries: list[_Entry], limits: PackageLimits) -> None:
-    """Refuse by what is declared, before anything is opened."""
     for entry in entries:
         if entry.size > limits.file:
             raise file_too_large(entry.name, limits.file)
         if entry.size > limits.ratio_from and entry.size > limits.ratio * max(entry.packed, 1):
-            raise _too_compressed(entry.name, limits)
-    if sum(entry.size for entry in entries) > limits.total:
-        raise ArchiveTooLarge(f"the files are over {limits.total} bytes together", hint="pack less", limit=limits.total)
-
-
-def _too_compressed(name: str, limits: PackageLimits) -> ArchiveTooLarge:
-    return ArchiveTooLarge(
-        f"{quoted_name(name)} grows more than {limits.ratio} times", hint="keep such data out of the package", entry=name
-    )
+            raise too_compressed(entry.name, limits)
+    check_total(sum(entry.size for entry in entries), limits)
 
 
 def _contents(archive: int, entries: list[_Entry], directory: int) -> dict[int, int]:
@@ -223,14 +213,12 @@ def _contents(archive: int, entries: list[_Entry], directory: int) -> dict[int, 
     reached = slack = 0
     for entry in sorted(entries, key=lambda entry: entry.start):
         if not reached <= entry.start <= reached + slack:
-            raise MalformedArchive(
-                f"{quoted_name(entry.name)} overlaps another entry or follows a gap", hint=_REPACK_HINT, entry=entry.name
-            )
+            raise malformed(entry.name, "overlaps another entry or follows a gap")
         contents[entry.start] = begin = _begin(archive, entry)
         reached = begin + entry.packed
         slack = _DESCRIPTOR if entry.flags & _DESCRIBED_AFTER else 0
     if not reached <= directory <= reached + slack:
-        raise MalformedArchive("the zip archive has content that it does not list", hint=_REPACK_HINT)
+        raise MalformedArchive("the zip archive has content that it does not list", hint=REPACK_HINT)
     return contents
 
 
@@ -238,18 +226,14 @@ def _begin(archive: int, entry: _Entry) -> int:
     fixed = _LOCAL.size + len(entry.raw)
     head = os.pread(archive, fixed, entry.start)
     if len(head) < fixed:
-        raise MalformedArchive(f"{quoted_name(entry.name)} is cut off", hint=_REPACK_HINT, entry=entry.name)
+        raise malformed(entry.name, "is cut off")
     magic, _, flags, method, _, _, crc, packed, size, name_length, extra = _LOCAL.unpack_from(head)
     described, saturated = (crc, packed, size), {packed, size} == {_SATURATED}
     same = described == (entry.crc, entry.packed, entry.size) or flags & _DESCRIBED_AFTER or saturated
     if magic != b"PK\x03\x04" or name_length != len(entry.raw) or head[_LOCAL.size :] != entry.raw:
-        raise MalformedArchive(
-            f"{quoted_name(entry.name)} has another name in its own header", hint=_REPACK_HINT, entry=entry.name
-        )
+        raise malformed(entry.name, "has another name in its own header")
     if flags != entry.flags or method != entry.method or not same:
-        raise MalformedArchive(
-            f"{quoted_name(entry.name)} has another description in its own header", hint=_REPACK_HINT, entry=entry.name
-        )
+        raise malformed(entry.name, "has another description in its own header")
     _check_extra(entry, os.pread(archive, extra, entry.start + fixed), saturated=saturated)
     return entry.start + fixed + int(extra)
 
@@ -260,11 +244,11 @@ def _unpacked(archive: int, entry: _Entry, begin: int, limits: PackageLimits) ->
     for chunk in _inflated(archive, entry, begin):
         left -= len(chunk)
         if left < 0:
-            raise ArchiveTooLarge(f"{quoted_name(entry.name)} holds more than it declares", hint=_REPACK_HINT, entry=entry.name)
+            raise ArchiveTooLarge(f"{quoted_name(entry.name)} holds more than it declares", hint=REPACK_HINT, entry=entry.name)
         crc = zlib.crc32(chunk, crc)
         yield chunk
     if left or crc != entry.crc:
-        raise MalformedArchive(f"the content of {quoted_name(entry.name)} is damaged", hint=_REPACK_HINT, entry=entry.name)
+        raise MalformedArchive(f"the content of {quoted_name(entry.name)} is damaged", hint=REPACK_HINT, entry=entry.name)
 
 
 def _inflated(archive: int, entry: _Entry, begin: int) -> Iterator[bytes]:
@@ -283,7 +267,7 @@ def _inflated(archive: int, entry: _Entry, begin: int) -> Iterator[bytes]:
                 yield inflate.decompress(data, _CHUNK)
             except zlib.error:
                 raise MalformedArchive(
-                    f"the content of {quoted_name(entry.name)} is damaged", hint=_REPACK_HINT, entry=entry.name
+                    f"the content of {quoted_name(entry.name)} is damaged", hint=REPACK_HINT, entry=entry.name
                 ) from None
             data = inflate.unconsumed_tail
     if inflate is not None:

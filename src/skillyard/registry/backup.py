@@ -3,7 +3,7 @@
 `write_backup` makes the file: the database at one moment, then the versions it refers to. They never change, so they are copied
 while the server works; one that is deleted meanwhile is listed in `gone`. `check_backup` verifies the file. `restore_backup`
 writes all to a staging folder and verifies it before it replaces the existing data: the database in one transaction, skills by
-two renames. A restore that was killed in between is run again: what was there before is deleted only at the end.
+two renames. A restore that was killed in between is run again: earlier data are deleted only at the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skillyard._version import __version__
 from skillyard.database import Database, has_records, replace_records, skill_definitions, skill_versions
 from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput
 from skillyard.files import locked, wait_for_disk
-from skillyard.packages import tree_digest
+from skillyard.packages import tree_digest, tree_entries
 from skillyard.registry.backup_archive import (
     RECORDS,
     SKILLS,
@@ -77,7 +77,7 @@ def write_backup(
     except OSError as error:
         raise InvalidInput(
             f"{target} cannot be written: {error.strerror or error}",
-            hint="look whether its folder is there and has room, or choose another place",
+            hint="check that its folder exists and has room, or choose another place",
         ) from error
 
 
@@ -97,20 +97,19 @@ def _write(
     return BackupReport(str(target), size, len(counts), skills, versions, sum(home["records"] for home in counts), gone)
 
 
+@dataclass(frozen=True, slots=True)
 class _HomeBackup:
     """Writes one home into the archive."""
 
-    def __init__(self, home: BackupHome, archive: ArchiveWriter, scratch: Path, progress: Callable[[str], object]) -> None:
-        self._home = home
-        self._scratch = scratch
-        self._archive = archive
-        self._progress = progress
-        self._versions = home.versions
+    home: BackupHome
+    archive: ArchiveWriter
+    scratch: Path
+    progress: Callable[[str], object]
 
     def write(self) -> dict[str, Any]:
         """Write it; gives what a restore verifies: the number of records, the digest of each version, and what is missing."""
-        on_disk = {(skill, version) for skill in self._versions.skills() for version in self._versions.names(skill)}
-        with tempfile.TemporaryDirectory(prefix=".skillyard-backup-", dir=self._scratch) as folder:
+        on_disk = {(skill, version) for skill in self.home.versions.skills() for version in self.home.versions.names(skill)}
+        with tempfile.TemporaryDirectory(prefix=".skillyard-backup-", dir=self.scratch) as folder:
             rows, recorded, current = self._records(Path(folder))
         digests: dict[str, str] = {}
         gone: list[str] = []
@@ -121,17 +120,17 @@ class _HomeBackup:
                     continue
                 digests[f"{skill}@{version}"] = self._write_version(skill, version)
         for skill, version in self._links(current, digests):
-            self._archive.add_link(f"{self._home.name}/{SKILLS}/{skill}/current", version)
-        for name, path in self._home.files():
+            self.archive.add_link(f"{self.home.name}/{SKILLS}/{skill}/current", version)
+        for name, path in self.home.files():
             with contextlib.suppress(FileNotFoundError):
-                self._archive.add_file(f"{self._home.name}/files/{name}", path)
+                self.archive.add_file(f"{self.home.name}/files/{name}", path)
         return {"records": rows, "versions": digests, "gone": gone}
 
     def _records(self, scratch: Path) -> tuple[int, set[tuple[str, str]], dict[str, str | None]]:
         """Write a copy of the records; gives their number, the versions that should be on the disk, and the current ones."""
-        self._progress("the records")
+        self.progress("the records")
         opened = Database.open(str(scratch), f"sqlite:///{scratch}/{RECORDS}")
-        with contextlib.closing(self._home.database()) as source, contextlib.closing(opened) as copy:
+        with contextlib.closing(self.home.database()) as source, contextlib.closing(opened) as copy:
             rows = replace_records(source, copy)
             with copy.read() as connection:
                 there = select(skill_versions.c.skill_id, skill_versions.c.version).where(
@@ -140,45 +139,40 @@ class _HomeBackup:
                 recorded = {(row.skill_id, row.version) for row in connection.execute(there)}
                 selected = select(skill_definitions.c.skill_id, skill_definitions.c.current_version)
                 current = {row.skill_id: row.current_version for row in connection.execute(selected)}
-        self._archive.add_file(f"{self._home.name}/{RECORDS}", scratch / RECORDS)
+        self.archive.add_file(f"{self.home.name}/{RECORDS}", scratch / RECORDS)
         return rows, recorded, current
 
     @contextlib.contextmanager
     def _lock_against_deletion(self, skill: str, version: str) -> Iterator[bool]:
         """Keep a version from being deleted while it is read; False when it is not there."""
         try:
-            descriptor = os.open(self._versions.path(skill, version), _FOLDER)
+            descriptor = os.open(self.home.versions.path(skill, version), _FOLDER)
         except OSError:
             yield False
             return
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
-            yield self._versions.path(skill, version).is_dir()
+            yield self.home.versions.path(skill, version).is_dir()
         finally:
             os.close(descriptor)
 
     def _write_version(self, skill: str, version: str) -> str:
-        self._progress(f"{skill} {version}")
-        root = self._versions.path(skill, version)
-        base = f"{self._home.name}/{SKILLS}/{skill}/{version}"
-        for folder, names, files in os.walk(root):
-            inside = Path(folder).relative_to(root).as_posix()
-            prefix = f"{base}/" if inside == "." else f"{base}/{inside}/"
-            names.sort()
-            if not names and not files:
-                self._archive.add_folder(prefix.rstrip("/"))
-            for name in (*sorted(files), *(name for name in names if Path(folder, name).is_symlink())):
-                path = Path(folder, name)
-                if path.is_symlink():
-                    self._archive.add_link(prefix + name, os.readlink(path))  # noqa: PTH115 # as it is written
-                else:
-                    self._archive.add_file(prefix + name, path)
+        self.progress(f"{skill} {version}")
+        root = self.home.versions.path(skill, version)
+        base = f"{self.home.name}/{SKILLS}/{skill}/{version}"
+        for path, kind, _ in sorted(tree_entries(root)):
+            if kind == "d":
+                self.archive.add_folder(f"{base}/{path}")
+            elif kind == "l":
+                self.archive.add_link(f"{base}/{path}", os.readlink(root / path))  # noqa: PTH115 # as it is written
+            else:
+                self.archive.add_file(f"{base}/{path}", root / path)
         return tree_digest(root)
 
     def _links(self, current: dict[str, str | None], digests: dict[str, str]) -> Iterator[tuple[str, str]]:
         """The current version of each skill by the records, and for a skill that has none by the disk."""
         for skill in sorted({name.partition("@")[0] for name in digests}):
-            version = current[skill] if skill in current else self._versions.current(skill)
+            version = current[skill] if skill in current else self.home.versions.current(skill)
             if version and f"{skill}@{version}" in digests:
                 yield skill, version
 
@@ -211,7 +205,7 @@ def restore_backup(
         InvalidInput: files cannot be written.
     """
     report = progress or (lambda name: None)
-    report("proving the backup")
+    report("verifying the backup")
     manifest = check_backup(backup)
     restores = [_HomeRestore(home_of(name), recorded, force) for name, recorded in manifest.facts["homes"].items()]
     try:
@@ -221,7 +215,7 @@ def restore_backup(
             report("writing the files")
             _extract(backup, manifest, {restore.home.name: restore.staging for restore in restores}, project, force=force)
             for restore in restores:
-                report(f"putting {restore.home.name} in place")
+                report(f"restoring {restore.home.name}")
                 restore.verify()
             rows = sum(restore.put_in_place() for restore in restores)
     except OSError as error:
@@ -233,21 +227,24 @@ def restore_backup(
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _HomeRestore:
     """Restores one home."""
 
-    def __init__(self, home: BackupHome, recorded: Mapping[str, Any], force: bool) -> None:
-        self.home = home
-        self.recorded = recorded
-        self.staging = home.home / STAGING
-        self._force = force
+    home: BackupHome
+    recorded: Mapping[str, Any]
+    force: bool
+
+    @property
+    def staging(self) -> Path:
+        return self.home.home / STAGING
 
     def begin(self, stack: contextlib.ExitStack) -> None:
         """Lock out other restores, refuse a home that is not empty, and make the staging folder."""
         self.home.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         stack.enter_context(locked(self.home.home / "restore"))
         self._finish_earlier()
-        if not self._force:
+        if not self.force:
             with contextlib.closing(self.home.database()) as database:
                 if self.home.versions.skills() or has_records(database):
                     raise InstallProblem(
@@ -264,11 +261,7 @@ class _HomeRestore:
             delete_tree(self.staging)
 
     def verify(self) -> None:
-        """Check that the versions are those that were backed up.
-
-        Raises:
-            DigestMismatch: one is another.
-        """
+        """Check that the versions are those that were backed up. Raises DigestMismatch: one is another."""
         versions = VersionStore(self.staging / SKILLS)
         for name, digest in self.recorded["versions"].items():
             skill, _, version = name.partition("@")
@@ -345,7 +338,6 @@ def _target(name: str, homes: Mapping[str, Path], project: Path | None, *, force
 
 
 def _make_versions_read_only(manifest: BackupManifest, homes: Mapping[str, Path]) -> None:
-    """Make the folders of a version read-only, as when it was installed."""
     for home, recorded in manifest.facts["homes"].items():
         for name in recorded["versions"]:
             skill, _, version = name.partition("@")

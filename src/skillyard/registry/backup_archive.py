@@ -11,10 +11,10 @@ import os
 import stat
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, Literal, Self
+from typing import IO, Any, Final, Literal, NamedTuple, Self
 
 from skillyard.database import Database
 from skillyard.errors import DigestMismatch, InvalidInput, MalformedArchive, PathRefused
@@ -30,8 +30,7 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _BROKEN: Final = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, OSError, ValueError, KeyError, TypeError)
 
 
-@dataclass(frozen=True, slots=True)
-class BackupEntry:
+class BackupEntry(NamedTuple):
     """One file (`f`, with digest and size), link (`l`, with its target) or empty folder (`d`)."""
 
     kind: Literal["f", "l", "d"]
@@ -80,7 +79,9 @@ class ArchiveWriter:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(f"{path} is not a file")
-            self._add(name, file, status.st_size, stat.S_IMODE(status.st_mode))
+            mode, counted = stat.S_IMODE(status.st_mode), _Hashing(file)
+            self._tar.addfile(_member(name, status.st_size, mode), counted)
+            self._entries[name] = BackupEntry("f", mode, counted.digest.hexdigest(), status.st_size)
 
     def add_link(self, name: str, target: str) -> None:
         """Note a link; it is no member of the archive."""
@@ -92,10 +93,7 @@ class ArchiveWriter:
 
     def finish(self, facts: Mapping[str, Any]) -> int:
         """Write the manifest, wait for the disk, and move the file to its target; gives its size in bytes."""
-        entries = {
-            name: [entry.kind, entry.mode, entry.sha256, entry.size, entry.target] for name, entry in self._entries.items()
-        }
-        data = json.dumps({"format": _FORMAT, **facts, "entries": entries}).encode()
+        data = json.dumps({"format": _FORMAT, **facts, "entries": self._entries}).encode()
         self._tar.addfile(_member(_MANIFEST, len(data), 0o600), io.BytesIO(data))
         self._tar.close()
         self._gzip.close()
@@ -104,11 +102,6 @@ class ArchiveWriter:
         size = os.fstat(self._file.fileno()).st_size
         self._beside.replace(self._target)
         return size
-
-    def _add(self, name: str, file: IO[bytes], size: int, mode: int) -> None:
-        counted = _Hashing(file)
-        self._tar.addfile(_member(name, size, mode), counted)
-        self._entries[name] = BackupEntry("f", mode, counted.digest.hexdigest(), size)
 
 
 @dataclass(slots=True)
@@ -124,8 +117,8 @@ class _Hashing:
         return data
 
 
-def check_backup(path: Path, progress: Callable[[int], object] | None = None) -> BackupManifest:
-    """Read a backup to its end and prove every file in it against the manifest.
+def check_backup(path: Path) -> BackupManifest:
+    """Read a backup to its end and verify every file in it against the manifest.
 
     Raises:
         MalformedArchive: it is none, or not whole.
@@ -141,8 +134,6 @@ def check_backup(path: Path, progress: Callable[[int], object] | None = None) ->
         while data := _read_chunk(path, file):
             digest.update(data)
         actual[name] = digest.hexdigest(), size
-        if progress is not None:
-            progress(size)
     if manifest is None:
         raise _broken(path, "it ends too early")
     expected = {name: (entry.sha256, entry.size) for name, entry in manifest.entries.items() if entry.kind == "f"}
@@ -237,11 +228,7 @@ class BackupHome:
         return VersionStore(self.home / SKILLS)
 
     def database(self) -> Database:
-        """Its records, opened; the caller closes them.
-
-        Raises:
-            DatabaseUnavailable: they cannot be used.
-        """
+        """Its records, opened; the caller closes them. Raises DatabaseUnavailable: they cannot be used."""
         return Database.open(str(self.home), self.database_url)
 
     def files(self) -> Iterator[tuple[str, Path]]:

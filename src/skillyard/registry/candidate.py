@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from skillyard.errors import AmbiguousSkill, DigestMismatch, InvalidSkill, NoSkillInside
-from skillyard.packages import FoundSkill, Origin, PackageLimits, Source, copy_tree, is_never_packed, tree_digest, verify_tree
+from skillyard.packages import (
+    FoundSkill,
+    Origin,
+    PackageLimits,
+    Source,
+    copy_tree,
+    is_never_packed,
+    tree_digest,
+    tree_size,
+    verify_tree,
+)
 from skillyard.registry.fetcher import FetchedTree
 from skillyard.registry.model import AgreeReplacement, Consent, Progress
 from skillyard.registry.powers import Powers, read_powers
@@ -35,10 +45,10 @@ class ScannerFinding(Protocol):
 
 
 class Scanner(Protocol):
-    """Looks for harm in the folder of one skill."""
+    """Checks the folder of one skill for harm."""
 
     def __call__(self, directory: Path) -> Sequence[ScannerFinding]:
-        """The findings, none when it looks fine."""
+        """The findings, none when there are no problems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +112,7 @@ def read_candidate(tree: Path, origin: Origin, *, folder_name: str, skill_id: st
         tree=tree,
         origin=origin,
         digest=tree_digest(tree),
-        size=sum(path.lstat().st_size for path in tree.rglob("*") if not path.is_dir()),
+        size=tree_size(tree),
         document=document,
         powers=read_powers(tree, document),
         requirements=read_requirements(document),

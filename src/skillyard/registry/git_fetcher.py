@@ -12,6 +12,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -56,16 +57,15 @@ class _RepositoryMoved(InvalidSource):
     """The repository is somewhere else now."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GitFetcher:
     """Fetches repositories by https and ssh; with `local` also by a path on this machine, for tests and mirrors.
 
     Addresses of this machine and of private networks are only contacted with `allow_private`, and then without encryption too.
     """
 
-    def __init__(self, *, local: bool = False, limits: PackageLimits = _LIMITS, allow_private: bool = False) -> None:
-        self._local = local
-        self._limits = limits
-        self._allow_private = allow_private
+    local: bool = False
+    allow_private: bool = False
 
     def fetch(self, source: Source, into: Path) -> FetchedTree:
         """As `Fetcher.fetch`: the files of the commit at `source.ref`, below `source.path`."""
@@ -82,14 +82,14 @@ class GitFetcher:
     def _bring(self, repository: Path, address: str, revision: str) -> None:
         """Fetch one commit, from where the repository is now."""
         for _ in range(_MAX_REDIRECTS + 1):
-            remote, settings = (address, ()) if self._local else checked_repository(address, allow_private=self._allow_private)
+            remote, settings = (address, ()) if self.local else checked_repository(address, allow_private=self.allow_private)
             pinned = [word for setting in settings for word in ("-c", setting)]
             how = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules")
             try:
                 self._call(repository, *pinned, "fetch", *how, "--", remote, revision)
                 return
             except _RepositoryMoved:
-                address = repository_redirect(remote, allow_private=self._allow_private)
+                address = repository_redirect(remote, allow_private=self.allow_private)
         raise InvalidSource(f"{shown_address(address)} redirects in a loop", hint="check the address")
 
     def _blobs(self, repository: Path, commit: str, source: Source) -> list[_Blob]:
@@ -101,7 +101,7 @@ class GitFetcher:
             raise InvalidSource(
                 f"there is no folder {source.path!r} in {shown_address(source.address)}", hint="check the path"
             ) from None
-        blobs = [_Blob(*_entry(line)) for line in listed.decode("utf-8", "surrogateescape").split("\0") if line]
+        blobs = [_blob(line) for line in listed.decode("utf-8", "surrogateescape").split("\0") if line]
         folders = {blob.path.removesuffix("SKILL.md") for blob in blobs if _is_skill(blob)}
         mine = [blob for blob in blobs if any(blob.path.startswith(folder) for folder in folders)]
         for blob in mine:
@@ -127,13 +127,13 @@ class GitFetcher:
     def _written(self, repository: Path, blobs: list[_Blob], into: Path) -> Path:
         from skillyard.packages.entries import new_staging
 
-        with new_staging(into, self._limits) as writer, _BlobReader(self._command(repository), self._environment()) as objects:
+        with new_staging(into, _LIMITS) as writer, _BlobReader(self._command(repository), self._environment()) as objects:
             for blob in sorted(blobs, key=lambda blob: blob.path):
                 writer.file(blob.path, objects.content(blob.id), executable=blob.mode == "100755")
         return Path(writer.path)
 
     def _command(self, folder: Path) -> list[str]:
-        settings = [*_SAFE, f"protocol.file.allow={'always' if self._local else 'never'}"]
+        settings = [*_SAFE, f"protocol.file.allow={'always' if self.local else 'never'}"]
         return ["git", "-C", str(folder), *(word for setting in settings for word in ("-c", setting))]
 
     def _environment(self) -> dict[str, str]:
@@ -228,10 +228,10 @@ class _BlobReader:
         source.read(1)
 
 
-def _entry(line: str) -> tuple[str, str, str]:
+def _blob(line: str) -> _Blob:
     head, _, path = line.partition("\t")
     mode, _, object_id = head.split(" ")
-    return mode, object_id, path
+    return _Blob(mode, object_id, path)
 
 
 def _is_skill(blob: _Blob) -> bool:

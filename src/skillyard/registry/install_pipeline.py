@@ -6,9 +6,10 @@ was, and what was begun is cleaned up at once, or by the next operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 from skillyard.errors import SkillyardError
 from skillyard.packages import (
@@ -51,7 +52,12 @@ from skillyard.registry.upgrade_checks import (
 from skillyard.registry.version_files import prune_versions, refuse_local_edits, store_package
 
 if TYPE_CHECKING:
+    from skillyard.catalog.skill_files import SkillFile
+    from skillyard.document import Diagnostic
+    from skillyard.interop import ClientCompatibility
+    from skillyard.registry.model import SkillVersion
     from skillyard.registry.operations import OpenLog, Operations, RunningOperation
+    from skillyard.registry.powers import PowerChange, Powers
     from skillyard.registry.records import RegistryRecords
     from skillyard.registry.version_store import VersionStore
 
@@ -107,7 +113,7 @@ class InstallPipeline:
             candidates = [_with_address_warning(candidate, request.source) for candidate in candidates]
         if self.scanner is not None:
             with log.step("scan", 65):
-                candidates = [_scanned(candidate, self.scanner) for candidate in candidates]
+                candidates = [replace(one, findings=_findings(self.scanner, one)) for one in candidates]
         with log.step("consent", 70):
             accepted = require_consent(self.versions, candidates, request)
         return tuple(
@@ -118,7 +124,7 @@ class InstallPipeline:
     def _logs(
         self, operation: RunningOperation, log: OpenLog, candidates: Sequence[Candidate], request: InstallRequest
     ) -> list[OpenLog]:
-        """One log for each skill: the first goes on with the one there is."""
+        """One log for each skill: the first continues the existing one."""
         logs = []
         for index, candidate in enumerate(candidates):
             kind = "update" if self.versions.current(candidate.skill_id) else request.operation
@@ -149,8 +155,8 @@ class InstallPipeline:
             version = self.versions.free_name(skill_id, self.records.read.version_names(skill_id), request.installed_at)
             if self.store is not None:
                 with log.step("store", 75):
-                    kept = store_package(self.store, candidate.tree, operation.folder)
-                    candidate = replace(candidate, package_digest=kept)
+                    package = store_package(self.store, candidate.tree, operation.folder)
+                    candidate = replace(candidate, package_digest=package.archive_sha256)
             with log.step("save_db", 80):
                 path = self.versions.path(skill_id, version)
                 self.records.save(candidate, version, path, operation.id)
@@ -202,7 +208,7 @@ class InstallPipeline:
             findings=candidate.findings,
             unmet=self.unmet(candidate.skill_id, candidate.requirements),
             log_id=log.id,
-            origin=dict(candidate.origin.to_dict()),
+            origin=candidate.origin.to_dict(),
         )
 
 
@@ -214,17 +220,8 @@ def _with_address_warning(candidate: Candidate, source: Source) -> Candidate:
     return replace(candidate, warnings=(*candidate.warnings, warning))
 
 
-def _scanned(candidate: Candidate, scanner: Scanner) -> Candidate:
-    return replace(candidate, findings=tuple(finding.to_dict() for finding in scanner(candidate.tree)))
-
-
-if TYPE_CHECKING:
-    from skillyard.catalog.skill_files import SkillFile
-    from skillyard.document import Diagnostic
-    from skillyard.interop import ClientCompatibility
-    from skillyard.registry.candidate import InstallRequest
-    from skillyard.registry.model import SkillVersion
-    from skillyard.registry.powers import PowerChange, Powers
+def _findings(scanner: Scanner, candidate: Candidate) -> tuple[Mapping[str, object], ...]:
+    return tuple(finding.to_dict() for finding in scanner(candidate.tree))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +231,6 @@ class InstallRefusal:
     code: str
     message: str
     hint: str | None
-
-    @classmethod
-    def of(cls, error: SkillyardError) -> Self:
-        """The same sentence as in an error."""
-        return cls(error.code, error.message, error.hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +316,7 @@ def _inspect_candidate(
         powers=candidate.powers,
         diagnostics=document.diagnostics,
         refusals=refusals,
-        findings=tuple(finding.to_dict() for finding in pipeline.scanner(tree)) if pipeline.scanner else (),
+        findings=_findings(pipeline.scanner, candidate) if pipeline.scanner else (),
         clients=check_clients(tree, name=folder or candidate.skill_id),
         unmet=pipeline.unmet(candidate.skill_id, candidate.requirements),
         warnings=candidate.warnings,
@@ -340,24 +332,20 @@ def _check_refusals(
     pipeline: InstallPipeline, candidate: Candidate, folder: str, request: InstallRequest
 ) -> tuple[Candidate, tuple[InstallRefusal, ...]]:
     """The candidate with what its check adds, and why an installation would refuse it; consent is another matter."""
-    refusals = []
-    judges: tuple[Callable[[Candidate], Candidate], ...] = (
-        lambda candidate: check_candidate(candidate, folder),
-        lambda candidate: _not_yanked(pipeline, candidate, request),
-    )
-    for judge in judges:
-        try:
-            candidate = judge(candidate)
-        except SkillyardError as error:
-            refusals.append(InstallRefusal.of(error))
+    refusals: list[InstallRefusal] = []
+    with _noting(refusals):
+        candidate = check_candidate(candidate, folder)
+    with _noting(refusals):
+        refuse_yanked(pipeline.records, candidate, request)
     for change in find_replacements(pipeline.versions, pipeline.records, candidate, request):
-        try:
+        with _noting(refusals):
             refuse_replacements([change], accept_signer=False, accept_source=False)
-        except SkillyardError as error:
-            refusals.append(InstallRefusal.of(error))
     return candidate, tuple(refusals)
 
 
-def _not_yanked(pipeline: InstallPipeline, candidate: Candidate, request: InstallRequest) -> Candidate:
-    refuse_yanked(pipeline.records, candidate, request)
-    return candidate
+@contextlib.contextmanager
+def _noting(refusals: list[InstallRefusal]) -> Iterator[None]:
+    try:
+        yield
+    except SkillyardError as error:
+        refusals.append(InstallRefusal(error.code, error.message, error.hint))

@@ -58,7 +58,7 @@ class RegistryStorage:
         return RegistryRecords(Database.open(self._data, self._url), self._actor)
 
     def close(self) -> None:
-        """Let go of the records; the next use opens them again."""
+        """Close the records; the next use opens them again."""
         with self._lock:
             if self._records is not None:
                 self._records.database.close()
@@ -103,25 +103,20 @@ class InstalledSkills:
         return page_of_skills(self._storage.records.database, text=text, active=active, limit=limit, offset=offset)
 
     def skill(self, name: str, *, installed: bool = True) -> InstalledSkill:
-        """The skill with this id or name.
-
-        Raises:
-            SkillNotFound: none is installed; with `installed=False`, none ever was.
-        """
-        from skillyard.registry.record_queries import find_skill, similar_ids
+        """The skill with this id or name. Raises SkillNotFound: none is installed; with `installed=False`, none ever was."""
+        from skillyard.registry.record_queries import similar_ids
 
         name = name.removeprefix("installed:")
-        database = self._storage.records.database
-        skill = find_skill(database, name)
+        skill = self._storage.records.read.find(name)
         if skill is not None and (skill.active or not installed):
             return skill
         if skill is not None:
             raise SkillNotFound(
-                f"{skill.skill_id} is no longer installed", hint=f"`skillyard rollback {skill.skill_id}` brings it back"
+                f"{skill.skill_id} is no longer installed", hint=f"`skillyard rollback {skill.skill_id}` restores it"
             )
         from skillyard.text import nearest
 
-        near = nearest(name, similar_ids(database, name), limit=3)
+        near = nearest(name, similar_ids(self._storage.records.database, name), limit=3)
         raise SkillNotFound(
             f"{name!r} is not installed",
             hint=f"did you mean {', '.join(near)}?" if near else "`skillyard versions` shows what is installed",
@@ -129,11 +124,7 @@ class InstalledSkills:
         )
 
     def versions(self, name: str) -> tuple[SkillVersion, ...]:
-        """The versions of a skill, the newest first.
-
-        Raises:
-            SkillNotFound: there never was one.
-        """
+        """The versions of a skill, the newest first. Raises SkillNotFound: there never was one."""
         skill_id = self.skill(name, installed=False).skill_id
         on_disk = set(self._storage.versions.names(skill_id))
         recorded = self._storage.records.read.versions(skill_id)
@@ -148,11 +139,7 @@ class InstalledSkills:
         return self.current(name) if version is None else named_version(self.versions(name), version)
 
     def current(self, name: str) -> SkillVersion:
-        """The current version.
-
-        Raises:
-            SkillNotFound: it is not installed.
-        """
+        """The current version. Raises SkillNotFound: it is not installed."""
         skill = self.skill(name)
         return next(version for version in self.versions(skill.skill_id) if version.version == skill.current_version)
 

@@ -9,20 +9,19 @@ out of either.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 from skillyard.errors import DigestMismatch, PackageMissing, PackageProblem
-from skillyard.packages import LocalStore, Source, pack, tree_digest
+from skillyard.files import replace_file
+from skillyard.packages import LocalStore, Source, tree_digest
 from skillyard.packages.digest import digest_hex
 from skillyard.registry.mirror_index import MirroredSkill, MirroredVersion, MirrorIndex
-from skillyard.registry.mirror_locations import (
-    MirrorSource,
-    MirrorTarget,
-)
+from skillyard.registry.mirror_locations import MirrorSource, StoredMirror
+from skillyard.registry.version_files import store_package
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
@@ -31,11 +30,11 @@ if TYPE_CHECKING:
 
 
 CopyProgress = Callable[[int, int], object]
-"""Told how many packages are there, and how many there will be."""
+"""Called with how many packages are there, and how many there will be."""
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorCopyReport(WireForm):
+class MirrorCopyReport(WireForm, also=("same",)):
     """What a copy did: ids that are `added`, `changed`, `removed` in the target's list; packages and bytes that were copied.
 
     `missing` are packages that the target lists and has not, or damaged: only a comparison looks for them.
@@ -53,14 +52,10 @@ class MirrorCopyReport(WireForm):
         """Whether the target was as the source already."""
         return not (self.added or self.changed or self.removed or self.missing)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain data."""
-        return {"same": self.same, **WireForm.to_dict(self)}
-
 
 def copy_mirror(
     source: MirrorSource,
-    target: MirrorTarget,
+    target: StoredMirror,
     *,
     names: tuple[str, ...] = (),
     verify: bool = False,
@@ -92,7 +87,7 @@ def copy_mirror(
     return MirrorCopyReport(outcome.added, outcome.changed, outcome.removed, copied, size)
 
 
-def compare_mirrors(source: MirrorSource, target: MirrorTarget, *, names: tuple[str, ...] = ()) -> MirrorCopyReport:
+def compare_mirrors(source: MirrorSource, target: StoredMirror, *, names: tuple[str, ...] = ()) -> MirrorCopyReport:
     """What a copy would do, and which packages that the target lists are `missing` or damaged there."""
     index, before = source.index().select(names), target.find() or MirrorIndex()
     outcome = _compared(before, _merged(before, index) if names else index)
@@ -180,7 +175,7 @@ def import_mirror(
 ) -> MirrorImportReport:
     """Install what `registry` lacks of the mirror at `address`; `options` are as for `Registry.install`.
 
-    Each skill is an operation of its own: what was imported when one is refused stays, and the next import goes on from there.
+    Each skill is an operation of its own: what was imported before one is refused stays; the next import continues there.
 
     Raises:
         SkillyardError: as `Registry.install`, and as `plan_import`.
@@ -225,7 +220,7 @@ def _is_current(here: Sequence[SkillVersion], skill: MirroredSkill) -> bool:
 def _lacking(here: Sequence[SkillVersion], skill: MirroredSkill, keep: int) -> list[MirroredVersion]:
     """The versions of the history that are not here, the oldest first, of those newest that would be kept here.
 
-    Nobody shall go back to a yanked one.
+    A yanked one is left out.
     """
     there = {version.digest for version in here if not version.removed} | {skill.version().digest}
     by_time = sorted(skill.versions, key=lambda version: version.installed_at)
@@ -300,7 +295,7 @@ class RegistryMirror:
             digest=version.digest,
             package=package,
             size=size,
-            installed_at=version.installed_at,
+            installed_at=version.installed_at.astimezone(UTC),
             declared_version=version.declared_version,
             signer=version.signer,
             deprecated=(version.deprecated_reason or "") if version.status == "deprecated" else None,
@@ -321,16 +316,10 @@ class RegistryMirror:
                 return digest, int(size)
         folder = self._registry.storage.versions.path(version.skill_id, version.version)
         if not folder.is_dir():
-            raise PackageMissing(f"the files of {version.skill_id} {version.version} are gone")
+            raise PackageMissing(f"the files of {version.skill_id} {version.version} were removed")
         if tree_digest(folder) != version.digest:
             raise DigestMismatch(f"{folder} was changed by hand since it was installed")
         self._names.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = self._names / f".{os.getpid()}-{os.urandom(4).hex()}.zip"
-        try:
-            package = pack(folder, beside, whole=True)
-            digest = self._store.put(beside.read_bytes(), package.archive_sha256)
-        finally:
-            beside.unlink(missing_ok=True)
-        beside.write_text(f"{digest} {package.size}")
-        beside.replace(cached)
-        return digest, package.size
+        package = store_package(self._store, folder, self._names)
+        replace_file(cached, f"{package.archive_sha256} {package.size}".encode(), durable=False)
+        return package.archive_sha256, package.size

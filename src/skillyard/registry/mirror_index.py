@@ -28,7 +28,7 @@ _LARGEST: Final = 1 << 40  # bytes of a package: what is fetched has limits of i
 
 
 @dataclass(frozen=True, slots=True)
-class MirroredVersion:
+class MirroredVersion(WireForm, camel_case=True, times="full"):
     """One version: `digest` names its content, `package` the archive of it in the mirror, `size` is that archive's, in bytes.
 
     `deprecated` and `yanked` are the reasons, empty text when none was given, None for a version that is neither.
@@ -46,26 +46,11 @@ class MirroredVersion:
 
     def to_dict(self) -> dict[str, object]:
         """The version as it is in the list; unknown fields are left out."""
-        shape: dict[str, object] = {
-            "version": self.version,
-            "digest": self.digest,
-            "package": self.package,
-            "size": self.size,
-            "installedAt": self.installed_at.astimezone(UTC).isoformat(),
-            "declaredVersion": self.declared_version,
-            "signer": self.signer,
-            "deprecated": self.deprecated,
-            "yanked": self.yanked,
-        }
-        return {name: value for name, value in shape.items() if value is not None}
+        return {name: value for name, value in WireForm.to_dict(self).items() if value is not None}
 
     @classmethod
     def read(cls, shape: Mapping[str, object]) -> Self:
-        """The version that an entry describes.
-
-        Raises:
-            ValueError: it describes none.
-        """
+        """The version that an entry describes. Raises ValueError: it describes none."""
         moment = datetime.fromisoformat(_text(shape, "installedAt"))
         size = shape.get("size")
         if moment.tzinfo is None or type(size) is not int or not 0 <= size <= _LARGEST:
@@ -94,25 +79,17 @@ class MirroredSkill(WireForm, camel_case=True):
     versions: tuple[MirroredVersion, ...]
 
     def version(self, name: str = "") -> MirroredVersion:
-        """The version with this name, by default the current one.
-
-        Raises:
-            NoSkillInside: there is none.
-        """
+        """The version with this name, by default the current one. Raises NoSkillInside: there is none."""
         requested = name or self.current
         version = next((one for one in self.versions if one.version == requested), None)
         if version is None:
-            what = f"no version {name!r}" if name else "no version that serves"
+            what = f"no version {name!r}" if name else "no current version"
             raise NoSkillInside(f"the mirror has {what} of {self.skill_id}", hint="`skillyard mirror list` shows what it has")
         return version
 
     @classmethod
     def read(cls, shape: Mapping[str, object]) -> Self:
-        """The skill that an entry describes.
-
-        Raises:
-            ValueError: it describes none.
-        """
+        """The skill that an entry describes. Raises ValueError: it describes none."""
         listed = shape.get("versions")
         if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
             raise ValueError("a skill has no list of versions")
@@ -121,7 +98,7 @@ class MirroredSkill(WireForm, camel_case=True):
         if len({one.version for one in versions}) != len(versions):
             raise ValueError("a version is listed twice")
         if current is not None and current not in {one.version for one in versions}:
-            raise ValueError("the version that serves is not listed")
+            raise ValueError("the current version is not listed")
         return cls(_text(shape, "skillId", _ID), _text(shape, "name"), _text(shape, "description"), current, versions)
 
 
@@ -136,11 +113,7 @@ class MirrorIndex:
         return tuple(skill for skill in self.skills if skill.current)
 
     def select(self, names: tuple[str, ...]) -> MirrorIndex:
-        """Only the skills with these ids or names; all when none is given.
-
-        Raises:
-            NoSkillInside: there is none of a name.
-        """
+        """Only the skills with these ids or names; all when none is given. Raises NoSkillInside: there is none of a name."""
         listed = {name for skill in self.skills for name in (skill.skill_id, skill.name)}
         if missing := [name for name in names if name not in listed]:
             some = [skill.skill_id for skill in self.skills][:10]
@@ -159,11 +132,7 @@ class MirrorIndex:
 
     @classmethod
     def read(cls, data: bytes, location: str) -> Self:
-        """The list at `location`.
-
-        Raises:
-            InvalidSource: it is none, or of an unknown form.
-        """
+        """The list at `location`. Raises InvalidSource: it is none, or of an unknown form."""
         try:
             shape = json.loads(data)
             if not isinstance(shape, dict) or shape.get("format") != _FORMAT:
@@ -185,7 +154,7 @@ def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise ValueError("a version was installed at a time that no clock ever showed") from None
+        raise ValueError("a version was installed at an impossible time") from None
 
 
 def _text(shape: Mapping[str, object], name: str, form: re.Pattern[str] | None = None) -> str:

@@ -7,27 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import urljoin
 
-from skillyard.errors import (
-    DigestMismatch,
-    FileMissing,
-    FileTooLarge,
-    InvalidConfiguration,
-    InvalidInput,
-    InvalidSource,
-    StoreFailed,
-)
+from skillyard.errors import DigestMismatch, FileTooLarge, InvalidConfiguration, InvalidInput, InvalidSource
 from skillyard.packages import Origin, PackageLimits, Source, Store, extract, open_store, shown_address, tree_digest
 from skillyard.packages.digest import check_content, digest_hex
 from skillyard.registry.fetcher import FetchedTree
 from skillyard.registry.mirror_index import INDEX_FILE, INDEX_LIMIT, MirroredSkill, MirrorIndex
-
-if TYPE_CHECKING:
-    from skillyard.packages import S3Store
-
 
 _PACKAGES: Final = "packages"
 _TOKEN: Final = "SKILLYARD_MIRROR_TOKEN"  # noqa: S105 # the name of a variable
@@ -47,7 +36,7 @@ class MirrorSource(Protocol):
         """
 
     def package(self, digest: str) -> bytes:
-        """The package with this digest, proven.
+        """The package with this digest, verified.
 
         Raises:
             PackageMissing, DigestMismatch: it is not there, or is another.
@@ -55,39 +44,17 @@ class MirrorSource(Protocol):
         """
 
 
-class MirrorTarget(MirrorSource, Protocol):
-    """A mirror that can be written too."""
-
-    def find(self) -> MirrorIndex | None:
-        """As `index`; None when there is no mirror yet."""
-
-    def has(self, digest: str) -> bool:
-        """Whether there is a package with this digest."""
-
-    def put(self, digest: str, data: bytes) -> None:
-        """Keep a package.
-
-        Raises:
-            StoreFailed: it cannot be written.
-        """
-
-    def write_index(self, index: MirrorIndex) -> None:
-        """Say what it holds, in one step.
-
-        Raises:
-            StoreFailed: it cannot be written.
-        """
-
-
 class StoredMirror:
-    """A mirror in a folder or a bucket, given by its address: a path, or `s3://bucket/prefix`."""
+    """A mirror in a folder or a bucket, given by its address: a path, or `s3://bucket/prefix`.
+
+    Raises:
+        StoreFailed: it cannot be read or written.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
         self._packages: Store = open_store(f"{self.address}/{_PACKAGES}")
-        self._list: _IndexFile = (
-            _BucketIndexFile(self.address) if address.startswith("s3://") else _FolderIndexFile(self.address)
-        )
+        self._files: Store = open_store(self.address)
 
     def index(self) -> MirrorIndex:
         """As `MirrorSource.index`."""
@@ -100,8 +67,13 @@ class StoredMirror:
         return index
 
     def find(self) -> MirrorIndex | None:
-        """As `MirrorTarget.find`."""
-        data = self._list.read()
+        """As `index`; None when there is no mirror yet."""
+        try:
+            data = self._files.read_file(INDEX_FILE, INDEX_LIMIT)
+        except FileTooLarge as error:
+            raise InvalidSource(
+                f"{shown_address(self.address)} is not a mirror: {error.message}", hint="check the path"
+            ) from None
         return None if data is None else MirrorIndex.read(data, shown_address(self.address))
 
     def package(self, digest: str) -> bytes:
@@ -109,16 +81,16 @@ class StoredMirror:
         return self._packages.get(digest)
 
     def has(self, digest: str) -> bool:
-        """As `MirrorTarget.has`."""
+        """Whether there is a package with this digest."""
         return self._packages.has(digest)
 
     def put(self, digest: str, data: bytes) -> None:
-        """As `MirrorTarget.put`."""
+        """Keep a package."""
         self._packages.put(data, digest)
 
     def write_index(self, index: MirrorIndex) -> None:
-        """As `MirrorTarget.write_index`."""
-        self._list.write(index.to_bytes())
+        """Write what it holds, in one step."""
+        self._files.write_file(INDEX_FILE, index.to_bytes())
 
 
 class WebMirror:
@@ -157,12 +129,8 @@ def open_mirror(address: str, *, allow_private: bool = False) -> MirrorSource:
     return StoredMirror(address)
 
 
-def open_mirror_target(address: str) -> MirrorTarget:
-    """The mirror at a path or at `s3://…`, to be written.
-
-    Raises:
-        InvalidSource: nothing can be written there.
-    """
+def open_mirror_target(address: str) -> StoredMirror:
+    """The mirror at a path or at `s3://…`, to be written. Raises InvalidSource: nothing can be written there."""
     if address.startswith(("https://", "http://")):
         raise InvalidSource(f"nothing can be written to {shown_address(address)}", hint="name a folder, or s3://bucket/prefix")
     return StoredMirror(address)
@@ -195,65 +163,16 @@ def _token_of(address: str, tokens: str) -> str | None:
     return match
 
 
-class _IndexFile(Protocol):
-    """The one file beside the packages."""
-
-    def read(self) -> bytes | None: ...
-
-    def write(self, data: bytes) -> None: ...
-
-
-class _FolderIndexFile:
-    def __init__(self, folder: str) -> None:
-        self._folder = Path(folder).expanduser().absolute()
-
-    def read(self) -> bytes | None:
-        from skillyard.paths import read_inside
-
-        try:
-            return read_inside(self._folder, INDEX_FILE, limit=INDEX_LIMIT)
-        except (FileMissing, FileNotFoundError):
-            return None
-        except FileTooLarge as error:
-            raise InvalidSource(f"{self._folder} is not a mirror: {error.message}", hint="check the path") from None
-        except OSError as error:
-            raise StoreFailed(f"cannot read {self._folder}: {error.strerror}", hint="check the folder") from None
-
-    def write(self, data: bytes) -> None:
-        from skillyard.files import replace_file
-
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            replace_file(self._folder / INDEX_FILE, data, mode=0o644)
-        except OSError as error:
-            raise StoreFailed(
-                f"cannot write to {self._folder}: {error.strerror}", hint="check the folder and the free space"
-            ) from None
-
-
-class _BucketIndexFile:
-    def __init__(self, address: str) -> None:
-        from skillyard.packages import S3Store
-
-        self._bucket: S3Store = S3Store(address)
-
-    def read(self) -> bytes | None:
-        return self._bucket.read_file(INDEX_FILE)
-
-    def write(self, data: bytes) -> None:
-        self._bucket.write_file(INDEX_FILE, data)
-
-
+@dataclass(frozen=True, slots=True)
 class MirrorFetcher:
     """Fetches from mirrors: `address` is the mirror's, `path` one skill's id, `ref` a version, else the current one."""
 
-    def __init__(self, open_place: Callable[[str], MirrorSource], limits: PackageLimits | None = None) -> None:
-        self._open = open_place
-        self._limits = limits or PackageLimits()
+    open: Callable[[str], MirrorSource]
+    limits: PackageLimits
 
     def fetch(self, source: Source, into: Path) -> FetchedTree:
         """As `Fetcher.fetch`; of several skills each is a folder of the tree, named by its id."""
-        mirror = self._open(source.address)
+        mirror = self.open(source.address)
         names = (source.path,) if source.path else source.names
         skills = mirror.index().select(names)
         tree = into / f"mirror-{os.urandom(4).hex()}"
@@ -269,7 +188,7 @@ class MirrorFetcher:
         listed = skill.version(version)
         archive = into / f"{target.name}.package.zip"
         archive.write_bytes(source.package(listed.package))
-        tree = Path(extract(archive, into, self._limits).tree)
+        tree = Path(extract(archive, into, self.limits).tree)
         archive.unlink()
         digest = tree_digest(tree) if (tree / "SKILL.md").is_file() else None
         if digest is None:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from skillyard.errors import InvalidInput
 from skillyard.registry.powers import PowerChange, Powers
 from skillyard.text import single_line
-from skillyard.wire import WireForm
+from skillyard.wire import WireForm, wire
 
 Operation = Literal["install", "update", "rollback", "uninstall"]
 LogStatus = Literal["pending", "in_progress", "success", "failed"]
@@ -51,7 +51,7 @@ Consent = Callable[[Sequence[PowerChange]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class SourceReplacement(WireForm):
+class SourceReplacement(WireForm, also=("consent",)):
     """That content from another source, or signed by another key (None: by nobody), would replace the current version.
 
     `digest` is that of the new content, `sentence` describes the difference.
@@ -70,10 +70,6 @@ class SourceReplacement(WireForm):
         """A name for exactly this replacement: who agrees to it agrees to no other."""
         text = json.dumps([getattr(self, item.name) for item in fields(self)])
         return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The replacement as plain data."""
-        return WireForm.to_dict(self) | {"consent": self.consent}
 
 
 AgreeReplacement = Callable[[Sequence[SourceReplacement]], bool]
@@ -105,7 +101,7 @@ class InstallOptions(RollbackOptions, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class SkillVersion(WireForm):
+class SkillVersion(WireForm, times="full"):
     """One installed version; `version` is the install version, a UTC time, `declared_version` that in SKILL.md.
 
     It was recorded here at `created_at`; `installed_at` may be earlier, when it was taken over from another registry.
@@ -141,26 +137,23 @@ class SkillVersion(WireForm):
         why = f" ({reason.replace(': ', ', ')})" if reason else ""
         return f"its version {self.version} was {word}{why}: `skillyard update {self.skill_id}`, or `skillyard rollback`"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The version as plain data."""
-        return _with_exact_times(self)
-
 
 @dataclass(frozen=True, slots=True)
-class InstalledSkill:
-    """One skill of the registry; one that was uninstalled is not `active` and keeps its history.
+class InstalledSkill(WireForm, camel_case=True, times="full"):
+    """One skill of the registry, on the wire as clients of the HTTP interface read it.
 
+    One that was uninstalled is not `active` and keeps its history.
     `edited` are the fields that were edited and differ from the SKILL.md.
     """
 
     skill_id: str
     name: str
     description: str
-    active: bool
+    active: bool = field(metadata=wire(name="isActive"))
     current_version: str | None
     file_inventory: Mapping[str, object] | None = None
     skill_md_hash: str | None = None
-    skill_md_content: str | None = field(default=None, repr=False)
+    skill_md_content: str | None = field(default=None, repr=False, metadata=wire(hidden=True))
     trigger_keywords: tuple[str, ...] = ()
     category: str | None = None
     tags: tuple[str, ...] = ()
@@ -173,28 +166,9 @@ class InstalledSkill:
     created_at: datetime | None = None
     updated_at: datetime | None = None
 
-    def to_dict(self) -> dict[str, object]:
-        """The skill as clients of the HTTP interface know it: camel case, `currentVersion`, `isActive`, `fileInventory`."""
-        return {
-            "skillId": self.skill_id,
-            "name": self.name,
-            "description": self.description,
-            "currentVersion": self.current_version,
-            "isActive": self.active,
-            "fileInventory": self.file_inventory,
-            "skillMdHash": self.skill_md_hash,
-            "triggerKeywords": list(self.trigger_keywords),
-            "category": self.category,
-            "tags": list(self.tags),
-            "author": self.author,
-            "license": self.license,
-            "homepageUrl": self.homepage_url,
-            "documentationUrl": self.documentation_url,
-            "iconUrl": self.icon_url,
-            "edited": [_camel(name) for name in self.edited],
-            "createdAt": self.created_at and self.created_at.isoformat(),
-            "updatedAt": self.updated_at and self.updated_at.isoformat(),
-        }
+    def to_dict(self) -> dict[str, Any]:
+        """The skill in camel case, the names in `edited` too."""
+        return WireForm.to_dict(self) | {"edited": [_camel(name) for name in self.edited]}
 
 
 def _camel(name: str) -> str:
@@ -203,7 +177,7 @@ def _camel(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class InstallLog(WireForm):
+class InstallLog(WireForm, also=("state",), times="full"):
     """What one operation did to one skill; `steps` are its steps with their `duration_ms`."""
 
     id: str
@@ -233,13 +207,9 @@ class InstallLog(WireForm):
             return "active"
         return _STATE_OF_STEP.get(self.step or "", "pending")
 
-    def to_dict(self) -> dict[str, Any]:
-        """The log as plain data."""
-        return {**_with_exact_times(self), "state": self.state}
-
 
 @dataclass(frozen=True, slots=True)
-class OperationResult(WireForm):
+class OperationResult(WireForm, also=("power_sentences",)):
     """What became of one skill of an operation.
 
     `unmet` are requirements this machine lacks, `findings` the findings of a scanner, as plain data: advice only.
@@ -261,9 +231,10 @@ class OperationResult(WireForm):
     origin: Mapping[str, object] = field(default_factory=dict)
     findings: tuple[Mapping[str, object], ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The result as plain data, with what the skill may do as sentences."""
-        return WireForm.to_dict(self) | {"power_sentences": list(self.powers.sentences()) if self.powers else []}
+    @property
+    def power_sentences(self) -> tuple[str, ...]:
+        """What the skill may do, as sentences."""
+        return self.powers.sentences() if self.powers else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,14 +245,8 @@ class InstallReport(WireForm):
     results: tuple[OperationResult, ...]
 
 
-def _with_exact_times(record: SkillVersion | InstallLog) -> dict[str, Any]:
-    """The fields of a record; its moments are in full, to the microsecond, where `WireForm` writes milliseconds."""
-    moments = {item.name: value for item in fields(record) if isinstance(value := getattr(record, item.name), datetime)}
-    return WireForm.to_dict(record) | {name: moment.isoformat() for name, moment in moments.items()}
-
-
 EditValue = str | tuple[str, ...] | None
-"""What a field is edited to; None takes the edit back, and the SKILL.md speaks again."""
+"""What a field is edited to; None removes the edit, and the SKILL.md counts again."""
 
 EDITABLE: Final = ("category", "tags", "author", "homepage_url", "documentation_url", "icon_url")
 _WORDS: Final = 200
@@ -290,17 +255,13 @@ _ADDRESS: Final = 2000
 
 
 def check_edits(edits: Mapping[str, EditValue]) -> dict[str, str | list[str] | None]:
-    """The edits as they are kept.
-
-    Raises:
-        InvalidInput: a field cannot be edited, or cannot be meant so.
-    """
+    """The edits as they are kept. Raises InvalidInput: a field cannot be edited, or cannot be meant so."""
     return {name: _checked(name, value) for name, value in edits.items()}
 
 
 def _checked(name: str, value: EditValue) -> str | list[str] | None:
     if name not in EDITABLE:
-        raise InvalidInput(f"{name} cannot be edited", hint=f"only {', '.join(EDITABLE)}: all else its SKILL.md says")
+        raise InvalidInput(f"{name} cannot be edited", hint=f"only {', '.join(EDITABLE)}: the rest is set by its SKILL.md")
     if value is None:
         return None
     if name == "tags":

@@ -1,24 +1,24 @@
 """Operations while they run: their scratch folder with its lock, their log, and subscribers to how they ended.
 
-A running operation holds a lock on `.work/{id}.lock`, which the kernel releases when the process dies. Whoever comes next finds
+A running operation holds a lock on `.work/{id}.lock`, which the kernel releases when the process dies. The next process finds
 abandoned operations and recovers them.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from skillyard.errors import DatabaseUnavailable
+from skillyard.files import lock_file
 from skillyard.registry.model import Operation, Progress, ProgressEvent
 from skillyard.registry.version_store import delete_tree, ensure_real_folder
 
@@ -31,14 +31,14 @@ def new_operation_id() -> str:
     return f"op_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}"
 
 
+@dataclass(slots=True)
 class RunningOperation:
     """One operation that this process may work on: its `id`, and a `folder` for what is not finished."""
 
-    def __init__(self, operation_id: str, folder: Path) -> None:
-        self.id = operation_id
-        self.folder = folder
-        self.settled = False
-        """Whether the records know how it ended; else what is left stays for the next start."""
+    id: str
+    folder: Path
+    settled: bool = False
+    """Whether the records know how it ended; else what is left stays for the next start."""
 
 
 class Operations:
@@ -47,7 +47,7 @@ class Operations:
     def __init__(self, root: Path) -> None:
         self.folder = root / ".work"
 
-    @contextlib.contextmanager
+    @contextmanager
     def begin(self, operation_id: str | None = None) -> Iterator[RunningOperation]:
         """A new operation, with an id that was made for it or another; its folder is deleted afterwards when it was settled."""
         ensure_real_folder(self.folder, 0o700)
@@ -102,29 +102,16 @@ class Operations:
             return None
         return descriptor
 
-    @contextlib.contextmanager
-    def _gate(self) -> Iterator[None]:
-        """No other process may look between making a lock and holding it."""
-        descriptor = os.open(self.folder / "gate", _LOCK, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
-
-class LogWriter(Protocol):
-    """Writes something into a log that is open."""
-
-    def __call__(self, log_id: str, **values: object) -> None:
-        """Change these columns of the log."""
+    def _gate(self) -> AbstractContextManager[None]:
+        """No other process may see a lock between making and holding it."""
+        return lock_file(self.folder / "gate")
 
 
 @dataclass(slots=True)
 class OpenLog:
-    """The log of an operation on one skill while it goes on; its time is that of its own steps, not of its turn to come."""
+    """The open log of an operation on one skill; its duration is that of its own steps, without waiting."""
 
-    write: LogWriter
+    write: Callable[..., None]  # the id of the log, and columns by keyword
     id: str
     operation_id: str
     operation: Operation
@@ -158,7 +145,6 @@ class OpenLog:
 
 
 def _milliseconds_since(began: float) -> int:
-    """Milliseconds since a moment of the monotonic clock."""
     return round((time.monotonic() - began) * 1000)
 
 

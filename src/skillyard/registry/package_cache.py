@@ -10,12 +10,13 @@ import fcntl
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import DigestMismatch, SkillNotFound
-from skillyard.packages import PackageLimits, Store, extract, tree_digest
+from skillyard.files import lock_file
+from skillyard.packages import PackageLimits, Store, extract, tree_digest, tree_size
 from skillyard.packages.digest import digest_hex
 from skillyard.registry.registry import Registry
 from skillyard.registry.version_store import delete_tree, ensure_real_folder, make_tree_read_only
@@ -26,17 +27,16 @@ if TYPE_CHECKING:
 
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _YOUNG_S: Final = 60.0  # what was requested that recently is about to be used
 
 
+@dataclass(frozen=True, slots=True)
 class PackageCache:
     """Unpacked packages of `store` below the folder `root`, together at most `limit` bytes as long as that is possible."""
 
-    def __init__(self, root: Path, store: Store, *, limit: int = 2 << 30) -> None:
-        self.root = root
-        self._store = store
-        self._limit = limit
+    root: Path
+    store: Store
+    limit: int = 2 << 30
 
     def folder(self, digest: str, package: str, name: str) -> Path:
         """The folder with the content that `digest` names, unpacked from `package` when it is not there; it is called `name`.
@@ -50,7 +50,7 @@ class PackageCache:
         folder = entry / name
         if not _is_whole(folder, digest):
             ensure_real_folder(self.root, 0o700)
-            with self._locked(digest):
+            with lock_file(self.root / f".lock-{digest_hex(digest)[:2]}"):
                 if not _is_whole(folder, digest):  # no other process was faster
                     self._fetch(digest, package, entry, name)
         with contextlib.suppress(FileNotFoundError):
@@ -58,7 +58,7 @@ class PackageCache:
         return folder
 
     def _fetch(self, digest: str, package: str, entry: Path, name: str) -> None:
-        data = self._store.get(package)
+        data = self.store.get(package)
         self._make_room(3 * len(data))
         with tempfile.TemporaryDirectory(prefix=".new-", dir=self.root, ignore_cleanup_errors=True) as scratch:
             archive = Path(scratch, "package.zip")
@@ -76,23 +76,13 @@ class PackageCache:
             made.rename(entry)
             delete_tree(Path(scratch, "damaged"))
 
-    @contextlib.contextmanager
-    def _locked(self, digest: str) -> Iterator[None]:
-        """Keep other processes from fetching the same content meanwhile."""
-        descriptor = os.open(self.root / f".lock-{digest_hex(digest)[:2]}", _LOCK, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
     def _make_room(self, needed: int) -> None:
         """Delete what was used longest ago until so many bytes fit; never what is in use or was requested a moment ago."""
         entries = sorted((entry for entry in self.root.iterdir() if entry.name[0] != "."), key=_last_used)
         sizes = {entry: _size(entry) for entry in entries}
         total = sum(sizes.values()) + needed
         for entry in entries:
-            if total <= self._limit or _last_used(entry) > time.time() - _YOUNG_S:
+            if total <= self.limit or _last_used(entry) > time.time() - _YOUNG_S:
                 return
             if not self._is_in_use(entry):
                 doomed = self.root / f".gone-{os.urandom(6).hex()}"
@@ -102,7 +92,6 @@ class PackageCache:
                     total -= sizes[entry]
 
     def _is_in_use(self, entry: Path) -> bool:
-        """Whether somebody holds a skill in it."""
         for folder in entry.iterdir() if entry.is_dir() else ():
             try:
                 descriptor = os.open(folder, _FOLDER)
@@ -128,15 +117,13 @@ def _last_used(entry: Path) -> float:
 
 
 def _size(entry: Path) -> int:
-    return sum(
-        os.lstat(os.path.join(above, name)).st_size  # noqa: PTH118 # thousands of files
-        for above, _, names in os.walk(entry)
-        for name in names
-    )
+    with contextlib.suppress(FileNotFoundError):  # another process has deleted it
+        return tree_size(entry)
+    return 0
 
 
 def skill_with_content(catalog: SkillCatalog, gate: PermissionGate, skill_id: str, digest: str) -> Skill:
-    """The skill of a catalog, when it has that content and may be used; looked for once more when it seems to be another.
+    """The skill of a catalog, when it has that content and may be used; read again once when it differs.
 
     Raises:
         SkillNotFound: it is not there, and no store is configured.

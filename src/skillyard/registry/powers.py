@@ -11,12 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Final
 
+from skillyard.packages import TreeEntry, tree_entries
+from skillyard.packages.extraction import hidden_files
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Powers(WireForm):
 
 
 @dataclass(frozen=True, slots=True)
-class PowerChange(WireForm):
+class PowerChange(WireForm, also=("consent",)):
     """An update that widens what a skill may do: `widened` has one sentence for each added power."""
 
     skill_id: str
@@ -86,10 +87,6 @@ class PowerChange(WireForm):
         parts = (self.skill_id, self.widened, self.before.to_dict(), self.after.to_dict())
         text = json.dumps(parts, sort_keys=True, default=str)
         return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The change as plain data."""
-        return WireForm.to_dict(self) | {"consent": self.consent}
 
 
 def read_powers(directory: str | os.PathLike[str], document: Document) -> Powers:
@@ -115,26 +112,16 @@ def read_powers(directory: str | os.PathLike[str], document: Document) -> Powers
 
 def _files(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What could run, and what some programs read by themselves; nothing is left out of the walk."""
-    scripts, hidden = set(), set()
-    for above, _, names in os.walk(folder):
-        for name in names:
-            path = Path(above, name)
-            relative = path.relative_to(folder).as_posix()
-            if any(part.startswith(".") for part in relative.split("/")):
-                hidden.add(relative)
-            if relative != "SKILL.md" and _could_run(path):
-                scripts.add(relative)
-    return tuple(sorted(scripts)), tuple(sorted(hidden))
+    entries = [entry for entry in sorted(tree_entries(folder)) if entry.kind != "d"]
+    scripts = tuple(entry.path for entry in entries if entry.path != "SKILL.md" and _could_run(folder, entry))
+    return scripts, hidden_files([entry.path for entry in entries])
 
 
-def _could_run(path: Path) -> bool:
+def _could_run(folder: Path, entry: TreeEntry) -> bool:
     """Whether a file is a program: by its ending, by its mode, or by its first bytes."""
-    if path.suffix.lower() in _RUNS:
+    if PurePath(entry.path).suffix.lower() in _RUNS or entry.kind == "x":
         return True
-    mode = path.lstat().st_mode
-    if not stat.S_ISREG(mode):
-        return False
-    return bool(mode & 0o111) or _beginning(path).startswith(_PROGRAMS)
+    return entry.kind == "f" and _beginning(folder / entry.path).startswith(_PROGRAMS)
 
 
 def _beginning(path: Path) -> bytes:

@@ -11,14 +11,15 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Unpack
+from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
 
 from skillyard.errors import InvalidConfiguration, SignerChanged
 from skillyard.packages import Source, SourceKind, is_signer, tree_digest
 from skillyard.paths import slug
 from skillyard.reserved_files import refuse_reserved
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.registry.model import InstallOptions, OperationResult
@@ -33,19 +34,13 @@ _LOCAL: Final = ("folder", "archive")
 
 
 @dataclass(frozen=True, slots=True)
-class LockEntry:
+class LockEntry(WireForm):
     """One locked skill: its source, pinned as far as it can be, the digest of its content, the key that signed it if any."""
 
-    skill_id: str
+    skill_id: str = field(metadata=wire(hidden=True))
     source: Source
     digest: str
-    signer: str = ""
-
-    def to_dict(self) -> dict[str, object]:
-        """The entry as it is written."""
-        source = {"kind": self.source.kind, "address": self.source.address, "path": self.source.path, "ref": self.source.ref}
-        shape: dict[str, object] = {"digest": self.digest, "source": {name: value for name, value in source.items() if value}}
-        return shape | {"signer": self.signer} if self.signer else shape
+    signer: str = field(default="", metadata=wire(omit_empty=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +107,7 @@ class ProjectLock:
         return {entry.skill_id: entry.signer for entry in self.entries() if entry.signer}
 
     def record(self, results: tuple[OperationResult, ...], *, accept_signer: bool = False) -> None:
-        """Write down what an installation gave.
+        """Record what an installation gave.
 
         Raises:
             SignerChanged: the lock names another signer of a skill, and nobody accepted that.
@@ -173,7 +168,7 @@ class ProjectLock:
         digest = value["digest"]
         if not isinstance(digest, str) or not digest.startswith("sha256:"):
             raise ValueError(f"the digest of {name} is none")
-        kind = next(kind for kind in _KINDS if kind == written["kind"])
+        kind = written["kind"]
         source = Source(kind, words["address"], words["path"], words["ref"])
         if kind in _LOCAL:
             source = replace(source, address=str((self.folder / words["address"]).resolve()))
@@ -204,11 +199,9 @@ def _locked_folder(folder: Path) -> Iterator[None]:
 
 
 def _entry_of(result: OperationResult) -> LockEntry | None:
-    """What to write of one result: a git source is pinned to its commit."""
     origin = {key: str(value) for key, value in result.origin.items()}
     if result.digest is None or origin.get("kind") not in _KINDS:
         return None
-    kind = next(kind for kind in _KINDS if kind == origin["kind"])
     ref = origin.get("commit") or origin.get("ref", "")
-    source = Source(kind, origin["address"], origin.get("path", ""), ref)
+    source = Source(cast("SourceKind", origin["kind"]), origin["address"], origin.get("path", ""), ref)
     return LockEntry(result.skill_id, source, result.digest, result.signer or "")

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from skillyard.registry.candidate import Candidate
 
 
+_TABLE: Final = skill_definitions
+_COMPARED: Final = 5000  # ids that a misspelt name is compared with
+
+
 def definition_columns(document: Document) -> dict[str, Any]:
     """The columns of a definition that its SKILL.md fills."""
     metadata = document.metadata
@@ -61,52 +65,18 @@ def version_columns(candidate: Candidate) -> dict[str, Any]:
 
 def skill_from_row(row: RowMapping | Mapping[str, Any]) -> InstalledSkill:
     """A row of `skill_definitions`; edits by people replace what its SKILL.md declares."""
-    edits = row["edits"] or {}
-    shown = {name: edits.get(name, row[name]) for name in EDITABLE}
-    return InstalledSkill(
-        skill_id=row["skill_id"],
-        name=row["name"],
-        description=row["description"],
-        active=row["is_active"],
-        current_version=row["current_version"],
-        file_inventory=row["file_inventory"],
-        skill_md_hash=row["skill_md_hash"],
-        skill_md_content=row["skill_md_content"],
-        trigger_keywords=tuple(row["trigger_keywords"] or ()),
-        category=shown["category"],
-        tags=tuple(shown["tags"] or ()),
-        author=shown["author"],
-        license=row["license"],
-        homepage_url=shown["homepage_url"],
-        documentation_url=shown["documentation_url"],
-        icon_url=shown["icon_url"],
-        edited=tuple(name for name in EDITABLE if name in edits),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-    )
+    edits = {name: value for name, value in (row["edits"] or {}).items() if name in EDITABLE}
+    values = {name: row[name] for name in InstalledSkill.__dataclass_fields__ if name in row} | edits
+    values |= {name: tuple(values[name] or ()) for name in ("trigger_keywords", "tags")}
+    return InstalledSkill(**values, active=row["is_active"], edited=tuple(name for name in EDITABLE if name in edits))
 
 
 def version_from_row(row: RowMapping) -> SkillVersion:
     """A row of `skill_versions` with the `current_version` of its definition."""
+    values = {name: row[name] for name in SkillVersion.__dataclass_fields__ if name in row}
     return SkillVersion(
-        skill_id=row["skill_id"],
-        version=row["version"],
-        status=row["status"],
+        **values,
         current=row["current_version"] == row["version"],
-        digest=row["digest"],
-        size_bytes=row["size_bytes"],
-        package_path=row["package_path"],
-        source_type=row["source_type"],
-        declared_version=row["declared_version"],
-        origin=row["origin"],
-        checksum_sha256=row["checksum_sha256"],
-        package_digest=row["package_digest"],
-        signer=row["signer"],
-        installed_at=row["installed_at"],
-        installed_by=row["installed_by"],
-        created_at=row["created_at"],
-        deprecated_reason=row["deprecated_reason"],
-        yanked_reason=row["yanked_reason"],
         yanked=row["yanked_at"] is not None,
         removed=row["removed_at"] is not None,
     )
@@ -202,30 +172,24 @@ class RecordReader:
         )
         return tuple(row["version"] for row in self._rows(query))
 
+    def find(self, name: str) -> InstalledSkill | None:
+        """The skill with this id, else the first with this name; uninstalled ones too."""
+        for column in (_TABLE.c.skill_id, _TABLE.c.name):
+            if rows := self._rows(select(_TABLE).where(column == name).order_by(_TABLE.c.skill_id).limit(1)):
+                return skill_from_row(rows[0])
+        return None
+
+    def named(self, names: Collection[str]) -> tuple[InstalledSkill, ...]:
+        """The active skills that have one of these ids or names."""
+        if not names:
+            return ()
+        either = or_(_TABLE.c.skill_id.in_(names), _TABLE.c.name.in_(names))
+        query = select(_TABLE).where(either, _TABLE.c.is_active).order_by(_TABLE.c.skill_id)
+        return tuple(map(skill_from_row, self._rows(query)))
+
     def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
         with self.database.read() as connection:
             return connection.execute(query).mappings().all()
-
-
-_TABLE: Final = skill_definitions
-_COMPARED: Final = 5000  # ids that a slip of the pen is held against
-
-
-def find_skill(database: Database, name: str) -> InstalledSkill | None:
-    """The skill with this id, else the first with this name; uninstalled ones too."""
-    for column in (_TABLE.c.skill_id, _TABLE.c.name):
-        skills = _skills(database, select(_TABLE).where(column == name).order_by(_TABLE.c.skill_id).limit(1))
-        if skills:
-            return skills[0]
-    return None
-
-
-def skills_named(database: Database, names: Collection[str]) -> tuple[InstalledSkill, ...]:
-    """The active skills that have one of these ids or names."""
-    if not names:
-        return ()
-    either = or_(_TABLE.c.skill_id.in_(names), _TABLE.c.name.in_(names))
-    return _skills(database, select(_TABLE).where(either, _TABLE.c.is_active).order_by(_TABLE.c.skill_id))
 
 
 def similar_ids(database: Database, name: str) -> list[str]:
@@ -251,8 +215,3 @@ def page_of_skills(
         page = select(*columns).where(*conditions, *matches).order_by(_TABLE.c.skill_id).limit(limit).offset(offset)
         rows = connection.execute(page).mappings().all()
     return tuple(skill_from_row({**row, "skill_md_content": None}) for row in rows), total
-
-
-def _skills(database: Database, query: Select[Any]) -> tuple[InstalledSkill, ...]:
-    with database.read() as connection:
-        return tuple(map(skill_from_row, connection.execute(query).mappings()))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from skillyard.access import AuditOutcome, actor_name, record_audit
 from skillyard.database import install_logs, skill_definitions, skill_versions
@@ -99,7 +99,7 @@ class OperationLogs:
                 install_logs.c.skill_id == skill_id,
                 install_logs.c.status.in_(_OPEN),
             )
-            message = "it was cut off when all was done but the writing down"
+            message = "it was interrupted before its end was recorded"
             connection.execute(
                 query.values(status="success", step="done", progress=100, message=message, completed_at=datetime.now(UTC))
             )
@@ -170,22 +170,15 @@ class RegistryRecords:
         `left` is a version that was given up for it, which becomes deprecated.
         """
         now = datetime.now(UTC)
-        key = skill_versions.c.skill_id == skill_id, skill_versions.c.version == version
+        first = func.coalesce(skill_versions.c.installed_at, now)
         with self.database.write() as connection:
-            connection.execute(
-                _advance(skill_id, version, "active").values(
-                    status="active",
-                    installed_at=func.coalesce(skill_versions.c.installed_at, now),
-                    deprecated_at=None,
-                    deprecated_reason=None,
-                )
-            )
+            row = _advance(skill_id, version, "active")
+            connection.execute(row.values(status="active", installed_at=first, deprecated_at=None, deprecated_reason=None))
             if left is not None:
                 reason = f"rolled back to {version}"
                 values = {"status": "deprecated", "deprecated_at": now, "deprecated_reason": reason}
                 connection.execute(_advance(skill_id, left, "deprecated").values(values))
-            row = connection.execute(select(skill_versions).where(*key)).mappings().one()
-            self._set_current(connection, skill_id, version, row, now)
+            self._set_current(connection, skill_id, version, now)
             self.logs.end_within(connection, log, skill_id, version, action)
 
     def record_inactive_version(self, skill_id: str, version: str, log: OpenLog, moment: datetime | None = None) -> None:
@@ -193,25 +186,24 @@ class RegistryRecords:
         with self.database.write() as connection:
             values = {"status": "active", "installed_at": moment or datetime.now(UTC)}
             connection.execute(_advance(skill_id, version, "active").values(values))
-            self.logs.end_within(connection, log, skill_id, version, log.operation, "kept; another version serves")
+            self.logs.end_within(connection, log, skill_id, version, log.operation, "kept; another version is current")
 
     def deactivate(self, skill_id: str, log: OpenLog | None = None) -> None:
         """Record that no version is current."""
         with self.database.write() as connection:
-            self._set_current(connection, skill_id, None, None, datetime.now(UTC))
+            self._set_current(connection, skill_id, None, datetime.now(UTC))
             self.logs.end_within(connection, log, skill_id, None, "uninstall")
 
     def fail_version(self, skill_id: str, version: str) -> None:
-        """Write down that a version never became whole."""
+        """Record that a version never became complete."""
         with self.database.write() as connection:
             now = datetime.now(UTC)
             connection.execute(_advance(skill_id, version, "failed").values(status="failed", removed_at=now))
 
     def mark(self, skill_id: str, version: str, action: str, **values: object) -> None:
-        """Change the marks of a version (deprecated, yanked, removed), and remember who did."""
+        """Change the marks of a version (deprecated, yanked, removed), and record who did."""
         with self.database.write() as connection:
-            key = skill_versions.c.skill_id == skill_id, skill_versions.c.version == version
-            connection.execute(update(skill_versions).where(*key).values(values))
+            connection.execute(update(skill_versions).where(*_is_version(skill_id, version)).values(values))
             reason = next((value for name, value in values.items() if name.endswith("_reason")), None)
             self.logs.audit(connection, action, f"{skill_id}@{version}", "success", {"reason": reason} if reason else None)
 
@@ -228,11 +220,11 @@ class RegistryRecords:
             self.logs.audit(connection, "edit", skill_id, "success", {"fields": sorted(edits)})
 
     def adopt(self, candidate: Candidate, version: str, path: Path, *, current: bool) -> None:
-        """Write down a version that is on the disk already, or fill in what its row lacks."""
+        """Record a version that is on the disk already, or fill in what its row lacks."""
         now = datetime.now(UTC)
         with self.database.write() as connection:
             self._define(connection, candidate, now)
-            key = skill_versions.c.skill_id == candidate.skill_id, skill_versions.c.version == version
+            key = _is_version(candidate.skill_id, version)
             columns = version_columns(candidate)
             if connection.execute(select(skill_versions.c.version).where(*key)).first() is None:
                 connection.execute(
@@ -245,8 +237,7 @@ class RegistryRecords:
                 content = ("skill_md_content", "skill_md_hash", "file_inventory", "powers")
                 connection.execute(update(skill_versions).where(*key).values({name: columns[name] for name in content}))
             if current:
-                row = connection.execute(select(skill_versions).where(*key)).mappings().one()
-                self._set_current(connection, candidate.skill_id, version, row, now)
+                self._set_current(connection, candidate.skill_id, version, now)
 
     def _define(self, connection: Connection, candidate: Candidate, now: datetime) -> None:
         """Give a skill that is new its definition, which is not active yet."""
@@ -259,19 +250,19 @@ class RegistryRecords:
                 )
             )  # fmt: skip
 
-    def _set_current(
-        self, connection: Connection, skill_id: str, version: str | None, row: RowMapping | None, now: datetime
-    ) -> None:
+    def _set_current(self, connection: Connection, skill_id: str, version: str | None, now: datetime) -> None:
         values: dict[str, object] = {"current_version": version, "is_active": version is not None, "updated_at": now}
-        if row is not None:
+        if version is not None:
+            row = connection.execute(select(skill_versions).where(*_is_version(skill_id, version))).mappings().one()
             values |= {name: row[name] for name in ("skill_md_content", "skill_md_hash", "file_inventory")}
             values |= definition_columns_from_text(row["skill_md_content"] or "", skill_id)
         connection.execute(update(skill_definitions).where(skill_definitions.c.skill_id == skill_id).values(values))
 
 
+def _is_version(skill_id: str, version: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return skill_versions.c.skill_id == skill_id, skill_versions.c.version == version
+
+
 def _advance(skill_id: str, version: str, state: str) -> Any:
-    return update(skill_versions).where(
-        skill_versions.c.skill_id == skill_id,
-        skill_versions.c.version == version,
-        skill_versions.c.status.in_(_ALLOWED_TRANSITIONS[state]),
-    )
+    may_become = skill_versions.c.status.in_(_ALLOWED_TRANSITIONS[state])
+    return update(skill_versions).where(*_is_version(skill_id, version), may_become)

@@ -89,7 +89,7 @@ class BackfillReport(WireForm):
 def backfill(
     versions: VersionStore, operations: Operations, records: RegistryRecords, store: Store | None = None
 ) -> BackfillReport:
-    """Write down every version on the disk; with a `store` put the packages there that it lacks."""
+    """Record every version on the disk; with a `store` put the packages there that it lacks."""
     seen: list[str] = []
     added: list[str] = []
     problems: list[str] = []
@@ -122,8 +122,8 @@ def _keep_packages(skill_id: str, versions: VersionStore, records: RegistryRecor
         folder = versions.path(skill_id, version.version)
         kept = version.package_digest is not None and store.has(version.package_digest)
         if not kept and folder.is_dir() and tree_digest(folder) == version.digest:
-            digest = store_package(store, folder, scratch)
-            records.mark(skill_id, version.version, "store", package_digest=digest)
+            package = store_package(store, folder, scratch)
+            records.mark(skill_id, version.version, "store", package_digest=package.archive_sha256)
 
 
 def _adopt_folder(skill_id: str, versions: VersionStore, records: RegistryRecords, scratch: Path) -> None:

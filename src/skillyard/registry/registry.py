@@ -56,9 +56,9 @@ class Registry:
     `versions` deprecates, yanks, discards and prunes single versions; `tags` and `popularity` are what people add to skills;
     `storage` has the files, the running operations and the records.
 
-    `servers` are the names of registered MCP servers, which skills may require. `scanner` looks into every skill before it is
+    `servers` are the names of registered MCP servers, which skills may require. `scanner` checks every skill before it is
     installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one
-    comes back. `actor` is recorded for changes where no other actor is known.
+    can be restored from there. `actor` is recorded for changes where no other actor is known.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Registry:
         )
 
     def for_catalog(self, catalog: SkillCatalog, *, public_only: bool = False) -> Self:
-        """The registry of a catalog, which looks into what it installs as this one does, and fetches from where this one does.
+        """The registry of a catalog, with the scanner and the fetcher of this one.
 
         With `public_only` it contacts public addresses only, whatever the configuration: for callers other than its user.
         """
@@ -113,7 +113,7 @@ class Registry:
         return made
 
     def close(self) -> None:
-        """Let go of the records; the next use opens them again."""
+        """Close the records; the next use opens them again."""
         self.storage.close()
 
     @property
@@ -123,11 +123,7 @@ class Registry:
 
     @property
     def records(self) -> RegistryRecords:
-        """The records; at the first use they are opened, and what a killed process left is recovered.
-
-        Raises:
-            DatabaseUnavailable: they cannot be opened.
-        """
+        """As `RegistryStorage.records`."""
         return self.storage.records
 
     @property
@@ -164,7 +160,7 @@ class Registry:
         Without `activate` a new version of an installed skill is only kept: `rollback` makes it current. `installed_at` is
         when such a version was installed elsewhere: it is ordered among the others by that. With `new` only skills that
         are not installed yet are: of two who install one at the same moment, the second is refused. `operation_id`, from
-        `new_operation_id`, is for who wants to follow it while it goes on. The rest is in `InstallOptions`.
+        `new_operation_id`, lets a caller follow it while it runs. The rest is in `InstallOptions`.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
@@ -177,7 +173,7 @@ class Registry:
             SourceChanged: it comes from another source than the current version.
         """
         request = InstallRequest(
-            resolve(source, names=tuple(skills)) if isinstance(source, str) else source,
+            _resolved(source, skills),
             tuple(skills),
             only=tuple(only),
             expected=expected or {},
@@ -191,15 +187,14 @@ class Registry:
         return self._pipeline().install(request)
 
     def inspect(self, source: str | Source, *, skills: Sequence[str] = ()) -> tuple[SkillInspection, ...]:
-        """What would be installed from a source, looked at as closely as an installation does, and installed not at all.
+        """What would be installed from a source, checked as an installation does, without installing.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: as `install`.
         """
         from skillyard.registry.install_pipeline import inspect_source
 
-        resolved = resolve(source, names=tuple(skills)) if isinstance(source, str) else source
-        return inspect_source(self._pipeline(), InstallRequest(resolved, tuple(skills)))
+        return inspect_source(self._pipeline(), InstallRequest(_resolved(source, skills), tuple(skills)))
 
     def update(
         self,
@@ -231,8 +226,8 @@ class Registry:
     def rollback(self, name: str, version: str | None = None, **options: Unpack[RollbackOptions]) -> OperationResult:
         """Make another version current: the one named, else the newest usable one before the current.
 
-        The version that served becomes deprecated. An uninstalled skill comes back this way too. That another signer or source
-        becomes current again is decided as by `install`; `force` allows a deprecated version, and one that was changed by hand.
+        The version that was current becomes deprecated. An uninstalled skill is restored this way too. Another signer or
+        source is decided about as by `install`; `force` allows a deprecated version, and one that was changed by hand.
 
         Raises:
             SkillNotFound, VersionNotFound: there is no such skill or version.
@@ -288,7 +283,7 @@ class Registry:
         return OperationResult(skill_id, skill.name, "uninstalled", None, before, None, log_id=log.id, pruned=pruned)
 
     def edit(self, name: str, **edits: EditValue) -> InstalledSkill:
-        """Say something else of a skill than its SKILL.md: `category`, `tags`, `author`, `homepage_url`, …; None takes it back.
+        """Edit what the SKILL.md of a skill declares: `category`, `tags`, `author`, `homepage_url`, …; None undoes that.
 
         Raises:
             SkillNotFound: there never was one.
@@ -315,3 +310,7 @@ class Registry:
             keep=self.versions.keep,
             store=self.store,
         )
+
+
+def _resolved(source: str | Source, skills: Sequence[str]) -> Source:
+    return resolve(source, names=tuple(skills)) if isinstance(source, str) else source

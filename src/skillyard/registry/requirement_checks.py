@@ -24,30 +24,25 @@ def unmet_skill_requirements(
 ) -> tuple[str, ...]:
     """One sentence for each thing that a skill with these `requirements` would miss here; `servers` are the registered ones.
 
-    Only the skills that it requires are looked at, however many there are.
+    Only the skills that it requires are read, however many there are.
     """
-    from skillyard.registry.record_queries import skills_named
-
     names = {parse_requirement(text).name for text in (*requirements.skills, *requirements.any_skills)}
-    around = _requirement_context(records, skills_named(records.database, names), servers)
-    circles = [
-        " → ".join(circle) for circle in _requirement_cycles(_reachable(records, skill_id, requirements)) if skill_id in circle
-    ]
-    return (
-        *unmet_requirements(requirements, around),
-        *(f"skills require each other in a cycle: {circle}" for circle in circles),
-    )
+    around = _requirement_context(records, records.named(names), servers)
+    circles = (circle for circle in _requirement_cycles(_reachable(records, skill_id, requirements)) if skill_id in circle)
+    return (*unmet_requirements(requirements, around), *map(_cycle_sentence, circles))
+
+
+def _cycle_sentence(circle: tuple[str, ...]) -> str:
+    return f"skills require each other in a cycle: {' → '.join(circle)}"
 
 
 def _reachable(records: RecordReader, skill_id: str, requirements: Requirements) -> dict[str, Requirements]:
     """What the skill requires, what those skills require, and so on."""
-    from skillyard.registry.record_queries import skills_named
-
     collected = {skill_id: requirements}
     waiting = set(requirements.skill_names) - collected.keys()
     while waiting:
         requested, waiting = waiting, set()
-        for skill in skills_named(records.database, requested):
+        for skill in records.named(requested):
             if skill.skill_id not in collected:
                 collected[skill.skill_id] = _requirements_of(skill)
                 waiting |= set(collected[skill.skill_id].skill_names)
@@ -56,23 +51,21 @@ def _reachable(records: RecordReader, skill_id: str, requirements: Requirements)
 
 
 def installed_skill_problems(records: RecordReader, servers: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """What is wrong with installed skills, by id: withdrawn versions, requirements not met here, those that go in a circle."""
-    for skill_id in (skill.skill_id for skill in records.skills()):
-        marks = (version.withdrawn for version in records.versions(skill_id) if version.current)
-        yield from ((skill_id, mark) for mark in marks if mark)
-    required, around = _required(records), _requirement_context(records, records.skills(), servers)
+    """What is wrong with installed skills, by id: withdrawn versions, requirements not met here, and cycles of them."""
+    skills = records.skills()
+    for skill in skills:
+        marks = (version.withdrawn for version in records.versions(skill.skill_id) if version.current)
+        yield from ((skill.skill_id, mark) for mark in marks if mark)
+    required = {skill.skill_id: _requirements_of(skill) for skill in skills}
+    around = _requirement_context(records, skills, servers)
     for skill_id, requirements in required.items():
         yield from ((skill_id, sentence) for sentence in unmet_requirements(requirements, around))
     for circle in _requirement_cycles(required):
-        yield circle[0], f"skills require each other in a cycle: {' → '.join(circle)}"
+        yield circle[0], _cycle_sentence(circle)
 
 
-def _requirement_cycles(required: Mapping[str, Requirements]) -> Iterator[tuple[str, ...]]:
-    return iter(cycles({skill_id: requirements.skill_names for skill_id, requirements in required.items()}))
-
-
-def _required(records: RecordReader) -> dict[str, Requirements]:
-    return {skill.skill_id: _requirements_of(skill) for skill in records.skills()}
+def _requirement_cycles(required: Mapping[str, Requirements]) -> tuple[tuple[str, ...], ...]:
+    return cycles({skill_id: requirements.skill_names for skill_id, requirements in required.items()})
 
 
 def _requirements_of(skill: InstalledSkill) -> Requirements:
@@ -84,7 +77,6 @@ def _requirements_of(skill: InstalledSkill) -> Requirements:
 def _requirement_context(
     records: RecordReader, skills: Iterable[InstalledSkill], servers: frozenset[str]
 ) -> RequirementContext:
-    """The skills under their ids and names, each with the version it declares."""
     versions: dict[str, str | None] = {}
     for skill in skills:
         current = next((version for version in records.versions(skill.skill_id) if version.current), None)

@@ -222,7 +222,7 @@ class VersionRequirement:
 
 
 def parse_requirement(text: str) -> VersionRequirement:
-    """Take a requirement apart; what follows a `;` is a condition of other tools and not looked at."""
+    """Take a requirement apart; what follows a `;` is a condition of other tools and ignored."""
     match = _TEXT.match(text)
     if not match:
         return VersionRequirement(text.strip(), (None,) if text.strip() else ())

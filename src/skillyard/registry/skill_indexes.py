@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 from skillyard.errors import ArchiveTooLarge, DigestMismatch, InvalidManifest, InvalidSource, NoSkillInside
 from skillyard.interop import CatalogEntry, read_anthropic_manifest, read_catalog
-from skillyard.packages import Origin, PackageLimits, Source, digest_of, extract, find_skills, resolve, shown_address
+from skillyard.packages import Origin, PackageLimits, Source, digest_of, extract, find_skills, resolve, shown_address, tree_size
 from skillyard.paths import slug
 
 _INDEX: Final = ".well-known/agent-skills/index.json"
@@ -65,7 +65,8 @@ def fetch_index(source: Source, into: Path, download: Download, limits: PackageL
     tree.mkdir()
     allowance = _ByteBudget(limits.listed, address)
     for skill in listed:
-        data = allowance.taken(download(skill.url, limits.archive))
+        data = download(skill.url, limits.archive)
+        allowance.take(len(data))
         if digest_of(data) != skill.digest:
             raise DigestMismatch(
                 f"{skill.name} is not what {shown_address(address)} says",
@@ -108,9 +109,13 @@ def _chosen(listed: list[_Listed], requested: tuple[str, ...], address: str) -> 
             f"{shown_address(address)} has no skill {missing[0]!r}", hint=f"it has {few}", candidates=sorted(names)
         )
     chosen = [skill for skill in listed if not requested or skill.name in requested]
-    if len(chosen) > _MAX_SKILLS:
-        raise InvalidSource(f"{shown_address(address)} lists {len(chosen)} skills", hint="name those you want with --skill")
+    _check_count(len(chosen), address)
     return chosen
+
+
+def _check_count(count: int, address: str) -> None:
+    if count > _MAX_SKILLS:
+        raise InvalidSource(f"{shown_address(address)} lists {count} skills", hint="name those you want with --skill")
 
 
 def _unpack(skill: _Listed, data: bytes, target: Path, into: Path, limits: PackageLimits) -> int:
@@ -137,22 +142,13 @@ class _ByteBudget:
         self._address = address
 
     def take(self, size: int) -> None:
-        """Count that many bytes.
-
-        Raises:
-            ArchiveTooLarge: they are more than are left.
-        """
+        """Count that many bytes. Raises ArchiveTooLarge: they are more than are left."""
         self._left -= size
         if self._left < 0:
             raise ArchiveTooLarge(
                 f"the skills that {shown_address(self._address)} lists come to over {self._most >> 20} MB",
                 hint="name those you want with --skill",
             )
-
-    def taken(self, data: bytes) -> bytes:
-        """Count the data, and give it."""
-        self.take(len(data))
-        return data
 
 
 def _check_name(skill: _Listed, folder: Path, address: str) -> None:
@@ -186,9 +182,12 @@ def fetch_listed(
     for entry in _entries(source, data):
         scratch = into / f"fetch-{slug(entry.skill_id, 'skill')}"
         scratch.mkdir()
-        manifest = data if entry.manifest_url is None else allowance.taken(download(entry.manifest_url, _LARGEST_LIST))
+        manifest = data
+        if entry.manifest_url is not None:
+            manifest = download(entry.manifest_url, _LARGEST_LIST)
+            allowance.take(len(manifest))
         _fetch_entry(entry, manifest, scratch, fetch, tree / _folder_name(entry))
-        allowance.take(_size(scratch) + _size(tree / _folder_name(entry)))
+        allowance.take(tree_size(scratch) + tree_size(tree / _folder_name(entry)))
     return _requested_folder(tree, source), Origin("address", source.address, path=source.path)
 
 
@@ -213,16 +212,8 @@ def _entries(source: Source, data: bytes) -> list[CatalogEntry]:
             hint=f"it has {', '.join(names[:10]) or 'none with a manifest'}",
             candidates=names,
         )
-    if len(chosen) > _MAX_SKILLS:
-        raise InvalidSource(
-            f"{shown_address(source.address)} lists {len(chosen)} skills", hint="name those you want with --skill"
-        )
+    _check_count(len(chosen), source.address)
     return chosen
-
-
-def _size(folder: Path) -> int:
-    """The bytes of the files below a folder."""
-    return sum(entry.lstat().st_size for entry in folder.rglob("*"))
 
 
 def _folder_name(entry: CatalogEntry) -> str:

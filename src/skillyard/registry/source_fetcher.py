@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -18,66 +19,57 @@ from skillyard.registry.fetcher import FetchedTree, Fetcher
 _ATTEMPTS: Final = 3
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFetcher:
     """The usual fetcher: folders and archives of this machine, git by https or ssh, all else by https.
 
     Addresses of this machine and of private networks are only contacted with `allow_private`, and then without encryption too.
     """
 
-    def __init__(
-        self,
-        *,
-        limits: PackageLimits | None = None,
-        others: Mapping[SourceKind, Fetcher] | None = None,
-        allow_private: bool = False,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        self._limits = limits or PackageLimits()
-        self._others = others or {}
-        self._allow_private = allow_private
-        self._sleep = sleep
+    limits: PackageLimits = field(default_factory=PackageLimits)
+    others: Mapping[SourceKind, Fetcher] = field(default_factory=dict)
+    allow_private: bool = False
+    sleep: Callable[[float], object] = time.sleep
 
     def fetch(self, source: Source, into: Path) -> FetchedTree:
         """As `Fetcher.fetch`."""
-        if other := self._others.get(source.kind):
-            return _with_retries(lambda: other.fetch(source, into), self._sleep)
-        if source.kind == "folder":
+        other = self.others.get(source.kind)
+        if other is None and source.kind == "folder":
             return FetchedTree(_inside(Path(source.address), source.path), _origin(source), owned=False)
-        if source.kind in ("archive", "upload"):
+        if other is None and source.kind in ("archive", "upload"):
             return self._unpacked(Path(source.address), source, into)
-        if source.kind == "git":
-            from skillyard.registry.git_fetcher import GitFetcher
+        remote = {"git": self._cloned, "mirror": self._mirrored, "address": self._downloaded}
+        fetch = other.fetch if other else remote.get(source.kind, self._indexed)
+        return _with_retries(lambda: fetch(source, into), self.sleep)
 
-            return _with_retries(lambda: GitFetcher(allow_private=self._allow_private).fetch(source, into), self._sleep)
-        if source.kind == "mirror":
-            return _with_retries(lambda: self._mirrored(source, into), self._sleep)
-        if source.kind == "address":
-            return _with_retries(lambda: self._downloaded(source, into), self._sleep)
-        return _with_retries(lambda: self._indexed(source, into), self._sleep)
+    def _cloned(self, source: Source, into: Path) -> FetchedTree:
+        from skillyard.registry.git_fetcher import GitFetcher
+
+        return GitFetcher(allow_private=self.allow_private).fetch(source, into)
 
     def _mirrored(self, source: Source, into: Path) -> FetchedTree:
         from skillyard.registry.mirror_locations import MirrorFetcher, open_mirror
 
-        fetcher = MirrorFetcher(lambda address: open_mirror(address, allow_private=self._allow_private), self._limits)
+        fetcher = MirrorFetcher(lambda address: open_mirror(address, allow_private=self.allow_private), self.limits)
         return fetcher.fetch(source, into)
 
     def _indexed(self, source: Source, into: Path) -> FetchedTree:
         from skillyard.registry.skill_indexes import fetch_index
 
-        tree, origin = fetch_index(source, _new_folder(into), self._download, self._limits)
+        tree, origin = fetch_index(source, _new_folder(into), self._download, self.limits)
         return FetchedTree(tree, origin, owned=True, chosen=True)
 
     def _download(self, url: str, limit: int) -> bytes:
         from skillyard.registry.source_host_policy import download
 
-        return download(url, limit=limit, allow_private=self._allow_private)
+        return download(url, limit=limit, allow_private=self.allow_private)
 
     def _unpacked(self, archive: Path, source: Source, into: Path) -> FetchedTree:
         try:
-            sha256 = digest_of(archive.read_bytes()) if archive.stat().st_size <= self._limits.archive else ""
-            extracted = extract(archive, into, self._limits)
+            sha256 = digest_of(archive.read_bytes()) if archive.stat().st_size <= self.limits.archive else ""
+            extracted = extract(archive, into, self.limits)
         except OSError as error:
-            hint = "check the file; what was installed from a file that is gone is installed again from where it is now"
+            hint = "check the file; what was installed from a file that was removed is installed again from where it is now"
             raise InvalidSource(f"{archive} cannot be read: {error.strerror}", hint=hint) from None
         return FetchedTree(_inside(extracted.tree, source.path), _origin(source, sha256=sha256), owned=True)
 
@@ -86,9 +78,7 @@ class SourceFetcher:
         if source.kind == "address":
             return self._downloaded(source, into, lists=False).tree
         if source.kind == "git" and source.address.lower().startswith("https://"):
-            from skillyard.registry.git_fetcher import GitFetcher
-
-            return GitFetcher(allow_private=self._allow_private).fetch(source, into).tree
+            return self._cloned(source, into).tree
         raise InvalidSource(
             f"a manifest may not lead to {shown_address(source.address)}", hint="install it by that address yourself"
         )
@@ -97,12 +87,12 @@ class SourceFetcher:
         from skillyard.packages import sniff
         from skillyard.registry.skill_indexes import fetch_listed
 
-        data = self._download(source.address, self._limits.archive)
+        data = self._download(source.address, self.limits.archive)
         if sniff(data[:512]) is not None:
             archive = into / "download"
             archive.write_bytes(data)
             return self._unpacked(archive, source, into)
-        listed = fetch_listed(source, data, _new_folder(into), self._download, self._package, self._limits) if lists else None
+        listed = fetch_listed(source, data, _new_folder(into), self._download, self._package, self.limits) if lists else None
         if listed is not None:
             return FetchedTree(*listed, owned=True, chosen=True)
         if not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"---"):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -25,26 +25,13 @@ _T = TypeVar("_T")
 
 def run_in_thread(coroutine: Coroutine[Any, Any, _T]) -> _T:
     """The outcome of a coroutine, run in a thread of its own: the caller may be inside a loop."""
-    outcome: list[_T] = []
-    failure: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            outcome.append(asyncio.run(coroutine))
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 @contextlib.contextmanager
 def explain_private_hosts() -> Iterator[None]:
-    """Say of a refused address what opens it to installations."""
+    """Give a refused address the hint that is for installations."""
     try:
         yield
     except NetworkRefused as error:
@@ -151,7 +138,7 @@ async def _download(url: str, limit: int, allow_private: bool, headers: Mapping[
         if (destination.scheme, destination.authority) != (first.scheme, first.authority):
             headers = {}
         if destination.scheme != "https" and not allow_private:
-            raise InvalidSource(f"{url.partition('?')[0]} is not asked without encryption", hint=_ENCRYPTED)
+            raise InvalidSource(f"{url.partition('?')[0]} is not requested without encryption", hint=_ENCRYPTED)
         allow = (f"{destination.scheme}://{destination.authority}",)
         answer = await guarded_request(
             "GET", url, allow=allow, timeout_s=_TIMEOUT_S, max_bytes=limit, allow_private=allow_private,

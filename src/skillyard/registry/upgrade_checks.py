@@ -65,7 +65,7 @@ def shown_origin(origin: Mapping[str, object]) -> str:
     """An origin for people to read."""
     kind, address = str(origin.get("kind", "")), str(origin.get("address", ""))
     if not kind:
-        return "a source that nobody wrote down"
+        return "an unrecorded source"
     if kind == "upload":
         return "an upload"
     return shown_source(Source("folder" if kind == "folder" else "address", address, str(origin.get("path", ""))))
@@ -183,20 +183,19 @@ def _previous_usable(versions: Sequence[SkillVersion], current: str | None, *, s
         others = [one.version for one in versions if one.version != current and one.status == "deprecated" and not one.removed]
         hint = f"`skillyard versions {skill_id}` lists what there is"
         if others:
-            hint = f"{others[0]} is deprecated: `skillyard rollback {skill_id} {others[0]} --force` lets it serve all the same"
+            hint = f"{others[0]} is deprecated: `skillyard rollback {skill_id} {others[0]} --force` activates it anyway"
         raise VersionNotFound("there is no earlier version to go back to", hint=hint)
     return usable[0]
 
 
 def _rollback_problem(version: SkillVersion, *, stored: bool, force: bool) -> tuple[str, str] | None:
-    """Why a version may not become current again, and a hint."""
     if version.removed and not (stored and version.package_digest):
         if version.package_digest:
-            return "is no longer on the disk, and no store is configured to bring it back from", NO_STORE_HINT
+            return "is no longer on the disk, and no store is configured to restore it from", NO_STORE_HINT
         return "is no longer on the disk", "install it again from its source"
     if version.yanked:
         why = f": {version.yanked_reason}" if version.yanked_reason else ""
-        return f"was yanked{why}", "choose another one, or take the yank back"
+        return f"was yanked{why}", "choose another one, or undo the yank"
     if version.status == "deprecated" and not force:
         why = f": {version.deprecated_reason}" if version.deprecated_reason else ""
         return f"is deprecated{why}", "choose another one, or use --force"
@@ -204,21 +203,13 @@ def _rollback_problem(version: SkillVersion, *, stored: bool, force: bool) -> tu
 
 
 def refuse_existing(skill_id: str, request: InstallRequest) -> None:
-    """Refuse a skill that is installed already where only new ones are accepted.
-
-    Raises:
-        SkillExists: it is.
-    """
+    """Refuse a skill that is installed already where only new ones are accepted. Raises SkillExists: it is."""
     if request.new:
         raise SkillExists(f"there is a skill {skill_id!r}", hint="publish it as a version of that skill", skill_id=skill_id)
 
 
 def refuse_yanked(records: RegistryRecords, candidate: Candidate, request: InstallRequest) -> None:
-    """Refuse content that was yanked, unless it is forced.
-
-    Raises:
-        VersionUnusable: it was.
-    """
+    """Refuse content that was yanked, unless it is forced. Raises VersionUnusable: it was."""
     for version in records.read.versions(candidate.skill_id):
         if version.yanked and version.digest == candidate.digest and not request.force:
             why = f": {version.yanked_reason}" if version.yanked_reason else ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import DigestMismatch, LocalEdits, StoreFailed, VersionUnusable
-from skillyard.packages import Store, extract, find_skills, pack, tree_digest
+from skillyard.packages import Package, Store, extract, find_skills, pack, tree_digest
 from skillyard.registry.requirements import locked_versions
 
 if TYPE_CHECKING:
@@ -19,18 +20,15 @@ if TYPE_CHECKING:
 NO_STORE_HINT: Final = "name the store in [packages] of your own skillyard.toml or in SKILLYARD_STORE, or install it again"
 
 
-def store_package(store: Store, tree: Path, scratch: Path) -> str:
-    """Put the skill in `tree` into the store, whole; gives the digest of its package.
-
-    Raises:
-        StoreFailed: it cannot be written.
-    """
-    target = scratch / f"{tree.name}.package.zip"
-    package = pack(tree, target, whole=True)
+def store_package(store: Store, tree: Path, scratch: Path) -> Package:
+    """Put the skill in `tree` into the store, whole; gives its package. Raises StoreFailed: it cannot be written."""
+    target = scratch / f".{os.urandom(6).hex()}.zip"
     try:
-        return store.put(target.read_bytes(), package.archive_sha256)
+        package = pack(tree, target, whole=True)
+        store.put(target.read_bytes(), package.archive_sha256)
+        return package
     finally:
-        target.unlink()
+        target.unlink(missing_ok=True)
 
 
 def restore_version(
@@ -62,11 +60,7 @@ def restore_version(
 
 
 def refuse_local_edits(versions: VersionStore, records: RegistryRecords, skill_id: str, version: str, *, force: bool) -> str:
-    """The digest of a version as it is on the disk.
-
-    Raises:
-        LocalEdits: it is not what was installed, and no `force`.
-    """
+    """The digest of a version as it is on the disk. Raises LocalEdits: it is not what was installed, and no `force`."""
     path = versions.path(skill_id, version)
     actual = tree_digest(path)
     recorded = next((one.digest for one in records.read.versions(skill_id) if one.version == version), actual)
@@ -92,7 +86,7 @@ def discard_version(versions: VersionStore, records: RegistryRecords, version: S
             f"{skill_id} {name} is the current version", hint="roll back to another one first, or uninstall the skill"
         )
     if name in locked_versions(records.read.versions(skill_id), records.read.locks(skill_id)):
-        raise VersionUnusable(f"an agent is locked to {skill_id} {name}", hint="take the lock away first")
+        raise VersionUnusable(f"an agent is locked to {skill_id} {name}", hint="remove the lock first")
     if versions.path(skill_id, name).is_dir():
         refuse_local_edits(versions, records, skill_id, name, force=False)
         if not versions.remove(skill_id, name, scratch):
@@ -118,13 +112,9 @@ def prune_versions(
         old.version
         for old in there[keep:]
         if old.version not in needed
-        and not _has_local_edits(versions.path(skill_id, old.version), old)
+        and not ((path := versions.path(skill_id, old.version)).is_dir() and tree_digest(path) != old.digest)
         and _remove_version(versions, records, skill_id, old.version, scratch)
     )
-
-
-def _has_local_edits(path: Path, version: SkillVersion) -> bool:
-    return path.is_dir() and tree_digest(path) != version.digest
 
 
 def _remove_version(versions: VersionStore, records: RegistryRecords, skill_id: str, version: str, scratch: Path) -> bool:

@@ -12,18 +12,16 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from skillyard.errors import InstallProblem, InvalidInput, VersionUnusable
-from skillyard.files import sync_folder
+from skillyard.files import lock_file, sync_folder
 
 CURRENT: Final = "current"
 _ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,99}")
-_LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -34,21 +32,13 @@ class VersionStore:
         self.root = Path(os.path.abspath(root))  # noqa: PTH100 # links stay as they were written
 
     def home(self, skill_id: str) -> Path:
-        """The folder of one skill.
-
-        Raises:
-            InvalidInput: the id is no storage name, for example `../../etc`.
-        """
+        """The folder of one skill. Raises InvalidInput: the id is no storage name, for example `../../etc`."""
         if not _ID.fullmatch(skill_id):
             raise InvalidInput(f"{skill_id[:100]!r} cannot be the id of a skill", hint="as `skillyard list` shows it: pdf")
         return self.root / skill_id
 
     def path(self, skill_id: str, version: str) -> Path:
-        """The folder of one version.
-
-        Raises:
-            InvalidInput: a name cannot be one.
-        """
+        """The folder of one version. Raises InvalidInput: a name cannot be one."""
         if not _VERSION.fullmatch(version) or version == CURRENT:
             raise InvalidInput(f"{version[:100]!r} cannot be a version", hint="`skillyard versions NAME` lists them")
         return self.home(skill_id) / version
@@ -87,17 +77,9 @@ class VersionStore:
             name = f"{stem}-{number}"
         return name
 
-    @contextlib.contextmanager
-    def locked(self, skill_id: str) -> Iterator[None]:
+    def locked(self, skill_id: str) -> contextlib.AbstractContextManager[None]:
         """Keep every other process and thread from changing this skill; waits for its turn."""
-        self.home(skill_id)
-        locks = ensure_real_folder(self.root / ".locks", 0o700)
-        descriptor = os.open(locks / skill_id, _LOCK, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+        return lock_file(ensure_real_folder(self.root / ".locks", 0o700) / self.home(skill_id).name)
 
     def place(self, tree: Path, skill_id: str, version: str) -> Path:
         """Move a finished tree, which has reached the disk, to its path, and make it read-only.
@@ -124,7 +106,7 @@ class VersionStore:
             VersionUnusable: there is no such version on the disk.
         """
         if not self.path(skill_id, version).is_dir():
-            raise VersionUnusable(f"the files of {skill_id} {version} are gone", hint="install it again from its source")
+            raise VersionUnusable(f"the files of {skill_id} {version} were removed", hint="install it again from its source")
         link = scratch / f"{skill_id}.link"
         link.unlink(missing_ok=True)
         link.symlink_to(version)
@@ -174,7 +156,7 @@ def ensure_real_folder(path: Path, mode: int) -> Path:
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode)
     if not stat.S_ISDIR(path.lstat().st_mode):
-        raise InstallProblem(f"{path} is not a folder, or is a link to one", hint="look who put it there, and remove it")
+        raise InstallProblem(f"{path} is not a folder, or is a link to one", hint="check who put it there, and remove it")
     return path
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skillyard.library import Catalog
     from skillyard.registry import Registry
     from skillyard.registry.mirror import MirrorCopyReport
-    from skillyard.registry.mirror_locations import MirrorSource, MirrorTarget
+    from skillyard.registry.mirror_locations import MirrorSource, StoredMirror
 
 
 _LOCATION_HELP = "a folder, s3://bucket/prefix, or the https address of either"
@@ -74,7 +74,7 @@ def _sync(arguments: argparse.Namespace, catalog: Catalog) -> int:
     return _copy(arguments, _open(arguments.source, catalog), open_mirror_target(_address(arguments.target)))
 
 
-def _copy(arguments: argparse.Namespace, source: MirrorSource, target: MirrorTarget) -> int:
+def _copy(arguments: argparse.Namespace, source: MirrorSource, target: StoredMirror) -> int:
     from skillyard.registry.mirror import compare_mirrors, copy_mirror
 
     screen: Screen = arguments.screen
