@@ -28,12 +28,7 @@ from skillyard.database.notifications import (
     publish_live_events,
     wait_for_change,
 )
-from skillyard.database.record_copy import (
-    CopiedTable,
-    copy_records,
-    has_records,
-    replace_records,
-)
+from skillyard.database.record_copy import CopiedTable, copy_records, has_records, replace_records
 from skillyard.database.registry_tables import (
     agent_skills,
     agents,
