@@ -13,7 +13,7 @@ from skillyard.execution.executor import Executor
 from skillyard.execution.kinds import find_entry
 from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome
 from skillyard.execution.rerun_policy import ONCE, RetryPolicy, cache_seconds, result_cache_key, retry_policy
-from skillyard.execution.run import Format, MemoryWrite, Run, RunError, RunShape, StepTrace, TokenUsage, new_run_id
+from skillyard.execution.run import Format, MemoryWrite, Run, RunError, StepTrace, TokenUsage, new_run_id
 from skillyard.execution.skill_call import RunRequest, without_credentials
 from skillyard.lazy_exports import lazy_exports
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skillyard.execution.abp.results import abp_result, result_text, vcp_result
     from skillyard.execution.environments import find_uv
     from skillyard.execution.intent_runs import IntentRun, Preprocessed
-    from skillyard.execution.run_report import ExecutionResponse, execution_response
+    from skillyard.execution.run_report import execution_response
     from skillyard.execution.trial import Trial, TrialReport, try_skill
 
 __all__ = [
@@ -44,7 +44,6 @@ __all__ = [
     "AbpText",
     "AbpTool",
     "AbpValidation",
-    "ExecutionResponse",
     "Executor",
     "Format",
     "IntentRun",
@@ -55,7 +54,6 @@ __all__ = [
     "Run",
     "RunError",
     "RunRequest",
-    "RunShape",
     "SkillOutcome",
     "StepTrace",
     "TokenUsage",
@@ -100,7 +98,7 @@ __getattr__, __dir__ = lazy_exports(
         "abp.results": ("abp_result", "result_text", "vcp_result"),
         "environments": ("find_uv",),
         "intent_runs": ("IntentRun", "Preprocessed"),
-        "run_report": ("ExecutionResponse", "execution_response"),
+        "run_report": ("execution_response",),
         "trial": ("Trial", "TrialReport", "try_skill"),
     },
 )

@@ -314,9 +314,7 @@ def _uv(order: _InstallRequest, words: Sequence[str], work: str) -> None:
             )  # fmt: skip
             refused = sorted({contact.host for contact in proxy.contacts if contact.verdict == "denied"})
     except subprocess.TimeoutExpired:
-        raise _unavailable(
-            order.block, f"uv took longer than {_PATIENCE} seconds", "try again, or look at the network"
-        ) from None
+        raise _unavailable(order.block, f"uv took longer than {_PATIENCE} seconds", "try again, or check the network") from None
     if done.returncode != 0:
         why = " ".join(done.stderr.decode("utf-8", "replace").split())[-_TAIL:]
         elsewhere = f" (the index leads to {', '.join(refused)}: name it in `package-hosts` if you trust it)" if refused else ""

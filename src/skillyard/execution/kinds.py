@@ -23,6 +23,7 @@ from skillyard.sandbox import Status
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.document import Document
+    from skillyard.sandbox import Policy
 
 
 _FALLBACKS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -55,6 +56,16 @@ class RemoteAnswer:
     status: Status = "ok"
     error: RunError | None = None
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteCall:
+    """One call outside the sandbox: the skill's `config` and parameters, what it may do, and the most the operator allows."""
+
+    config: Mapping[str, object]
+    parameters: Mapping[str, object]
+    policy: Policy
+    ceiling: Policy
 
 
 def failed_answer(code: str, message: str, *, status: Status = "error", outcome: SkillOutcome | None = None) -> RemoteAnswer:
@@ -112,16 +123,17 @@ def read_static(directory: str, config: Mapping[str, object]) -> object:
     The path is inside the skill's folder and nowhere else.
 
     Raises:
-        NotExecutable: no path is declared, or the file is not what the format says.
+        KindUnavailable: no path is declared.
+        NotExecutable: the file is not what the format says.
         PathRefused: the path leaves the skill.
         FileMissing: there is no such file.
         FileTooLarge: it is over 10 MiB.
     """
     path = _path(config)
     if not isinstance(path, str):
-        raise NotExecutable(
-            "a static skill needs config.dataPath", hint="name a file of the skill, for example ./assets/data.json"
-        )
+        hint = "name a file of the skill, for example ./assets/data.json"
+        missing = NotExecutable("a static skill needs config.dataPath", hint=hint)
+        raise KindUnavailable("static", "it has no config.dataPath", error=missing)
     data = read_inside(directory, path, limit=_LIMIT)
     try:
         text = data.decode("utf-8-sig")

@@ -217,7 +217,7 @@ class Trial(WireForm):
 
 
 @dataclass(frozen=True, slots=True)
-class TrialReport:
+class TrialReport(WireForm, computed=("ok", "passed", "failed")):
     """Everything that was tried for one skill; `notes` says what was left out and why."""
 
     skill_id: str
@@ -229,16 +229,15 @@ class TrialReport:
         """Whether something was tried and all of it passed."""
         return bool(self.trials) and all(trial.passed for trial in self.trials)
 
-    def to_dict(self) -> dict[str, object]:
-        """The report as plain data."""
-        return {
-            "ok": self.ok,
-            "skill_id": self.skill_id,
-            "passed": sum(trial.passed for trial in self.trials),
-            "failed": sum(not trial.passed for trial in self.trials),
-            "trials": [trial.to_dict() for trial in self.trials],
-            "notes": list(self.notes),
-        }
+    @property
+    def passed(self) -> int:
+        """How many of them passed."""
+        return sum(trial.passed for trial in self.trials)
+
+    @property
+    def failed(self) -> int:
+        """How many of them failed."""
+        return len(self.trials) - self.passed
 
 
 async def try_skill(
