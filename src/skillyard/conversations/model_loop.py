@@ -115,7 +115,7 @@ class ModelLoop:
                 return waiting
         raise TurnLimitExceeded(
             f"the model did not come to an end in {self.limits.requests} requests",
-            hint="ask for a smaller step, or go on with another message",
+            hint="ask for a smaller step, or continue with another message",
         )
 
     async def answer(
@@ -184,10 +184,10 @@ class ModelLoop:
         if refused is not None:
             result, text = ToolResult(refused, ok=False, code="turn_limit", title="Too many calls"), refused
         else:
-            with decision_in_context(decided), call_span(call.tool, call.id) as span:
+            with decision_in_context(decided), call_span(call.tool, call.id) as ended:
                 async with report_output(call.id, self.show):
                     result, text = await self.form.perform(call, self.session, self.turn_id)
-                span.ended(result)
+                ended(result)
         if pending_question(result) is not None:
             return result, text
         text = cut_fenced(text, self.limits.result)
@@ -211,16 +211,6 @@ class ModelLoop:
 def usage_of(usage: RunUsage) -> dict[str, int]:
     """What a turn has used, as plain data."""
     return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "requests": usage.requests}
-
-
-def usage_from(kept: Mapping[str, int] | None) -> RunUsage:
-    """What `usage_of` wrote, to be counted on."""
-    counts = kept or {}
-    return RunUsage(
-        input_tokens=counts.get("input_tokens", 0),
-        output_tokens=counts.get("output_tokens", 0),
-        requests=counts.get("requests", 0),
-    )
 
 
 def _written(event: object) -> str:

@@ -1,4 +1,4 @@
-"""What is reported of a turn while it goes on: results, files and script output to who follows it, skill usage, trace spans.
+"""What is reported of a turn while it runs: results, files and script output to who follows it, skill usage, trace spans.
 
 Spans use the names of OpenTelemetry's GenAI conventions (`invoke_agent`, `chat`, `execute_tool`) where the program has
 loaded it; otherwise they cost nothing. Tool names that a model made up are all `other`.
@@ -38,20 +38,6 @@ _MODULE: Final = "opentelemetry.trace"
 _TOOL_NAMES: Final = frozenset({"skill", "skills_list", "skills_load", "read_skill_file", "run_skill", "search_skills"})
 
 
-@dataclass(frozen=True, slots=True)
-class CallSpan:
-    """The span of one call, if there is one."""
-
-    span: Any = None
-
-    def ended(self, result: ToolResult) -> None:
-        """Set the status of the span."""
-        if self.span is None or result.ok:
-            return
-        self.span.set_attribute("error.type", result.code or "error")
-        self.span.set_status(sys.modules[_MODULE].StatusCode.ERROR)
-
-
 def is_traced() -> bool:
     """Whether spans are collected."""
     trace: Any = sys.modules.get(_MODULE)
@@ -71,12 +57,18 @@ def turn_span(conversation_id: str, model: str, agent: str | None) -> Iterator[N
 
 
 @contextmanager
-def call_span(tool: str, call_id: str) -> Iterator[CallSpan]:
-    """The span of a call."""
+def call_span(tool: str, call_id: str) -> Iterator[Callable[[ToolResult], None]]:
+    """The span of a call; what is given is called with its result."""
     name = tool if tool in _TOOL_NAMES else "other"
     attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.id": call_id}
     with _span(f"execute_tool {name}", attributes) as span:
-        yield CallSpan(span)
+
+        def ended(result: ToolResult) -> None:
+            if span is not None and not result.ok:
+                span.set_attribute("error.type", result.code or "error")
+                span.set_status(sys.modules[_MODULE].StatusCode.ERROR)
+
+        yield ended
 
 
 @contextmanager
