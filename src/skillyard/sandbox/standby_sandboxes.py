@@ -196,7 +196,7 @@ class StandbySandboxes:
         standby = _Standby(key, run, watch)
         try:
             if await asyncio.to_thread(self._digest, run.stage.tree) != key.digest:
-                raise _Changed
+                raise OSError("a file was changed or left out")
             watch.start(partial(key.backend.command, run), b"", sealed_files(key.backend, run))
         except BaseException:
             await standby.end(self._removing)
@@ -213,7 +213,3 @@ class StandbySandboxes:
             await asyncio.wait(keepers)
         if self._removing:
             await asyncio.wait(tuple(self._removing))
-
-
-class _Changed(OSError):
-    """The copy is not what the key says: a file was changed or left out."""
