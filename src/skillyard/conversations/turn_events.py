@@ -26,7 +26,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 from skillyard.errors import SkillyardError
 from skillyard.timing import DEFAULT_TIMING
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 
 TurnEventKind = Literal["begin", "text", "call", "ask", "log", "step", "result", "file", "notice", "usage", "error", "end"]
-TURN_EVENT_KINDS: Final[tuple[TurnEventKind, ...]] = get_args(TurnEventKind)
 
 
 @dataclass(frozen=True, slots=True)
