@@ -38,7 +38,7 @@ class Chat:
     """The conversations of one home, over the skills of `catalog`.
 
     Turns run in the background: `events` yields their events from the beginning, to any number of callers. They are recorded as
-    they go on, so a conversation is there after a restart, with a turn that was cut off marked `interrupted`. Without
+    they proceed, so a conversation is there after a restart, with a turn that was cut off marked `interrupted`. Without
     `addresses` only models of known providers can be chosen.
     """
 
@@ -268,7 +268,7 @@ class Chat:
                 state, events = await asyncio.to_thread(self.records.events_since, turn.id, number)
                 if state != "running":
                     return
-                for number, shapes in events:  # noqa: B007 # where it goes on the next time
+                for number, shapes in events:  # noqa: B007 # where it continues the next time
                     for shape in shapes:
                         yield parse_event(shape)
                 await wait_for_change(changed, database.timing.turn_look_s)

@@ -137,7 +137,7 @@ async def summarise(model: Model, messages: Sequence[ModelMessage]) -> tuple[str
         summary = response_text(response).strip()
         used.requests += 1
         used.incr(response.usage)
-    except Exception as error:  # a summary is a convenience: the conversation goes on without
+    except Exception as error:  # a summary is a convenience: the conversation continues without
         _log.info("the history could not be summarised", exc_info=error)
         summary = ""
     return shorten(summary or _in_short(messages), _SUMMARY), used

@@ -29,6 +29,7 @@ from skillyard.errors import ModelFailed
 from skillyard.prompt.fence import cut_fenced
 from skillyard.text import sanitize
 from skillyard.tools import ToolResult
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -62,18 +63,17 @@ class TurnLimitExceeded(ModelFailed, code="turn_limit", status=422):
 
 
 @dataclass(frozen=True, slots=True)
-class TurnOutcome:
+class TurnOutcome(WireForm):
     """How far a turn came: its answer, or the `questions` it waits for, by the ids of the calls."""
 
-    answer: str = ""
+    answer: str = field(default="", metadata=wire(hidden=True))
     questions: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    calls: Sequence[RequestedCall] = ()
+    calls: Sequence[RequestedCall] = field(default=(), metadata=wire(name="wanted"))
     answers: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
         """The state to continue from: the calls of the response that waits, and the results of those that are done."""
-        calls = [call.to_dict() for call in self.calls]
-        return {"questions": dict(self.questions), "wanted": calls, "answers": dict(self.answers), "decided": {}}
+        return WireForm.to_dict(self) | {"decided": {}}
 
 
 @dataclass(slots=True)

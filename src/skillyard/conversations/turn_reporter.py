@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from skillyard.conversations.skill_usage import SkillUsageEvent
 from skillyard.conversations.tool_calling import RequestedCall
 from skillyard.conversations.turn_events import TurnEvent
 from skillyard.engine.live_output import parse_step_note
+from skillyard.engine.tracing import loaded_trace
 from skillyard.errors import SkillyardError
 from skillyard.execution.run import MOST_STEPS
 from skillyard.prompt import count_tokens
@@ -34,13 +34,12 @@ if TYPE_CHECKING:
     from skillyard.tools import ToolResult
 
 
-_MODULE: Final = "opentelemetry.trace"
 _TOOL_NAMES: Final = frozenset({"skill", "skills_list", "skills_load", "read_skill_file", "run_skill", "search_skills"})
 
 
 def is_traced() -> bool:
     """Whether spans are collected."""
-    trace: Any = sys.modules.get(_MODULE)
+    trace = loaded_trace()
     return trace is not None and type(trace.get_tracer_provider()).__name__ not in ("ProxyTracerProvider", "NoOpTracerProvider")
 
 
@@ -66,7 +65,7 @@ def call_span(tool: str, call_id: str) -> Iterator[Callable[[ToolResult], None]]
         def ended(result: ToolResult) -> None:
             if span is not None and not result.ok:
                 span.set_attribute("error.type", result.code or "error")
-                span.set_status(sys.modules[_MODULE].StatusCode.ERROR)
+                span.set_status(loaded_trace().StatusCode.ERROR)
 
         yield ended
 
@@ -76,8 +75,7 @@ def _span(name: str, attributes: dict[str, str]) -> Iterator[Any]:
     if not is_traced():
         yield None
         return
-    trace: Any = sys.modules[_MODULE]
-    with trace.get_tracer("skillyard").start_as_current_span(name, attributes=attributes) as span:
+    with loaded_trace().get_tracer("skillyard").start_as_current_span(name, attributes=attributes) as span:
         yield span
 
 

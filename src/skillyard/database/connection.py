@@ -199,7 +199,7 @@ class Database:
     def upgrade(self) -> str | None:
         """Bring the tables to the newest revision, however many processes try at once; gives the revision before.
 
-        Where others use the tables for long, it lets them go on and tries again, for two minutes at least. Records in a file
+        Where others use the tables for long, it lets them finish and tries again, for two minutes at least. Records in a file
         are copied beside it before (`upgrade_copy`).
 
         Raises:

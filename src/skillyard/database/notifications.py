@@ -46,9 +46,8 @@ class ChangeNotifier:
     @asynccontextmanager
     async def subscribe(self, *ids: str) -> AsyncIterator[asyncio.Event]:
         """An event that is set when one of `ids` has changed, perhaps more often, and when listening begins."""
-        listener = self._of_loop.get(asyncio.get_running_loop())
-        if listener is None:
-            listener = self._of_loop[asyncio.get_running_loop()] = _Listener(self._conninfo, self._file, self._timing)
+        new = _Listener(self._conninfo, self._file, self._timing)
+        listener = self._of_loop.setdefault(asyncio.get_running_loop(), new)
         event = asyncio.Event()
         listener.open(event, ids)
         try:

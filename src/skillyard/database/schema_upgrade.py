@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HEAD: Final = "r0001"
 """The newest revision in `migrations/versions`."""
 OLDEST: Final = "r0001"
-"""The oldest revision whose programs go on to work with the tables of `HEAD`: every migration since then only adds."""
+"""The oldest revision whose programs still work with the tables of `HEAD`: every migration since then only adds."""
 
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _TABLE: Final = "alembic_version"
@@ -41,7 +41,7 @@ _KEPT_COPIES: Final = 3
 class DatabaseStatus(WireForm, computed=("current",)):
     """Where the records are and which revision their tables have (`None`: no tables yet).
 
-    `newest` is the one this program knows; `newer` means that a newer program has made them and lets this one go on using
+    `newest` is the one this program knows; `newer` means that a newer program has made them and lets this one keep using
     them. `indexed_search` is whether a part of a word is found without reading every skill.
     """
 

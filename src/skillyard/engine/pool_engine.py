@@ -263,7 +263,7 @@ class _RunWatch:
         return False
 
     async def is_abandoned(self, queued: QueuedRun) -> bool:
-        """Whether the worker of an ended run does nothing more for it: it has died, or its grace period is over."""
+        """Whether the worker of an ended run does nothing more for it: it has died, or its grace period has ended."""
         self.ended = self.ended or time.monotonic()
         with suppress(DatabaseUnavailable):
             ended = not await asyncio.to_thread(self.reach.roster.owner_lives, queued.owner)

@@ -3,7 +3,7 @@
 Each occurrence is one run whose id follows from the schedule and the moment: however many servers see it come due, the
 records take that id once. So an occurrence is neither lost nor doubled. Cron expressions have five fields in a time zone:
 what happens at an hour of the day happens once a day, also where summer time begins or ends; what happens every so many
-minutes goes on.
+minutes continues.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Schedule(WireForm):
     """One schedule: `skill` runs at every moment that `cron` means in `time_zone`, or once at `next_at`.
 
     Of the moments that were `missed`, because no server was there, none (`skip`), the last one (`once`) or each of the last
-    hundred (`all`) is made up for. With `digest` nothing runs but exactly that content. `next_at` is None when it is over.
+    hundred (`all`) is made up for. With `digest` nothing runs but exactly that content. `next_at` is None when it has ended.
     `made_by` is who made it, or has taken it over, with the API key `key_id`, or at this machine where that is None; `held` is
     why nothing is begun for them any more (see `ScheduleOwners`). Its plain data is for people: without what stands under a
     secret's name, as in the records of its runs.
@@ -183,8 +183,8 @@ class Schedules:
         """Keep a new schedule: a recurring one with its `cron`, or one that comes due once, `at` that moment.
 
         Raises:
-            InvalidInput: its name, time, zone, priority or parameters cannot be meant, the moment is over, or there are a
-                thousand schedules.
+            InvalidInput: its name, time, zone, priority or parameters cannot be meant, the moment is in the past, or there are
+                a thousand schedules.
             RecordExists: there is one of that name.
         """
         kept = _checked(schedule, at)
@@ -300,7 +300,7 @@ def next_times(cron: str | None, at: datetime | None, time_zone: str, *, count: 
     """When a schedule that is added now would come due: the first `count` moments, in UTC.
 
     Raises:
-        InvalidInput: such a time cannot be meant, or it is over.
+        InvalidInput: such a time cannot be meant, or is in the past.
     """
     timed = _timed(Schedule(name="", skill="", cron=cron, time_zone=time_zone), at)
     times: list[datetime] = []

@@ -232,7 +232,7 @@ class Run(WireForm):
     cache_hit: bool = field(default=False, metadata=_HIDDEN)
     files: tuple[str, ...] = field(default=(), metadata=wire(omit_empty=True))
     kind: str | None = field(default=None, metadata=_HIDDEN)
-    """How it was run in the end: the skill's own kind, or the one that stood in for it; None when nothing was."""
+    """How it was run in the end: the skill's own kind, or its fallback; None when nothing was."""
 
     @property
     def ok(self) -> bool:

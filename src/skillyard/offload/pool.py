@@ -98,7 +98,7 @@ class HelperProcess:
         After any of the errors below the process is of no more use.
 
         Raises:
-            WorkTimedOut: a deadline is over.
+            WorkTimedOut: a deadline has passed.
             WorkMemoryExceeded: the memory is not enough.
             HelperFailed: the process ended, or answered what cannot be read.
         """

@@ -39,7 +39,7 @@ _LEFT_OUT: Final = frozenset({".git", "__pycache__"})
 
 @dataclass(slots=True)
 class StagedCopy:
-    """A temporary folder with everything one run needs; `remove()` when the run is over.
+    """A temporary folder with everything one run needs; `remove()` when the run has ended.
 
     `tree` is the skill's copy, `runner` our own script beside it, `library` and `packages` the folders of what the script may
     import beside its own files, `scratch` and `workspace` folders the run may write to when its backend has no file systems of

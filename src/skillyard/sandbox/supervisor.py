@@ -135,7 +135,8 @@ class SupervisedProcess:
         """Give the input, and let the clock and the watchdog start; from now on listeners get the notes of this run."""
         self.record.stdout.listener, self.record.stderr.listener = stream_listeners(self._policy.secret_values)
         self.record.result.note_reader = note_reader(self._policy.secret_values)
-        self._write(self._stdin, stdin)
+        self._writers[self._stdin] = memoryview(stdin)
+        self._writable(self._stdin)
         self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
         if self._cgroup is None or self._over_quota is not None:
             self._later(_WATCH_SECONDS, self._look)
@@ -214,10 +215,6 @@ class SupervisedProcess:
         received.add(data[: max(remaining, 0)])
         if len(data) > remaining:
             self.stop(reason)
-
-    def _write(self, fd: int, data: bytes) -> None:
-        self._writers[fd] = memoryview(data)
-        self._writable(fd)
 
     def _drop_reader(self, fd: int) -> None:
         if fd in self._readers:

@@ -43,7 +43,7 @@ class ExtractedObject:
 def extract_json_object(text: str) -> ExtractedObject | None:
     """The last valid JSON object that is not inside another one; without any, the last that can be repaired; else None.
 
-    When an object never ends and cannot be repaired, it may be a stray brace in prose: the search goes on behind it.
+    When an object never ends and cannot be repaired, it may be a stray brace in prose: the search continues behind it.
     """
     start = 0
     for _ in range(_STARTS):
