@@ -7,8 +7,8 @@ import logging
 import random
 import time
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -149,18 +149,15 @@ class Database:
         """Reports that another process has written something that is waited for."""
         return ChangeNotifier(conninfo=self.conninfo, file=str(self.file) if self.file else None, timing=self.timing)
 
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> AbstractContextManager[Connection]:
         """A transaction that only reads.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
-        with self._transaction({}) as connection:
-            yield connection
+        return self._transaction()
 
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self) -> AbstractContextManager[Connection]:
         """A transaction that writes; all of it is kept, or nothing when the block raises.
 
         Raises:
@@ -168,8 +165,7 @@ class Database:
             ValueRefused: a value does not fit its tables: too long, too large, or against one of their rules.
             RecordExists: there is one with that id or name.
         """
-        with self._transaction({"writing": True}) as connection:
-            yield connection
+        return self._transaction(writing=True)
 
     def status(self) -> DatabaseStatus:
         """The address of the records and the revision of their tables.
@@ -228,7 +224,7 @@ class Database:
         self._lease.release()
 
     @contextmanager
-    def _transaction(self, options: Mapping[str, object]) -> Iterator[Connection]:
+    def _transaction(self, **options: bool) -> Iterator[Connection]:
         with self._explained(), self._lease.engine().connect().execution_options(**options) as connection, connection.begin():
             yield connection
 

@@ -108,16 +108,14 @@ def _has(value: object, text: str) -> bool:
 
 def step_rows(run_id: str, traced: Iterable[StepTrace]) -> list[dict[str, Any]]:
     """The rows of the steps of a run."""
-    return [_step_row(run_id, position, step) for position, step in enumerate(traced)]
-
-
-def _step_row(run_id: str, position: int, step: StepTrace) -> dict[str, Any]:
-    shape = {name: to_redacted_json(getattr(step, name)) for name in ("input", "output", "error", "timestamp")}
-    return {
-        "run_id": run_id,
-        "position": position,
-        "step_id": step.step_id,
-        "step_name": step.step_name,
-        "duration": float(min(step.duration, _LONGEST_MS)),
-        **shape,
-    }
+    return [
+        {
+            "run_id": run_id,
+            "position": position,
+            "step_id": step.step_id,
+            "step_name": step.step_name,
+            "duration": float(min(step.duration, _LONGEST_MS)),
+            **{name: to_redacted_json(getattr(step, name)) for name in ("input", "output", "error", "timestamp")},
+        }
+        for position, step in enumerate(traced)
+    ]

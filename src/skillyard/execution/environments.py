@@ -162,7 +162,8 @@ def environment_for(directory: str, entry: str, *, install: bool, settings: Mapp
     block = read_script_block(source)
     if block == ScriptBlock():
         return ""
-    interpreter = _Interpreter.of(interpreter_for(entry))
+    program = interpreter_for(entry)
+    interpreter = _Interpreter(os.path.realpath(program), _python_version(program))
     if not block.allows(interpreter.version):
         here = ".".join(map(str, interpreter.version[:2]))
         raise NotExecutable(
@@ -177,10 +178,6 @@ class _Interpreter:
 
     program: str
     version: tuple[int, int, int]
-
-    @classmethod
-    def of(cls, program: str) -> _Interpreter:
-        return cls(os.path.realpath(program), _python_version(program))
 
     @property
     def identity(self) -> str:

@@ -173,16 +173,17 @@ def conventional_entry(directory: str) -> str | None:
         for ending in ENDINGS:
             if (scripts / f"{name}{ending}").is_file():
                 return f"scripts/{name}{ending}"
-    alone = _scripts(directory)
+    alone = scripts_in(directory, "scripts")
     return alone[0] if len(alone) == 1 else None
 
 
-def _scripts(directory: str) -> list[str]:
+def scripts_in(directory: str, folder: str) -> list[str]:
+    """The scripts directly in a folder of the skill that can run, by name, as paths relative to the skill."""
     try:
-        names = sorted(item.name for item in Path(directory, "scripts").iterdir() if item.is_file())
+        names = sorted(item.name for item in Path(directory, folder).iterdir() if item.is_file())
     except OSError:
         return []
-    return [f"scripts/{name}" for name in names if PurePosixPath(name).suffix.lower() in ENDINGS and name != "__init__.py"]
+    return [f"{folder}/{name}" for name in names if PurePosixPath(name).suffix.lower() in ENDINGS and name != "__init__.py"]
 
 
 def _resolve_entry(skill: Skill, requested: str) -> str:
@@ -190,24 +191,28 @@ def _resolve_entry(skill: Skill, requested: str) -> str:
     if Path(skill.directory, safe_relative(requested)).is_file():
         return requested
     name = PurePosixPath(requested).name
-    matches = [path for path in _scripts(skill.directory) if name in (PurePosixPath(path).name, PurePosixPath(path).stem)]
+    matches = [
+        path for path in scripts_in(skill.directory, "scripts") if name in (PurePosixPath(path).name, PurePosixPath(path).stem)
+    ]
     return matches[0] if len(matches) == 1 else requested
 
 
 def _existing(skill: Skill, path: str, message: str) -> str:
     relative = safe_relative(path)
     if not Path(skill.directory, relative).is_file():
-        raise FileMissing(message.format(path=relative), hint=_list_scripts(skill), candidates=_scripts(skill.directory))
+        raise FileMissing(
+            message.format(path=relative), hint=_list_scripts(skill), candidates=scripts_in(skill.directory, "scripts")
+        )
     return relative
 
 
 def _list_scripts(skill: Skill) -> str:
-    scripts = _scripts(skill.directory)
+    scripts = scripts_in(skill.directory, "scripts")
     return f"its scripts: {', '.join(scripts[:10])}" if scripts else "the skill has no scripts"
 
 
 def _nothing_to_run(skill: Skill, document: Document) -> NotExecutable:
-    scripts = _scripts(skill.directory)
+    scripts = scripts_in(skill.directory, "scripts")
     if scripts:
         hint = f"declare resources.entry, or name one of: {', '.join(scripts[:10])}"
         return NotExecutable("the skill has several scripts and declares no entry", hint=hint, candidates=scripts)

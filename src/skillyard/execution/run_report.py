@@ -22,6 +22,7 @@ _CODES: Final[Mapping[Status, str]] = {
     "pids": "RESOURCE_LIMIT_ERROR",
     "output_limit": "RESOURCE_LIMIT_ERROR",
 }
+_OF_PROCESS: Final = ("limits", "isolation", "duration_ms", "interpreter", "contacts", "files")
 _BY_ERROR: Final = (
     (("SyntaxError", "IndentationError", "TabError"), "COMPILATION_ERROR"),
     (
@@ -138,14 +139,9 @@ def _with_process(run: Run, result: SandboxResult) -> Run:
     """The run with the facts about the process that was started for it."""
     return replace(
         run,
-        limits=result.limits,
-        isolation=result.isolation,
+        **{name: getattr(result, name) for name in _OF_PROCESS},
         stdout=result.stdout.decode("utf-8", "replace"),
         stderr=result.stderr.decode("utf-8", "replace"),
-        duration_ms=result.duration_ms,
-        interpreter=result.interpreter,
-        contacts=result.contacts,
-        files=result.files,
     )
 
 
