@@ -104,8 +104,8 @@ class PoolEngine(BaseEngine):
         pool = worker_pool(call.skill)
         if pool is None:
             digest = call.request.digest
-            has_changed = digest is not None and digest != call.skill.digest()  # that is refused here, with the usual error
-            if self._everything is None or call.must_run_here or has_changed:
+            # a skill that has changed since the consent is refused here, with the usual error
+            if self._everything is None or call.must_run_here or (digest is not None and digest != call.skill.digest()):
                 return super()._queued(call, journal)
             self._require_queues(journal)
             return self._hand_over(call, self._everything, journal, lasting=True)

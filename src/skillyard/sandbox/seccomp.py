@@ -414,7 +414,12 @@ _SOCKETPAIR: Final = (
     jump_if_equal(_SOCK_SEQPACKET, "allowed"),
     jump("no network"),
 )
-_CLONE: Final = (Label("clone"), load(_argument(0)), jump_if_any_bit(_NEW_NAMESPACES, "denied"), jump("allowed"))
+_CLONE: Final = (
+    Label("clone"),
+    load(_argument(0)),
+    jump_if_any_bit(_NEW_NAMESPACES, "denied"),
+    jump("allowed"),
+)
 # Shared memory without a file lives on, charged to nobody, while one page of it is mapped.
 _MMAP: Final = (
     Label("mmap"),
@@ -460,4 +465,9 @@ def _process_options(options: FilterOptions) -> list[Instruction | Label]:
 
 def _none_of(label: str, argument: int, values: Iterable[int]) -> list[Instruction | Label]:
     """Deny a call whose argument is one of `values`."""
-    return [Label(label), load(_argument(argument)), *(jump_if_equal(value, "denied") for value in values), jump("allowed")]
+    return [
+        Label(label),
+        load(_argument(argument)),
+        *(jump_if_equal(value, "denied") for value in values),
+        jump("allowed"),
+    ]
