@@ -32,6 +32,22 @@ class Whole(WireForm, camel_case=True):
     parts: tuple[Part, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Counted(WireForm, camel_case=True, also=("is_large",)):
+    count: int
+    at: datetime | None = field(default=None, metadata=wire(write=datetime.isoformat))
+
+    @property
+    def is_large(self) -> bool:
+        return self.count > 9
+
+
+def test_properties_follow_the_fields_and_a_field_may_be_written_in_its_own_way() -> None:
+    at = datetime.fromisoformat("2026-01-31T09:00:00+01:00")
+    assert list(Counted(10, at).to_dict().items()) == [("count", 10), ("at", "2026-01-31T09:00:00+01:00"), ("isLarge", True)]
+    assert Counted(9).to_dict() == {"count": 9, "at": None, "isLarge": False}
+
+
 def test_fields_go_by_their_names_on_the_wire_in_their_order() -> None:
     form = Whole("a", "s", (Part("b"), Part("c", "n", 2))).to_dict()
     assert form == {

@@ -34,7 +34,7 @@ HOT: Mapping[str, Callable[[Database], object]] = {
     "how many runs failed": lambda database: Journal(database).count(RunFilter(states=["failed"])),
     "how many runs ended badly": lambda database: Journal(database).count(RunFilter(statuses=["error"])),
     "how many runs a skill had": lambda database: Journal(database).count(RunFilter(skill="installed:skill-77")),
-    "a kept result": lambda database: Journal(database).kept("key-777"),
+    "a kept result": lambda database: Journal(database).cached("key-777"),
     "what a caller did last": lambda database: AuditLog(lambda: database).events(actor="key 7"),
     "the keys of a server": lambda database: Keys(lambda: database).all(),
 }

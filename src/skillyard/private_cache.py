@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import marshal
 import os
+import stat
 import zlib
 from typing import Any, Final
 
-_READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _HEADER: Final = 8  # four bytes that say what it is, four of the checksum
 
 
@@ -45,7 +46,8 @@ def _read(path: str, largest: int) -> bytes:
     descriptor = os.open(path, _READ_FLAGS)
     try:
         status = os.fstat(descriptor)
-        if status.st_uid != os.geteuid() or status.st_mode & 0o022 or status.st_size > largest:
+        foreign = status.st_uid != os.geteuid() or status.st_mode & 0o022
+        if foreign or not stat.S_ISREG(status.st_mode) or status.st_size > largest:
             return b""
         with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
             return file.readall()

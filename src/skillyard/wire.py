@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import Enum
 from functools import cache
@@ -25,14 +25,18 @@ class _WireField(NamedTuple):
     attribute: str
     name: str
     omit_empty: bool
+    write: Callable[[Any], Any] | None
 
 
-def wire(*, name: str = "", omit_empty: bool = False, hidden: bool = False) -> dict[str, Any]:
+def wire(
+    *, name: str = "", omit_empty: bool = False, hidden: bool = False, write: Callable[[Any], Any] | None = None
+) -> dict[str, Any]:
     """The `metadata` of a dataclass field: its name on the wire, whether it is absent when it is empty, or always.
 
-    Empty is None, an empty text and an empty collection; 0 and False are values.
+    Empty is None, an empty text and an empty collection; 0 and False are values. `write` makes plain data of a value that is
+    not None, in place of `to_wire`.
     """
-    return {_KEY: (name, omit_empty, hidden)}
+    return {_KEY: (name, omit_empty, hidden, write)}
 
 
 class WireForm:
@@ -56,9 +60,13 @@ class WireForm:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         form = {}
-        for attribute, name, omit_empty in _wire_fields(type(self)):  # type: ignore[arg-type] # a class has a hash
+        for attribute, name, omit_empty, write in _wire_fields(type(self)):  # type: ignore[arg-type] # a class has a hash
             value = getattr(self, attribute)
-            if not (omit_empty and _is_empty(value)):
+            if omit_empty and _is_empty(value):
+                continue
+            if write is not None and value is not None:
+                form[name] = write(value)
+            else:
                 form[name] = _moment_text(value, self._times) if isinstance(value, datetime) else to_wire(value)
         return form
 
@@ -94,10 +102,11 @@ def to_wire(value: Any) -> Any:
 def _wire_fields(cls: Any) -> tuple[_WireField, ...]:
     wire_fields = []
     for field in dataclasses.fields(cls):
-        name, omit_empty, hidden = field.metadata.get(_KEY, ("", False, False))
+        name, omit_empty, hidden, write = field.metadata.get(_KEY, ("", False, False, None))
         if not hidden:
-            wire_fields.append(_WireField(field.name, name or _spelled(field.name, camel_case=cls._camel_case), omit_empty))
-    also = (_WireField(name, _spelled(name, camel_case=cls._camel_case), False) for name in cls._also)
+            spelled = name or _spelled(field.name, camel_case=cls._camel_case)
+            wire_fields.append(_WireField(field.name, spelled, omit_empty, write))
+    also = (_WireField(name, _spelled(name, camel_case=cls._camel_case), False, None) for name in cls._also)
     return (*wire_fields, *also)
 
 

@@ -49,9 +49,8 @@ async def test_a_form_is_filled_in_by_the_skill_for_it(
     assert desk.chat.folder(desk.conversation).read("filled.pdf") == FORM + b"% name=Ada\n"
     assert [event.data["name"] for event in events if event.kind == "file"] == ["filled.pdf"]
     assert "".join(event.data["delta"] for event in events if event.kind == "text") == turn.answer
-    trail = [
-        (step.event, step.detail) for step in desk.chat.trail.of(skill="project:pdf") or desk.chat.trail.of(skill="config:pdf")
-    ]
+    usage = desk.chat.usage_log.of(skill="project:pdf") or desk.chat.usage_log.of(skill="config:pdf")
+    trail = [(step.event, step.detail) for step in usage]
     assert [event for event, _ in trail] == ["offered", "loaded", "read", "run", "run", "outcome"]
 
 
@@ -62,7 +61,7 @@ async def test_small_talk_reads_no_file_of_a_skill(open_chat: Any, pdf: Path) ->
     turn, events = await desk.say("Good morning, I am Ada")
     assert turn.answer == "Hello Ada!"
     assert [event.kind for event in events if event.kind in ("call", "result")] == []
-    assert [step.event for step in desk.chat.trail.of()] == ["offered"]
+    assert [step.event for step in desk.chat.usage_log.of()] == ["offered"]
 
 
 @pytest.mark.row("001-16")

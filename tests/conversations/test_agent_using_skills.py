@@ -125,7 +125,7 @@ async def test_preprocessors_run_before_the_call_and_tell_the_model_what_they_fo
     assert "Oslo, Norway" in desk.models.seen[0].said
     assert "'for': 'ada'" in desk.models.seen[0].said
     assert "<run_result nonce=" in desk.models.seen[0].said
-    assert [step.event for step in desk.chat.trail.of()].count("run") == 1
+    assert [step.event for step in desk.chat.usage_log.of()].count("run") == 1
 
 
 async def test_what_skills_want_remembered_is_kept_for_the_person_and_recalled_in_the_next_conversation(
@@ -193,9 +193,9 @@ async def test_a_skill_that_changes_or_goes_meanwhile_is_announced_once(open_cha
     (pdf / "SKILL.md").write_text("---\nname: pdf\ndescription: Other.\n---\nOther steps.\n")
     _, events = await desk.say("Go on")
     assert [event.data["text"] for event in events if event.kind == "notice"] == [
-        "the skill 'pdf' has changed: load it again before you go on with it"
+        "the skill 'pdf' has changed: load it again before you continue with it"
     ]
-    assert "load it again before you go on" in desk.models.seen[-1].system
+    assert "load it again before you continue" in desk.models.seen[-1].system
     _, events = await desk.say("Go on")
     assert "load it again" not in desk.models.seen[-1].system
     catalog.disable("pdf")
@@ -224,7 +224,7 @@ async def test_an_installed_skill_stays_in_its_version_while_a_conversation_runs
     )
     _, events = await desk.say("Run it")
     assert [event.data["text"] for event in events if event.kind == "notice"] == [
-        f"a newer version of the skill 'tidy' was installed; this conversation goes on with {first}"
+        f"a newer version of the skill 'tidy' was installed; this conversation continues with {first}"
     ]
     assert "version 1" in desk.models.seen[-2].last
     assert "Steps 1." in desk.models.seen[-1].last

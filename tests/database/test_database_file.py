@@ -299,7 +299,7 @@ def test_only_the_room_of_records_connects_to_sqlite_and_two_places_in_it_open_f
     assert connecting == {"database"}
     allowed = ("Database.open(", "cls.open(", "listener.open(")
     plain = sorted((name, call) for name, call in opening if not call.startswith(allowed))
-    assert [name for name, _ in plain] == ["repair.py", "repair.py", "repair.py", "sqlite_file.py"]
+    assert [name for name, _ in plain] == ["repair.py", "repair.py", "sqlite_file.py"]
     assert "os.O_EXCL" in plain[-1][1]
 
 

@@ -207,3 +207,8 @@ async def test_a_server_may_be_reached_over_http(write_skill: Any, address: str)
 def test_a_server_that_cannot_be_meant_is_refused_with_its_name(table: Any) -> None:
     with pytest.raises(InvalidConfiguration, match=r"servers\.weather"):
         read_servers({"weather": table})
+
+
+def test_a_wrong_value_of_a_server_is_not_repeated_since_it_may_be_a_secret() -> None:
+    with pytest.raises(InvalidConfiguration, match=r"servers\.weather\.headers must be a table of texts$"):
+        read_servers({"weather": {"url": "a", "headers": ["Bearer abc"]}})

@@ -71,7 +71,7 @@ def ground() -> Iterator[Path]:
     for path in (folder / "lib", *(folder / "lib").rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     (folder / "home/bin").mkdir(parents=True)
-    node = find_tools(".ts", as_other=False).node
+    node = find_tools(".ts", as_other=False).program
     try:
         os.link(node, folder / "home/bin/node")
     except OSError:

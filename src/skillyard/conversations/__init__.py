@@ -13,35 +13,26 @@ It needs the extra `agent`.
 from __future__ import annotations
 
 from skillyard.conversations.chat import Chat
-from skillyard.conversations.conversation import Attachment, ChatSettings, Conversation, Turn, TurnState
+from skillyard.conversations.conversation import Attachment, ChatSettings, Conversation, Turn
 from skillyard.conversations.conversation_store import ConversationStore
 from skillyard.conversations.model_loop import TurnLimits
-from skillyard.conversations.models import AvailableModels, Provider, available_models, open_model
-from skillyard.conversations.skill_usage import SkillUsage, SkillUsageEvent, SkillUsageLog, SkillUsageReport
+from skillyard.conversations.models import available_models
+from skillyard.conversations.skill_usage import SkillUsageEvent, SkillUsageLog, SkillUsageReport
 from skillyard.conversations.toolset import SkillToolset
-from skillyard.conversations.turn_events import TURN_EVENT_KINDS, TurnEvent, TurnEventKind
-from skillyard.conversations.work_folder import WorkFolder
+from skillyard.conversations.turn_events import TurnEvent
 
 __all__ = [
-    "TURN_EVENT_KINDS",
     "Attachment",
-    "AvailableModels",
     "Chat",
     "ChatSettings",
     "Conversation",
     "ConversationStore",
-    "Provider",
     "SkillToolset",
-    "SkillUsage",
     "SkillUsageEvent",
     "SkillUsageLog",
     "SkillUsageReport",
     "Turn",
     "TurnEvent",
-    "TurnEventKind",
     "TurnLimits",
-    "TurnState",
-    "WorkFolder",
     "available_models",
-    "open_model",
 ]

@@ -3,72 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.conversations.conversation import OPEN_TURN_STATES, ChatSettings, Conversation, Turn
-from skillyard.conversations.conversation_store import ConversationStore, new_id
+from skillyard.conversations.conversation_store import ConversationStore
 from skillyard.conversations.conversation_tools import StricterRules, settings_from_agent, versions_of_locks, visible_catalog
 from skillyard.conversations.model_loop import DEFAULT_TURN_LIMITS, TurnLimits
 from skillyard.conversations.skill_usage import SkillUsageLog
 from skillyard.conversations.slash_commands import InvocableSkill, invocable_skills, parse_command
-from skillyard.conversations.turn_events import (
-    START_POSITION,
-    EventPosition,
-    EventPositioner,
-    LiveTurn,
-    parse_event,
-    replay_events,
-)
+from skillyard.conversations.turn_events import START_POSITION, EventPosition, EventPositioner, parse_event, replay_events
 from skillyard.conversations.turn_runner import TurnRunner
 from skillyard.conversations.work_folder import WorkFolder
 from skillyard.errors import ConversationBusy, InvalidInput, RecordNotFound
+from skillyard.execution.run import new_id
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
-    from pydantic_ai.models import Model
-
     from skillyard.conversations.turn_events import TurnEvent
     from skillyard.database import Database
     from skillyard.library import Catalog
     from skillyard.permissions import ApprovalAnswer
-
-
-async def follow_turn(
-    turn: Turn, after: EventPosition, *, live: LiveTurn | None, records: ConversationStore, database: Callable[[], Database]
-) -> AsyncGenerator[tuple[EventPosition, TurnEvent], None]:
-    """The events of a turn after a position, each with its own; `live` when the turn runs in this process."""
-    positioner = EventPositioner(after)
-    async with aclosing(live.follow() if live is not None else _events_elsewhere(turn, records, database)) as events:
-        async for event in events:
-            if (positioned := positioner.take(event)) is not None:
-                yield positioned
-    if live is None:
-        positioner = EventPositioner(max(after, positioner.position))
-        for event in replay_events(await asyncio.to_thread(records.turn, turn.id)):
-            if (positioned := positioner.take(event)) is not None:
-                yield positioned
-
-
-async def _events_elsewhere(
-    turn: Turn, records: ConversationStore, database: Callable[[], Database]
-) -> AsyncGenerator[TurnEvent, None]:
-    """The events of a turn that another process executes, until it stops running."""
-    from skillyard.database import wait_for_change
-
-    opened, number = await asyncio.to_thread(database), 0
-    async with opened.notifier.subscribe(turn.id) as changed:
-        while True:
-            state, events = await asyncio.to_thread(records.events_since, turn.id, number)
-            if state != "running":
-                return
-            for number, shapes in events:  # noqa: B007 # where it goes on the next time
-                for shape in shapes:
-                    yield parse_event(shape)
-            await wait_for_change(changed, opened.timing.turn_look_s)
-            await asyncio.to_thread(lambda: records.turns(turn.conversation_id))  # marks the turn when its process has ended
 
 
 _LONGEST: Final = 400_000
@@ -81,15 +38,15 @@ class Chat:
     """The conversations of one home, over the skills of `catalog`.
 
     Turns run in the background: `events` yields their events from the beginning, to any number of callers. They are recorded as
-    they go on, so a conversation is there after a restart, with a turn that was cut off marked `interrupted`. Without
+    they proceed, so a conversation is there after a restart, with a turn that was cut off marked `interrupted`. Without
     `addresses` only models of known providers can be chosen.
     """
 
     def __init__(self, catalog: Catalog, *, addresses: bool = True, limits: TurnLimits = DEFAULT_TURN_LIMITS) -> None:
         self._catalog = catalog
         self.records: Final = ConversationStore(self._database)
-        self.trail: Final = SkillUsageLog(self._database)
-        self._runner = TurnRunner(catalog, self.records, self.trail, addresses=addresses, limits=limits)
+        self.usage_log: Final = SkillUsageLog(self._database)
+        self._runner = TurnRunner(catalog, self.records, self.usage_log, addresses=addresses, limits=limits)
         self._answering = asyncio.Lock()
 
     async def begin(
@@ -210,7 +167,7 @@ class Chat:
             conversation = await self._rewound(conversation, replacing)
         tools = await self._runner.tools_for(conversation)
         command = await asyncio.to_thread(parse_command, text, tools.skill_tools)
-        named = conversation.model or _name(model)
+        named = conversation.model or f"{model.system}:{model.model_name}"
         turn = Turn(new_id("turn"), conversation.id, 0, "running", text, model=named)
         turn = await asyncio.to_thread(lambda: self.records.start(turn, replacing=replacing))
         if not conversation.title:
@@ -244,7 +201,7 @@ class Chat:
         return await self.send(conversation, text, replacing=turn.number, files=files)
 
     async def answer(self, turn: Turn, call_id: str, answer: ApprovalAnswer) -> Turn:
-        """Answer a question of a turn that waits, and all others about the same content; it goes on after the last one.
+        """Answer a question of a turn that waits, and all others about the same content; it continues after the last one.
 
         Raises:
             ConversationBusy: it does not wait, or not for this.
@@ -254,21 +211,21 @@ class Chat:
             decision = {"decision": answer.decision, "reason": answer.reason}
             pending = await asyncio.to_thread(self.records.decide, turn.id, call_id, decision)
             if pending is None:
-                raise ConversationBusy("the turn does not wait for this answer", hint="look at the questions of the turn")
+                raise ConversationBusy("the turn does not wait for this answer", hint="see the questions of the turn")
             if set(pending["decided"]) < set(pending["questions"]):
                 return replace(turn, pending=pending)
             if not await asyncio.to_thread(self.records.resume, turn.id):
-                raise ConversationBusy("somebody else has answered", hint="look at the turn again")
+                raise ConversationBusy("it was answered already", hint="see the turn again")
         conversation = await asyncio.to_thread(self.records.of_turn, turn)
         earlier = tuple(item for item in await self.turns(conversation) if item.number < turn.number)
         tools = await self._runner.tools_for(conversation)
         model = await self._runner.model(conversation.model)
         execution = self._runner.execution(conversation, turn, earlier, model, tools, before=replay_events(turn)[:-1])
-        self._runner.start(execution, execution.go_on(pending))
+        self._runner.start(execution, execution.resume(pending))
         return replace(turn, state="running", pending=None)
 
     async def stop(self, turn: Turn) -> bool:
-        """Stop a turn in any process; False when it is over."""
+        """Stop a turn in any process; False when it has ended."""
         return await self._runner.stop(turn) or await asyncio.to_thread(self.records.ask_to_stop, turn.id)
 
     async def events(self, turn: Turn, *, fresh: bool = False) -> AsyncGenerator[TurnEvent, None]:
@@ -286,15 +243,40 @@ class Chat:
             async for event in events:
                 yield event
 
-    def follow(
+    async def follow(
         self, turn: Turn, after: EventPosition = START_POSITION
     ) -> AsyncGenerator[tuple[EventPosition, TurnEvent], None]:
         """The events of a turn after a position, whichever process executes it; each event with its own position."""
-        return follow_turn(turn, after, live=self._runner.live(turn), records=self.records, database=self._database)
+        live, positioner = self._runner.live(turn), EventPositioner(after)
+        async with aclosing(live.follow() if live is not None else self._events_elsewhere(turn)) as events:
+            async for event in events:
+                if (positioned := positioner.take(event)) is not None:
+                    yield positioned
+        if live is None:
+            positioner = EventPositioner(max(after, positioner.position))
+            for event in replay_events(await asyncio.to_thread(self.records.turn, turn.id)):
+                if (positioned := positioner.take(event)) is not None:
+                    yield positioned
+
+    async def _events_elsewhere(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
+        """The events of a turn that another process executes, until it stops running."""
+        from skillyard.database import wait_for_change
+
+        database, number = await asyncio.to_thread(self._database), 0
+        async with database.notifier.subscribe(turn.id) as changed:
+            while True:
+                state, events = await asyncio.to_thread(self.records.events_since, turn.id, number)
+                if state != "running":
+                    return
+                for number, shapes in events:  # noqa: B007 # where it continues the next time
+                    for shape in shapes:
+                        yield parse_event(shape)
+                await wait_for_change(changed, database.timing.turn_look_s)
+                await asyncio.to_thread(self.records.turns, turn.conversation_id)  # marks the turn when its process has ended
 
     @property
     def busy(self) -> bool:
-        """Whether a turn goes on here."""
+        """Whether a turn runs here."""
         return self._runner.busy
 
     async def close(self) -> None:
@@ -312,7 +294,3 @@ class Chat:
             memory["compacted"] = compacted
         await asyncio.to_thread(lambda: self.records.change(conversation.id, memory=memory))
         return replace(conversation, memory=memory)
-
-
-def _name(model: Model) -> str:
-    return f"{model.system}:{model.model_name}"

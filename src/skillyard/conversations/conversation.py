@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Literal, Self
 
 from skillyard.errors import InvalidInput
+from skillyard.times import utc_now
 from skillyard.wire import WireForm, wire
 
 TurnState = Literal["running", "waiting", "done", "failed", "stopped", "interrupted"]
 """`waiting` is for somebody's approval; `interrupted` turns lost their process."""
 
 OPEN_TURN_STATES: Final[tuple[TurnState, ...]] = ("running", "waiting")
+_HIDDEN: Final = wire(hidden=True)
+_MOMENT: Final = wire(write=datetime.isoformat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +72,23 @@ class Conversation(WireForm):
     """One conversation; `memory` is the state that is restored after a restart."""
 
     id: str
-    owner: str = field(metadata=wire(hidden=True))
+    owner: str = field(metadata=_HIDDEN)
     title: str
     agent: str | None
     model: str | None
     settings: ChatSettings
-    memory: Mapping[str, Any] = field(default_factory=dict, hash=False, metadata=wire(hidden=True))
-    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    updated_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The conversation as plain data."""
-        times = {"created_at": self.created_at.isoformat(), "updated_at": self.updated_at.isoformat()}
-        return WireForm.to_dict(self) | times
+    memory: Mapping[str, Any] = field(default_factory=dict, hash=False, metadata=_HIDDEN)
+    created_at: datetime = field(default_factory=utc_now, metadata=_MOMENT)
+    updated_at: datetime = field(default_factory=utc_now, metadata=_MOMENT)
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(WireForm, also=("questions", "error")):
     """One request and its answer.
 
     `messages` are those sent and received in it, as pydantic-ai writes them; `events` is what was shown. `pending` are the
-    questions it waits for. A turn that is `replaced` is kept, and no longer part of the conversation.
+    questions it waits for. A turn that is `replaced` is kept, and no longer part of the conversation. Its plain data is without
+    the raw messages.
     """
 
     id: str
@@ -98,16 +97,16 @@ class Turn:
     state: TurnState
     request: str
     answer: str = ""
-    messages: list[Any] = field(default_factory=list, hash=False)
-    events: list[Any] = field(default_factory=list, hash=False)
-    pending: Mapping[str, Any] | None = field(default=None, hash=False)
+    messages: list[Any] = field(default_factory=list, hash=False, metadata=_HIDDEN)
+    events: list[Any] = field(default_factory=list, hash=False, metadata=wire(write=list))  # thousands, plain data already
+    pending: Mapping[str, Any] | None = field(default=None, hash=False, metadata=_HIDDEN)
     replaced: bool = False
     model: str | None = None
     usage: Mapping[str, Any] | None = field(default=None, hash=False)
-    error_code: str | None = None
-    error_message: str | None = None
-    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    finished_at: datetime | None = None
+    error_code: str | None = field(default=None, metadata=_HIDDEN)
+    error_message: str | None = field(default=None, metadata=_HIDDEN)
+    created_at: datetime = field(default_factory=utc_now, metadata=_MOMENT)
+    finished_at: datetime | None = field(default=None, metadata=_MOMENT)
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -129,31 +128,7 @@ class Turn:
         if self.error_code is None:
             return None
         shown: Mapping[str, Any] = next((event for event in reversed(self.events) if event["event"] == "error"), {})
-        return {
-            "code": self.error_code,
-            "message": self.error_message,
-            "hint": shown.get("hint"),
-            "said": shown.get("said"),
-        }
-
-    def to_dict(self) -> dict[str, Any]:
-        """The turn as plain data, without the raw messages; by hand, since its thousands of events are plain data already."""
-        return {
-            "id": self.id,
-            "conversation_id": self.conversation_id,
-            "number": self.number,
-            "state": self.state,
-            "replaced": self.replaced,
-            "request": self.request,
-            "answer": self.answer,
-            "events": self.events,
-            "questions": self.questions,
-            "model": self.model,
-            "usage": self.usage,
-            "error": self.error,
-            "created_at": self.created_at.isoformat(),
-            "finished_at": self.finished_at.isoformat() if self.finished_at else None,
-        }
+        return {"code": self.error_code, "message": self.error_message, "hint": shown.get("hint"), "said": shown.get("said")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +140,4 @@ class Attachment(WireForm):
     media_type: str
     size_bytes: int = field(metadata=wire(name="size"))
     sha256: str
-    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The file as plain data."""
-        return WireForm.to_dict(self) | {"created_at": self.created_at.isoformat()}
+    created_at: datetime = field(default_factory=utc_now, metadata=_MOMENT)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -37,11 +35,6 @@ if TYPE_CHECKING:
 
 _ABANDONED: Final = timedelta(hours=6)  # a turn of another machine without any sign of life
 _HIDDEN: Final = ("stop_asked", "process")
-
-
-def new_id(prefix: str) -> str:
-    """A unique id that sorts by time."""
-    return f"{prefix}_{time.time_ns():016x}{os.urandom(5).hex()}"
 
 
 class ConversationStore:
@@ -125,7 +118,8 @@ class ConversationStore:
             if replacing is not None:
                 connection.execute(update(turns).where(same, turns.c.number >= replacing).values(replaced=True))
             number = (connection.execute(select(func.max(turns.c.number)).where(same)).scalar() or 0) + 1
-            row = _turn_row(turn) | {"number": number, "stop_asked": False, "process": str(ProcessIdentity.current())}
+            row = {name: getattr(turn, name) for name in _names(turns) if name not in _HIDDEN}
+            row |= {"number": number, "stop_asked": False, "process": str(ProcessIdentity.current())}
             connection.execute(insert(turns).values(row))
         return replace(turn, number=number)
 
@@ -138,15 +132,11 @@ class ConversationStore:
             return bool(connection.execute(select(turns.c.stop_asked).where(turns.c.id == turn_id)).scalar())
 
     def resume(self, turn_id: str) -> bool:
-        """Let this process go on with a turn that waits; False when another one was first."""
+        """Let this process continue a turn that waits; False when another one was first."""
         values = {"state": "running", "process": str(ProcessIdentity.current()), "pending": None}
         with self._database().write() as connection:
-            return (
-                connection.execute(
-                    update(turns).where(turns.c.id == turn_id, turns.c.state == "waiting").values(values)
-                ).rowcount
-                == 1
-            )
+            waiting = update(turns).where(turns.c.id == turn_id, turns.c.state == "waiting")
+            return connection.execute(waiting.values(values)).rowcount == 1
 
     def decide(self, turn_id: str, call_id: str, decision: Mapping[str, Any]) -> dict[str, Any] | None:
         """Record the answer to a question of a turn that waits, and to its others about the same content.
@@ -239,7 +229,7 @@ class ConversationStore:
             alive = ProcessIdentity.is_process_alive(row.process)
             if alive or (alive is None and row.created_at > datetime.now(UTC) - _ABANDONED):
                 continue
-            error = {"error_code": "interrupted", "error_message": "the process that worked on it is gone"}
+            error = {"error_code": "interrupted", "error_message": "the process that worked on it has ended"}
             ended: dict[str, Any] = {"state": "interrupted", "finished_at": datetime.now(UTC), **error}
             if events := [parse_event(shape) for item in live_events_of(connection, row.id) for shape in item.body]:
                 ended["events"] = condense_events(events)
@@ -265,7 +255,3 @@ def _conversation(row: Row[Any]) -> Conversation:
 
 def _turn(row: Row[Any]) -> Turn:
     return Turn(**{name: value for name, value in row._mapping.items() if name not in _HIDDEN})
-
-
-def _turn_row(turn: Turn) -> dict[str, Any]:
-    return {name: getattr(turn, name) for name in _names(turns) if name not in _HIDDEN}

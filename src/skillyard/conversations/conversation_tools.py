@@ -132,7 +132,7 @@ class DeferredApprover:
             return decided.answer
         raise ApprovalRejected(
             f"the skill {request.skill_name!r} waits for somebody's approval",
-            hint="it was asked for; go on when there is an answer",
+            hint="it was requested; continue when there is an answer",
             **{_PENDING: await asyncio.to_thread(self._question, request)},
         )
 
@@ -264,13 +264,13 @@ class ConversationTools:
             if not skill.directory.endswith(_CURRENT) or _version(skill) == held:
                 return None
             version = shorten(single_line(held), _LONGEST_ID)
-            notice = f"a newer version of the skill {name!r} was installed; this conversation goes on with {version}"
+            notice = f"a newer version of the skill {name!r} was installed; this conversation continues with {version}"
             return self._once(f"newer:{skill_id}:{_version(skill)}", notice)
         digest = skill.digest()
         if digest == self._loaded_digests[skill_id]:
             return None
         self._loaded_digests[skill_id] = digest
-        return f"the skill {name!r} has changed: load it again before you go on with it"
+        return f"the skill {name!r} has changed: load it again before you continue with it"
 
     def _once(self, mark: str, text: str) -> str | None:
         if mark in self._announced:

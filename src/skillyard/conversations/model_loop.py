@@ -29,6 +29,7 @@ from skillyard.errors import ModelFailed
 from skillyard.prompt.fence import cut_fenced
 from skillyard.text import sanitize
 from skillyard.tools import ToolResult
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -62,18 +63,17 @@ class TurnLimitExceeded(ModelFailed, code="turn_limit", status=422):
 
 
 @dataclass(frozen=True, slots=True)
-class TurnOutcome:
+class TurnOutcome(WireForm):
     """How far a turn came: its answer, or the `questions` it waits for, by the ids of the calls."""
 
-    answer: str = ""
+    answer: str = field(default="", metadata=wire(hidden=True))
     questions: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    calls: Sequence[RequestedCall] = ()
+    calls: Sequence[RequestedCall] = field(default=(), metadata=wire(name="wanted"))
     answers: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
         """The state to continue from: the calls of the response that waits, and the results of those that are done."""
-        calls = [call.to_dict() for call in self.calls]
-        return {"questions": dict(self.questions), "wanted": calls, "answers": dict(self.answers), "decided": {}}
+        return WireForm.to_dict(self) | {"decided": {}}
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class ModelLoop:
                 return waiting
         raise TurnLimitExceeded(
             f"the model did not come to an end in {self.limits.requests} requests",
-            hint="ask for a smaller step, or go on with another message",
+            hint="ask for a smaller step, or continue with another message",
         )
 
     async def answer(
@@ -184,10 +184,10 @@ class ModelLoop:
         if refused is not None:
             result, text = ToolResult(refused, ok=False, code="turn_limit", title="Too many calls"), refused
         else:
-            with decision_in_context(decided), call_span(call.tool, call.id) as span:
+            with decision_in_context(decided), call_span(call.tool, call.id) as ended:
                 async with report_output(call.id, self.show):
                     result, text = await self.form.perform(call, self.session, self.turn_id)
-                span.ended(result)
+                ended(result)
         if pending_question(result) is not None:
             return result, text
         text = cut_fenced(text, self.limits.result)
@@ -211,16 +211,6 @@ class ModelLoop:
 def usage_of(usage: RunUsage) -> dict[str, int]:
     """What a turn has used, as plain data."""
     return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "requests": usage.requests}
-
-
-def usage_from(kept: Mapping[str, int] | None) -> RunUsage:
-    """What `usage_of` wrote, to be counted on."""
-    counts = kept or {}
-    return RunUsage(
-        input_tokens=counts.get("input_tokens", 0),
-        output_tokens=counts.get("output_tokens", 0),
-        requests=counts.get("requests", 0),
-    )
 
 
 def _written(event: object) -> str:

@@ -183,7 +183,7 @@ def _described(error: Exception, model: Model) -> ModelFailed:
     if "ModelRateLimitError" in kinds:
         return ModelLimited(
             f"the service takes no more requests for the model {name!r} just now{with_status}: a rate or a quota is used up",
-            hint=f"wait a little and try again; when it goes on, check plan and bill at the service, or {_OTHER}",
+            hint=f"wait a little and try again; if it persists, check plan and bill at the service, or {_OTHER}",
         )
     if "ModelContextWindowExceededError" in kinds:
         return ModelFailed(
@@ -203,7 +203,7 @@ def _described(error: Exception, model: Model) -> ModelFailed:
             hint=f"see what it said; begin a new conversation, or {_OTHER}",
         )
     return ModelFailed(
-        f"the service of the model {name!r} gave an answer that cannot be read", hint=f"try again; when it goes on, {_OTHER}"
+        f"the service of the model {name!r} gave an answer that cannot be read", hint=f"try again; if it persists, {_OTHER}"
     )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sqlalchemy import func, insert, select
 
 from skillyard.database import skill_usage
+from skillyard.times import utc_now
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 
 SkillUsageKind = Literal["offered", "loaded", "read", "run", "outcome"]
+_COLUMNS: Final = [column for column in skill_usage.c if column.name != "number"]
 _OFTEN: Final = 0.3
 _AT_LEAST: Final = 2
 _ENOUGH: Final = 10  # conversations; most of them are about something else
@@ -34,15 +36,11 @@ class SkillUsageEvent(WireForm):
     ok: bool = True
     tokens: int = 0
     duration_ms: int = 0
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The step as plain data."""
-        return WireForm.to_dict(self) | {"at": self.at.isoformat(timespec="milliseconds")}
+    at: datetime = field(default_factory=utc_now, metadata=wire(write=lambda moment: moment.isoformat(timespec="milliseconds")))
 
 
 @dataclass(frozen=True, slots=True)
-class SkillUsage(WireForm):
+class SkillUsage(WireForm, also=("never_used", "fails_often")):
     """What became of one skill in all conversations.
 
     `offered` and `loaded` count conversations, the others calls; `unfollowed` counts conversations that loaded it and then
@@ -71,10 +69,6 @@ class SkillUsage(WireForm):
         Fewer say nothing: most skills are for something else than what is talked about.
         """
         return self.offered >= _ENOUGH and not (self.loaded or self.read or self.run)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The use as plain data."""
-        return WireForm.to_dict(self) | {"never_used": self.never_used, "fails_often": self.fails_often}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +106,20 @@ class SkillUsageLog:
         """Write down what happened."""
         if not steps:
             return
-        rows = [
-            {column.name: getattr(step, column.name) for column in skill_usage.c if column.name != "number"} for step in steps
-        ]
+        rows = [{column.name: getattr(step, column.name) for column in _COLUMNS} for step in steps]
         with self._database().write() as connection:
             connection.execute(insert(skill_usage), rows)
 
     def of(self, *, conversation: str | None = None, skill: str | None = None, limit: int = 200) -> tuple[SkillUsageEvent, ...]:
         """The newest steps, in the order they happened; of one conversation, of one skill."""
-        query = select(skill_usage).order_by(skill_usage.c.number.desc()).limit(limit)
+        query = select(*_COLUMNS).order_by(skill_usage.c.number.desc()).limit(limit)
         if conversation is not None:
             query = query.where(skill_usage.c.conversation_id == conversation)
         if skill is not None:
             query = query.where(skill_usage.c.skill_id == skill)
         with self._database().read() as connection:
             rows = connection.execute(query).all()
-        return tuple(_step(row._mapping) for row in reversed(rows))
+        return tuple(SkillUsageEvent(**row._mapping) for row in reversed(rows))
 
     def report(self) -> SkillUsageReport:
         """The use of every skill, by its id."""
@@ -164,7 +156,3 @@ def _use(skill_id: str, rows: Sequence[Any]) -> SkillUsage:
         tokens=sum(row.tokens or 0 for row in rows),
         duration_ms=sum(row.duration_ms or 0 for row in rows),
     )
-
-
-def _step(values: Any) -> SkillUsageEvent:
-    return SkillUsageEvent(**{name: value for name, value in values.items() if name != "number"})

@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from skillyard.conversations.conversation_store import new_id
+from skillyard.execution.run import new_id
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
@@ -122,9 +122,8 @@ class FunctionCallFormat:
             call_ids = {call.id for call in calls}
             identity = part.tool_call_id if part.tool_call_id and part.tool_call_id not in call_ids else new_id("call")
             calls.append(RequestedCall(identity, part.tool_name, part.args))
-            name = _NOT_A_NAME.sub("_", part.tool_name)[:_LONGEST_NAME] or "unknown"
             fixed: Any = part
-            parts.append(replace(fixed, tool_name=name, args=_object(part.args), tool_call_id=identity))
+            parts.append(replace(fixed, tool_name=_api_name(part.tool_name), args=_object(part.args), tool_call_id=identity))
         return replace(response, parts=parts), calls
 
     async def perform(self, call: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
@@ -134,12 +133,8 @@ class FunctionCallFormat:
 
     def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
         """One result for each call."""
-        names = [_NOT_A_NAME.sub("_", call.tool)[:_LONGEST_NAME] or "unknown" for call, _ in answers]
         return ModelRequest(
-            parts=[
-                ToolReturnPart(tool_name=name, content=text, tool_call_id=call.id)
-                for name, (call, text) in zip(names, answers, strict=True)
-            ]
+            parts=[ToolReturnPart(tool_name=_api_name(call.tool), content=text, tool_call_id=call.id) for call, text in answers]
         )
 
     def visible(self, text: str) -> str:
@@ -172,8 +167,7 @@ class TextCallFormat:
 
         if call.block is None:
             return ToolResult(str(call.arguments), ok=False, code="invalid_input", title="A call could not be read"), (
-                f"[[ABP_RESULT:{_NOT_A_NAME.sub('_', call.tool)[:_LONGEST_NAME]}]]\n"
-                f"Tool execution failed: {call.arguments}\n[[END_ABP_RESULT]]"
+                f"[[ABP_RESULT:{_api_name(call.tool)}]]\nTool execution failed: {call.arguments}\n[[END_ABP_RESULT]]"
             )
         return await self.tools.answer_call(call.block, session=session, message_id=message_id)
 
@@ -188,6 +182,11 @@ class TextCallFormat:
             return text[:-1] if text.endswith("[") else text
         rest = text[at : at + len(_MARKER)]
         return text[:at] if _MARKER.startswith(rest) or rest.startswith(_MARKER) else text
+
+
+def _api_name(tool: str) -> str:
+    """The name of a tool as every API takes it."""
+    return _NOT_A_NAME.sub("_", tool)[:_LONGEST_NAME] or "unknown"
 
 
 def response_text(response: ModelResponse) -> str:

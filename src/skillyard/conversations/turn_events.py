@@ -1,4 +1,4 @@
-"""The events of a turn, the same in the terminal and over HTTP, and the turn as it goes on for everyone who follows it.
+"""The events of a turn, the same in the terminal and over HTTP, and the running turn for everyone who follows it.
 
 ======== =================================================================================================
 `begin`  `turn`, `conversation`, `model`
@@ -16,7 +16,7 @@
 ======== =================================================================================================
 
 An `EventPosition` is how far a turn was followed: it counts the events as they are kept, so it means the same while the
-turn goes on, when it is over, and in every process.
+turn runs, when it has ended, and in every process.
 """
 
 from __future__ import annotations
@@ -38,20 +38,6 @@ if TYPE_CHECKING:
 
 
 TurnEventKind = Literal["begin", "text", "call", "ask", "log", "step", "result", "file", "notice", "usage", "error", "end"]
-TURN_EVENT_KINDS: Final[tuple[TurnEventKind, ...]] = (
-    "begin",
-    "text",
-    "call",
-    "ask",
-    "log",
-    "step",
-    "result",
-    "file",
-    "notice",
-    "usage",
-    "error",
-    "end",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +219,7 @@ def condense_events(events: Sequence[TurnEvent]) -> list[dict[str, Any]]:
 
 
 def replay_events(turn: Turn) -> list[TurnEvent]:
-    """The events of a turn that is over, or waits, as they were kept."""
+    """The events of a turn that has ended, or waits, as they were kept."""
     begun = TurnEvent("begin", {"turn": turn.id, "conversation": turn.conversation_id, "model": turn.model})
     kept = [parse_event(shape) for shape in turn.events]
     return [begun, *kept, TurnEvent("end", {"state": turn.state, "answer": turn.answer})]

@@ -21,7 +21,6 @@ from skillyard.conversations.model_context import (
     build_history,
     build_turn_prompt,
     compacted_summary,
-    count_message_tokens,
     dump_messages,
     load_messages,
     recall_memories,
@@ -29,7 +28,7 @@ from skillyard.conversations.model_context import (
     transcript,
     user_message,
 )
-from skillyard.conversations.model_loop import ModelLoop, TurnLimits, TurnOutcome, usage_from, usage_of
+from skillyard.conversations.model_loop import ModelLoop, TurnLimits, TurnOutcome, usage_of
 from skillyard.conversations.skill_usage import SkillUsageEvent
 from skillyard.conversations.tool_calling import RequestedCall, call_format_for
 from skillyard.conversations.turn_events import TurnEvent, condense_events
@@ -92,9 +91,9 @@ class TurnExecution:
         """Execute a new turn to its end; raises only when it is cancelled at the end of the program."""
         await self._guarded(self._begin())
 
-    async def go_on(self, pending: Mapping[str, Any]) -> None:
+    async def resume(self, pending: Mapping[str, Any]) -> None:
         """Continue a turn whose questions are answered."""
-        await self._guarded(self._go_on(pending))
+        await self._guarded(self._resume(pending))
 
     async def _begin(self) -> TurnOutcome:
         await self.live.show(
@@ -120,10 +119,10 @@ class TurnExecution:
         await self._note()
         return await loop.run()
 
-    async def _go_on(self, pending: Mapping[str, Any]) -> TurnOutcome:
+    async def _resume(self, pending: Mapping[str, Any]) -> TurnOutcome:
         self.memory = dict(self.conversation.memory)
         self.messages = load_messages(self.turn.messages)
-        self._spent = usage_from(self.turn.usage)
+        self._spent = RunUsage(**self.turn.usage or {})
         loop = await self._loop()
         decided = {
             call: ApprovalDecision(ApprovalAnswer(it["decision"], it.get("reason")), it["digest"])
@@ -176,7 +175,7 @@ class TurnExecution:
         history = build_history(self.earlier, self.memory)
         old = self.earlier[:-KEPT_TURNS]
         until = (self.memory.get("compacted") or {}).get("until", 0)
-        if count_message_tokens(history) <= self.conversation.settings.history_tokens or not old or old[-1].number <= until:
+        if count_tokens(transcript(history)) <= self.conversation.settings.history_tokens or not old or old[-1].number <= until:
             return
         summary, self._spent = await summarise(self.model, build_history(old, self.memory))
         kept = transcript(build_history(self.earlier[-KEPT_TURNS:], {}))

@@ -1,4 +1,4 @@
-"""What is reported of a turn while it goes on: results, files and script output to who follows it, skill usage, trace spans.
+"""What is reported of a turn while it runs: results, files and script output to who follows it, skill usage, trace spans.
 
 Spans use the names of OpenTelemetry's GenAI conventions (`invoke_agent`, `chat`, `execute_tool`) where the program has
 loaded it; otherwise they cost nothing. Tool names that a model made up are all `other`.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from skillyard.conversations.skill_usage import SkillUsageEvent
 from skillyard.conversations.tool_calling import RequestedCall
 from skillyard.conversations.turn_events import TurnEvent
 from skillyard.engine.live_output import parse_step_note
+from skillyard.engine.tracing import loaded_trace
 from skillyard.errors import SkillyardError
 from skillyard.execution.run import MOST_STEPS
 from skillyard.prompt import count_tokens
@@ -34,27 +34,12 @@ if TYPE_CHECKING:
     from skillyard.tools import ToolResult
 
 
-_MODULE: Final = "opentelemetry.trace"
 _TOOL_NAMES: Final = frozenset({"skill", "skills_list", "skills_load", "read_skill_file", "run_skill", "search_skills"})
-
-
-@dataclass(frozen=True, slots=True)
-class CallSpan:
-    """The span of one call, if there is one."""
-
-    span: Any = None
-
-    def ended(self, result: ToolResult) -> None:
-        """Set the status of the span."""
-        if self.span is None or result.ok:
-            return
-        self.span.set_attribute("error.type", result.code or "error")
-        self.span.set_status(sys.modules[_MODULE].StatusCode.ERROR)
 
 
 def is_traced() -> bool:
     """Whether spans are collected."""
-    trace: Any = sys.modules.get(_MODULE)
+    trace = loaded_trace()
     return trace is not None and type(trace.get_tracer_provider()).__name__ not in ("ProxyTracerProvider", "NoOpTracerProvider")
 
 
@@ -71,12 +56,18 @@ def turn_span(conversation_id: str, model: str, agent: str | None) -> Iterator[N
 
 
 @contextmanager
-def call_span(tool: str, call_id: str) -> Iterator[CallSpan]:
-    """The span of a call."""
+def call_span(tool: str, call_id: str) -> Iterator[Callable[[ToolResult], None]]:
+    """The span of a call; what is given is called with its result."""
     name = tool if tool in _TOOL_NAMES else "other"
     attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.id": call_id}
     with _span(f"execute_tool {name}", attributes) as span:
-        yield CallSpan(span)
+
+        def ended(result: ToolResult) -> None:
+            if span is not None and not result.ok:
+                span.set_attribute("error.type", result.code or "error")
+                span.set_status(loaded_trace().StatusCode.ERROR)
+
+        yield ended
 
 
 @contextmanager
@@ -84,8 +75,7 @@ def _span(name: str, attributes: dict[str, str]) -> Iterator[Any]:
     if not is_traced():
         yield None
         return
-    trace: Any = sys.modules[_MODULE]
-    with trace.get_tracer("skillyard").start_as_current_span(name, attributes=attributes) as span:
+    with loaded_trace().get_tracer("skillyard").start_as_current_span(name, attributes=attributes) as span:
         yield span
 
 

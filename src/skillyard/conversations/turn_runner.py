@@ -69,7 +69,7 @@ class TurnRunner:
         return self._models[key]
 
     async def tools_for(self, conversation: Conversation) -> ConversationTools:
-        """The tools of a conversation, made when they are not there, or when another process has gone on with it meanwhile."""
+        """The tools of a conversation, made when they are not there, or when another process has continued it meanwhile."""
         tools = self._tools.get(conversation.id)
         if tools is None or not tools.matches_memory(conversation.memory):
             folder = self.folder(conversation)

@@ -28,12 +28,7 @@ from skillyard.database.notifications import (
     publish_live_events,
     wait_for_change,
 )
-from skillyard.database.record_copy import (
-    CopiedTable,
-    copy_records,
-    has_records,
-    replace_records,
-)
+from skillyard.database.record_copy import CopiedTable, copy_records, has_records, replace_records
 from skillyard.database.registry_tables import (
     agent_skills,
     agents,
@@ -49,7 +44,7 @@ from skillyard.database.registry_tables import (
     skill_tags,
     skill_versions,
 )
-from skillyard.database.repair import RepairedTable, RepairReport, repair_file
+from skillyard.database.repair import RepairReport, repair_file
 from skillyard.database.schema_upgrade import HEAD, DatabaseStatus
 from skillyard.database.substring_index import containing_substring
 from skillyard.database.tables import (
@@ -86,7 +81,6 @@ __all__ = [
     "DatabaseStatus",
     "LiveEvent",
     "RepairReport",
-    "RepairedTable",
     "agent_skills",
     "agents",
     "api_keys",

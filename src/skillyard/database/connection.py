@@ -7,8 +7,8 @@ import logging
 import random
 import time
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -97,9 +97,11 @@ class Database:
     """
 
     def __init__(self, url: URL, *, timing: Timing = DEFAULT_TIMING) -> None:
-        self._url = url
+        self.address: Final = url
+        """Its whole URL: two with the same address are one database."""
         self.timing = timing
-        self._copy: Path | None = None
+        self.upgrade_copy: Path | None = None
+        """The copy of the records as they were before this object upgraded their tables."""
         self._lease = EngineLease(url)
         weakref.finalize(self, self._lease.abandon)
 
@@ -128,42 +130,34 @@ class Database:
     @property
     def name(self) -> str:
         """Its URL without the password."""
-        return redacted_url(self._url)
-
-    @property
-    def address(self) -> URL:
-        """Its whole URL: two with the same address are one database."""
-        return self._url
+        return redacted_url(self.address)
 
     @property
     def file(self) -> Path | None:
         """The file that it is in; None when it is another database than SQLite."""
-        return file_of(self._url) if self._url.get_backend_name() == "sqlite" else None
+        return file_of(self.address) if self.address.get_backend_name() == "sqlite" else None
 
     @property
     def conninfo(self) -> str | None:
         """How a driver of PostgreSQL reaches it, password and all; None when it is another database."""
-        if self._url.get_backend_name() != "postgresql":
+        if self.address.get_backend_name() != "postgresql":
             return None
-        return self._url.set(drivername="postgresql").render_as_string(hide_password=False)
+        return self.address.set(drivername="postgresql").render_as_string(hide_password=False)
 
     @functools.cached_property
     def notifier(self) -> ChangeNotifier:
         """Reports that another process has written something that is waited for."""
         return ChangeNotifier(conninfo=self.conninfo, file=str(self.file) if self.file else None, timing=self.timing)
 
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> AbstractContextManager[Connection]:
         """A transaction that only reads.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
-        with self._transaction({}) as connection:
-            yield connection
+        return self._transaction()
 
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self) -> AbstractContextManager[Connection]:
         """A transaction that writes; all of it is kept, or nothing when the block raises.
 
         Raises:
@@ -171,8 +165,7 @@ class Database:
             ValueRefused: a value does not fit its tables: too long, too large, or against one of their rules.
             RecordExists: there is one with that id or name.
         """
-        with self._transaction({"writing": True}) as connection:
-            yield connection
+        return self._transaction(writing=True)
 
     def status(self) -> DatabaseStatus:
         """The address of the records and the revision of their tables.
@@ -202,7 +195,7 @@ class Database:
     def upgrade(self) -> str | None:
         """Bring the tables to the newest revision, however many processes try at once; gives the revision before.
 
-        Where others use the tables for long, it lets them go on and tries again, for two minutes at least. Records in a file
+        Where others use the tables for long, it lets them finish and tries again, for two minutes at least. Records in a file
         are copied beside it before (`upgrade_copy`).
 
         Raises:
@@ -219,16 +212,11 @@ class Database:
                     raise
             time.sleep(random.uniform(0.1, 1))  # noqa: S311 - only so that two do not meet again and again
 
-    @property
-    def upgrade_copy(self) -> Path | None:
-        """The copy of the records as they were before this object upgraded their tables; None when it did not."""
-        return self._copy
-
     def _keep_copy(self, connection: Connection) -> None:
         """Copy records in a file whose tables are about to be changed."""
         copy = copy_before_upgrade(connection, self.file) if self.file else None
         if copy is not None:
-            self._copy = copy
+            self.upgrade_copy = copy
             _log.warning("upgrading the tables; the records as they were before are kept in %s", copy)
 
     def close(self) -> None:
@@ -236,12 +224,8 @@ class Database:
         self._lease.release()
 
     @contextmanager
-    def _transaction(self, options: Mapping[str, object]) -> Iterator[Connection]:
-        with (
-            self._explained(),
-            self._lease.engine().connect().execution_options(**options) as connection,
-            connection.begin(),
-        ):
+    def _transaction(self, **options: bool) -> Iterator[Connection]:
+        with self._explained(), self._lease.engine().connect().execution_options(**options) as connection, connection.begin():
             yield connection
 
     @contextmanager
@@ -250,5 +234,5 @@ class Database:
         try:
             yield
         except (SQLAlchemyError, OSError) as error:
-            password = self._url.password
+            password = self.address.password
             raise translate_error(error, name=self.name, secret=str(password) if password else None) from error

@@ -29,7 +29,7 @@ _ROWS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class DatabaseCheck(WireForm):
+class DatabaseCheck(WireForm, also=("whole",)):
     """The problems of a database, in sentences; none when it is intact. At most a hundred are given."""
 
     url: str
@@ -39,10 +39,6 @@ class DatabaseCheck(WireForm):
     def whole(self) -> bool:
         """Whether there is no problem."""
         return not self.problems
-
-    def to_dict(self) -> dict[str, object]:
-        """As plain data."""
-        return WireForm.to_dict(self) | {"whole": self.whole}
 
 
 def find_problems(connection: Connection, *, quick: bool = False) -> tuple[str, ...]:

@@ -46,9 +46,8 @@ class ChangeNotifier:
     @asynccontextmanager
     async def subscribe(self, *ids: str) -> AsyncIterator[asyncio.Event]:
         """An event that is set when one of `ids` has changed, perhaps more often, and when listening begins."""
-        listener = self._of_loop.get(asyncio.get_running_loop())
-        if listener is None:
-            listener = self._of_loop[asyncio.get_running_loop()] = _Listener(self._conninfo, self._file, self._timing)
+        new = _Listener(self._conninfo, self._file, self._timing)
+        listener = self._of_loop.setdefault(asyncio.get_running_loop(), new)
         event = asyncio.Event()
         listener.open(event, ids)
         try:
@@ -112,9 +111,11 @@ class _Listener:
 
     async def _watch(self, file: str) -> None:
         """Set every event when the data version of the file has changed."""
+        from urllib.parse import quote
+
         while True:
             with suppress(sqlite3.Error):
-                connection = sqlite3.connect(f"file:{_quoted(file)}?mode=rw", uri=True, timeout=0, isolation_level=None)
+                connection = sqlite3.connect(f"file:{quote(file)}?mode=rw", uri=True, timeout=0, isolation_level=None)
                 try:
                     await self._compare(connection)
                 finally:
@@ -130,12 +131,6 @@ class _Listener:
                 seen = version
                 self._all()
             await asyncio.sleep(self._timing.file_look_s)
-
-
-def _quoted(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path)
 
 
 _OLD: Final = timedelta(days=1)  # nothing takes longer; older events were left by a process that was killed

@@ -131,10 +131,7 @@ agent_skills: Final = Table(
 )
 
 organisations: Final = Table(  # beside the one that is always there, `default`
-    "organisations",
-    METADATA,
-    Column("name", SafeText, primary_key=True),
-    Column("created_at", Instant, nullable=False),
+    "organisations", METADATA, Column("name", SafeText, primary_key=True), Column("created_at", Instant, nullable=False)
 )
 
 api_keys: Final = Table(

@@ -27,6 +27,7 @@ from skillyard.database.shared_engines import is_open_here
 from skillyard.database.sqlite_pages import PageFile, Row
 from skillyard.database.tables import METADATA
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
+from skillyard.files import sync_folder
 from skillyard.wire import WireForm
 
 _LOCKS: Final = 0x40000000
@@ -48,7 +49,7 @@ class RepairedTable(WireForm):
 
 
 @dataclass(frozen=True, slots=True)
-class RepairReport(WireForm):
+class RepairReport(WireForm, also=("complete",)):
     """The new file, where the old one is kept, and its tables; `unplaced` counts rows that could be of several tables."""
 
     file: str
@@ -60,10 +61,6 @@ class RepairReport(WireForm):
     def complete(self) -> bool:
         """Whether nothing was lost, as far as can be known."""
         return not self.unplaced and all(table.lost == 0 for table in self.tables)
-
-    def to_dict(self) -> dict[str, object]:
-        """As plain data."""
-        return WireForm.to_dict(self) | {"complete": self.complete}
 
 
 def repair_file(file: Path) -> RepairReport:
@@ -309,11 +306,7 @@ def _put_in_place(file: Path, new: Path) -> Path:
         if beside.exists():
             beside.rename(kept.with_name(kept.name + ending))
     new.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(file.parent)
     return kept
 
 

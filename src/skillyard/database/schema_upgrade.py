@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HEAD: Final = "r0001"
 """The newest revision in `migrations/versions`."""
 OLDEST: Final = "r0001"
-"""The oldest revision whose programs go on to work with the tables of `HEAD`: every migration since then only adds."""
+"""The oldest revision whose programs still work with the tables of `HEAD`: every migration since then only adds."""
 
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _TABLE: Final = "alembic_version"
@@ -38,10 +38,10 @@ _KEPT_COPIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class DatabaseStatus(WireForm):
+class DatabaseStatus(WireForm, also=("current",)):
     """Where the records are and which revision their tables have (`None`: no tables yet).
 
-    `newest` is the one this program knows; `newer` means that a newer program has made them and lets this one go on using
+    `newest` is the one this program knows; `newer` means that a newer program has made them and lets this one keep using
     them. `indexed_search` is whether a part of a word is found without reading every skill.
     """
 
@@ -67,10 +67,6 @@ class DatabaseStatus(WireForm):
         if self.url.startswith("postgresql"):
             return "let somebody who may run `CREATE EXTENSION pg_trgm WITH SCHEMA public`, then `skillyard db upgrade`"
         return "use a Python with SQLite 3.34 or newer, then `skillyard db upgrade`"
-
-    def to_dict(self) -> dict[str, object]:
-        """The status as plain data."""
-        return WireForm.to_dict(self) | {"current": self.current}
 
 
 def revision_of(connection: Connection) -> str | None:
@@ -205,11 +201,6 @@ def copy_before_upgrade(connection: Connection, file: Path) -> Path | None:
             f"the records were not upgraded, because no copy of them can be kept before: {error}",
             hint=f"make room in {file.parent}, and let this user write there",
         ) from error
-    for old in upgrade_copies(file)[:-_KEPT_COPIES]:
+    for old in sorted(file.parent.glob(f"{file.stem}.before-r*.db"))[:-_KEPT_COPIES]:
         old.unlink(missing_ok=True)
     return target
-
-
-def upgrade_copies(file: Path) -> list[Path]:
-    """The copies there are beside the file, the oldest first."""
-    return sorted(file.parent.glob(f"{file.stem}.before-r*.db"))

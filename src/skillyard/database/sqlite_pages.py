@@ -90,21 +90,13 @@ class PageFile:
             if number in self._seen:
                 continue
             try:
-                page, start = self._page(number)
-                kind = page[start]
-                if kind == _LEAF:
-                    cells = self._cells(page, start, 8)
-                elif kind == _INNER:
-                    cells = self._cells(page, start, 12)
-                    below = [int.from_bytes(page[cell : cell + 4], "big") for cell in cells]
-                    waiting += reversed([*below, int.from_bytes(page[start + 8 : start + 12], "big")])
-                else:
-                    raise _Unreadable
+                page, cells, below = self._node(number, leaf=_LEAF, inner=_INNER)
             except (_Unreadable, IndexError):
                 tree.broken_pages += 1
                 continue
             self._seen.add(number)
-            if kind == _LEAF:
+            waiting += reversed(below)
+            if not below:
                 self._take(page, cells, tree)
         return tree
 
@@ -113,19 +105,15 @@ class PageFile:
         count, waiting, seen = 0, [root], set()
         while waiting:
             number = waiting.pop()
+            if number in seen:
+                return None
+            seen.add(number)
             try:
-                page, start = self._page(number)
-                inner = page[start] == _INDEX_INNER
-                if number in seen or not (inner or page[start] == _INDEX_LEAF):
-                    return None
-                seen.add(number)
-                cells = self._cells(page, start, 12 if inner else 8)
+                _, cells, below = self._node(number, leaf=_INDEX_LEAF, inner=_INDEX_INNER)
             except (_Unreadable, IndexError):
                 return None
             count += len(cells)
-            if inner:
-                waiting += [int.from_bytes(page[cell : cell + 4], "big") for cell in cells]
-                waiting.append(int.from_bytes(page[start + 8 : start + 12], "big"))
+            waiting += below
         return count
 
     def stray_leaves(self) -> Iterator[list[Row]]:
@@ -141,10 +129,8 @@ class PageFile:
     def _leaf(self, number: int) -> list[Row]:
         """The rows of a page, if it is a leaf of a table and all of it can be read."""
         try:
-            page, start = self._page(number)
-            if page[start] != _LEAF:
-                return []
-            return [self._row(page, cell) for cell in self._cells(page, start, 8)]
+            page, cells, below = self._node(number, leaf=_LEAF, inner=_INNER)
+            return [] if below else [self._row(page, cell) for cell in cells]
         except (_Unreadable, IndexError):
             return []
 
@@ -170,6 +156,17 @@ class PageFile:
         if len(page) < self._size:
             raise _Unreadable
         return page, _HEADER if number == 1 else 0
+
+    def _node(self, number: int, *, leaf: int, inner: int) -> tuple[bytes, list[int], list[int]]:
+        """A page of a tree: its bytes, where its cells begin, and the pages below it, at least one for an `inner` page."""
+        page, start = self._page(number)
+        if page[start] not in (leaf, inner):
+            raise _Unreadable
+        if page[start] == leaf:
+            return page, self._cells(page, start, 8), []
+        cells = self._cells(page, start, 12)
+        pointers = [*cells, start + 8]
+        return page, cells, [int.from_bytes(page[at : at + 4], "big") for at in pointers]
 
     def _cells(self, page: bytes, start: int, header: int) -> list[int]:
         count = int.from_bytes(page[start + 3 : start + 5], "big")

@@ -289,7 +289,7 @@ turns: Final = Table(
     Column("replaced", Boolean, nullable=False),  # by an edit or a retry: kept, and no longer part of the conversation
     Column("request", SafeText, nullable=False),
     Column("answer", SafeText, nullable=False),
-    Column("messages", JSON(none_as_null=True), nullable=False),  # everything sent and received, as it goes on
+    Column("messages", JSON(none_as_null=True), nullable=False),  # everything sent and received, as it proceeds
     Column("events", JSON(none_as_null=True), nullable=False),  # what was shown
     Column("pending", JSON(none_as_null=True)),  # the questions that it waits for
     Column("model", SafeText),

@@ -12,10 +12,10 @@ from skillyard.engine.base_engine import StartedRun
 from skillyard.engine.liveness import ProcessIdentity, is_gone
 from skillyard.engine.local_engine import LocalEngine
 from skillyard.engine.pool_engine import PoolEngine
-from skillyard.engine.protocol import Engine, Runner
+from skillyard.engine.protocol import Engine
 from skillyard.engine.records import Records
-from skillyard.engine.run_record import FINAL_STATES, Attempt, RunFilter, RunRecord, RunState
-from skillyard.engine.slots import DEFAULT_POOL, EngineKind, EngineSettings, Slots
+from skillyard.engine.run_record import FINAL_STATES, RunFilter, RunRecord, RunState
+from skillyard.engine.slots import EngineKind, EngineSettings, Slots
 from skillyard.engine.tracing import flush_spans, observe_runs
 from skillyard.lazy_exports import lazy_exports
 
@@ -23,25 +23,21 @@ if TYPE_CHECKING:
     from skillyard.engine.scheduler import ScheduleOwners, Scheduler, begin_scheduled
     from skillyard.engine.schedules import MissedRunPolicy, Schedule, Schedules, next_times
     from skillyard.engine.worker import Worker, WorkerGroup
-    from skillyard.engine.worker_roster import PoolInfo, WorkerInfo, WorkerRoster
+    from skillyard.engine.worker_roster import WorkerInfo, WorkerRoster
 
 __all__ = [
-    "DEFAULT_POOL",
     "FINAL_STATES",
-    "Attempt",
     "Engine",
     "EngineKind",
     "EngineSettings",
     "LocalEngine",
     "MissedRunPolicy",
     "PoolEngine",
-    "PoolInfo",
     "ProcessIdentity",
     "Records",
     "RunFilter",
     "RunRecord",
     "RunState",
-    "Runner",
     "Schedule",
     "ScheduleOwners",
     "Scheduler",
@@ -65,6 +61,6 @@ __getattr__, __dir__ = lazy_exports(
         "scheduler": ("ScheduleOwners", "Scheduler", "begin_scheduled"),
         "schedules": ("MissedRunPolicy", "Schedule", "Schedules", "next_times"),
         "worker": ("Worker", "WorkerGroup"),
-        "worker_roster": ("PoolInfo", "WorkerInfo", "WorkerRoster"),
+        "worker_roster": ("WorkerInfo", "WorkerRoster"),
     },
 )

@@ -7,6 +7,7 @@ still executes an older attempt, because it was suspended or disconnected, sees 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,13 +15,14 @@ from sqlalchemy import delete, func, insert, or_, select, update
 
 from skillyard.database import attempts, queued_runs, runs, steps
 from skillyard.engine.run_record import QUEUE_OWNER, Attempt
+from skillyard.execution import StepTrace
 from skillyard.plain_json import REDACTED, to_redacted_json
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
-    from skillyard.execution import RunError, StepTrace
+    from skillyard.execution import RunError
 
 
 IMMEDIATELY: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -79,15 +81,16 @@ def is_due() -> ColumnElement[bool]:
 
 def attempts_of(connection: Connection, run_id: str) -> tuple[Attempt, ...]:
     """The attempts at a run before the current or last one."""
-    columns = (
-        attempts.c.number,
-        attempts.c.error_code,
-        attempts.c.error_message,
-        attempts.c.started_at,
-        attempts.c.finished_at,
-    )
+    columns = [attempts.c[field.name] for field in fields(Attempt)]
     rows = connection.execute(select(*columns).where(attempts.c.run_id == run_id).order_by(attempts.c.number))
     return tuple(Attempt(**row._mapping) for row in rows)
+
+
+def steps_of(connection: Connection, run_id: str) -> tuple[StepTrace, ...]:
+    """The recorded steps of a run, in their order."""
+    columns = [steps.c[field.name] for field in fields(StepTrace)]
+    rows = connection.execute(select(*columns).where(steps.c.run_id == run_id).order_by(steps.c.position))
+    return tuple(StepTrace(**row._mapping) for row in rows)
 
 
 def is_reusable(step: StepTrace) -> bool:
@@ -105,16 +108,14 @@ def _has(value: object, text: str) -> bool:
 
 def step_rows(run_id: str, traced: Iterable[StepTrace]) -> list[dict[str, Any]]:
     """The rows of the steps of a run."""
-    return [_step_row(run_id, position, step) for position, step in enumerate(traced)]
-
-
-def _step_row(run_id: str, position: int, step: StepTrace) -> dict[str, Any]:
-    shape = {name: to_redacted_json(getattr(step, name)) for name in ("input", "output", "error", "timestamp")}
-    return {
-        "run_id": run_id,
-        "position": position,
-        "step_id": step.step_id,
-        "step_name": step.step_name,
-        "duration": float(min(step.duration, _LONGEST_MS)),
-        **shape,
-    }
+    return [
+        {
+            "run_id": run_id,
+            "position": position,
+            "step_id": step.step_id,
+            "step_name": step.step_name,
+            "duration": float(min(step.duration, _LONGEST_MS)),
+            **{name: to_redacted_json(getattr(step, name)) for name in ("input", "output", "error", "timestamp")},
+        }
+        for position, step in enumerate(traced)
+    ]

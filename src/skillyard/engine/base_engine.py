@@ -16,9 +16,8 @@ from skillyard.concurrency import completed
 from skillyard.engine.cancellation import CancellationWatch, RunTask
 from skillyard.engine.result_cache import cache_policy_of, run_from_cache
 from skillyard.engine.run_call import RunCall, new_call
-from skillyard.engine.run_lifecycle import CANCELLED, record_end
+from skillyard.engine.run_lifecycle import CANCELLED, record_end, run_error
 from skillyard.engine.tracing import trace_run
-from skillyard.errors import SkillyardError
 from skillyard.execution import Run, RunError, RunRequest, retry_policy
 
 if TYPE_CHECKING:
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
     from skillyard.engine.run_record import RunRecord
 
 
-_NOT_WAITED_FOR: Final = RunError("NOT_WAITED_FOR", "the run goes on; this process has stopped waiting for it")
+_NOT_WAITED_FOR: Final = RunError("NOT_WAITED_FOR", "the run continues; this process has stopped waiting for it")
 _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run that goes on by itself: `ended` gives what became of it, or raises as `Engine.run` does.
+    """A run in the background: `ended` gives its result, or raises as `Engine.run` does.
 
     Keep a reference to it: a task without one may be garbage collected.
     """
@@ -49,7 +48,7 @@ class BaseEngine(ABC):
         self._records = records
         self._working: dict[str, RunTask] = {}
         self._cancellations = CancellationWatch()
-        self._left: set[str] = set()
+        self._abandoned: set[str] = set()
 
     async def run(self, request: RunRequest) -> Run:
         """Execute the request (see `Engine.run`); cancelling the caller ends the run as `cancelled`.
@@ -61,10 +60,10 @@ class BaseEngine(ABC):
         """
         call = new_call(request)
         if self._records is None:
-            return await self._awaited(self._execute(call, None), call, None)
+            return await self._wait_for(self._execute(call, None), call, None)
         journal = await asyncio.to_thread(lambda records: records.journal, self._records)
         ready = await self._ready(call, journal)
-        return ready if isinstance(ready, Run) else await self._awaited(self._execute(ready, journal), ready, journal)
+        return ready if isinstance(ready, Run) else await self._wait_for(self._execute(ready, journal), ready, journal)
 
     async def begin(self, request: RunRequest, *, consent: Callable[[], Awaitable[str | None]] | None = None) -> StartedRun:
         """Record a run and execute it in the background, whatever happens to the caller.
@@ -79,17 +78,17 @@ class BaseEngine(ABC):
         """
         call = new_call(request)
         if self._records is None:
-            return StartedRun(call.run_id, asyncio.create_task(self._awaited(self._execute(call, None), call, None)))
+            return StartedRun(call.run_id, asyncio.create_task(self._wait_for(self._execute(call, None), call, None)))
         journal = await asyncio.to_thread(lambda records: records.journal, self._records)
         if consent is not None:
             await _recorded_or_cancelled(call.run_id, journal, asyncio.to_thread(journal.queue, call.record()))
             call = replace(call, recorded=True)
-            going = self._agreed(call, journal, consent)
-            return StartedRun(call.run_id, asyncio.create_task(self._awaited(going, call, journal)))
+            going = self._consented(call, journal, consent)
+            return StartedRun(call.run_id, asyncio.create_task(self._wait_for(going, call, journal)))
         ready = await self._ready(call, journal)
         if isinstance(ready, Run):
             return StartedRun(call.run_id, asyncio.create_task(_completed_run(ready)))
-        return StartedRun(call.run_id, asyncio.create_task(self._awaited(self._execute(ready, journal), ready, journal)))
+        return StartedRun(call.run_id, asyncio.create_task(self._wait_for(self._execute(ready, journal), ready, journal)))
 
     async def cancel(self, run_id: str) -> bool:
         """End a run that waits or works in this engine, as `cancelled`; False when none of that id does, or it has ended."""
@@ -101,20 +100,20 @@ class BaseEngine(ABC):
         return tuple(self._working)
 
     async def leave(self) -> None:
-        """Stop waiting for the runs that go on without this process; those that work here are not touched."""
-        going = self._going_on()
-        self._left.update(going)
+        """Stop waiting for the runs that workers continue without this process; those that work here are not touched."""
+        going = self._runs_elsewhere()
+        self._abandoned.update(going)
         waiting = [self._working[run_id] for run_id in going if run_id in self._working]
         for working in waiting:
             working.interrupt()
         if waiting:
             await asyncio.wait([working.task for working in waiting])
 
-    def _going_on(self) -> frozenset[str]:
+    def _runs_elsewhere(self) -> frozenset[str]:
         """The runs of this engine that end without this process, from now on."""
         return frozenset()
 
-    async def _agreed(self, call: RunCall, journal: Journal, consent: Callable[[], Awaitable[str | None]]) -> Run:
+    async def _consented(self, call: RunCall, journal: Journal, consent: Callable[[], Awaitable[str | None]]) -> Run:
         """The run after consent was given; a refusal is recorded."""
         try:
             call = call.with_request(digest=await consent() or call.request.digest)
@@ -123,8 +122,7 @@ class BaseEngine(ABC):
         except asyncio.CancelledError:
             raise  # the interrupting code decides how it ends
         except BaseException as error:
-            code = error.code if isinstance(error, SkillyardError) else "UNKNOWN_ERROR"
-            await record_end(journal, "failed", call.run_id, RunError(code, str(error)))
+            await record_end(journal, "failed", call.run_id, run_error(error))
             raise
 
     async def _ready(self, call: RunCall, journal: Journal) -> Run | RunCall:
@@ -132,25 +130,25 @@ class BaseEngine(ABC):
         return await _recorded_or_cancelled(call.run_id, journal, self._prepared(call, journal))
 
     async def _prepared(self, call: RunCall, journal: Journal) -> Run | RunCall:
-        keeping = None if call.must_run_here else await asyncio.to_thread(cache_policy_of, call.request)
-        if keeping is not None:
-            call = replace(call, keeping=keeping)
-            if not call.request.fresh and (kept := await asyncio.to_thread(journal.kept, keeping.key)) is not None:
+        cache_policy = None if call.must_run_here else await asyncio.to_thread(cache_policy_of, call.request)
+        if cache_policy is not None:
+            call = replace(call, cache_policy=cache_policy)
+            if not call.request.fresh and (kept := await asyncio.to_thread(journal.cached, cache_policy.key)) is not None:
                 return await asyncio.to_thread(_repeat_cached, journal, call, kept)
         return await asyncio.to_thread(self._queued, call, journal)
 
     def _queued(self, call: RunCall, journal: Journal) -> RunCall:
         """The call, recorded before anything is started."""
-        journal.queue(call.record(), cache_key=call.keeping.key if call.keeping else None, recorded=call.recorded)
+        journal.queue(call.record(), cache_key=call.cache_policy.key if call.cache_policy else None, recorded=call.recorded)
         return replace(call, retry=retry_policy(call.skill))
 
     @abstractmethod
     async def _execute(self, call: RunCall, journal: Journal | None) -> Run:
         """Execute the run to its end."""
 
-    async def _awaited(self, going: Coroutine[object, object, Run], call: RunCall, journal: Journal | None) -> Run:
+    async def _wait_for(self, going: Coroutine[object, object, Run], call: RunCall, journal: Journal | None) -> Run:
         """The run as a task of its own, so that `cancel` ends it and not its caller."""
-        if call.run_id in self._left:  # before it was waited for
+        if call.run_id in self._abandoned:  # before it was waited for
             going.close()
             return self._not_waited_for(call)
         working = self._working[call.run_id] = RunTask(call.run_id, going, journal)
@@ -172,7 +170,7 @@ class BaseEngine(ABC):
         if not await working.was_cancelled():
             if not working.task.cancelled():
                 return working.task.result()
-            if call.run_id in self._left:
+            if call.run_id in self._abandoned:
                 return self._not_waited_for(call)
             await record_end(journal, "cancelled", call.run_id, CANCELLED)  # its task was interrupted by itself
         return Run(call.run_id, call.skill.id, status="killed", error=CANCELLED)
@@ -183,7 +181,7 @@ class BaseEngine(ABC):
             self._cancellations.add(run_id, self._working[run_id], journal)
 
     def _not_waited_for(self, call: RunCall) -> Run:
-        self._left.discard(call.run_id)
+        self._abandoned.discard(call.run_id)
         return Run(call.run_id, call.skill.id, status="killed", error=_NOT_WAITED_FOR)
 
 

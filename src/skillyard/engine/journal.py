@@ -28,14 +28,16 @@ from skillyard.database import (
     steps,
     workers,
 )
-from skillyard.engine.attempts import attempts_of, lock_queue_row, requeue, step_rows
-from skillyard.engine.live_output import collect_output, log_tail, recorded_output, reported_steps
+from skillyard.engine.attempts import attempts_of, lock_queue_row, requeue, step_rows, steps_of
+from skillyard.engine.live_output import collect_output, log_tail, recorded_output
 from skillyard.engine.liveness import ProcessIdentity, is_gone
 from skillyard.engine.run_record import ALL_RUNS, QUEUE_OWNER, RunFilter, RunRecord, RunState
 from skillyard.errors import ExecutionProblem, RecordExists, RecordNotFound
 from skillyard.execution import RunError, StepTrace
+from skillyard.execution.run import read_steps
 from skillyard.plain_json import to_plain_json, to_redacted_json
 from skillyard.times import utc_now
+from skillyard.wire import to_wire
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row
@@ -45,22 +47,21 @@ if TYPE_CHECKING:
 
 
 _LONG: Final = ("stdout", "stderr", "printed", "output", "parameters", "limits", "contacts")  # too long for a list
+_AT_START: Final = (
+    "id", "skill_id", "skill_name", "kind", "entry", "digest", "cache_hit", "cached_from", "created_at", "priority", "schedule",
+)  # fmt: skip
+_AT_END: Final = ("status", "format", "message", "isolation", "interpreter", "duration_ms")
 _OPEN: Final = ("queued", "running")
 _ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
-INTERRUPTED: Final = RunError("INTERRUPTED", "the process that executed the run is gone")
+INTERRUPTED: Final = RunError("INTERRUPTED", "the process that executed the run has ended")
 
 
 class Journal:
     """The runs in one database; with an `owner` only the runs that this owner executes are ended here."""
 
     def __init__(self, database: Database, *, owner: str | None = None) -> None:
-        self._database = database
+        self.database = database
         self._owner = owner
-
-    @property
-    def database(self) -> Database:
-        """The database of the runs."""
-        return self._database
 
     def get(self, run_id: str) -> RunRecord:
         """The run with that id, or the only one whose id begins or ends so (8 characters at least).
@@ -68,7 +69,7 @@ class Journal:
         Raises:
             RecordNotFound: there is none, or more than one.
         """
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             row = _only(connection, runs.c.id == run_id)
             if row is None and len(run_id) >= 8:
                 row = _only(connection, *_begins(run_id)) or _only(connection, runs.c.id.endswith(run_id, autoescape=True))
@@ -78,20 +79,20 @@ class Journal:
 
     def beginning_with(self, prefix: str) -> str | None:
         """The id of a run that begins so, or None."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             run_id: str | None = connection.execute(select(runs.c.id).where(*_begins(prefix)).limit(1)).scalar()
             return run_id
 
     def state(self, run_id: str) -> RunState | None:
         """The state of the run with exactly that id; None when there is none."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             state: RunState | None = connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar()
             return state
 
     def states(self, run_ids: Collection[str]) -> dict[str, RunState]:
         """The states of the runs with those ids; without those that are not in the records."""
         query = select(runs.c.id, runs.c.state).where(runs.c.id.in_(run_ids))
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return {row.id: row.state for row in connection.execute(query)}
 
     def list(self, only: RunFilter = ALL_RUNS, *, limit: int = 20, offset: int = 0) -> tuple[RunRecord, ...]:
@@ -99,16 +100,16 @@ class Journal:
         columns = [column for column in runs.c if column.name not in _LONG]
         query = select(*columns).where(*_conditions(only))
         query = query.order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit).offset(offset)
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return tuple(_record(row) for row in connection.execute(query))
 
     def count(self, only: RunFilter = ALL_RUNS) -> int:
         """How many runs there are."""
         query = select(func.count()).select_from(runs).where(*_conditions(only))
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return int(connection.execute(query).scalar_one())
 
-    def kept(self, cache_key: str) -> RunRecord | None:
+    def cached(self, cache_key: str) -> RunRecord | None:
         """The newest result that is cached under that key and still valid."""
         query = (
             select(runs)
@@ -116,20 +117,20 @@ class Journal:
             .order_by(runs.c.finished_at.desc())
             .limit(1)
         )
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             row = connection.execute(query).first()
             return None if row is None else _with_steps(connection, row)
 
     def events_since(self, run_id: str, after: int = 0) -> tuple[RunState | None, tuple[LiveEvent, ...]]:
         """The state of the run, and its live events after that number; none when it has ended."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             events = live_events_of(connection, run_id, after=after)
             return connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar(), events
 
     def cancelled(self, run_ids: Sequence[str]) -> tuple[str, ...]:
         """Those of the runs that have been cancelled."""
         query = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.state == "cancelled")
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return tuple(connection.execute(query).scalars())
 
     def queue(self, record: RunRecord, *, cache_key: str | None = None, recorded: bool = False) -> None:
@@ -155,7 +156,7 @@ class Journal:
     def start(self, run_id: str) -> bool:
         """Record that a queued run starts; False when it has ended meanwhile and must not."""
         changed = update(runs).where(runs.c.id == run_id, runs.c.state == "queued")
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             return connection.execute(changed.values(state="running", started_at=utc_now())).rowcount == 1
 
     def finish(self, run: Run, *, keep_s: int = 0, attempt: int | None = None) -> bool:
@@ -184,19 +185,19 @@ class Journal:
 
         Those of its steps that are `finished` stay in the record.
         """
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             return requeue(connection, run_id, attempt, error, finished=finished, wait_s=wait_s)
 
     def note_memories(self, run_id: str, writes: Collection[Mapping[str, object]], warnings: Collection[str]) -> None:
         """Record which memories of a run were saved."""
         values = {"memory_writes": to_plain_json(list(writes)), "warnings": list(warnings)}
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             connection.execute(update(runs).where(runs.c.id == run_id).values(values))
 
     def recover(self) -> tuple[str, ...]:
         """End the runs whose process has ended, as `interrupted`; gives their ids.
 
-        One that waits for a worker goes on waiting, and one that may be tried again waits for another worker.
+        One that waits for a worker keeps waiting, and one that may be tried again waits for another worker.
         A process of another host or container cannot be seen from here: it counts as ended after a day without a heartbeat.
         Other workers detect a silent worker sooner (`recover_abandoned`); a single look cannot exclude that the clock was set.
         """
@@ -205,9 +206,9 @@ class Journal:
         query = select(*columns, workers.c.seen_at, now).where(runs.c.state.in_(_OPEN))
         query = query.outerjoin_from(runs, workers, workers.c.owner == runs.c.owner)
         query = query.outerjoin(queued_runs, queued_runs.c.run_id == runs.c.id)
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             delete_old_live_events(connection)
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             abandoned = [row for row in connection.execute(query) if _is_left(row)]
         return tuple(row.id for row in abandoned if not self._again(row) and self.stop(row.id, "interrupted", INTERRUPTED))
 
@@ -218,7 +219,7 @@ class Journal:
         return self.requeue(row.id, row.attempt, INTERRUPTED)
 
     def _write(self, row: Mapping[str, Any], *, recorded: bool) -> None:
-        with duplicate_run_explained(row["id"]), self._database.write() as connection:
+        with duplicate_run_explained(row["id"]), self.database.write() as connection:
             insert_queued_run(connection, row, recorded=recorded)
 
     def _end(
@@ -237,11 +238,11 @@ class Journal:
             ending = ending.where(runs.c.attempt == attempt)
         if self._owner is not None:
             ending = ending.where(runs.c.owner == self._owner)
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             if done:
                 lock_queue_row(connection, run_id)
             output = collect_output((item.body for item in live_events_of(connection, run_id)), attempt or 1)
-            traced = traced or reported_steps(output)
+            traced = traced or read_steps(output.steps)[0]
             if connection.execute(ending.values({**values, **recorded_output(output, traced, printed)})).rowcount != 1:
                 return False
             delete_live_events(connection, run_id)
@@ -284,15 +285,8 @@ def _only(connection: Connection, *conditions: ColumnElement[bool]) -> Row[Any] 
 
 
 def _with_steps(connection: Connection, row: Row[Any]) -> RunRecord:
-    step_rows = connection.execute(select(steps).where(steps.c.run_id == row.id).order_by(steps.c.position))
-    record = replace(_record(row), steps=tuple(_step(step) for step in step_rows))
+    record = replace(_record(row), steps=steps_of(connection, row.id))
     return replace(record, attempts=attempts_of(connection, row.id)) if row.attempt > 1 else record
-
-
-def _step(row: Row[Any]) -> StepTrace:
-    values = dict(row._mapping)
-    del values["run_id"], values["position"]
-    return StepTrace(**values)
 
 
 def _record(row: Row[Any]) -> RunRecord:
@@ -325,7 +319,7 @@ def duplicate_run_explained(run_id: str) -> Iterator[None]:
     try:
         yield
     except RecordExists as error:
-        raise RecordExists(f"there is a run {run_id} already", hint="look at it, or use another id") from error
+        raise RecordExists(f"there is a run {run_id} already", hint="see its record, or use another id") from error
 
 
 def insert_queued_run(connection: Connection, row: Mapping[str, Any], *, recorded: bool) -> None:
@@ -340,7 +334,7 @@ def insert_queued_run(connection: Connection, row: Mapping[str, Any], *, recorde
     values = {name: value for name, value in row.items() if name not in ("id", "created_at")}
     waiting = update(runs).where(runs.c.id == row["id"], runs.c.state == "queued").values(values)
     if connection.execute(waiting).rowcount != 1:
-        raise ExecutionProblem("the run was ended before it started", hint="look at its record, then run again")
+        raise ExecutionProblem("the run was ended before it started", hint="see its record, then run again")
 
 
 def _is_left(row: Row[Any]) -> bool:
@@ -353,42 +347,26 @@ def _is_left(row: Row[Any]) -> bool:
 
 def queued_row(record: RunRecord) -> dict[str, Any]:
     """The row of a run before it starts."""
-    return {
-        "id": record.id,
-        "skill_id": record.skill_id,
-        "skill_name": record.skill_name,
-        "kind": record.kind,
-        "entry": record.entry,
-        "digest": record.digest,
+    changed = {
         "state": "queued",
         "parameters": to_redacted_json(record.parameters),
         "context": to_redacted_json(record.context),
-        "cache_hit": record.cache_hit,
-        "cached_from": record.cached_from,
         "owner": str(ProcessIdentity.current()),
-        "created_at": record.created_at,
-        "priority": record.priority,
-        "schedule": record.schedule,
     }
+    return {name: getattr(record, name) for name in _AT_START} | changed
 
 
 def _ending(run: Run) -> dict[str, Any]:
-    return {
-        "status": run.status,
+    return {name: getattr(run, name) for name in _AT_END} | {
         "output": to_plain_json(run.output),
-        "format": run.format,
-        "message": run.message,
         "error_code": run.error.code if run.error else None,
         "error_message": run.error.message if run.error else None,
         "warnings": list(run.warnings),
-        "limits": [dict(limit.to_dict()) for limit in run.limits],
-        "memory_writes": to_plain_json([write.to_dict() for write in run.memory_writes]),
+        "limits": to_wire(run.limits),
+        "memory_writes": to_plain_json(to_wire(run.memory_writes)),
         "token_usage": to_plain_json(run.token_usage),
-        "contacts": [dict(contact.to_dict()) for contact in run.contacts],
+        "contacts": to_wire(run.contacts),
         "ran_as": run.kind,
-        "isolation": run.isolation,
-        "interpreter": run.interpreter,
         "stdout": log_tail(run.stdout),
         "stderr": log_tail(run.stderr),
-        "duration_ms": run.duration_ms,
     }

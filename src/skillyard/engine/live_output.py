@@ -1,4 +1,4 @@
-"""The output and steps of a run, recorded while it goes on, so that every process of the database can follow it.
+"""The output and steps of a run, recorded while it runs, so that every process of the database can follow it.
 
 Pieces are gathered for a tenth of a second; a run that is quicker writes nothing here, its record has everything. Of each
 stream the last 65,536 characters are kept, as in the record. A live event of a run is `{"stream", "attempt", "end",
@@ -64,11 +64,6 @@ def collect_output(bodies: Iterable[Any], attempt: int) -> LiveOutput:
         if body["attempt"] < attempt:
             output.before[stream] = body["end"]
     return output
-
-
-def reported_steps(output: LiveOutput) -> tuple[StepTrace, ...]:
-    """The live steps of a run that did not return any at its end."""
-    return read_steps(output.steps)[0]
 
 
 def recorded_output(output: LiveOutput, traced: tuple[StepTrace, ...], printed: tuple[str, str] | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The engine that has workers: runs of a pool go into its queue in PostgreSQL, all others work in this process.
 
 With `everything` there is a pool for the runs that name none: then all of them go through the queue, and wait there for a
-worker whatever happens to the requesting process. `await_run` waits for a run that a worker has: until it has
+worker whatever happens to the requesting process. `_RunWatch` waits for a run that a worker has: until it has
 ended, its worker has died, or no worker is left that could claim it.
 """
 
@@ -13,7 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.concurrency import in_thread
@@ -103,7 +103,9 @@ class PoolEngine(BaseEngine):
         """The call, written down: in the queue of its pool when that is served, with the reason when it is not."""
         pool = worker_pool(call.skill)
         if pool is None:
-            if self._everything is None or call.must_run_here or _is_other_content(call):
+            digest = call.request.digest
+            # a skill that has changed since the consent is refused here, with the usual error
+            if self._everything is None or call.must_run_here or (digest is not None and digest != call.skill.digest()):
                 return super()._queued(call, journal)
             self._require_queues(journal)
             return self._hand_over(call, self._everything, journal, lasting=True)
@@ -119,7 +121,7 @@ class PoolEngine(BaseEngine):
             call.record(),
             pool=pool,
             request=write_request(call, timeout_ms=self._timeout_ms),
-            cache_key=call.keeping.key if call.keeping else None,
+            cache_key=call.cache_policy.key if call.cache_policy else None,
             recorded=call.recorded,
             attempts=retry.attempts,
             lasting=lasting,
@@ -128,7 +130,7 @@ class PoolEngine(BaseEngine):
             self._lasting.add(call.run_id)
         return call
 
-    def _going_on(self) -> frozenset[str]:
+    def _runs_elsewhere(self) -> frozenset[str]:
         return frozenset(self._lasting)
 
     def _require_queues(self, journal: Journal) -> None:
@@ -158,7 +160,7 @@ class PoolEngine(BaseEngine):
             return await self._local.work(journal).carry_out(call)
         try:
             lasting, reach = call.run_id in self._lasting, self._reaching.reach(journal)
-            run = await await_run(call.run_id, pool=call.pool, timeout_ms=self._timeout_ms, reach=reach, lasting=lasting)
+            run = await _RunWatch(call.run_id, call.pool, self._timeout_ms, reach, lasting=lasting).result()
         finally:
             self._lasting.discard(call.run_id)
         if run is not None:
@@ -166,11 +168,6 @@ class PoolEngine(BaseEngine):
         self._watch_cancellation(call.run_id, journal)
         call = call.with_request(unavailable=_no_worker(call.pool))
         return await self._local.work(journal).carry_out(call, started=True)
-
-
-def _is_other_content(call: RunCall) -> bool:
-    """Whether the skill has changed since the consent: that is refused here, with the usual error."""
-    return call.request.digest is not None and call.request.digest != call.skill.digest()
 
 
 def _no_worker(pool: str) -> str:
@@ -207,7 +204,7 @@ class _PoolConnection:
             return self._reach
 
 
-_WORKER_ENDED: Final = RunError("INTERRUPTED", "the worker that executed the run is gone")
+_WORKER_ENDED: Final = RunError("INTERRUPTED", "the worker that executed the run has ended")
 _log = logging.getLogger(__name__)
 
 
@@ -223,7 +220,7 @@ class PoolServices:
 
 @dataclass(slots=True)
 class _RunWatch:
-    """One run that is waited for."""
+    """One run that was handed over, while it is waited for; one that is `lasting` is never taken back."""
 
     run_id: str
     pool: str
@@ -232,7 +229,7 @@ class _RunWatch:
     lasting: bool = False
     deadline: float | None = None
     attempt: int = 1
-    seen: float = 0.0
+    seen: float = field(default_factory=time.monotonic)
     ended: float | None = None
 
     @property
@@ -266,7 +263,7 @@ class _RunWatch:
         return False
 
     async def is_abandoned(self, queued: QueuedRun) -> bool:
-        """Whether the worker of an ended run does nothing more for it: it has died, or its grace period is over."""
+        """Whether the worker of an ended run does nothing more for it: it has died, or its grace period has ended."""
         self.ended = self.ended or time.monotonic()
         with suppress(DatabaseUnavailable):
             ended = not await asyncio.to_thread(self.reach.roster.owner_lives, queued.owner)
@@ -290,28 +287,25 @@ class _RunWatch:
                 await record_end(self.reach.journal, "failed", self.run_id, late, attempt=queued.attempt)
                 await in_thread(lambda: self.reach.queue.release(self.run_id))
 
+    async def result(self) -> Run | None:
+        """The result of the run; None when it was taken back, recorded as running here.
 
-async def await_run(run_id: str, *, pool: str, timeout_ms: int, reach: PoolServices, lasting: bool = False) -> Run | None:
-    """The result of a run that was handed over; None when it was taken back, recorded as running here.
+        Raises:
+            SkillyardError: the worker could not start it.
+            DatabaseUnavailable: the database has not answered for a minute.
+        """
+        from skillyard.database import wait_for_change
 
-    One that is `lasting` is never taken back: it waits until there is a worker.
-
-    Raises:
-        SkillyardError: the worker could not start it.
-        DatabaseUnavailable: the database has not answered for a minute.
-    """
-    from skillyard.database import wait_for_change
-
-    watch = _RunWatch(run_id, pool, timeout_ms, reach, lasting=lasting, seen=time.monotonic())
-    async with reach.notifier.subscribe(run_id) as changed:
-        while True:
-            changed.clear()
-            queued = await watch.look()
-            if queued is not None and queued.state in FINAL_STATES and (not queued.open or await watch.is_abandoned(queued)):
-                return run_from_record(await asyncio.to_thread(reach.journal.get, run_id))
-            if queued is not None and queued.state == "queued":
-                if await watch.taken_back():
-                    return None
-            elif queued is not None and queued.state not in FINAL_STATES:
-                await watch.look_after(queued)
-            await wait_for_change(changed, watch.timing.lasting_look_s if lasting else watch.timing.look_s)
+        reach, timing = self.reach, self.timing
+        async with reach.notifier.subscribe(self.run_id) as changed:
+            while True:
+                changed.clear()
+                queued = await self.look()
+                if queued is not None and queued.state in FINAL_STATES and (not queued.open or await self.is_abandoned(queued)):
+                    return run_from_record(await asyncio.to_thread(reach.journal.get, self.run_id))
+                if queued is not None and queued.state == "queued":
+                    if await self.taken_back():
+                        return None
+                elif queued is not None and queued.state not in FINAL_STATES:
+                    await self.look_after(queued)
+                await wait_for_change(changed, timing.lasting_look_s if self.lasting else timing.look_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skillyard.engine.run_record import recorded_format, recorded_limit
+from skillyard.engine.run_record import recorded_format, recorded_limits
 from skillyard.errors import SkillyardError
 from skillyard.execution import Run, cache_seconds, result_cache_key
 
@@ -37,13 +37,13 @@ def cache_policy_of(request: RunRequest) -> CachePolicy | None:
     return None if key is None else CachePolicy(key, seconds, content)
 
 
-def remaining_cache_seconds(keeping: CachePolicy, skill: Skill) -> int:
+def remaining_cache_seconds(cache_policy: CachePolicy, skill: Skill) -> int:
     """How many seconds the result may be kept now that the run has ended; 0 when the skill has changed meanwhile."""
     try:
-        same = skill.digest() == keeping.digest
+        same = skill.digest() == cache_policy.digest
     except (SkillyardError, OSError):
         return 0
-    return keeping.seconds if same else 0
+    return cache_policy.seconds if same else 0
 
 
 def run_from_cache(record: RunRecord, run_id: str, skill_id: str) -> Run:
@@ -59,7 +59,7 @@ def run_from_cache(record: RunRecord, run_id: str, skill_id: str) -> Run:
         format=recorded_format(record),
         message=record.message,
         steps=record.steps,
-        limits=tuple(recorded_limit(shape) for shape in record.limits),
+        limits=recorded_limits(record),
         isolation=record.isolation or "none",
         warnings=record.warnings,
         cache_hit=True,

@@ -27,14 +27,14 @@ _MOST_IMPORTANT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class RunCall:
-    """One request in the engine; `pool` is where it was handed over to, `keeping` how its result is cached.
+    """One request in the engine; `pool` is where it was handed over to, `cache_policy` how its result is cached.
 
     `warnings` are those from before the run; one that is `recorded` has its row already. `attempt` is the number of
     this attempt, and `retry` decides whether another one may follow.
     """
 
     request: RunRequest
-    keeping: CachePolicy | None = None
+    cache_policy: CachePolicy | None = None
     pool: str | None = None
     warnings: tuple[str, ...] = ()
     recorded: bool = False
@@ -76,7 +76,7 @@ class RunCall:
             state="queued",
             created_at=datetime.now(UTC),
             entry=request.entry,
-            digest=self.keeping.digest if self.keeping else request.digest,
+            digest=self.cache_policy.digest if self.cache_policy else request.digest,
             parameters=request.parameters,
             context={**request.context, **({"arguments": list(request.arguments)} if request.arguments else {})},
             priority=request.priority,

@@ -24,7 +24,6 @@ from skillyard.engine.tracing import trace_run
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable, ExecutionProblem, SkillyardError
 from skillyard.execution import Run, RunError
 from skillyard.memory import keep_suggestions
-from skillyard.timing import Timing
 
 if TYPE_CHECKING:
     from skillyard.engine.journal import Journal
@@ -93,12 +92,7 @@ class RunLifecycle:
         """Record that the run has failed without a result."""
         if isinstance(error, asyncio.CancelledError):
             return  # the interrupting code decides how it ends
-        if isinstance(error, SkillyardError):
-            reason = RunError(error.code, error.message)
-            await record_end(self.journal, "failed", call.run_id, reason, attempt=call.attempt)
-        else:
-            reason = RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}")
-            await record_end(self.journal, "failed", call.run_id, reason, attempt=call.attempt)
+        await record_end(self.journal, "failed", call.run_id, run_error(error), attempt=call.attempt)
 
     async def requeue(self, run: Run, call: RunCall, wait_s: float) -> bool:
         """Queue the next attempt; False when this one is no longer the current one."""
@@ -110,7 +104,7 @@ class RunLifecycle:
     async def _execute(self, call: RunCall, requested_ns: int, *, started: bool) -> Run:
         turn, journal = time.time_ns(), self.journal
         if journal is not None and not started and not await asyncio.to_thread(journal.start, call.run_id):
-            raise ExecutionProblem("the run was ended before it started", hint="look at its record, then run again")
+            raise ExecutionProblem("the run was ended before it started", hint="see its record, then run again")
         run = await self._run_followed(call)
         run = replace(run, warnings=(*call.warnings, *run.warnings)) if call.warnings else run
         trace_run(run, requested_ns=requested_ns, turn_ns=turn, ended_ns=time.time_ns())
@@ -132,15 +126,16 @@ class RunLifecycle:
 
     async def _recorded(self, run: Run, call: RunCall) -> Run:
         """The run, recorded as ended; when that fails, the run has a warning and keeps its result."""
-        journal, keeping = self.journal, call.keeping
+        journal, cache_policy = self.journal, call.cache_policy
         if journal is None:
             return run
+
+        def finish() -> bool:
+            keep_s = remaining_cache_seconds(cache_policy, call.skill) if cache_policy and run.ok else 0
+            return journal.finish(run, keep_s=keep_s, attempt=call.attempt)
+
         try:
-            ended = await in_thread(
-                lambda: journal.finish(
-                    run, keep_s=remaining_cache_seconds(keeping, call.skill) if keeping and run.ok else 0, attempt=call.attempt
-                )
-            )
+            ended = await in_thread(finish)
         except Exception as error:  # also a value that no database takes: the result is more than its record
             if is_temporary(error):
                 defer_write(run.run_id, lambda: self._record_late(run, call), journal.database.timing)
@@ -177,6 +172,13 @@ class RunLifecycle:
             with suppress(SkillyardError):  # the memories are safe; only the note about them is not
                 await in_thread(lambda: journal.note_memories(run.run_id, [item.to_dict() for item in kept], run.warnings))
         return run
+
+
+def run_error(error: BaseException) -> RunError:
+    """What a run records of an exception that ended it."""
+    if isinstance(error, SkillyardError):
+        return RunError(error.code, error.message)
+    return RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}")
 
 
 async def record_end(

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, text, update
 
-from skillyard.database import RUN_ENDED_CHANNEL, live_events_of, notify, queued_runs, runs, steps, workers
-from skillyard.engine.attempts import IMMEDIATELY, is_due, is_reusable, lock_queue_row, requeue
+from skillyard.database import RUN_ENDED_CHANNEL, live_events_of, notify, queued_runs, runs, workers
+from skillyard.engine.attempts import IMMEDIATELY, is_due, is_reusable, lock_queue_row, requeue, steps_of
 from skillyard.engine.journal import INTERRUPTED, Journal, duplicate_run_explained, insert_queued_run, queued_row
-from skillyard.engine.live_output import collect_output, reported_steps
+from skillyard.engine.live_output import collect_output
 from skillyard.engine.liveness import is_gone
 from skillyard.engine.run_record import QUEUE_OWNER
 from skillyard.errors import DatabaseUnavailable
 from skillyard.execution import StepTrace
+from skillyard.execution.run import read_steps
 
 if TYPE_CHECKING:
     from procrastinate import App
@@ -201,7 +202,7 @@ class RunQueue:
             row = connection.execute(query).first()
         if row is None:
             raise DatabaseUnavailable(
-                f"the run {run_id} is no longer in the records", hint="look who deletes runs, then run again"
+                f"the run {run_id} is no longer in the records", hint="find out who deletes runs, then run again"
             )
         return QueuedRun(row.state, row.owner, row.run_id is not None, row.attempt)
 
@@ -289,11 +290,7 @@ def release_claim(database: Database, taken: ClaimedRun, owner: str) -> None:
 
 def _next(pools: Collection[str], owner: str, held: Collection[str]) -> Any:
     """The statement that claims the first waiting run, except those of skills at their limit."""
-    first = select(queued_runs.c.run_id).where(
-        queued_runs.c.pool.in_(pools),
-        queued_runs.c.waiting,
-        is_due(),
-    )
+    first = select(queued_runs.c.run_id).where(queued_runs.c.pool.in_(pools), queued_runs.c.waiting, is_due())
     first = first.join(runs, runs.c.id == queued_runs.c.run_id)
     if held:
         first = first.where(runs.c.skill_name.not_in(held), runs.c.skill_id.not_in(held))
@@ -323,12 +320,10 @@ def _finished(connection: Connection, row: Row[Any]) -> tuple[StepTrace, ...]:
     """The steps that an earlier attempt left in the record, or reported before it was cut off: whole and without an error."""
     if row.attempt == 1:
         return ()
-    step_rows = connection.execute(select(steps).where(steps.c.run_id == row.run_id).order_by(steps.c.position)).mappings()
-    names = StepTrace.__dataclass_fields__
-    kept = [StepTrace(**{name: step[name] for name in names}) for step in step_rows]
-    reported = reported_steps(collect_output((item.body for item in live_events_of(connection, row.run_id)), row.attempt))
+    kept = steps_of(connection, row.run_id)
+    output = collect_output((item.body for item in live_events_of(connection, row.run_id)), row.attempt)
     kept_keys = {(step.step_id, step.step_name) for step in kept}
-    traced = (*kept, *(step for step in reported if (step.step_id, step.step_name) not in kept_keys))
+    traced = (*kept, *(step for step in read_steps(output.steps)[0] if (step.step_id, step.step_name) not in kept_keys))
     return tuple(step for step in traced if is_reusable(step))
 
 

@@ -12,8 +12,7 @@ from skillyard.errors import ExecutionProblem, SkillyardError
 from skillyard.execution import Format, MemoryWrite, Run, RunError, StepTrace
 from skillyard.network import Contact
 from skillyard.sandbox import Limit, Status
-from skillyard.times import utc_text
-from skillyard.wire import WireForm, wire
+from skillyard.wire import WireForm, to_wire, wire
 
 RunState = Literal["queued", "running", "succeeded", "failed", "cancelled", "interrupted"]
 FINAL_STATES: Final[tuple[RunState, ...]] = ("succeeded", "failed", "cancelled", "interrupted")
@@ -41,7 +40,7 @@ ALL_RUNS: Final = RunFilter()
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt(WireForm):
+class Attempt(WireForm, also=("error",)):
     """One attempt at a run that was not its last: when it was made, and why there is another one."""
 
     number: int
@@ -50,13 +49,14 @@ class Attempt(WireForm):
     started_at: datetime | None
     finished_at: datetime
 
-    def to_dict(self) -> dict[str, Any]:
-        """The attempt as plain data."""
-        return WireForm.to_dict(self) | {"error": {"code": self.error_code, "message": self.error_message}}
+    @property
+    def error(self) -> dict[str, str | None]:
+        """Why it failed: `code` and `message`."""
+        return {"code": self.error_code, "message": self.error_message}
 
 
 @dataclass(frozen=True, slots=True)
-class RunRecord(WireForm):
+class RunRecord(WireForm, also=("error",)):
     """One run as it is recorded.
 
     `state` is where it is; `status` how its process ended (`ok`, `error`, `timeout`, …). Parameters and context are recorded
@@ -82,10 +82,10 @@ class RunRecord(WireForm):
     error_code: str | None = field(default=None, metadata=wire(hidden=True))
     error_message: str | None = field(default=None, metadata=wire(hidden=True))
     warnings: tuple[str, ...] = ()
-    limits: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    limits: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     memory_writes: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     token_usage: Mapping[str, object] | None = field(default=None, hash=False)
-    contacts: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    contacts: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     ran_as: str | None = None
     """The kind that did the work in the end, as `Run.kind`."""
     isolation: str | None = None
@@ -106,34 +106,23 @@ class RunRecord(WireForm):
     schedule: str | None = None
     attempts: tuple[Attempt, ...] = ()
 
-    def summary(self) -> dict[str, object]:
-        """One line of a list, as plain data."""
-        return {
-            "run_id": self.id,
-            "skill": self.skill_id,
-            "state": self.state,
-            "status": self.status,
-            "error": self._error(),
-            "cache_hit": self.cache_hit,
-            "schedule": self.schedule,
-            "duration_ms": self.duration_ms,
-            "created_at": _text(self.created_at),
-            "finished_at": _text(self.finished_at),
-        }
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain data; `steps` with the field names of the document."""
-        return WireForm.to_dict(self) | {"error": self._error()}
-
-    def _error(self) -> dict[str, str | None] | None:
+    @property
+    def error(self) -> dict[str, str | None] | None:
+        """Why it failed: `code` and `message`; None when it did not."""
         return {"code": self.error_code, "message": self.error_message} if self.error_code else None
 
+    def summary(self) -> dict[str, object]:
+        """One line of a list, as plain data."""
+        return {name: to_wire(getattr(self, attribute)) for name, attribute in _SUMMARY.items()}
 
-def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else utc_text(moment)
+
+_SUMMARY: Final = {"run_id": "id", "skill": "skill_id"} | {
+    name: name for name in ("state", "status", "error", "cache_hit", "schedule", "duration_ms", "created_at", "finished_at")
+}
 
 
 _STOPPED: Final = ("cancelled", "interrupted")
+_SAME_IN_RUN: Final = ("skill_id", "output", "steps", "stdout", "stderr", "warnings", "message", "token_usage", "interpreter")
 _CODES: Final = {
     error.code: error
     for error in vars(errors).values()
@@ -158,24 +147,16 @@ def run_from_record(record: RunRecord) -> Run:
             raise _raised(error, record.id)
         status = "timeout" if error and error.code == "RESOURCE_LIMIT_ERROR" else "killed"
     return Run(
+        **{name: getattr(record, name) for name in _SAME_IN_RUN},
         run_id=record.id,
-        skill_id=record.skill_id,
         status=status,
-        output=record.output,
         error=error,
-        steps=record.steps,
         memory_writes=tuple(_memory_write(shape) for shape in record.memory_writes),
-        limits=tuple(recorded_limit(shape) for shape in record.limits),
+        limits=recorded_limits(record),
         isolation=record.isolation or "none",
-        stdout=record.stdout,
-        stderr=record.stderr,
-        warnings=record.warnings,
         duration_ms=record.duration_ms or 0,
         format=recorded_format(record),
-        message=record.message,
-        token_usage=record.token_usage,
-        interpreter=record.interpreter,
-        contacts=tuple(_contact(shape) for shape in record.contacts),
+        contacts=tuple(Contact(**shape) for shape in record.contacts),
         kind=record.ran_as,
     )
 
@@ -185,9 +166,9 @@ def recorded_format(record: RunRecord) -> Format:
     return next((name for name in get_args(Format) if name == record.format), "object")
 
 
-def recorded_limit(shape: Mapping[str, object]) -> Limit:
-    """A limit from its plain data."""
-    return Limit(str(shape.get("name")), shape.get("value"), shape.get("enforced") is True, str(shape.get("by")))
+def recorded_limits(record: RunRecord) -> tuple[Limit, ...]:
+    """The limits from their plain data."""
+    return tuple(Limit(**shape) for shape in record.limits)
 
 
 def _raised(error: RunError, run_id: str) -> SkillyardError:
@@ -205,7 +186,3 @@ def _memory_write(shape: Mapping[str, Any]) -> MemoryWrite:
         content=str(shape["content"]),
         metadata=shape.get("metadata") or {},
     )
-
-
-def _contact(shape: Mapping[str, Any]) -> Contact:
-    return Contact(**shape)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from skillyard.engine.run_lifecycle import run_error
 from skillyard.engine.run_record import RunRecord
 from skillyard.errors import ApprovalRejected, DatabaseUnavailable, RecordExists, SkillyardError
-from skillyard.execution import RunError, RunRequest
+from skillyard.execution import RunRequest
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from skillyard.engine.journal import Journal
     from skillyard.engine.pool_engine import PoolEngine
     from skillyard.engine.schedules import Schedule, Schedules
+    from skillyard.execution import RunError
     from skillyard.permissions import PermissionGate
 
 
@@ -131,7 +133,7 @@ class Scheduler:
             raise
         except SkillyardError as error:
             _log.warning("the schedule %s: %s", schedule.name, error.message)
-            await asyncio.to_thread(self._failed, schedule, run_id, RunError(error.code, error.message))
+            await asyncio.to_thread(self._failed, schedule, run_id, run_error(error))
             return None
 
     def _failed(self, schedule: Schedule, run_id: str, error: RunError) -> None:

@@ -3,7 +3,7 @@
 Each occurrence is one run whose id follows from the schedule and the moment: however many servers see it come due, the
 records take that id once. So an occurrence is neither lost nor doubled. Cron expressions have five fields in a time zone:
 what happens at an hour of the day happens once a day, also where summer time begins or ends; what happens every so many
-minutes goes on.
+minutes continues.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
-
-    from sqlalchemy import ColumnElement, Row
 
     from skillyard.database import Database
 
@@ -112,14 +110,15 @@ class Schedule(WireForm):
     """One schedule: `skill` runs at every moment that `cron` means in `time_zone`, or once at `next_at`.
 
     Of the moments that were `missed`, because no server was there, none (`skip`), the last one (`once`) or each of the last
-    hundred (`all`) is made up for. With `digest` nothing runs but exactly that content. `next_at` is None when it is over.
+    hundred (`all`) is made up for. With `digest` nothing runs but exactly that content. `next_at` is None when it has ended.
     `made_by` is who made it, or has taken it over, with the API key `key_id`, or at this machine where that is None; `held` is
-    why nothing is begun for them any more (see `ScheduleOwners`).
+    why nothing is begun for them any more (see `ScheduleOwners`). Its plain data is for people: without what stands under a
+    secret's name, as in the records of its runs.
     """
 
     name: str
     skill: str
-    parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
+    parameters: Mapping[str, object] = field(default_factory=dict, hash=False, metadata=wire(write=to_redacted_json))
     context: Mapping[str, object] = field(default_factory=dict, hash=False, metadata=wire(hidden=True))
     cron: str | None = None
     time_zone: str = "UTC"
@@ -169,10 +168,6 @@ class Schedule(WireForm):
             moments = [*moments[1 - _MOST :], later]
         return tuple(moment for moment in moments if moment <= now)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The schedule as plain data, for people: without what stands under a secret's name, as in the records of its runs."""
-        return WireForm.to_dict(self) | {"parameters": to_redacted_json(self.parameters)}
-
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
@@ -188,8 +183,8 @@ class Schedules:
         """Keep a new schedule: a recurring one with its `cron`, or one that comes due once, `at` that moment.
 
         Raises:
-            InvalidInput: its name, time, zone, priority or parameters cannot be meant, the moment is over, or there are a
-                thousand schedules.
+            InvalidInput: its name, time, zone, priority or parameters cannot be meant, the moment is in the past, or there are
+                a thousand schedules.
             RecordExists: there is one of that name.
         """
         kept = _checked(schedule, at)
@@ -209,7 +204,7 @@ class Schedules:
     def all(self) -> tuple[Schedule, ...]:
         """Every schedule, by name."""
         with self.database().read() as connection:
-            return tuple(_schedule(row) for row in connection.execute(select(schedules).order_by(schedules.c.name)))
+            return tuple(Schedule(**row._mapping) for row in connection.execute(select(schedules).order_by(schedules.c.name)))
 
     def get(self, name: str) -> Schedule:
         """The schedule of that name.
@@ -220,11 +215,11 @@ class Schedules:
         with self.database().read() as connection:
             row = connection.execute(select(schedules).where(schedules.c.name == name)).first()
         if row is None:
-            raise _missing(name)
-        return _schedule(row)
+            raise RecordNotFound(f"there is no schedule {name[:60]!r}", hint="`skillyard schedule list` lists them")
+        return Schedule(**row._mapping)
 
     def remove(self, name: str) -> Schedule:
-        """Forget a schedule; its runs stay in the records.
+        """Remove a schedule; its runs stay in the records.
 
         Raises:
             RecordNotFound: there is none.
@@ -235,7 +230,7 @@ class Schedules:
         return removed
 
     def pause(self, name: str, *, paused: bool) -> Schedule:
-        """Let a schedule rest, or go on from now: what would have come meanwhile is not made up for.
+        """Pause a schedule, or resume it from now: moments that passed meanwhile are not made up for.
 
         Raises:
             RecordNotFound: there is none.
@@ -248,9 +243,13 @@ class Schedules:
         return replace(schedule, paused=paused, next_at=following)
 
     def hold(self, schedule: Schedule, reason: str) -> None:
-        """Let a schedule begin nothing more until somebody takes it over; the audit log says so."""
+        """Hold a schedule until somebody takes it over; the audit log records it."""
         same = (schedules.c.name == schedule.name, schedules.c.created_at == schedule.created_at)
-        changed = update(schedules).where(*same, _with_key(schedule.key_id), schedules.c.held.is_(None)).values(held=reason)
+        changed = (
+            update(schedules)
+            .where(*same, schedules.c.key_id.is_not_distinct_from(schedule.key_id), schedules.c.held.is_(None))
+            .values(held=reason)
+        )
         with self.database().write() as connection:
             if connection.execute(changed).rowcount:
                 detail = {"reason": reason}
@@ -259,7 +258,7 @@ class Schedules:
     def take_over(
         self, name: str, *, made_by: str, key_id: str | None = None, context: Mapping[str, object] | None = None
     ) -> Schedule:
-        """Let a schedule go on from now for somebody else, whom `context` names to the skill.
+        """Resume a schedule from now for another person, whom `context` names to the skill.
 
         Raises:
             RecordNotFound: there is none.
@@ -276,7 +275,7 @@ class Schedules:
         """Those that have come due, the one that waits for longest first."""
         query = select(schedules).where(schedules.c.next_at <= now, *_GOING)
         with self.database().read() as connection:
-            return tuple(_schedule(row) for row in connection.execute(query.order_by(schedules.c.next_at)))
+            return tuple(Schedule(**row._mapping) for row in connection.execute(query.order_by(schedules.c.next_at)))
 
     def next_at(self) -> datetime | None:
         """When the next one comes due."""
@@ -301,7 +300,7 @@ def next_times(cron: str | None, at: datetime | None, time_zone: str, *, count: 
     """When a schedule that is added now would come due: the first `count` moments, in UTC.
 
     Raises:
-        InvalidInput: such a time cannot be meant, or it is over.
+        InvalidInput: such a time cannot be meant, or is in the past.
     """
     timed = _timed(Schedule(name="", skill="", cron=cron, time_zone=time_zone), at)
     times: list[datetime] = []
@@ -340,15 +339,3 @@ def _timed(schedule: Schedule, at: datetime | None) -> Schedule:
     if moment <= now:
         raise InvalidInput(f"{utc_text(moment)} is in the past", hint="give a time in the future")
     return replace(schedule, next_at=moment)
-
-
-def _with_key(key_id: str | None) -> ColumnElement[bool]:
-    return schedules.c.key_id.is_(None) if key_id is None else schedules.c.key_id == key_id
-
-
-def _schedule(row: Row[Any]) -> Schedule:
-    return Schedule(**row._mapping)
-
-
-def _missing(name: str) -> RecordNotFound:
-    return RecordNotFound(f"there is no schedule {name[:60]!r}", hint="`skillyard schedule list` lists them")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 import os
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Mapping
@@ -65,7 +66,7 @@ class Slots:
     async def acquire(self, request: SlotRequest) -> AsyncIterator[None]:
         """Wait for a slot and hold it inside the block; each event loop has its own line."""
         line = self._of_loop.setdefault(asyncio.get_running_loop(), _WaitingLine())
-        waiting = _WaitingRequest(-request.priority, line.number(), request, asyncio.get_running_loop().create_future())
+        waiting = _WaitingRequest(-request.priority, next(line.numbers), request, asyncio.get_running_loop().create_future())
         line.add(waiting)
         self._next(line)
         try:
@@ -120,11 +121,7 @@ class _WaitingLine:
         self.working = 0
         self.of_organisation: Counter[str] = Counter()
         self.of_skill: Counter[str] = Counter()
-        self._numbers = 0
-
-    def number(self) -> int:
-        self._numbers += 1
-        return self._numbers
+        self.numbers = itertools.count(1)  # of arrival
 
     def add(self, waiting: _WaitingRequest) -> None:
         heapq.heappush(self.waiting.setdefault(waiting.request.organisation, []), waiting)

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from skillyard.execution import Run
 
 
-_MODULE: Final = "opentelemetry.trace"
 _SCOPE: Final = "skillyard"
 _NAME: Final = 64  # characters
 _SKILLS: Final = 256
 _STEPS: Final = 100
 _MS: Final = 1_000_000  # nanoseconds
+
+
+def loaded_trace() -> Any:
+    """OpenTelemetry's module of traces where the program has loaded it, else None."""
+    return sys.modules.get("opentelemetry.trace")
 
 
 class BoundedLabels:
@@ -65,7 +69,7 @@ def trace_run(run: Run, *, requested_ns: int, turn_ns: int, ended_ns: int) -> No
     """
     for observer in tuple(_observers.values()):
         observer(run)
-    trace: Any = sys.modules.get(_MODULE)
+    trace = loaded_trace()
     if trace is None:
         return
     tracer = trace.get_tracer(_SCOPE)
@@ -86,7 +90,7 @@ def trace_run(run: Run, *, requested_ns: int, turn_ns: int, ended_ns: int) -> No
 
 def flush_spans() -> None:
     """Send the pending spans; for a process that exits without the usual clean-up."""
-    trace: Any = sys.modules.get(_MODULE)
+    trace = loaded_trace()
     flush = getattr(trace.get_tracer_provider(), "force_flush", None) if trace is not None else None
     if flush is not None:
         flush(2000)

@@ -18,7 +18,7 @@ from skillyard.engine.journal import Journal
 from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity
 from skillyard.engine.result_cache import cache_policy_of
 from skillyard.engine.run_call import RunCall, WorkerRequest, read_request
-from skillyard.engine.run_lifecycle import RunLifecycle, record_end, write_or_defer
+from skillyard.engine.run_lifecycle import RunLifecycle, record_end, run_error, write_or_defer
 from skillyard.engine.run_queue import (
     ClaimedRun,
     QueueLimits,
@@ -167,7 +167,7 @@ class Worker:
 
     def _recover_others(self, silent: bool) -> None:
         for run_id in recover_abandoned(self._database, self._queue, self._heartbeats, silent=silent):
-            _log.warning("run %s: its worker is gone", run_id)
+            _log.warning("run %s: its worker has ended", run_id)
         if not self._stop.is_set():
             self._queue.wake(self.pools, 4 * self.concurrency)
         self._queue.forget_ended()
@@ -213,16 +213,10 @@ class Worker:
         except asyncio.CancelledError:
             await self._unclaim(claimed)
             raise
-        except SkillyardError as error:
-            await self._refuse(claimed, RunError(error.code, error.message))
-            raise
         except Exception as error:
-            await self._refuse(claimed, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
+            await record_end(self._journal, "failed", claimed.run_id, run_error(error), attempt=claimed.attempt)
             raise
         await self._execute_watched(work, call)
-
-    async def _refuse(self, claimed: ClaimedRun, reason: RunError) -> None:
-        await record_end(self._journal, "failed", claimed.run_id, reason, attempt=claimed.attempt)
 
     async def _execute_attempt(self, work: RunLifecycle, call: RunCall) -> None:
         """Execute one attempt; any worker may make the next one."""
@@ -243,8 +237,8 @@ class Worker:
         skill = await asyncio.to_thread(self._find, request.skill, request.digest)
         retry = await asyncio.to_thread(retry_policy, skill)
         run_request = request.run_request(skill, claimed.run_id, retry.finished(claimed.finished))
-        keeping = await asyncio.to_thread(cache_policy_of, run_request)
-        return RunCall(run_request, keeping, warnings=request.warnings, attempt=claimed.attempt, retry=retry)
+        cache_policy = await asyncio.to_thread(cache_policy_of, run_request)
+        return RunCall(run_request, cache_policy, warnings=request.warnings, attempt=claimed.attempt, retry=retry)
 
     async def _execute_watched(self, work: RunLifecycle, call: RunCall) -> None:
         """Execute the run; end it when its record was ended elsewhere, such as by a caller that cancels."""

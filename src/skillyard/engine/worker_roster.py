@@ -34,7 +34,7 @@ _FORGOTTEN: Final = timedelta(days=7)  # none is taken out that only seems to be
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerInfo(WireForm):
+class WorkerInfo(WireForm, also=("state",)):
     """One worker: its pools, how many runs it executes at once, and the ids of its current ones."""
 
     id: str
@@ -56,10 +56,6 @@ class WorkerInfo(WireForm):
         if self.draining:
             return "draining"
         return "working" if self.running else "idle"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The worker as plain data."""
-        return WireForm.to_dict(self) | {"state": self.state}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING
 from skillyard.execution.distributed import McpServer, worker_pool
 from skillyard.execution.executor import Executor
 from skillyard.execution.kinds import find_entry
-from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome
+from skillyard.execution.outcome import infer_format, read_outcome
 from skillyard.execution.rerun_policy import ONCE, RetryPolicy, cache_seconds, result_cache_key, retry_policy
-from skillyard.execution.run import Format, MemoryWrite, Run, RunError, RunShape, StepTrace, TokenUsage, new_run_id
+from skillyard.execution.run import Format, MemoryWrite, Run, RunError, StepTrace, new_run_id
 from skillyard.execution.skill_call import RunRequest, without_credentials
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.execution.abp.calls import AbpCall, AbpProblem, AbpText, parse_abp_calls
     from skillyard.execution.abp.declaration import (
-        AbpKind,
-        AbpParameter,
         AbpTool,
-        AbpValidation,
         abp_tool_definitions,
         fill_parameters,
         infer_abp_kind,
@@ -32,19 +29,15 @@ if TYPE_CHECKING:
     from skillyard.execution.abp.results import abp_result, result_text, vcp_result
     from skillyard.execution.environments import find_uv
     from skillyard.execution.intent_runs import IntentRun, Preprocessed
-    from skillyard.execution.run_report import ExecutionResponse, execution_response
+    from skillyard.execution.run_report import execution_response
     from skillyard.execution.trial import Trial, TrialReport, try_skill
 
 __all__ = [
     "ONCE",
     "AbpCall",
-    "AbpKind",
-    "AbpParameter",
     "AbpProblem",
     "AbpText",
     "AbpTool",
-    "AbpValidation",
-    "ExecutionResponse",
     "Executor",
     "Format",
     "IntentRun",
@@ -55,10 +48,7 @@ __all__ = [
     "Run",
     "RunError",
     "RunRequest",
-    "RunShape",
-    "SkillOutcome",
     "StepTrace",
-    "TokenUsage",
     "Trial",
     "TrialReport",
     "abp_result",
@@ -88,10 +78,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "abp.calls": ("AbpCall", "AbpProblem", "AbpText", "parse_abp_calls"),
         "abp.declaration": (
-            "AbpKind",
-            "AbpParameter",
             "AbpTool",
-            "AbpValidation",
             "abp_tool_definitions",
             "fill_parameters",
             "infer_abp_kind",
@@ -100,7 +87,7 @@ __getattr__, __dir__ = lazy_exports(
         "abp.results": ("abp_result", "result_text", "vcp_result"),
         "environments": ("find_uv",),
         "intent_runs": ("IntentRun", "Preprocessed"),
-        "run_report": ("ExecutionResponse", "execution_response"),
+        "run_report": ("execution_response",),
         "trial": ("Trial", "TrialReport", "try_skill"),
     },
 )

@@ -15,11 +15,21 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidConfiguration, SkillyardError
 from skillyard.execution.http_service import MissingGrant, SecretGrants, timeout_of
-from skillyard.execution.kinds import KindUnavailable, RemoteAnswer, failed_answer, outcome_of_answer
+from skillyard.execution.kinds import KindUnavailable, RemoteAnswer, RemoteCall, failed_answer, outcome_of_answer
 from skillyard.execution.outcome import SkillOutcome, infer_format
 from skillyard.plain_json import read_json
+from skillyard.settings_reader import Setting, Settings, SettingsReader, table_of, text, texts
 
-_KEYS: Final = ("command", "args", "env", "cwd", "url", "headers", "tools")
+_TEXTS_BY_NAME: Final = table_of(Setting("text", lambda value: isinstance(value, str)), "a table of texts")
+_SETTINGS: Final[Settings] = {
+    "command": text(),
+    "args": texts("a list of texts"),
+    "env": _TEXTS_BY_NAME,
+    "cwd": text(),
+    "url": text(),
+    "headers": _TEXTS_BY_NAME,
+    "tools": texts("a list of texts"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,61 +62,23 @@ class McpServer:
         return self.tools is None or tool in self.tools
 
 
-def read_servers(tables: Mapping[str, object]) -> dict[str, McpServer]:
-    """The servers of a configuration by their names.
+def read_servers(tables: Mapping[str, object], file: str = "skillyard.toml") -> dict[str, McpServer]:
+    """The servers of a configuration, which `file` has, by their names.
 
     Raises:
         InvalidConfiguration: a table has an unknown key or a value that cannot be meant.
     """
-    return {name: _server(name, table) for name, table in tables.items()}
-
-
-def _server(name: str, table: object) -> McpServer:
-    if not isinstance(table, Mapping):
-        raise _wrong(name, "a table")
-    for key in table:
-        if key not in _KEYS:
-            raise _wrong(f"{name}.{key}", f"one of {', '.join(_KEYS)}")
-    tools = table.get("tools")
-    try:
-        return McpServer(
-            command=_text(name, table, "command"),
-            args=_texts(name, table, "args"),
-            env=_table(name, table, "env"),
-            cwd=_text(name, table, "cwd"),
-            url=_text(name, table, "url"),
-            headers=_table(name, table, "headers"),
-            tools=None if tools is None else _texts(name, table, "tools"),
-        )
-    except InvalidConfiguration as error:
-        raise InvalidConfiguration(f"servers.{name}: {error.message}", hint=error.hint) from None
-
-
-def _text(name: str, table: Mapping[str, object], key: str) -> str | None:
-    value = table.get(key)
-    if value is None or (isinstance(value, str) and value.strip()):
-        return value
-    raise _wrong(f"{name}.{key}", "text")
-
-
-def _texts(name: str, table: Mapping[str, object], key: str) -> tuple[str, ...]:
-    value = table.get(key, [])
-    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    raise _wrong(f"{name}.{key}", "a list of texts")
-
-
-def _table(name: str, table: Mapping[str, object], key: str) -> dict[str, str]:
-    value = table.get(key, {})
-    if isinstance(value, Mapping) and all(isinstance(item, str) for item in value.values()):
-        return dict(value)
-    raise _wrong(f"{name}.{key}", "a table of texts")
-
-
-def _wrong(key: str, expected: str) -> InvalidConfiguration:
-    return InvalidConfiguration(
-        f"servers.{key} must be {expected}", hint="change it in your own skillyard.toml", key=f"servers.{key}"
-    )
+    servers = {}
+    for name, table in tables.items():
+        try:
+            values = SettingsReader(file).read(_SETTINGS, table, f"servers.{name}")
+        except InvalidConfiguration as error:  # without the value, which may be a secret
+            raise InvalidConfiguration(error.message.partition(", not ")[0], hint=error.hint, **error.details) from None
+        try:
+            servers[name] = McpServer(**values)
+        except InvalidConfiguration as error:
+            raise InvalidConfiguration(f"servers.{name}: {error.message}", hint=error.hint) from None
+    return servers
 
 
 if TYPE_CHECKING:
@@ -114,22 +86,10 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
     from skillyard.catalog import Skill
-    from skillyard.sandbox import Policy
 
 
 _CONNECT_S: Final = 10.0
 _READ_S: Final = 600.0  # a server may hold a stream open; the call's own time ends it
-
-
-@dataclass(frozen=True, slots=True)
-class DistributedCall:
-    """One call: the skill's `config` and parameters, the registered servers, what it may do, and the most that is allowed."""
-
-    config: Mapping[str, object]
-    parameters: Mapping[str, object]
-    servers: Mapping[str, McpServer]
-    policy: Policy
-    ceiling: Policy
 
 
 class _Unreachable(Exception):
@@ -166,16 +126,16 @@ def server_problem(config: Mapping[str, object], servers: Mapping[str, McpServer
     return None
 
 
-async def call_server(call: DistributedCall) -> RemoteAnswer:
-    """Call the tool.
+async def call_server(call: RemoteCall, servers: Mapping[str, McpServer]) -> RemoteAnswer:
+    """Call the tool of one of the registered servers.
 
     Raises:
         KindUnavailable: the server is not registered or cannot be reached; no tool was called.
     """
-    if problem := server_problem(call.config, call.servers):
+    if problem := server_problem(call.config, servers):
         raise KindUnavailable("distributed", problem)
     name, tool = str(call.config["serverId"]), str(call.config["toolName"])
-    server, grants = call.servers[name], SecretGrants(call.ceiling)
+    server, grants = servers[name], SecretGrants(call.ceiling)
     if not server.permits(tool):
         message = f"skills may not call {tool!r} of the server {name!r}: its `tools` do not name it"
         return failed_answer("SECURITY_VALIDATION_ERROR", message, status="denied")

@@ -23,7 +23,6 @@ from skillyard.paths import read_inside
 from skillyard.sandbox import interpreter_for
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Sequence
 
     from skillyard.network.proxy import Proxy
@@ -98,33 +97,21 @@ def uv_environment(index: PackageIndex, proxy: str, home: str, cache: str) -> di
 @contextmanager
 def index_proxy(index: PackageIndex) -> Iterator[tuple[str, Proxy]]:
     """A proxy on loopback that leads to the index and nowhere else: its address, and the proxy; it ends with the block."""
-    import asyncio  # only where something is installed
-    import socket
-    import threading
+    import socket  # only where something is installed
+
+    from anyio.from_thread import start_blocking_portal
 
     from skillyard.network.proxy import Proxy, ProxyLimits
 
-    listener = socket.create_server(("127.0.0.1", 0))
     limits = ProxyLimits(connections=64, idle_s=60.0, received_bytes=_MOST_BYTES)
     proxy = Proxy(read_rules(index.hosts), check_addresses=False, limits=limits)
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="skillyard-index", daemon=True)
-    thread.start()
-    try:
-        asyncio.run_coroutine_threadsafe(_open(proxy, listener), loop).result()
+    with socket.create_server(("127.0.0.1", 0)) as listener, start_blocking_portal("asyncio") as portal:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        portal.call(proxy.open, listener)
         try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}", proxy
+            yield address, proxy
         finally:
-            asyncio.run_coroutine_threadsafe(proxy.close(), loop).result()
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-        listener.close()
-
-
-async def _open(proxy: Proxy, listener: socket.socket) -> None:
-    proxy.open(listener)
+            portal.call(proxy.close)
 
 
 _SCRIPT_LIMIT: Final = 20 * 1024 * 1024
@@ -175,7 +162,8 @@ def environment_for(directory: str, entry: str, *, install: bool, settings: Mapp
     block = read_script_block(source)
     if block == ScriptBlock():
         return ""
-    interpreter = _Interpreter.of(interpreter_for(entry))
+    program = interpreter_for(entry)
+    interpreter = _Interpreter(os.path.realpath(program), _python_version(program))
     if not block.allows(interpreter.version):
         here = ".".join(map(str, interpreter.version[:2]))
         raise NotExecutable(
@@ -190,10 +178,6 @@ class _Interpreter:
 
     program: str
     version: tuple[int, int, int]
-
-    @classmethod
-    def of(cls, program: str) -> _Interpreter:
-        return cls(os.path.realpath(program), _python_version(program))
 
     @property
     def identity(self) -> str:
@@ -314,9 +298,7 @@ def _uv(order: _InstallRequest, words: Sequence[str], work: str) -> None:
             )  # fmt: skip
             refused = sorted({contact.host for contact in proxy.contacts if contact.verdict == "denied"})
     except subprocess.TimeoutExpired:
-        raise _unavailable(
-            order.block, f"uv took longer than {_PATIENCE} seconds", "try again, or look at the network"
-        ) from None
+        raise _unavailable(order.block, f"uv took longer than {_PATIENCE} seconds", "try again, or check the network") from None
     if done.returncode != 0:
         why = " ".join(done.stderr.decode("utf-8", "replace").split())[-_TAIL:]
         elsewhere = f" (the index leads to {', '.join(refused)}: name it in `package-hosts` if you trust it)" if refused else ""

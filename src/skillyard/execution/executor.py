@@ -10,20 +10,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
-from skillyard.errors import ExecutionProblem, FileMissing, InvalidInput, InvalidPolicy, NotExecutable, SkillyardError
+from skillyard.errors import ExecutionProblem, FileMissing, InvalidInput, InvalidPolicy, SkillyardError
 from skillyard.execution.abp.results import unwrapped
-from skillyard.execution.distributed import (
-    DistributedCall,
-    McpServer,
-    call_server,
-    declared_worker_pool,
-    read_servers,
-    server_problem,
-)
+from skillyard.execution.distributed import McpServer, call_server, declared_worker_pool, read_servers, server_problem
 from skillyard.execution.environments import environment_for, index_settings
-from skillyard.execution.http_service import NO_ENDPOINT, ServiceCall, call_service, has_endpoint
+from skillyard.execution.http_service import NO_ENDPOINT, call_service, has_endpoint
 from skillyard.execution.kinds import (
     KindUnavailable,
+    RemoteCall,
     conventional_entry,
     fallback_kinds,
     fallback_warning,
@@ -111,11 +105,11 @@ class RemoteSkills:
         policy = effective_policy(declared, self.ceiling)
         await require_approved(call)
         began = time.monotonic()
-        config, parameters = call.metadata.config, call.request.parameters
+        remote = RemoteCall(call.metadata.config, call.request.parameters, policy, self.ceiling)
         if kind == "service":
-            answer = await call_service(ServiceCall(config, parameters, policy, self.ceiling, self.secret_hosts))
+            answer = await call_service(remote, self.secret_hosts)
         else:
-            answer = await call_server(DistributedCall(config, parameters, self.servers, policy, self.ceiling))
+            answer = await call_server(remote, self.servers)
         run = await run_from_answer(replace(call, warnings=(*call.warnings, *narrowing_warnings(declared, policy))), answer)
         return replace(run, duration_ms=round((time.monotonic() - began) * 1000))
 
@@ -149,14 +143,17 @@ class Executor:
         prewarm: int = 0,
         pools: Collection[str] = (),
     ) -> None:
+        if prewarm:
+            from skillyard.packages import tree_digest  # the one measure of a skill's content
+
         self._install = install
         self._index = index
         self._pools = frozenset(pools)
-        self._pool = _pool(prewarm) if prewarm else None
+        self._pool = WarmPool(prewarm, tree_digest) if prewarm else None
         self._ceiling = ceiling or Policy.ceiling()
         self._backend = backend
         hosts = self._ceiling.network_allowlist if secret_hosts is None else secret_hosts
-        self._elsewhere = RemoteSkills(dict(servers or {}), self._ceiling, tuple(hosts))
+        self._remote = RemoteSkills(dict(servers or {}), self._ceiling, tuple(hosts))
 
     @classmethod
     def from_configuration(
@@ -193,7 +190,7 @@ class Executor:
             backend=backend if isinstance(backend, str) else None,
             install=install or allowed,
             index=index_settings(configuration.sandbox),
-            servers=read_servers(configuration.servers),
+            servers=read_servers(configuration.servers, configuration.user_file or "skillyard.toml"),
             secret_hosts=secret_hosts,
             prewarm=prewarm_count(configuration.sandbox) if prewarm is None else prewarm,
             pools=pools,
@@ -211,7 +208,7 @@ class Executor:
 
     def can_run(self, skill: Skill) -> bool:
         """Whether the skill has something this executor could start; looks at files, starts nothing."""
-        if skill.kind in REMOTE_KINDS and self._elsewhere.can_call(skill):
+        if skill.kind in REMOTE_KINDS and self._remote.can_call(skill):
             return True
         if not skill.has_entry:  # part of the summary: the file need not be read
             entry = conventional_entry(skill.directory)
@@ -225,7 +222,7 @@ class Executor:
             return False
 
     async def run(self, request: RunRequest) -> Run:
-        """Carry out a request and report what became of it.
+        """Execute a request and return the result.
 
         Raises:
             NotExecutable: the skill has nothing to run.
@@ -258,7 +255,7 @@ class Executor:
         skill = request.skill
         if skill.kind not in REMOTE_KINDS or self.can_run(skill):
             return run
-        reason = request.unavailable or self._elsewhere.problem(skill.kind, metadata.config)
+        reason = request.unavailable or self._remote.problem(skill.kind, metadata.config)
         message = unavailable_message([KindUnavailable(skill.kind, reason)])
         return replace(run, status="unavailable", error=RunError("kind_unavailable", message))
 
@@ -283,14 +280,12 @@ class Executor:
     async def _run_as(self, kind: str, call: SkillCall, document: Document, *, is_fallback: bool) -> Run:
         config = call.metadata.config
         if kind == "static":
-            if not has_data(config):
-                raise KindUnavailable(kind, "it has no config.dataPath", error=_static_problem(call))
             output = read_static(call.skill.directory, config)
             await require_approved(call)
             return await run_from_outcome(call, read_outcome(output), None)
         is_local = kind == "distributed" and declared_worker_pool(config) in self._pools
         if kind in REMOTE_KINDS and not is_local:
-            return await self._elsewhere.ask(kind, call)
+            return await self._remote.ask(kind, call)
         try:
             return await self._run_script(call, find_entry(call.skill, document))
         except (ExecutionProblem, FileMissing) as problem:
@@ -348,21 +343,7 @@ class Executor:
         return replace(call, warnings=(*call.warnings, *narrowing_warnings(declared, policy), *result.warnings)), result
 
 
-def _pool(count: int) -> WarmPool:
-    from skillyard.packages import tree_digest  # the one measure of a skill's content
-
-    return WarmPool(count, tree_digest)
-
-
 def declares_filesystem(security: object) -> bool:
     """Whether a skill says itself what it may do with files."""
     declared = security.get("filesystem") if isinstance(security, Mapping) else getattr(security, "filesystem", None)
     return declared is not None
-
-
-def _static_problem(call: SkillCall) -> SkillyardError:
-    try:
-        read_static(call.skill.directory, call.metadata.config)
-    except SkillyardError as error:
-        return error
-    return NotExecutable("a static skill needs config.dataPath")

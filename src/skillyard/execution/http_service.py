@@ -9,13 +9,12 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from skillyard.errors import InvalidInput, NetworkFailed, NetworkRefused, NotExecutable
-from skillyard.execution.kinds import KindUnavailable, RemoteAnswer, failed_answer, outcome_of_answer
+from skillyard.execution.kinds import KindUnavailable, RemoteAnswer, RemoteCall, failed_answer, outcome_of_answer
 from skillyard.execution.outcome import SkillOutcome
 from skillyard.network import guarded_request
 from skillyard.network.hosts import ANY_HOST, MalformedHost, permits, read_rules
@@ -89,18 +88,6 @@ _CHARSET: Final = re.compile(r"charset=\"?([A-Za-z0-9_.:-]{1,40})", re.IGNORECAS
 _SHOWN: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceCall:
-    """One call: the skill's `config` and parameters, what it may do, and the most the operator allows."""
-
-    config: Mapping[str, object]
-    parameters: Mapping[str, object]
-    policy: Policy
-    ceiling: Policy
-    secret_hosts: tuple[str, ...] = ()
-    """The hosts that secrets may go to."""
-
-
 def has_endpoint(config: Mapping[str, object]) -> bool:
     """Whether there is something to call."""
     endpoint = config.get("endpoint")
@@ -115,8 +102,8 @@ def timeout_of(config: Mapping[str, object], policy: Policy) -> int:
     return min(int(timeout), policy.timeout_ms)
 
 
-async def call_service(call: ServiceCall) -> RemoteAnswer:
-    """Ask the service.
+async def call_service(call: RemoteCall, secret_hosts: Sequence[str] = ()) -> RemoteAnswer:
+    """Ask the service; secrets may go to `secret_hosts` only.
 
     Raises:
         KindUnavailable: there is no endpoint, or it does not answer; nothing was sent.
@@ -128,14 +115,14 @@ async def call_service(call: ServiceCall) -> RemoteAnswer:
     url, body = _request(call, method)
     grants = SecretGrants(call.ceiling)
     try:
-        headers = _headers(call, grants, with_body=bool(body))
+        headers = _headers(call, grants, secret_hosts, with_body=bool(body))
     except MissingGrant as error:
         return failed_answer("SECURITY_VALIDATION_ERROR", str(error), status="denied")
     return await _ask(call, method, url, headers, body, grants)
 
 
 async def _ask(
-    call: ServiceCall, method: str, url: str, headers: dict[str, str], body: bytes, grants: SecretGrants
+    call: RemoteCall, method: str, url: str, headers: dict[str, str], body: bytes, grants: SecretGrants
 ) -> RemoteAnswer:
     import asyncio  # only a call waits for a network
 
@@ -179,7 +166,7 @@ def _method(config: Mapping[str, object]) -> str:
     return method
 
 
-def _request(call: ServiceCall, method: str) -> tuple[str, bytes]:
+def _request(call: RemoteCall, method: str) -> tuple[str, bytes]:
     """The address, with the parameters when the method has no body, and the body."""
     url = str(call.config["endpoint"]).strip()
     if method not in _IN_THE_QUERY:
@@ -203,7 +190,7 @@ def _texts(value: object) -> list[str]:
     return [str(value)]
 
 
-def _headers(call: ServiceCall, grants: SecretGrants, *, with_body: bool) -> dict[str, str]:
+def _headers(call: RemoteCall, grants: SecretGrants, secret_hosts: Sequence[str], *, with_body: bool) -> dict[str, str]:
     """The skill's headers with their secrets filled in, and the usual headers of every request.
 
     Raises:
@@ -213,7 +200,7 @@ def _headers(call: ServiceCall, grants: SecretGrants, *, with_body: bool) -> dic
     if not isinstance(written, Mapping):
         raise NotExecutable("config.headers is not a mapping", hint='for example headers: {"X-Key": "${WEATHER_KEY}"}')
     texts = {str(name): str(value) for name, value in written.items() if value is not None}
-    if grants.names_secret(texts.values()) and not _may_know_secrets(call):
+    if grants.names_secret(texts.values()) and not _may_know_secrets(str(call.config["endpoint"]).strip(), secret_hosts):
         raise MissingGrant(
             "a secret may only go to a host that the operator names: "
             "list the host in network-allowlist of your own [sandbox] settings"
@@ -223,11 +210,11 @@ def _headers(call: ServiceCall, grants: SecretGrants, *, with_body: bool) -> dic
     return {name: value for name, value in usual.items() if name.lower() not in names} | grants.fill(texts)
 
 
-def _may_know_secrets(call: ServiceCall) -> bool:
+def _may_know_secrets(endpoint: str, secret_hosts: Sequence[str]) -> bool:
     """Whether the operator's own list names the host; that any host is allowed is not enough."""
-    hosts = [host for host in call.secret_hosts if host != ANY_HOST]
+    hosts = [host for host in secret_hosts if host != ANY_HOST]
     try:
-        to = read_destination(str(call.config["endpoint"]).strip())
+        to = read_destination(endpoint)
         return permits(read_rules(hosts), to.scheme, to.host, to.port)
     except (InvalidInput, MalformedHost):
         return False

@@ -76,7 +76,7 @@ async def run_preprocessors(skills: Iterable[Skill], request: str, *, run: RunSk
         try:
             outcome = await run(match.skill, _parameters(match.skill, request))
         except SkillyardError as error:
-            outcome = _not_started(match.skill, error)
+            outcome = Run(new_run_id(), match.skill.id, "unavailable", error=RunError(error.code, error.message))
         done.append(Preprocessed(match.skill, match.confidence, match.matched, outcome))
     return done
 
@@ -139,7 +139,3 @@ def _parameters(skill: Skill, request: str) -> dict[str, object]:
         if isinstance(declared, Mapping) and declared.get("type") == "string":
             return {str(name): request}
     return {"request": request}
-
-
-def _not_started(skill: Skill, error: SkillyardError) -> Run:
-    return Run(new_run_id(), skill.id, "unavailable", error=RunError(error.code, error.message))

@@ -23,6 +23,7 @@ from skillyard.sandbox import Status
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.document import Document
+    from skillyard.sandbox import Policy
 
 
 _FALLBACKS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -55,6 +56,16 @@ class RemoteAnswer:
     status: Status = "ok"
     error: RunError | None = None
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteCall:
+    """One call outside the sandbox: the skill's `config` and parameters, what it may do, and the most the operator allows."""
+
+    config: Mapping[str, object]
+    parameters: Mapping[str, object]
+    policy: Policy
+    ceiling: Policy
 
 
 def failed_answer(code: str, message: str, *, status: Status = "error", outcome: SkillOutcome | None = None) -> RemoteAnswer:
@@ -112,16 +123,17 @@ def read_static(directory: str, config: Mapping[str, object]) -> object:
     The path is inside the skill's folder and nowhere else.
 
     Raises:
-        NotExecutable: no path is declared, or the file is not what the format says.
+        KindUnavailable: no path is declared.
+        NotExecutable: the file is not what the format says.
         PathRefused: the path leaves the skill.
         FileMissing: there is no such file.
         FileTooLarge: it is over 10 MiB.
     """
     path = _path(config)
     if not isinstance(path, str):
-        raise NotExecutable(
-            "a static skill needs config.dataPath", hint="name a file of the skill, for example ./assets/data.json"
-        )
+        hint = "name a file of the skill, for example ./assets/data.json"
+        missing = NotExecutable("a static skill needs config.dataPath", hint=hint)
+        raise KindUnavailable("static", "it has no config.dataPath", error=missing)
     data = read_inside(directory, path, limit=_LIMIT)
     try:
         text = data.decode("utf-8-sig")
@@ -161,16 +173,17 @@ def conventional_entry(directory: str) -> str | None:
         for ending in ENDINGS:
             if (scripts / f"{name}{ending}").is_file():
                 return f"scripts/{name}{ending}"
-    alone = _scripts(directory)
+    alone = scripts_in(directory, "scripts")
     return alone[0] if len(alone) == 1 else None
 
 
-def _scripts(directory: str) -> list[str]:
+def scripts_in(directory: str, folder: str) -> list[str]:
+    """The scripts directly in a folder of the skill that can run, by name, as paths relative to the skill."""
     try:
-        names = sorted(item.name for item in Path(directory, "scripts").iterdir() if item.is_file())
+        names = sorted(item.name for item in Path(directory, folder).iterdir() if item.is_file())
     except OSError:
         return []
-    return [f"scripts/{name}" for name in names if PurePosixPath(name).suffix.lower() in ENDINGS and name != "__init__.py"]
+    return [f"{folder}/{name}" for name in names if PurePosixPath(name).suffix.lower() in ENDINGS and name != "__init__.py"]
 
 
 def _resolve_entry(skill: Skill, requested: str) -> str:
@@ -178,24 +191,28 @@ def _resolve_entry(skill: Skill, requested: str) -> str:
     if Path(skill.directory, safe_relative(requested)).is_file():
         return requested
     name = PurePosixPath(requested).name
-    matches = [path for path in _scripts(skill.directory) if name in (PurePosixPath(path).name, PurePosixPath(path).stem)]
+    matches = [
+        path for path in scripts_in(skill.directory, "scripts") if name in (PurePosixPath(path).name, PurePosixPath(path).stem)
+    ]
     return matches[0] if len(matches) == 1 else requested
 
 
 def _existing(skill: Skill, path: str, message: str) -> str:
     relative = safe_relative(path)
     if not Path(skill.directory, relative).is_file():
-        raise FileMissing(message.format(path=relative), hint=_list_scripts(skill), candidates=_scripts(skill.directory))
+        raise FileMissing(
+            message.format(path=relative), hint=_list_scripts(skill), candidates=scripts_in(skill.directory, "scripts")
+        )
     return relative
 
 
 def _list_scripts(skill: Skill) -> str:
-    scripts = _scripts(skill.directory)
+    scripts = scripts_in(skill.directory, "scripts")
     return f"its scripts: {', '.join(scripts[:10])}" if scripts else "the skill has no scripts"
 
 
 def _nothing_to_run(skill: Skill, document: Document) -> NotExecutable:
-    scripts = _scripts(skill.directory)
+    scripts = scripts_in(skill.directory, "scripts")
     if scripts:
         hint = f"declare resources.entry, or name one of: {', '.join(scripts[:10])}"
         return NotExecutable("the skill has several scripts and declares no entry", hint=hint, candidates=scripts)

@@ -44,14 +44,16 @@ def read_outcome(value: object) -> SkillOutcome:
 
     An object is an outcome when all its keys are an outcome's and it has `output`, or `status` with a valid value.
     """
-    if not isinstance(value, Mapping) or not _is_outcome(value):
+    if not isinstance(value, Mapping) or not value.keys() <= _FIELDS:
+        return SkillOutcome(value, infer_format(value))
+    if "output" not in value and value.get("status") not in _STATUSES:
         return SkillOutcome(value, infer_format(value))
     fields = {_ALIASES.get(name, name): item for name, item in value.items()}
     output = fields.get("output")
     message, warnings = fields.get("message"), fields.get("warnings")
     return SkillOutcome(
         output=output,
-        format=_format(fields.get("format"), output),
+        format=next((name for name in _FORMATS if name == fields.get("format")), infer_format(output)),
         failed=fields.get("status") == "error",
         message=str(message) if message is not None else _error_text(fields.get("error")),
         token_usage=_token_usage(fields.get("tokenUsage")),
@@ -59,14 +61,6 @@ def read_outcome(value: object) -> SkillOutcome:
         memory_writes=fields.get("memoryWrites"),
         steps=fields.get("intermediateSteps"),
     )
-
-
-def _is_outcome(value: Mapping[str, object]) -> bool:
-    return value.keys() <= _FIELDS and ("output" in value or value.get("status") in _STATUSES)
-
-
-def _format(declared: object, output: object) -> Format:
-    return next((name for name in _FORMATS if name == declared), infer_format(output))
 
 
 def _token_usage(usage: object) -> TokenUsage | None:

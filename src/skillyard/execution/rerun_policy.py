@@ -53,10 +53,6 @@ class RetryPolicy:
             return None
         if run.error is not None and run.error.code in _STAYS:
             return None
-        return self.pause_s(attempt)
-
-    def pause_s(self, attempt: int) -> float:
-        """How long to wait after the attempt of that number."""
         return min(self.backoff_s * float(2 ** min(attempt - 1, 20)), _LONGEST_S)
 
     def finished(self, steps: tuple[StepTrace, ...]) -> tuple[StepTrace, ...]:

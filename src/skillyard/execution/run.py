@@ -11,40 +11,30 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, NotRequired, TypedDict
+from typing import Any, Final, Literal
 
 from skillyard.network import Contact
 from skillyard.sandbox import Limit, Status
-from skillyard.wire import WireForm
+from skillyard.wire import WireForm, wire
 
 MOST_STEPS: Final = 500
 LONGEST_MS: Final = 10**12
 _SLOW_MS: Final = 1_000
+_HIDDEN: Final = wire(hidden=True)
+_PLAIN: Final = wire(write=lambda value: value)  # it is JSON already, and may be large
 
 
 @dataclass(frozen=True, slots=True)
-class StepTrace:
+class StepTrace(WireForm, camel_case=True):
     """One step: what went in, what came out, how long it took (`duration`, milliseconds) and why it failed."""
 
     step_id: str
     step_name: str
-    input: object = None
-    output: object = None
+    input: object = field(default=None, metadata=_PLAIN)
+    output: object = field(default=None, metadata=_PLAIN)
     duration: float = 0.0
-    error: object = None
-    timestamp: object = None
-
-    def to_dict(self) -> dict[str, object]:
-        """The step as plain data, with the field names of the document; `error` and `timestamp` only when there."""
-        shape: dict[str, object] = {
-            "stepId": self.step_id,
-            "stepName": self.step_name,
-            "input": self.input,
-            "output": self.output,
-            "duration": self.duration,
-        }
-        optional = {"error": self.error, "timestamp": self.timestamp}
-        return shape | {name: value for name, value in optional.items() if value is not None}
+    error: object = field(default=None, metadata=wire(omit_empty=True))
+    timestamp: object = field(default=None, metadata=wire(omit_empty=True))
 
 
 def read_steps(value: object) -> tuple[tuple[StepTrace, ...], tuple[str, ...]]:
@@ -211,25 +201,9 @@ class RunError(WireForm):
     message: str
 
 
-class RunShape(TypedDict):
-    """A run as plain data, the same at every interface."""
-
-    run_id: str
-    status: Status
-    output: object
-    error: dict[str, str] | None
-    steps: list[dict[str, object]]
-    memory_writes: list[dict[str, object]]
-    limits: list[dict[str, object]]
-    isolation: str
-    contacts: list[dict[str, object]]
-    files: NotRequired[list[str]]
-    cache_hit: NotRequired[bool]
-
-
 @dataclass(frozen=True, slots=True)
-class Run:
-    """The record of one execution.
+class Run(WireForm):
+    """The record of one execution; its plain data is the same at every interface.
 
     `output` is plain JSON data; strings in it and in the logs come from the skill and are not yet made safe to show.
     `isolation` names the sandbox backend, `none` when nothing was started. `contacts` has the hosts it requested, `files`
@@ -238,60 +212,50 @@ class Run:
     """
 
     run_id: str
-    skill_id: str
+    skill_id: str = field(metadata=_HIDDEN)
     status: Status
-    output: object = None
+    output: object = field(default=None, metadata=_PLAIN)
     error: RunError | None = None
     steps: tuple[StepTrace, ...] = ()
     memory_writes: tuple[MemoryWrite, ...] = ()
     limits: tuple[Limit, ...] = ()
     isolation: str = "none"
-    stdout: str = ""
-    stderr: str = ""
-    warnings: tuple[str, ...] = ()
-    duration_ms: int = 0
-    format: Format = "void"
-    message: str | None = None
-    token_usage: TokenUsage | None = field(default=None, hash=False)
-    interpreter: str | None = None
+    stdout: str = field(default="", metadata=_HIDDEN)
+    stderr: str = field(default="", metadata=_HIDDEN)
+    warnings: tuple[str, ...] = field(default=(), metadata=_HIDDEN)
+    duration_ms: int = field(default=0, metadata=_HIDDEN)
+    format: Format = field(default="void", metadata=_HIDDEN)
+    message: str | None = field(default=None, metadata=_HIDDEN)
+    token_usage: TokenUsage | None = field(default=None, hash=False, metadata=_HIDDEN)
+    interpreter: str | None = field(default=None, metadata=_HIDDEN)
     contacts: tuple[Contact, ...] = ()
-    cache_hit: bool = False
-    files: tuple[str, ...] = ()
-    kind: str | None = None
-    """How it was run in the end: the skill's own kind, or the one that stood in for it; None when nothing was."""
+    cache_hit: bool = field(default=False, metadata=_HIDDEN)
+    files: tuple[str, ...] = field(default=(), metadata=wire(omit_empty=True))
+    kind: str | None = field(default=None, metadata=_HIDDEN)
+    """How it was run in the end: the skill's own kind, or its fallback; None when nothing was."""
 
     @property
     def ok(self) -> bool:
         """Whether the skill succeeded."""
         return self.status == "ok"
 
-    def to_dict(self) -> RunShape:
+    def to_dict(self) -> dict[str, Any]:
         """The run as plain data; `cache_hit` and `files` are only there when they say something."""
-        shape: RunShape = {
-            "run_id": self.run_id,
-            "status": self.status,
-            "output": self.output,
-            "error": self.error.to_dict() if self.error else None,
-            "steps": [step.to_dict() for step in self.steps],
-            "memory_writes": [write.to_dict() for write in self.memory_writes],
-            "limits": [limit.to_dict() for limit in self.limits],
-            "isolation": self.isolation,
-            "contacts": [contact.to_dict() for contact in self.contacts],
-        }
-        if self.files:
-            shape["files"] = list(self.files)
-        if self.cache_hit:
-            shape["cache_hit"] = True
-        return shape
+        return WireForm.to_dict(self) | ({"cache_hit": True} if self.cache_hit else {})
 
 
 _lock = threading.Lock()
 _last = 0
 
 
-def new_run_id() -> str:
-    """A unique id that sorts by time: `run_`, 16 hex digits of the clock, 10 random ones."""
+def new_id(prefix: str) -> str:
+    """A unique id that sorts by time: the prefix, `_`, 16 hex digits of the clock, 10 random ones."""
     global _last  # the clock may stand still or step back; ids must not
     with _lock:
         _last = max(time.time_ns(), _last + 1)
-        return f"run_{_last:016x}{os.urandom(5).hex()}"
+        return f"{prefix}_{_last:016x}{os.urandom(5).hex()}"
+
+
+def new_run_id() -> str:
+    """The id of a new run."""
+    return new_id("run")

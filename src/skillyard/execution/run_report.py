@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, TypedDict
+from typing import Final
 
 from skillyard.document.schema_bounds import UnusableSchema
 from skillyard.errors import WorkProblem
@@ -14,6 +14,7 @@ from skillyard.execution.run import Run, RunError, read_memory_writes, read_step
 from skillyard.execution.skill_call import SkillCall, schema_problems
 from skillyard.plain_json import read_json
 from skillyard.sandbox import SandboxResult, Status
+from skillyard.sandbox.results import tail
 
 _CODES: Final[Mapping[Status, str]] = {
     "timeout": "RESOURCE_LIMIT_ERROR",
@@ -21,6 +22,7 @@ _CODES: Final[Mapping[Status, str]] = {
     "pids": "RESOURCE_LIMIT_ERROR",
     "output_limit": "RESOURCE_LIMIT_ERROR",
 }
+_OF_PROCESS: Final = ("limits", "isolation", "duration_ms", "interpreter", "contacts", "files")
 _BY_ERROR: Final = (
     (("SyntaxError", "IndentationError", "TabError"), "COMPILATION_ERROR"),
     (
@@ -28,7 +30,6 @@ _BY_ERROR: Final = (
         "DEPENDENCY_RESOLUTION_ERROR",
     ),
 )
-_TAIL: Final = 2_000
 
 
 def error_of_result(result: SandboxResult) -> RunError | None:
@@ -38,37 +39,24 @@ def error_of_result(result: SandboxResult) -> RunError | None:
     """
     if result.status == "ok":
         return None
-    log = result.stderr[-4 * _TAIL :].decode("utf-8", "replace").strip()[-_TAIL:]
+    log = tail(result.stderr)
     if result.status != "error":
         return RunError(_CODES.get(result.status, "SANDBOX_EXECUTION_ERROR"), result.detail)
     last = log.rpartition("\n")[2]
     message = f"{result.detail}: {last}\n{log}" if "\n" in log else f"{result.detail}: {last}" if last else result.detail
-    return RunError(_code(last), message)
+    # what Python's own last line, or that of our runner for node, says about the kind of error
+    code = next((code for names, code in _BY_ERROR if last.startswith(names)), "SANDBOX_EXECUTION_ERROR")
+    return RunError(code, message)
 
 
-def _code(last_line: str) -> str:
-    """What Python's own last line, or that of our runner for node, says about the kind of error."""
-    return next((code for names, code in _BY_ERROR if last_line.startswith(names)), "SANDBOX_EXECUTION_ERROR")
-
-
-class ExecutionResponse(TypedDict, total=False):
-    """The envelope: `result` when the run succeeded, `error` when not; `warnings` only when there are some."""
-
-    success: bool
-    result: dict[str, object]
-    error: dict[str, str]
-    metadata: dict[str, object]
-    warnings: list[str]
-
-
-def execution_response(run: Run) -> ExecutionResponse:
-    """The run as `{"success", "result"?, "error"?, "metadata", "warnings"?}`.
+def execution_response(run: Run) -> dict[str, object]:
+    """The run as `{"success", "result"?, "error"?, "metadata", "warnings"?}`: `result` when it succeeded, else `error`.
 
     `metadata` has `executionTime` (milliseconds), `memoryUsage` (null: it is limited and not measured), `tokenUsage`,
     `cacheHit`, `executionType` and `timestamp` (milliseconds, when it began). A text is the `message` of the result and not its
     `data`, unless the skill has a message of its own.
     """
-    shape: ExecutionResponse = {"success": run.ok}
+    shape: dict[str, object] = {"success": run.ok}
     if run.error is None:
         shape["result"] = _result(run)
     else:
@@ -151,14 +139,9 @@ def _with_process(run: Run, result: SandboxResult) -> Run:
     """The run with the facts about the process that was started for it."""
     return replace(
         run,
-        limits=result.limits,
-        isolation=result.isolation,
+        **{name: getattr(result, name) for name in _OF_PROCESS},
         stdout=result.stdout.decode("utf-8", "replace"),
         stderr=result.stderr.decode("utf-8", "replace"),
-        duration_ms=result.duration_ms,
-        interpreter=result.interpreter,
-        contacts=result.contacts,
-        files=result.files,
     )
 
 

@@ -1,7 +1,7 @@
 """What a Python script says it needs in its `# /// script` block (PEP 723).
 
 The block is located by one pass over the lines, and what it lists is parsed by `packaging`, the library that pip itself uses.
-Only the canonical form of what was parsed goes on, never the text that a stranger wrote.
+Only the canonical form of what was parsed is used further, never the text that a stranger wrote.
 """
 
 from __future__ import annotations

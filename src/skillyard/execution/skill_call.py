@@ -164,11 +164,7 @@ async def check_call(call: SkillCall) -> SkillCall | Run:
         problems = await schema_problems(call.metadata.input_schema, dict(call.request.parameters))
     except UnusableSchema as error:
         return replace(
-            call,
-            warnings=(
-                *call.warnings,
-                f"input_schema is not a usable JSON Schema and was not checked: {error}",
-            ),
+            call, warnings=(*call.warnings, f"input_schema is not a usable JSON Schema and was not checked: {error}")
         )
     except WorkProblem as error:
         message = f"the parameters could not be checked against input_schema: {error.sentence}"
@@ -207,5 +203,5 @@ def verify_copy(call: SkillCall, copy: str) -> None:
 
     if tree_digest(copy) != call.request.digest or call.skill.document(copy=copy).metadata != call.metadata:
         raise PermissionDenied(
-            "the skill is not what was approved: its content has changed", hint="look at it and approve it again"
+            "the skill is not what was approved: its content has changed", hint="review it and approve it again"
         )

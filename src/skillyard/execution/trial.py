@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard.errors import FileMissing, SkillyardError
 from skillyard.execution.executor import Executor
-from skillyard.execution.kinds import ENDINGS
+from skillyard.execution.kinds import scripts_in
 from skillyard.execution.run import Run
 from skillyard.execution.skill_call import RunRequest
 from skillyard.paths import open_inside, read_inside
@@ -199,7 +199,6 @@ def _shown(value: object) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-_NOT_TESTS: Final = ("__init__", "conftest")
 _LOG: Final = 4_000  # characters of what a failed script wrote
 _NEVER_CALLED: Final = "it defines tests that nothing calls; end it with unittest.main(), or call them"
 
@@ -217,7 +216,7 @@ class Trial(WireForm):
 
 
 @dataclass(frozen=True, slots=True)
-class TrialReport:
+class TrialReport(WireForm, also=("ok", "passed", "failed")):
     """Everything that was tried for one skill; `notes` says what was left out and why."""
 
     skill_id: str
@@ -229,16 +228,15 @@ class TrialReport:
         """Whether something was tried and all of it passed."""
         return bool(self.trials) and all(trial.passed for trial in self.trials)
 
-    def to_dict(self) -> dict[str, object]:
-        """The report as plain data."""
-        return {
-            "ok": self.ok,
-            "skill_id": self.skill_id,
-            "passed": sum(trial.passed for trial in self.trials),
-            "failed": sum(not trial.passed for trial in self.trials),
-            "trials": [trial.to_dict() for trial in self.trials],
-            "notes": list(self.notes),
-        }
+    @property
+    def passed(self) -> int:
+        """How many of them passed."""
+        return sum(trial.passed for trial in self.trials)
+
+    @property
+    def failed(self) -> int:
+        """How many of them failed."""
+        return len(self.trials) - self.passed
 
 
 async def try_skill(
@@ -250,21 +248,17 @@ async def try_skill(
     but exactly that content.
     """
     notes: list[str] = []
-    trials = [await _try_script(skill, executor, script, digest) for script in _scripts(skill.directory)]
+    scripts = filter(_is_test, scripts_in(skill.directory, "tests"))
+    trials = [await _try_script(skill, executor, script, digest) for script in scripts]
     trials += [trial async for trial in _try_examples(skill, executor, declared, digest, notes)]
     trials += [Trial(what, "eval", not problem, problem) for what, problem in check_evals(skill.directory, name)]
     return TrialReport(skill.id, tuple(trials), tuple(notes))
 
 
-def _scripts(directory: str) -> list[str]:
-    """The scripts directly in `tests/` that can run, by name; what begins with `_` is a part of others."""
-    try:
-        files = sorted(item.name for item in Path(directory, "tests").iterdir() if item.is_file())
-    except OSError:
-        return []
-    paths = [PurePosixPath(name) for name in files]
-    tests = [path for path in paths if path.suffix.lower() in ENDINGS and path.stem not in _NOT_TESTS]
-    return [f"tests/{path}" for path in tests if not path.name.startswith("_")]
+def _is_test(path: str) -> bool:
+    """Whether a script in `tests/` is a test by its name; what begins with `_` is a part of others."""
+    name = PurePosixPath(path)
+    return name.stem != "conftest" and not name.name.startswith("_")
 
 
 async def _try_script(skill: Skill, executor: Executor, script: str, digest: str | None) -> Trial:

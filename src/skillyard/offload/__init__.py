@@ -9,16 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillyard.lazy_exports import lazy_exports
+
 if TYPE_CHECKING:
     from skillyard.offload.helper import report_progress
-    from skillyard.offload.pool import (
-        HelperPool,
-        WorkLimits,
-        WorkOutcome,
-        observe_helpers,
-        run_in_helper,
-        run_in_helper_async,
-    )
+    from skillyard.offload.pool import HelperPool, WorkLimits, WorkOutcome, observe_helpers, run_in_helper, run_in_helper_async
 
 __all__ = [
     "HelperPool",
@@ -31,13 +26,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Import the pool when it is named: `forked_map` next to it is part of every first list, which needs no pool."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    module = "helper" if name == "report_progress" else "pool"
-    value: object = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value  # the next use finds it without coming here
-    return value
+# `forked_map` next to the pool is part of every first list, which needs no pool.
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "helper": ("report_progress",),
+        "pool": ("HelperPool", "WorkLimits", "WorkOutcome", "observe_helpers", "run_in_helper", "run_in_helper_async"),
+    },
+)

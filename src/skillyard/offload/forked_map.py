@@ -28,10 +28,7 @@ _Work = Callable[[int], "list[Any]"]
 
 
 def forked_map(
-    items: list[_Item],
-    work: Callable[[list[_Item]], list[_Result]],
-    *,
-    progress: Callable[[int, int], object] | None = None,
+    items: list[_Item], work: Callable[[list[_Item]], list[_Result]], *, progress: Callable[[int, int], object] | None = None
 ) -> list[_Result]:
     """The results of `work` for all items, in their order; it is given portions of the list, here or in a second process.
 

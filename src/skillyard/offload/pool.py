@@ -31,6 +31,19 @@ _LARGEST_ANSWER: Final = 256 * 1024 * 1024
 _HINT: Final = "make it smaller or simpler"
 
 
+@dataclass(frozen=True, slots=True)
+class WorkLimits:
+    """What one call may take.
+
+    `seconds` as a whole, `step_seconds` for each step that it reports with `report_progress`, `memory_mb` in MiB beyond what
+    the process has.
+    """
+
+    seconds: float = 10.0
+    memory_mb: int = 512
+    step_seconds: float = float("inf")
+
+
 class HelperProcess:
     """A helper process, which exists from now on until `close`; it executes one call at a time.
 
@@ -79,27 +92,17 @@ class HelperProcess:
         """The id of the process."""
         return self._process.pid
 
-    def call(
-        self,
-        function: Callable[..., Any],
-        arguments: Sequence[object],
-        *,
-        subject: str,
-        seconds: float,
-        step_seconds: float,
-        memory_mb: int,
-    ) -> Any:
+    def call(self, function: Callable[..., Any], arguments: Sequence[object], *, subject: str, limits: WorkLimits) -> Any:
         """What `function` returns there, or the error it raises; `subject` names in errors what is worked on.
 
-        `seconds` is the deadline of the whole call, `step_seconds` that of each step that it reports with `report_progress`,
-        `memory_mb` how many MiB it may take beyond what the process has. After any of the errors below the process is of no
-        more use.
+        After any of the errors below the process is of no more use.
 
         Raises:
-            WorkTimedOut: a deadline is over.
+            WorkTimedOut: a deadline has passed.
             WorkMemoryExceeded: the memory is not enough.
             HelperFailed: the process ended, or answered what cannot be read.
         """
+        seconds, step_seconds, memory_mb = limits.seconds, limits.step_seconds, limits.memory_mb
         ends = time.monotonic() + seconds
         at: str | None = None
         try:
@@ -170,15 +173,6 @@ _IDLE_S: Final = 300.0
 _CLOSING_S: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class WorkLimits:
-    """What one call may take: `seconds` as a whole, `step_seconds` for each step it reports, `memory_mb` in MiB."""
-
-    seconds: float = 10.0
-    memory_mb: int = 512
-    step_seconds: float = float("inf")
-
-
 @dataclass(slots=True)
 class _Job:
     """One call: its request, the future of its answer, and the process that works on it now."""
@@ -214,10 +208,7 @@ class _Job:
                 raise CancelledError
             self._process = process
         try:
-            return process.call(
-                self.function, self.arguments, subject=self.subject, seconds=self.limits.seconds,
-                step_seconds=self.limits.step_seconds, memory_mb=self.limits.memory_mb,
-            )  # fmt: skip
+            return process.call(self.function, self.arguments, subject=self.subject, limits=self.limits)
         finally:
             with self._lock:
                 self._process = None
@@ -347,7 +338,6 @@ class HelperPool:
         return process
 
     def _started(self) -> HelperProcess:
-
         process = HelperProcess()
         with self._lock:
             self._processes.add(process)

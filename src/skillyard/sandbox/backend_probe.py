@@ -12,21 +12,22 @@ import json
 import os
 import platform
 import socket
-import stat
 import tempfile
-import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 from skillyard._version import __version__
 from skillyard.errors import SkillyardError
+from skillyard.private_cache import read_private_cache, write_private_cache
 from skillyard.sandbox.environment import base_environment
 from skillyard.sandbox.job import Job, Probe, SandboxBackend, SandboxResult
 from skillyard.sandbox.policy import Policy
 
 # Variables that shells and Python add to their own environment.
 _HARMLESS: Final = {*base_environment(scratch="/"), "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE"}
+_KIND: Final = b"SYP1"
 _probes: dict[str, Probe] = {}
 
 
@@ -37,7 +38,7 @@ def probe_by_attack(
     key = _key(backend.name, binary)
     if key in _probes:
         return _probes[key]
-    if _is_remembered(key):
+    if key in _remembered():
         return _probes.setdefault(key, Probe(backend.name, ok=True, facts=dict(facts)))
     reason = _attack(backend)
     probe = Probe(backend.name, ok=not reason, reason=reason, remedies=remedies if reason else (), facts=dict(facts))
@@ -88,20 +89,8 @@ def _run_to_end(backend: SandboxBackend, job: Job) -> SandboxResult:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(backend.run(job))
-    answers: list[SandboxResult | BaseException] = []
-
-    def work() -> None:
-        try:
-            answers.append(asyncio.run(backend.run(job)))
-        except BaseException as error:
-            answers.append(error)
-
-    thread = threading.Thread(target=work, name="skillyard-probe")
-    thread.start()
-    thread.join()
-    if isinstance(answers[0], BaseException):
-        raise answers[0]
-    return answers[0]
+    with ThreadPoolExecutor(1, "skillyard-probe") as thread:
+        return thread.submit(lambda: asyncio.run(backend.run(job))).result()
 
 
 def _key(name: str, binary: str | None) -> str:
@@ -112,33 +101,17 @@ def _key(name: str, binary: str | None) -> str:
     return f"{name} {platform.release()} {boot} {os.geteuid()} {changed} {__version__}"
 
 
-def _cache_file() -> Path:
+def _cache_file() -> str:
     root = os.environ.get("XDG_CACHE_HOME", "")
     folder = Path(root) if root.startswith("/") else Path("~").expanduser() / ".cache"
-    return folder / "skillyard" / "sandbox-probes.json"
-
-
-def _is_remembered(key: str) -> bool:
-    return key in _remembered()
+    return f"{folder}/skillyard/sandbox-probes"
 
 
 def _remembered() -> list[str]:
-    """What was written by this very user; a file anyone else could have written says nothing."""
-    with contextlib.suppress(OSError, ValueError):
-        file = os.open(_cache_file(), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(file, "rb") as source:
-            state = os.fstat(source.fileno())
-            if stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022:
-                keys = json.loads(source.read(1 << 16))
-                return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
-    return []
+    """The keys of the probes that held, written by this very user."""
+    keys = read_private_cache(_cache_file(), _KIND, largest=1 << 16)
+    return keys if isinstance(keys, list) else []
 
 
 def _remember(key: str) -> None:
-    path = _cache_file()
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(file, "w", encoding="utf-8") as sink:
-            json.dump([*_remembered()[-15:], key], sink)
-        Path(temporary).replace(path)
+    write_private_cache(_cache_file(), _KIND, [*_remembered()[-15:], key])

@@ -96,9 +96,10 @@ class BubblewrapBackend:
 
     def limits(self, run: PreparedRun) -> tuple[Limit, ...]:
         """Everything is enforced here."""
+        by_proxy = ", proxy" if run.policy.reaches_network else ""
         return (
             *common_limits(run, processes="cgroup" if run.cgroup else "rlimit", files="tmpfs"),
-            Limit("network", run.policy.network, True, f"network namespace{_by_proxy(run)} and seccomp"),
+            Limit("network", run.policy.network, True, f"network namespace{by_proxy} and seccomp"),
             Limit("filesystem", run.policy.filesystem, True, "mount namespace"),
         )
 
@@ -110,13 +111,11 @@ class BubblewrapBackend:
         first = [] if run.runtime.kind == "python" else _without_cores(limits)
         inner = first + run.runtime.with_programs_in(_RUNNER).command(
             f"/skill/{run.entry}",
-            run.job.arguments,
+            run.job,
             runner=_runner(run),
             result=descriptors.result,
             gate=descriptors.gate,
             limits=limits,
-            memory_mb=run.policy.memory_mb,
-            call=run.job.call,
             waits=run.waits,
         )
         opening: list[str] = []
@@ -137,10 +136,6 @@ def _without_cores(limits: dict[str, int]) -> list[str]:
 
 
 _NO_LIMIT: Final = UnmetRequirement("network.allowlist", "a run needs each host by name; '*' cannot be enforced")
-
-
-def _by_proxy(run: PreparedRun) -> str:
-    return ", proxy" if run.policy.reaches_network else ""
 
 
 def _opened(run: PreparedRun, proxy_listener: int, inner: list[str]) -> tuple[list[str], list[str]]:

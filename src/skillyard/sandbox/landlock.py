@@ -118,16 +118,7 @@ def landlock_version() -> int:
 
 def _configuration(run: PreparedRun, descriptors: Descriptors) -> dict[str, object]:
     policy, stage = run.policy, run.stage
-    inner = run.runtime.command(
-        f"{stage.tree}/{run.entry}",
-        run.job.arguments,
-        runner=stage.runner,
-        result=3,
-        gate=4,
-        limits={},
-        memory_mb=policy.memory_mb,
-        call=run.job.call,
-    )
+    inner = run.runtime.command(f"{stage.tree}/{run.entry}", run.job, runner=stage.runner, result=3, gate=4, limits={})
     return {
         "parent": os.getpid(),
         "result": descriptors.result,

@@ -37,13 +37,8 @@ _SETTABLE: Final = (
     *RANGES, "network", "network_allowlist", "private_networks", "hidden_files", "filesystem", "environment",
     "pass_environment",
 )  # fmt: skip
-_OTHERS: Final = (
-    "backend",
-    "install-dependencies",
-    "package-hosts",
-    "package-index",
-    "prewarm",
-)  # settings of the same table that are not about a policy
+# settings of the same table that are not about a policy
+_OTHERS: Final = ("backend", "install-dependencies", "package-hosts", "package-index", "prewarm")
 _GRANTS: Final = (
     "environment", "hidden-files", "install-dependencies", "package-hosts", "package-index", "pass-environment", "prewarm",
     "private-networks",
@@ -89,7 +84,9 @@ class Policy:
 
     def __post_init__(self) -> None:
         problems = [problem for name in RANGES if (problem := _number_problem(name, getattr(self, name)))]
-        problems += _choice_problems(self) + _allowlist_problems(self) + environment_problems(self.environment)
+        problems += _choice_problems(self)
+        problems += [problem for host in self.network_allowlist if host != ANY_HOST and (problem := host_problem(host))]
+        problems += environment_problems(self.environment)
         if problems:
             raise InvalidPolicy("; ".join(problems), hint="fix the skill's `security:` block", problems=problems)
 
@@ -289,10 +286,6 @@ def _choice_problems(policy: Policy) -> list[str]:
     if not isinstance(policy.hidden_files, bool):
         problems.append("hidden_files must be true or false")
     return problems
-
-
-def _allowlist_problems(policy: Policy) -> list[str]:
-    return [problem for host in policy.network_allowlist if host != ANY_HOST and (problem := host_problem(host))]
 
 
 MAXIMUM_STANDING: Final = 8

@@ -91,7 +91,8 @@ async def prepare(engine: IsolationMechanism, job: Job, *, waits: bool = False) 
     cgroup = None
     try:
         await asyncio.sleep(0)  # the thread begins, and the group is made meanwhile
-        cgroup = _cgroup(engine, job.policy)
+        memory_bytes, pids = job.policy.memory_bytes + engine.overhead_bytes, job.policy.pids + engine.overhead_processes
+        cgroup = make_cgroup(memory_bytes=memory_bytes, pids=pids)
         staged = await asyncio.shield(staging)
     except BaseException:
         if cgroup:
@@ -109,10 +110,6 @@ async def _forget(staging: asyncio.Future[StagedCopy]) -> None:
     if not staging.cancelled() and staging.exception() is None:
         # In a thread that no further cancelling takes back before it has begun.
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, staging.result().remove))
-
-
-def _cgroup(engine: IsolationMechanism, policy: Policy) -> Cgroup | None:
-    return make_cgroup(memory_bytes=policy.memory_bytes + engine.overhead_bytes, pids=policy.pids + engine.overhead_processes)
 
 
 def _copy(job: Job, entry: str, identity: Identity | None) -> StagedCopy:

@@ -14,7 +14,7 @@ import socket
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from skillyard.sandbox.identity import Identity
 
@@ -150,16 +150,6 @@ PROXY_PORT: Final = 3128
 """Where a run finds its proxy, on the loopback interface of its own namespace."""
 
 _ROOM: Final = 4  # descriptors; one is expected
-
-
-class ListenerServer(Protocol):
-    """The proxy of the listener while the run lasts."""
-
-    def open(self, listener: socket.socket) -> None:
-        """Start to serve; takes ownership of the listener."""
-
-    async def close(self) -> None:
-        """End the listener and everything that came through it."""
 
 
 def receive_listener(proxy_listener: int) -> socket.socket | None:

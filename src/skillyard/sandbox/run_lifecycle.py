@@ -64,7 +64,15 @@ async def _collected(run: PreparedRun, result: SandboxResult) -> SandboxResult:
 async def _run(engine: IsolationMechanism, run: PreparedRun) -> SandboxResult:
     proxy = _proxy(run.policy)
     try:
-        record = await _supervise(engine, run, proxy)
+        record = await supervise(
+            partial(engine.command, run),
+            policy=run.policy,
+            stdin=run.job.stdin,
+            files=sealed_files(engine, run),
+            cgroup=run.cgroup,
+            over_quota=quota_check(engine, run),
+            proxy_listener=proxy,
+        )
     except OSError as error:
         raise SandboxUnavailable(f"the sandbox could not be started: {error}", hint="run `skillyard doctor`") from None
     return run_result(engine, run, record, proxy.contacts if proxy else ())
@@ -106,18 +114,6 @@ def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, .
         raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
     options = replace(engine.filter_options(counted=run.cgroup is not None), streams=run.policy.reaches_network)
     return (build_filter(machine, options), *engine.files())
-
-
-async def _supervise(engine: IsolationMechanism, run: PreparedRun, proxy: Proxy | None) -> ProcessRecord:
-    return await supervise(
-        partial(engine.command, run),
-        policy=run.policy,
-        stdin=run.job.stdin,
-        files=sealed_files(engine, run),
-        cgroup=run.cgroup,
-        over_quota=quota_check(engine, run),
-        proxy_listener=proxy,
-    )
 
 
 def _warnings(run: PreparedRun, record: ProcessRecord) -> tuple[str, ...]:

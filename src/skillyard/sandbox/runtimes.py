@@ -18,10 +18,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import NotExecutable, RuntimeUnavailable
 from skillyard.sandbox.identity import can_reach
+
+if TYPE_CHECKING:
+    from skillyard.sandbox.job import Job
 
 _SYSTEM_FOLDERS: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 _SHARED: Final = "/var/cache/skillyard/programs"  # of root, for the users that root's runs are given
@@ -178,21 +181,12 @@ _REMEDIES: Final = (
 _ESBUILD_REMEDY: Final = "or install esbuild beside node 20 or newer"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTools:
-    """A node, its version, and the esbuild that has to read the types away for it (empty when node does it itself)."""
-
-    node: str
-    version: tuple[int, ...]
-    compiler: str = ""
-
-
 def strips_types(version: tuple[int, ...]) -> bool:
     """Whether a node of this version runs TypeScript as it is."""
     return version >= (23, 6) or (22, 18) <= version < (23,)
 
 
-def find_tools(ending: str, *, as_other: bool) -> NodeTools:
+def find_tools(ending: str, *, as_other: bool) -> Runtime:
     """What runs entries that end in `ending`; `as_other` when the run will be another user than this process.
 
     Raises:
@@ -206,7 +200,7 @@ def find_tools(ending: str, *, as_other: bool) -> NodeTools:
     if fitting := next((tools for tools in nodes if strips_types(tools.version)), None):
         return fitting
     if nodes and (compiler := _esbuild(as_other)):
-        return NodeTools(nodes[0].node, nodes[0].version, compiler)
+        return replace(nodes[0], compiler=compiler)
     here = f" (node {'.'.join(map(str, nodes[0].version))} is here)" if nodes else ""
     raise _unavailable(
         f"TypeScript needs node 22.18 or newer, or esbuild beside an older one{here}", (*_REMEDIES, _ESBUILD_REMEDY)
@@ -217,12 +211,12 @@ def _unavailable(message: str, remedies: tuple[str, ...]) -> RuntimeUnavailable:
     return RuntimeUnavailable(message, hint="; or ".join(remedies[:2]), remedies=list(remedies))
 
 
-def _nodes(as_other: bool) -> Iterator[NodeTools]:
+def _nodes(as_other: bool) -> Iterator[Runtime]:
     """Every node of a fitting version that the run can reach, in the order in which they are preferred."""
     for path in (*on_trusted_path("node"), *_from_package()):
         version = version_of(path) if is_binary(path) else ()
         if version >= _OLDEST and (program := reachable(path, as_other=as_other)):
-            yield NodeTools(program, version)
+            yield Runtime("node", program, version=version)
 
 
 def _from_package() -> Iterator[str]:
@@ -240,13 +234,7 @@ def _esbuild(as_other: bool) -> str | None:
 
 
 def node_command(
-    tools: NodeTools,
-    entry: str,
-    arguments: Sequence[str],
-    *,
-    start: Sequence[str],
-    setup: str,
-    memory_mb: int,
+    tools: Runtime, entry: str, arguments: Sequence[str], *, start: Sequence[str], setup: str, memory_mb: int
 ) -> list[str]:
     """The command line that runs `entry` with our runner, on a heap that leaves the rest of node room in `memory_mb`.
 
@@ -259,7 +247,7 @@ def node_command(
     if tools.compiler:
         script += _compile_step(tools.compiler, entry)
         loaded = '"$TMPDIR/.skillyard-entry.mjs"'
-    words = shlex.join([tools.node, *_flags(tools.version, memory_mb), *start])
+    words = shlex.join([tools.program, *_flags(tools.version, memory_mb), *start])
     return [bash(), *PLAIN_BASH, "-c", f'{script}exec {words} {loaded} "$@"', "skill", entry, *arguments]
 
 
@@ -290,7 +278,8 @@ _NODE: Final = (".js", ".mjs", ".cjs", *TYPESCRIPT)
 class Runtime:
     """One interpreter: its kind, its path, and the folders it needs beside the system's own.
 
-    `same_python` says that it reads code compiled by this process's Python. `version` and `compiler` are node's.
+    `same_python` says that it reads code compiled by this process's Python. `version` is node's, and `compiler` the esbuild
+    that has to remove the types for it (empty when node does it itself).
     """
 
     kind: str
@@ -316,33 +305,21 @@ class Runtime:
         return replace(self, program=moved.get(self.program, self.program), compiler=moved.get(self.compiler, self.compiler))
 
     def command(
-        self,
-        entry: str,
-        arguments: Sequence[str],
-        *,
-        runner: str,
-        result: int,
-        gate: int,
-        limits: Mapping[str, int],
-        memory_mb: int,
-        call: bool = True,
-        waits: bool = False,
+        self, entry: str, job: Job, *, runner: str, result: int, gate: int, limits: Mapping[str, int], waits: bool = False
     ) -> list[str]:
-        """The command line that runs `entry`, and, with `call`, calls the `execute` it may define.
+        """The command line that runs `entry` for the job, and, where that says so, calls the `execute` it may define.
 
         It finds the result pipe at the number `result`, has still to set `limits`, and waits for one byte from `gate` (unless
         that is -1) before the skill's first line runs; with `waits` that may be long, and Python does beforehand what it can.
         """
-        mode = "call" if call else "script"
+        mode, arguments = "call" if job.call else "script", job.arguments
         if self.kind == "python":
             early = "waiting-" if waits else ""
             text = ",".join(f"{name}={number}" for name, number in limits.items())
             return [self.program, "-s", "-E", "-B", "-S", runner, str(result), str(gate), text, early + mode, entry, *arguments]
         setup = shell_setup(result, gate, limits)
         if self.kind == "node":
-            tools = NodeTools(self.program, self.version, self.compiler)
-            start = [runner, mode]
-            return node_command(tools, entry, arguments, start=start, setup=setup, memory_mb=memory_mb)
+            return node_command(self, entry, arguments, start=[runner, mode], setup=setup, memory_mb=job.policy.memory_mb)
         plain = [self.program, *PLAIN_BASH]
         start = [*plain, "-c", f'{setup}exec {shlex.join(plain)} "$0" "$@"'] if setup else plain
         return [*start, entry, *arguments]
@@ -362,8 +339,7 @@ def runtime_for(entry: str, *, as_other: bool) -> Runtime:
         return Runtime("bash", bash())
     if ending in _NODE:
         bash()
-        tools = find_tools(ending, as_other=as_other)
-        return Runtime("node", tools.node, version=tools.version, compiler=tools.compiler)
+        return find_tools(ending, as_other=as_other)
     raise NotExecutable(
         f"{entry!r} is not a kind of script that can run", hint="entries end in .py, .sh, .bash, .js, .mjs, .cjs, .ts or .mts"
     )

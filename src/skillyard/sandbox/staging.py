@@ -15,14 +15,14 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.paths import open_inside, safe_relative
 from skillyard.reserved_files import is_reserved
 from skillyard.sandbox.identity import Identity, can_reach
 from skillyard.sandbox.processes import OrphanSweeper
-from skillyard.sandbox.workspace import WorkspaceSnapshot, copy_files_in
+from skillyard.sandbox.workspace import WorkspaceSnapshot, copy_files_in, pour
 
 MAXIMUM_ENTRIES: Final = 2_000
 MAXIMUM_BYTES: Final = 100 * 1024 * 1024
@@ -39,7 +39,7 @@ _LEFT_OUT: Final = frozenset({".git", "__pycache__"})
 
 @dataclass(slots=True)
 class StagedCopy:
-    """A temporary folder with everything one run needs; `remove()` when the run is over.
+    """A temporary folder with everything one run needs; `remove()` when the run has ended.
 
     `tree` is the skill's copy, `runner` our own script beside it, `library` and `packages` the folders of what the script may
     import beside its own files, `scratch` and `workspace` folders the run may write to when its backend has no file systems of
@@ -287,20 +287,13 @@ def _copy_one(made: StagedCopy, tree: str, entry: str) -> None:
 
 def _copy_file(made: StagedCopy, file: int, name: str, target: int, relative: str) -> None:
     """Copy one open file; the mode becomes 0444, or 0555 when its owner may execute it."""
-    with os.fdopen(file, "rb") as source:
+    with os.fdopen(file, "rb"):
         state = os.fstat(file)
         if not stat.S_ISREG(state.st_mode):
             made.skipped.append(relative)
             return
         made.count(state.st_size, relative)
         copy = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=target)
-        with os.fdopen(copy, "wb") as sink:
-            _pour(source, sink, state.st_size)
+        with os.fdopen(copy, "wb"):
+            pour(file, copy, state.st_size)
             os.fchmod(copy, 0o555 if state.st_mode & stat.S_IXUSR else 0o444)
-
-
-def _pour(source: BinaryIO, sink: BinaryIO, size: int) -> None:
-    """Copy at most the bytes that were counted; a file that grows meanwhile is cut."""
-    while size > 0 and (data := source.read(min(size, 1 << 20))):
-        sink.write(data)
-        size -= len(data)

@@ -86,7 +86,7 @@ class StandbySandboxes:
     def __init__(self, count: int, digest: Callable[[str], str]) -> None:
         self._count = count
         self._digest = digest
-        self._loop = asyncio.get_running_loop()
+        self.loop: Final = asyncio.get_running_loop()
         self._ready_sandboxes: list[_Standby] = []
         self._keepers: dict[asyncio.Task[None], _Key] = {}  # the oldest first
         self._removing: set[asyncio.Future[None]] = set()
@@ -96,16 +96,6 @@ class StandbySandboxes:
     def standing(self) -> int:
         """How many are ready."""
         return sum(standby.watch.alive for standby in self._ready_sandboxes)
-
-    @property
-    def on_running_loop(self) -> bool:
-        """Whether the running loop is the stock's own."""
-        return asyncio.get_running_loop() is self._loop
-
-    @property
-    def loop_closed(self) -> bool:
-        """Whether its loop has ended, and with it all that stood ready."""
-        return self._loop.is_closed()
 
     async def run(self, backend: BubblewrapBackend, job: Job) -> SandboxResult:
         """Run one job, warm or cold, and see to it that its successors find a sandbox ready."""
@@ -161,7 +151,7 @@ class StandbySandboxes:
                     return
                 before.cancel()
                 _kept.discard(before)
-            keeper = self._loop.create_task(self._keep(key, replace(job, stdin=b""), before))
+            keeper = self.loop.create_task(self._keep(key, replace(job, stdin=b""), before))
             self._keepers[keeper] = key
             _kept.add(keeper)
             keeper.add_done_callback(self._left)
@@ -196,7 +186,7 @@ class StandbySandboxes:
         standby = _Standby(key, run, watch)
         try:
             if await asyncio.to_thread(self._digest, run.stage.tree) != key.digest:
-                raise _Changed
+                raise OSError("a file was changed or left out")
             watch.start(partial(key.backend.command, run), b"", sealed_files(key.backend, run))
         except BaseException:
             await standby.end(self._removing)
@@ -213,7 +203,3 @@ class StandbySandboxes:
             await asyncio.wait(keepers)
         if self._removing:
             await asyncio.wait(tuple(self._removing))
-
-
-class _Changed(OSError):
-    """The copy is not what the key says: a file was changed or left out."""

@@ -17,22 +17,18 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skillyard.sandbox.cgroups import Cgroup, move_tree, remove_empty, started_in_cgroup
 from skillyard.sandbox.job import Status
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.process_launch import (
-    Descriptors,
-    ListenerServer,
-    Pipes,
-    SandboxCommand,
-    open_pipes,
-    receive_listener,
-    spawn,
-)
+from skillyard.sandbox.process_launch import Descriptors, Pipes, SandboxCommand, open_pipes, receive_listener, spawn
 from skillyard.sandbox.processes import descendants, kernel_memory_bytes, memory_in_use
 from skillyard.sandbox.run_output import PipeBuffer, ProcessRecord, note_reader, stream_listeners
+
+if TYPE_CHECKING:
+    from skillyard.network.proxy import Proxy
+
 
 _CHUNK: Final = 1 << 16
 _DRAIN_SECONDS: Final = 0.5
@@ -48,7 +44,7 @@ async def supervise(
     files: Sequence[bytes],
     cgroup: Cgroup | None,
     over_quota: Callable[[list[int]], bool] | None = None,
-    proxy_listener: ListenerServer | None = None,
+    proxy_listener: Proxy | None = None,
 ) -> ProcessRecord:
     """Start the command, feed it, wait for its end or end it, and clean up; never longer than the timeout and a moment.
 
@@ -73,7 +69,7 @@ class SupervisedProcess:
         policy: Policy,
         cgroup: Cgroup | None,
         over_quota: Callable[[list[int]], bool] | None,
-        proxy_listener: ListenerServer | None,
+        proxy_listener: Proxy | None,
         *,
         waits: bool = False,
     ) -> None:
@@ -84,11 +80,8 @@ class SupervisedProcess:
         self._over_quota = over_quota
         self._proxy_listener = proxy_listener
         self._gate = -1
-        self._awaited = {
-            "tree",
-            *(["proxy_listener"] if proxy_listener else []),
-            *(["job"] if waits else []),
-        }  # what the gate waits for
+        # what the gate waits for
+        self._awaited = {"tree", *(["proxy_listener"] if proxy_listener else []), *(["job"] if waits else [])}
         self._opened = False
         self._stdin = -1
         self._loop = asyncio.get_running_loop()
@@ -142,7 +135,8 @@ class SupervisedProcess:
         """Give the input, and let the clock and the watchdog start; from now on listeners get the notes of this run."""
         self.record.stdout.listener, self.record.stderr.listener = stream_listeners(self._policy.secret_values)
         self.record.result.note_reader = note_reader(self._policy.secret_values)
-        self._write(self._stdin, stdin)
+        self._writers[self._stdin] = memoryview(stdin)
+        self._writable(self._stdin)
         self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
         if self._cgroup is None or self._over_quota is not None:
             self._later(_WATCH_SECONDS, self._look)
@@ -184,7 +178,7 @@ class SupervisedProcess:
         else:
             self.stop("unavailable")
 
-    def _handed_out(self, fd: int, proxy_listener: ListenerServer) -> None:
+    def _handed_out(self, fd: int, proxy_listener: Proxy) -> None:
         """The run's first program hands out its listener, or has ended without."""
         listener = receive_listener(fd)
         self._drop_reader(fd)
@@ -221,10 +215,6 @@ class SupervisedProcess:
         received.add(data[: max(remaining, 0)])
         if len(data) > remaining:
             self.stop(reason)
-
-    def _write(self, fd: int, data: bytes) -> None:
-        self._writers[fd] = memoryview(data)
-        self._writable(fd)
 
     def _drop_reader(self, fd: int) -> None:
         if fd in self._readers:

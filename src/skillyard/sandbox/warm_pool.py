@@ -57,18 +57,22 @@ class WarmPool:
 
     def _stock_of_loop(self) -> StandbySandboxes | None:
         """The stock, where this loop is the pool's own."""
+        import asyncio
+
         from skillyard.sandbox.standby_sandboxes import StandbySandboxes  # loads asyncio, which only a run needs
 
         if self._closed:
             return None
-        if self._stock is None or self._stock.loop_closed:
+        if self._stock is None or self._stock.loop.is_closed():
             self._stock = StandbySandboxes(self._count, self._digest)
-        return self._stock if self._stock.on_running_loop else None
+        return self._stock if self._stock.loop is asyncio.get_running_loop() else None
 
     async def close(self) -> None:
         """End every sandbox that stands ready, and let later jobs run cold. On the pool's own loop."""
+        import asyncio
+
         self._closed = True
-        if self._stock is not None and self._stock.on_running_loop:
+        if self._stock is not None and self._stock.loop is asyncio.get_running_loop():
             await self._stock.close()
 
 

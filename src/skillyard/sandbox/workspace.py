@@ -214,10 +214,10 @@ def _make_folder(path: str, owner: Identity | None) -> None:
 
 
 def _copy_in(source: int, target: str, owner: Identity | None) -> _Mark:
-    mode = 0o700 if os.fstat(source).st_mode & stat.S_IXUSR else 0o600
-    copy = os.open(target, _NEW, mode)
-    with os.fdopen(source, "rb") as reader, os.fdopen(copy, "wb") as writer:
-        _pour(reader.fileno(), writer.fileno())
+    state = os.fstat(source)
+    copy = os.open(target, _NEW, 0o700 if state.st_mode & stat.S_IXUSR else 0o600)
+    with os.fdopen(source, "rb"), os.fdopen(copy, "wb"):
+        pour(source, copy, state.st_size)
         if owner:
             os.fchown(copy, owner.uid, owner.gid)
         return _mark(os.fstat(copy))
@@ -236,7 +236,7 @@ def _copy_back(source: int, folder: str, relative: str) -> bool:
         beside = f".{os.urandom(8).hex()}"
         copy = os.open(beside, _NEW, 0o600, dir_fd=at)
         try:
-            _pour(source, copy)
+            pour(source, copy, os.fstat(source).st_size)
         finally:
             os.close(copy)
         try:
@@ -261,10 +261,10 @@ def _below(folder: int, name: str) -> int:
     return os.open(name, _FOLDER, dir_fd=folder)
 
 
-def _pour(source: int, target: int) -> None:
-    """Copy the bytes that the file has now; one that grows meanwhile is cut."""
-    left = os.fstat(source).st_size
-    while left > 0 and (data := os.read(source, min(left, 1 << 20))):
+def pour(source: int, target: int, size: int) -> None:
+    """Copy at most the bytes that were counted; a file that grows meanwhile is cut."""
+    left = size
+    while left > 0 and (data := os.read(source, min(left, _CHUNK))):
         left -= len(data)
         view = memoryview(data)
         while view:

@@ -43,7 +43,7 @@ class ExtractedObject:
 def extract_json_object(text: str) -> ExtractedObject | None:
     """The last valid JSON object that is not inside another one; without any, the last that can be repaired; else None.
 
-    When an object never ends and cannot be repaired, it may be a stray brace in prose: the search goes on behind it.
+    When an object never ends and cannot be repaired, it may be a stray brace in prose: the search continues behind it.
     """
     start = 0
     for _ in range(_STARTS):
@@ -149,6 +149,7 @@ def _needs_comma(before: str, sign: str) -> bool:
 ProblemCode = Literal["missing_end", "missing_start", "nested", "no_json", "incomplete", "ambiguous_end", "too_many"]
 
 _MARKER: Final = re.compile(r"\[\[(?:ABP_TOOL:([^\[\]\r\n]{1,200})|END_ABP_TOOL)\]\]")
+_NO_END: Final = "has no end marker: close it with [[END_ABP_TOOL]]"
 _MOST_CALLS: Final = 32
 _MOST_PROBLEMS: Final = 32
 _numbers = itertools.count(1)
@@ -178,7 +179,7 @@ class AbpProblem(WireForm):
 
 
 @dataclass(frozen=True, slots=True)
-class AbpText:
+class AbpText(WireForm, also=("success",)):
     """What a model's text holds: its calls in order, the blocks that are none, and the text around the blocks."""
 
     calls: tuple[AbpCall, ...]
@@ -196,14 +197,8 @@ class AbpText:
         return None if self.calls or self.problems else "plain-text"
 
     def to_dict(self) -> dict[str, object]:
-        """The same as plain data: `{"success", "calls", "problems", "text", "fallback"?}`."""
-        shape: dict[str, object] = {
-            "success": self.success,
-            "calls": [call.to_dict() for call in self.calls],
-            "problems": [problem.to_dict() for problem in self.problems],
-            "text": self.text,
-        }
-        return shape | {"fallback": self.fallback} if self.fallback else shape
+        """The same as plain data; `fallback` is only there when it is not None."""
+        return WireForm.to_dict(self) | ({"fallback": self.fallback} if self.fallback else {})
 
 
 @dataclass(slots=True)
@@ -221,7 +216,10 @@ def parse_abp_calls(text: str) -> AbpText:
     calls: list[AbpCall] = []
     stamp = int(time.time() * 1000)
     for block in blocks:
-        read = _too_many(block) if len(calls) >= _MOST_CALLS else _call(block, stamp)
+        if len(calls) < _MOST_CALLS:
+            read = _call(block, stamp)
+        else:
+            read = _problem("too_many", block.tool, f"was not read: at most {_MOST_CALLS} calls in one message")
         if isinstance(read, AbpCall):
             calls.append(read)
         else:
@@ -257,7 +255,7 @@ def _split(text: str) -> tuple[list[_Block], list[AbpProblem], str]:
                 else:
                     blocks.append(_Block(name, text[begin : marker.start()]))
     if names:
-        problems.append(_nested(names[0]) if nested else _missing_end(names[0]))
+        problems.append(_nested(names[0]) if nested else _problem("missing_end", names[0], _NO_END))
     else:
         outside.append(text[cursor:])
     return blocks, problems, "".join(outside).strip()
@@ -285,13 +283,5 @@ def _stray_end(blocks: list[_Block]) -> AbpProblem:
     return _problem("missing_start", "", "there is an end marker without a block before it")
 
 
-def _missing_end(tool: str) -> AbpProblem:
-    return _problem("missing_end", tool, "has no end marker: close it with [[END_ABP_TOOL]]")
-
-
 def _nested(tool: str) -> AbpProblem:
     return _problem("nested", tool, "has another block inside, or lacks its end marker: close each block before the next")
-
-
-def _too_many(block: _Block) -> AbpProblem:
-    return _problem("too_many", block.tool, f"was not looked at: at most {_MOST_CALLS} calls in one message")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from skillyard.execution.skill_call import with_defaults
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
+    from skillyard.catalog import Skill
     from skillyard.document import Metadata
 
 
@@ -19,6 +21,7 @@ _KINDS: Final[tuple[AbpKind, ...]] = get_args(AbpKind)
 _TYPES: Final[tuple[ParameterType, ...]] = get_args(ParameterType)
 _LONGEST_PATTERN: Final = 1000
 _UNVERSIONED: Final = "1.0.0"
+_HIDDEN: Final = wire(hidden=True)
 # In this order; the first that is present decides.
 _WORDS: Final[tuple[tuple[AbpKind, tuple[str, ...]], ...]] = (
     ("query", ("查询", "获取", "query", "fetch", "look up", "looks up", "lookup", "retrieve")),
@@ -33,21 +36,6 @@ _LIMITS: Final[Mapping[str, tuple[str, str]]] = {
     "string": ("minLength", "maxLength"),
     "array": ("minItems", "maxItems"),
 }
-
-
-class AbpDocument(Protocol):
-    """A parsed SKILL.md."""
-
-    @property
-    def metadata(self) -> Metadata:
-        """Its typed front matter."""
-
-
-class AbpSkill(Protocol):
-    """A skill whose tools are read; the catalog's skills are such."""
-
-    def document(self) -> AbpDocument:
-        """Its SKILL.md, read now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +84,8 @@ class AbpParameter:
 
 
 @dataclass(frozen=True, slots=True)
-class AbpTool:
-    """One tool, complete; `returns` has `type` and `description`.
+class AbpTool(WireForm):
+    """One tool, complete; `returns` has `type` and `description`. Its plain data is in the words of the protocol.
 
     `synthetic` says that the skill declares no tools and this one stands for the whole skill.
     """
@@ -105,25 +93,13 @@ class AbpTool:
     name: str
     description: str
     kind: AbpKind
-    parameters: tuple[AbpParameter, ...]
+    parameters: tuple[AbpParameter, ...] = field(metadata=wire(write=lambda every: {one.name: one.to_dict() for one in every}))
     returns: Mapping[str, str] = field(hash=False)
     version: str
     author: str
-    synthetic: bool = False
-    input_schema: Mapping[str, object] | None = field(default=None, hash=False)
+    synthetic: bool = field(default=False, metadata=_HIDDEN)
+    input_schema: Mapping[str, object] | None = field(default=None, hash=False, metadata=_HIDDEN)
     """What a tool that stands for the whole skill takes; None when the skill does not say."""
-
-    def to_dict(self) -> dict[str, object]:
-        """The definition in the words of the protocol."""
-        return {
-            "name": self.name,
-            "description": self.description,
-            "kind": self.kind,
-            "parameters": {parameter.name: parameter.to_dict() for parameter in self.parameters},
-            "returns": dict(self.returns),
-            "version": self.version,
-            "author": self.author,
-        }
 
     def schema(self) -> dict[str, object]:
         """The JSON Schema of the parameters as a model may send them: what has a default may be left out."""
@@ -137,7 +113,7 @@ class AbpTool:
         }
 
 
-def abp_tool_definitions(skill: AbpSkill | Metadata) -> tuple[AbpTool, ...]:
+def abp_tool_definitions(skill: Skill | Metadata) -> tuple[AbpTool, ...]:
     """The tools of a skill, with the defaults of the protocol.
 
     A skill that declares none has one, named after it, whose kind is inferred when the skill has no `abp` block at all.
@@ -150,7 +126,7 @@ def abp_tool_definitions(skill: AbpSkill | Metadata) -> tuple[AbpTool, ...]:
     return tuple(_tool(tool, metadata, kind) for tool in declared)
 
 
-def _metadata(skill: AbpSkill | Metadata) -> Metadata:
+def _metadata(skill: Skill | Metadata) -> Metadata:
     from skillyard.document import Metadata
 
     return skill if isinstance(skill, Metadata) else skill.document().metadata
@@ -203,7 +179,7 @@ def _synthetic(metadata: Metadata, kind: AbpKind) -> AbpTool:
         name=metadata.name,
         description=metadata.description,
         kind=kind,
-        parameters=tuple(_from_schema(str(name), item, name in needed) for name, item in named.items()),
+        parameters=tuple(_parameter(str(name), item, required=name in needed) for name, item in named.items()),
         returns=_returns(None),
         version=metadata.version or _UNVERSIONED,
         author=metadata.display_name or metadata.name,
@@ -212,30 +188,18 @@ def _synthetic(metadata: Metadata, kind: AbpKind) -> AbpTool:
     )
 
 
-def _parameter(name: str, written: object) -> AbpParameter:
-    """A parameter as declared: a mapping, or its type alone."""
+def _parameter(name: str, written: object, *, required: bool | None = None) -> AbpParameter:
+    """A parameter as declared: a mapping, or its type alone; `required` where it is declared elsewhere."""
     item = written if isinstance(written, Mapping) else {"type": written}
     validation = item.get("validation")
     return AbpParameter(
         name=name,
         type=_type(item.get("type")),
         description=_text(item.get("description")),
-        required=item.get("required") is not False,
+        required=item.get("required") is not False if required is None else required,
         has_default="default" in item,
         default=item.get("default"),
         validation=dict(validation) if isinstance(validation, Mapping) else {},
-    )
-
-
-def _from_schema(name: str, item: object, required: bool) -> AbpParameter:
-    values = item if isinstance(item, Mapping) else {}
-    return AbpParameter(
-        name,
-        _type(values.get("type")),
-        _text(values.get("description")),
-        required,
-        "default" in values,
-        values.get("default"),
     )
 
 
@@ -263,11 +227,8 @@ def _is_pattern(pattern: str) -> bool:
     return True
 
 
-_VALID_KINDS: Final = get_args(AbpKind)
-
-
 @dataclass(frozen=True, slots=True)
-class AbpValidation:
+class AbpValidation(WireForm, also=("valid",)):
     """The result of a check: `valid` when there are no `errors`."""
 
     errors: tuple[str, ...] = ()
@@ -276,10 +237,6 @@ class AbpValidation:
     def valid(self) -> bool:
         """Whether the block can be used."""
         return not self.errors
-
-    def to_dict(self) -> dict[str, object]:
-        """The same as plain data: `{"valid", "errors"}`."""
-        return {"valid": self.valid, "errors": list(self.errors)}
 
 
 def validate_abp_format(metadata: Metadata | Mapping[str, object]) -> AbpValidation:
@@ -293,8 +250,8 @@ def validate_abp_format(metadata: Metadata | Mapping[str, object]) -> AbpValidat
         return AbpValidation(("the abp block is missing",))
     errors = []
     kind = block.get("kind")
-    if kind is not None and kind not in _VALID_KINDS:
-        errors.append(f"abp.kind {str(kind)[:80]!r} is not one of {', '.join(_VALID_KINDS)}")
+    if kind is not None and kind not in _KINDS:
+        errors.append(f"abp.kind {str(kind)[:80]!r} is not one of {', '.join(_KINDS)}")
     tools = block.get("tools")
     if tools is not None and not isinstance(tools, (list, tuple)):
         errors.append("abp.tools is not a list")
@@ -324,10 +281,6 @@ def _tool_errors(number: int, tool: object, description: str) -> list[str]:
 
 def _stripped_text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
-
-
-if TYPE_CHECKING:
-    pass
 
 
 def fill_parameters(

@@ -22,7 +22,9 @@ def vcp_result(run: Run) -> dict[str, object]:
     if run.error is not None:
         shape |= {"status": "error", "message": run.error.message}
     if run.memory_writes:
-        shape["memoryWrites"] = [_vcp_write(write) for write in run.memory_writes]
+        shape["memoryWrites"] = [
+            _memory_form(write, max(1, round(write.normalized_importance * 5)), owner=True) for write in run.memory_writes
+        ]
     if run.steps:
         shape["intermediateSteps"] = [step.to_dict() for step in run.steps]
     return shape
@@ -38,7 +40,7 @@ def abp_result(run: Run, *, call_id: str, tool: str) -> dict[str, object]:
         return shape | {"error": run.error.to_dict()}
     result: dict[str, object] = {"output": run.output}
     if run.memory_writes:
-        result["memoryWrites"] = [_abp_write(write) for write in run.memory_writes]
+        result["memoryWrites"] = [_memory_form(write, write.normalized_importance, owner=False) for write in run.memory_writes]
     return shape | {"result": result}
 
 
@@ -69,22 +71,8 @@ def _harmless(text: str, *, plain: bool = False) -> str:
     return text
 
 
-def _vcp_write(write: MemoryWrite) -> dict[str, object]:
-    importance = max(1, round(write.normalized_importance * 5))
-    return {
-        "ownerType": write.owner_type,
-        "ownerId": write.owner_id,
-        "type": write.type,
-        "importance": importance,
-        "content": write.content,
-        "metadata": dict(write.metadata),
-    }
-
-
-def _abp_write(write: MemoryWrite) -> dict[str, object]:
-    return {
-        "type": write.type,
-        "content": write.content,
-        "importance": write.normalized_importance,
-        "metadata": dict(write.metadata),
-    }
+def _memory_form(write: MemoryWrite, importance: float, *, owner: bool) -> dict[str, object]:
+    """A suggestion with its importance on the scale of the protocol, and the owner it is for."""
+    left_out = {"normalizedImportance"} if owner else {"normalizedImportance", "ownerType", "ownerId"}
+    shape = write.to_dict() | {"importance": importance}
+    return {name: value for name, value in shape.items() if name not in left_out}

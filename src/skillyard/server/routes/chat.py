@@ -252,7 +252,7 @@ async def trail(
 ) -> Answer[list[TrailStep]]:
     """What became of skills in a conversation: offered, loaded, read, run, and how the turn ended."""
     chat, chosen = await _own_conversation(service, caller, conversation)
-    steps = await run_in_threadpool(lambda: chat.trail.of(conversation=chosen.id, skill=skill, limit=limit))
+    steps = await run_in_threadpool(lambda: chat.usage_log.of(conversation=chosen.id, skill=skill, limit=limit))
     return Answer(data=[TrailStep.model_validate(step.to_dict()) for step in steps])
 
 
@@ -260,7 +260,7 @@ async def trail(
 async def trail_report(service: CurrentServices) -> Answer[TrailReportShape]:
     """Every skill in all conversations, in numbers: which are never used, not followed, or fail often."""
     chat = await _chat(service)
-    report = await run_in_threadpool(chat.trail.report)
+    report = await run_in_threadpool(chat.usage_log.report)
     more = {skill.id for skill in service.catalog.all() if skill.status == "ok" and skill.files()}
     shape = TrailReportShape(
         skills=[SkillUseShape.model_validate(use.to_dict()) for use in report.skills],

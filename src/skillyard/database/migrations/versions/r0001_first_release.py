@@ -498,10 +498,7 @@ def _access() -> None:
         sa.PrimaryKeyConstraint("agent_id", "skill_id", name="pk_agent_skills"),
     )
     op.create_table(
-        "organisations",
-        _text("name"),
-        _time("created_at"),
-        sa.PrimaryKeyConstraint("name", name="pk_organisations"),
+        "organisations", _text("name"), _time("created_at"), sa.PrimaryKeyConstraint("name", name="pk_organisations")
     )
     op.create_table(
         "api_keys",
