@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -29,17 +28,14 @@ from skillyard.server.shapes.chat import (
     ConversationChange,
     ConversationDetail,
     ConversationShape,
-    Decision,
     ModelChoices,
     NewConversation,
     NewMessage,
-    SkillUseShape,
-    TrailReportShape,
-    TrailStep,
+    QuestionAnswer,
+    SkillUsageEventShape,
+    SkillUsageReportShape,
+    SkillUsageShape,
     TurnShape,
-    conversation_shape,
-    file_shape,
-    turn_shape,
 )
 from skillyard.server.uploads import read_body
 
@@ -68,7 +64,7 @@ async def list_conversations(
 ) -> Answer[list[ConversationShape]]:
     """Your conversations, the one used last first."""
     conversations = await (await _chat(service)).list(service.owner(caller), limit=limit, text=text)
-    return Answer(data=[conversation_shape(conversation) for conversation in conversations])
+    return Answer(data=[ConversationShape.of(conversation) for conversation in conversations])
 
 
 @routes.post("/conversations", status_code=201, responses=WRITE_PROBLEMS)
@@ -80,7 +76,7 @@ async def begin(service: CurrentServices, caller: CurrentCaller, body: NewConver
     conversation = await (await _chat(service)).begin(
         service.owner(caller), agent=body.agent, model=body.model, settings=settings, title=body.title
     )
-    return Answer(data=conversation_shape(conversation))
+    return Answer(data=ConversationShape.of(conversation))
 
 
 @routes.get("/conversations/{conversation}", responses=READ_PROBLEMS)
@@ -90,9 +86,9 @@ async def get_conversation(
     """A conversation with its `last` turns, those that were replaced left out, and its files."""
     chat, chosen = await _own_conversation(service, caller, conversation)
     turns = await chat.turns(chosen)
-    shown = [turn_shape(turn) for turn in turns[-last:]]
-    files = [file_shape(file) for file in await run_in_threadpool(chat.folder(chosen).list)]
-    shape = conversation_shape(chosen).model_dump()
+    shown = [TurnShape.of(turn) for turn in turns[-last:]]
+    files = [ChatFile.of(file) for file in await run_in_threadpool(chat.folder(chosen).list)]
+    shape = ConversationShape.of(chosen).model_dump()
     return Answer(data=ConversationDetail(**shape, turns=shown, earlier=len(turns) - len(shown), files=files))
 
 
@@ -102,7 +98,7 @@ async def change(
 ) -> Answer[ConversationShape]:
     """Give a conversation another title, or its next turns another model."""
     chat, chosen = await _own_conversation(service, caller, conversation)
-    return Answer(data=conversation_shape(await chat.change(chosen, title=body.title, model=body.model)))
+    return Answer(data=ConversationShape.of(await chat.change(chosen, title=body.title, model=body.model)))
 
 
 @routes.delete("/conversations/{conversation}", status_code=204, responses=WRITE_PROBLEMS)
@@ -117,14 +113,14 @@ async def say(service: CurrentServices, caller: CurrentCaller, conversation: str
     """Send a message; the turn runs in the background and reports its events. `/name …` starts a skill."""
     chat, chosen = await _own_conversation(service, caller, conversation)
     replacing = (await chat.turn(chosen, body.replaces)).number if body.replaces else None
-    return Answer(data=turn_shape(await chat.send(chosen, body.text, replacing=replacing, files=body.files)))
+    return Answer(data=TurnShape.of(await chat.send(chosen, body.text, replacing=replacing, files=body.files)))
 
 
 @routes.post("/conversations/{conversation}/retry", status_code=201, responses=WRITE_PROBLEMS)
 async def retry(service: CurrentServices, caller: CurrentCaller, conversation: str) -> Answer[TurnShape]:
     """Try the newest turn once more, in place of it."""
     chat, chosen = await _own_conversation(service, caller, conversation)
-    return Answer(data=turn_shape(await chat.retry(chosen)))
+    return Answer(data=TurnShape.of(await chat.retry(chosen)))
 
 
 @routes.get(
@@ -151,7 +147,7 @@ async def follow(
 
 @routes.post("/conversations/{conversation}/turns/{turn}/answers", responses=WRITE_PROBLEMS)
 async def answer(
-    service: CurrentServices, caller: CurrentCaller, conversation: str, turn: str, body: Decision
+    service: CurrentServices, caller: CurrentCaller, conversation: str, turn: str, body: QuestionAnswer
 ) -> Answer[TurnShape]:
     """Answer a question, and every other one of the turn about the same content; after the last answer the turn goes on.
 
@@ -163,7 +159,7 @@ async def answer(
         raise PermissionDenied("to agree for the workspace needs the scope admin", hint="agree once, or for this session")
     chat, chosen = await _own_conversation(service, caller, conversation)
     answered = await chat.answer(await chat.turn(chosen, turn), body.call, ApprovalAnswer(body.decision, body.reason))
-    return Answer(data=turn_shape(answered))
+    return Answer(data=TurnShape.of(answered))
 
 
 @routes.post("/conversations/{conversation}/turns/{turn}/stop", responses=WRITE_PROBLEMS)
@@ -171,14 +167,14 @@ async def stop(service: CurrentServices, caller: CurrentCaller, conversation: st
     """Stop a turn; what the model wrote so far stays. One that is over stays as it is."""
     chat, chosen = await _own_conversation(service, caller, conversation)
     await chat.stop(await chat.turn(chosen, turn))
-    return Answer(data=turn_shape(await chat.turn(chosen, turn)))
+    return Answer(data=TurnShape.of(await chat.turn(chosen, turn)))
 
 
 @routes.get("/conversations/{conversation}/files", responses=READ_PROBLEMS)
 async def list_files(service: CurrentServices, caller: CurrentCaller, conversation: str) -> Answer[list[ChatFile]]:
     """The files of a conversation, by name."""
     chat, chosen = await _own_conversation(service, caller, conversation)
-    return Answer(data=[file_shape(file) for file in await run_in_threadpool(chat.folder(chosen).list)])
+    return Answer(data=[ChatFile.of(file) for file in await run_in_threadpool(chat.folder(chosen).list)])
 
 
 @routes.put(
@@ -196,7 +192,7 @@ async def put_file(
     chat, chosen = await _own_conversation(service, caller, conversation)
     too_large = FileTooLarge(f"the file is over {MAX_FILE_BYTES} bytes", hint="give a smaller one")
     data = await read_body(request, MAX_FILE_BYTES, too_large)
-    return Answer(data=file_shape(await run_in_threadpool(chat.folder(chosen).put, path, data)))
+    return Answer(data=ChatFile.of(await run_in_threadpool(chat.folder(chosen).put, path, data)))
 
 
 @routes.get("/conversations/{conversation}/files/{path:path}", responses=READ_PROBLEMS | _FILE, response_class=Response)
@@ -224,7 +220,7 @@ async def list_models(service: CurrentServices) -> Answer[ModelChoices]:
     await _chat(service)
     from skillyard.conversations import available_models
 
-    return Answer(data=ModelChoices.model_validate(asdict(await run_in_threadpool(available_models))))
+    return Answer(data=ModelChoices.model_validate(await run_in_threadpool(available_models)))
 
 
 @routes.get("/commands", responses=READ_PROBLEMS)
@@ -239,7 +235,7 @@ async def list_commands(
     chat = await _chat(service)
     chosen = await chat.get(conversation, service.owner(caller)) if conversation else None
     commands = await run_in_threadpool(lambda: chat.commands(chosen, text, limit=limit))
-    return Answer(data=[ChatCommand.model_validate(asdict(command)) for command in commands])
+    return Answer(data=[ChatCommand.model_validate(command) for command in commands])
 
 
 @routes.get("/trail", responses=READ_PROBLEMS)
@@ -249,21 +245,21 @@ async def trail(
     conversation: Annotated[str, Query(min_length=1, max_length=100)],
     skill: Annotated[str | None, Query(max_length=300)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
-) -> Answer[list[TrailStep]]:
+) -> Answer[list[SkillUsageEventShape]]:
     """What became of skills in a conversation: offered, loaded, read, run, and how the turn ended."""
     chat, chosen = await _own_conversation(service, caller, conversation)
     steps = await run_in_threadpool(lambda: chat.trail.of(conversation=chosen.id, skill=skill, limit=limit))
-    return Answer(data=[TrailStep.model_validate(step.to_dict()) for step in steps])
+    return Answer(data=[SkillUsageEventShape.of(step) for step in steps])
 
 
 @routes.get("/trail/report", responses=READ_PROBLEMS)
-async def trail_report(service: CurrentServices) -> Answer[TrailReportShape]:
+async def trail_report(service: CurrentServices) -> Answer[SkillUsageReportShape]:
     """Every skill in all conversations, in numbers: which are never used, not followed, or fail often."""
     chat = await _chat(service)
     report = await run_in_threadpool(chat.trail.report)
     more = {skill.id for skill in service.catalog.all() if skill.status == "ok" and skill.files()}
-    shape = TrailReportShape(
-        skills=[SkillUseShape.model_validate(use.to_dict()) for use in report.skills],
+    shape = SkillUsageReportShape(
+        skills=[SkillUsageShape.of(use) for use in report.skills],
         never_used=list(report.never_used),
         not_followed=list(report.not_followed(more)),
         fails_often=list(report.fails_often),

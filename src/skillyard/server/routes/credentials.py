@@ -13,14 +13,14 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import DEFAULT_ORGANISATION, SCOPES, ApiKey, AuditLog, KeyState, acting_as
+from skillyard.access import DEFAULT_ORGANISATION, SCOPES, AuditLog, KeyState, acting_as
 from skillyard.access.keys import Scope
 from skillyard.errors import PermissionDenied
 from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, UNRECORDED, Caller, CurrentCaller, require_scope
 from skillyard.server.middleware.authentication import COOKIE, CredentialStore, address_of
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes import Answer, Listed, RequestBody, listed
+from skillyard.server.shapes import Answer, Listed, RequestBody, ResponseShape, listed
 
 key_routes: Final = APIRouter(prefix="/api/v1/keys", tags=["keys"], dependencies=[require_scope("admin")])
 
@@ -34,7 +34,7 @@ class NewKey(RequestBody):
     expires_in_days: int | None = Field(default=None, ge=1, le=3650)
 
 
-class KeyDetail(BaseModel):
+class KeyDetail(ResponseShape):
     """A key without its secret; `prefix` are its first letters."""
 
     id: str
@@ -49,7 +49,7 @@ class KeyDetail(BaseModel):
     last_used_at: datetime | None
 
 
-class MadeKey(BaseModel):
+class CreatedKey(BaseModel):
     """A new key; `secret` is never shown again."""
 
     key: KeyDetail
@@ -66,20 +66,20 @@ def list_keys(
 ) -> Listed[KeyDetail]:
     """Every key, also those that do not hold any more, the newest first; none of them with its secret."""
     keys = _credentials(request).keys.all(_reach(caller, organisation))
-    return listed([_key_detail(key) for key in keys], page, limit)
+    return listed([KeyDetail.of(key) for key in keys], page, limit)
 
 
 @key_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
 def create(
     request: Request, response: Response, service: CurrentServices, caller: CurrentCaller, body: NewKey
-) -> Answer[MadeKey]:
+) -> Answer[CreatedKey]:
     """Make a key. The answer holds its only copy."""
     organisation = _reach(caller, body.organisation) or DEFAULT_ORGANISATION
     lifetime = None if body.expires_in_days is None else timedelta(days=body.expires_in_days)
     key, secret = _credentials(request).keys.create(body.name, body.scopes, organisation=organisation, lifetime=lifetime)
     _record(service, caller, "keys.create", key.id)
     response.headers["Cache-Control"] = "no-store"
-    return Answer(data=MadeKey(key=_key_detail(key), secret=secret))
+    return Answer(data=CreatedKey(key=KeyDetail.of(key), secret=secret))
 
 
 @key_routes.delete("/{id}", responses=WRITE_PROBLEMS)
@@ -94,11 +94,7 @@ def revoke(
     key = credentials.keys.revoke(id, None if caller.organisation == DEFAULT_ORGANISATION else caller.organisation)
     credentials.forget()
     _record(service, caller, "keys.revoke", key.id)
-    return Answer(data=_key_detail(key))
-
-
-def _key_detail(key: ApiKey) -> KeyDetail:
-    return KeyDetail.model_validate(key.to_dict())
+    return Answer(data=KeyDetail.of(key))
 
 
 def _credentials(request: Request) -> CredentialStore:

@@ -11,14 +11,14 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
-from skillyard.doctor import check_machine
+from skillyard.doctor import MachineCheck, check_machine
 from skillyard.errors import ServerStopping
 from skillyard.server.authorization import OPEN, SERVER_ADMIN, require_scope
 from skillyard.server.background.running_work import Shutdown
 from skillyard.server.middleware.observability import Metrics
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS
-from skillyard.server.shapes import Answer
+from skillyard.server.shapes import Answer, ResponseShape
 
 health_routes: Final = APIRouter(tags=["health"])
 
@@ -134,20 +134,11 @@ class SettingsDetail(BaseModel):
     sandbox: dict[str, Any]
 
 
-class CheckDetail(BaseModel):
-    """One thing that was looked at: `error` is something needed that is broken, `warning` something optional."""
-
-    name: str
-    status: Literal["ok", "warning", "error"]
-    detail: str
-    fix: str | None
-
-
-class Examination(BaseModel):
+class DoctorReport(ResponseShape):
     """Whether nothing that is needed is broken, and every check."""
 
     ok: bool
-    checks: list[CheckDetail]
+    checks: list[MachineCheck]
 
 
 @machine_routes.get("/settings", responses=READ_PROBLEMS)
@@ -190,10 +181,10 @@ def settings(service: CurrentServices) -> Answer[SettingsDetail]:
 
 
 @machine_routes.get("/doctor", responses=READ_PROBLEMS)
-def doctor(service: CurrentServices) -> Answer[Examination]:
+def doctor(service: CurrentServices) -> Answer[DoctorReport]:
     """Check everything that is needed on this machine, with a fix for what is missing; takes a second or two."""
-    checks = [CheckDetail.model_validate(check.to_dict()) for check in check_machine(lambda: service.catalog)]
-    return Answer(data=Examination(ok=all(check.status != "error" for check in checks), checks=checks))
+    checks = check_machine(lambda: service.catalog)
+    return Answer(data=DoctorReport(ok=all(check.status != "error" for check in checks), checks=checks))
 
 
 def _without_values(table: Mapping[str, object]) -> dict[str, Any]:

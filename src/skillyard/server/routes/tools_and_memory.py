@@ -11,11 +11,11 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.access import set_audit_subject
 from skillyard.errors import RecordNotFound
 from skillyard.memory import Memory
-from skillyard.prompt import Style
+from skillyard.prompt import Omission, Style
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes import Answer, RequestBody
+from skillyard.server.shapes import Answer, RequestBody, ResponseShape
 from skillyard.tools import Dialect, Language
 
 tool_routes: Final = APIRouter(prefix="/api/v1", tags=["models"], dependencies=[require_scope("skills:read")])
@@ -26,14 +26,7 @@ READ_ONLY_TOOLS: Final = frozenset(
 _Language = Annotated[Language, Query(description="the language of the tools' descriptions and answers")]
 
 
-class OmittedSkill(BaseModel):
-    """A skill that the index does not mention, and why."""
-
-    id: str
-    reason: str
-
-
-class IndexDetail(BaseModel):
+class IndexDetail(ResponseShape):
     """The index for a system prompt: its text, what it costs, and what became of each skill.
 
     `more` of the omitted ones could be used but had no room.
@@ -43,7 +36,7 @@ class IndexDetail(BaseModel):
     tokens: int
     kept: list[str]
     shortened: list[str]
-    omitted: list[OmittedSkill]
+    omitted: list[Omission]
     more: int
     style: Style
     budget: int | None
@@ -94,7 +87,7 @@ def prompt(
 ) -> Answer[IndexDetail]:
     """The index of the skills for a system prompt, inside a token budget."""
     index = service.catalog.prompt(budget=budget, style=style, request=request, pinned=pin, description_chars=description_chars)
-    return Answer(data=IndexDetail.model_validate(index.to_dict()))
+    return Answer(data=IndexDetail.of(index))
 
 
 @tool_routes.get("/tool-definitions", responses=READ_PROBLEMS)
@@ -173,7 +166,7 @@ class RecalledMemory(MemoryDetail):
     score: float
 
 
-class Forgotten(BaseModel):
+class ForgottenMemory(BaseModel):
     """What was forgotten."""
 
     id: str
@@ -215,11 +208,11 @@ async def remember(service: CurrentServices, caller: CurrentCaller, body: Memory
 
 
 @memory_routes.delete("/{memory_id}", responses=WRITE_PROBLEMS)
-async def forget(service: CurrentServices, caller: CurrentCaller, memory_id: str) -> Answer[Forgotten]:
+async def forget(service: CurrentServices, caller: CurrentCaller, memory_id: str) -> Answer[ForgottenMemory]:
     """Forget one of the caller's memories for good."""
     if not await service.catalog.memory().forget(memory_id, user_id=service.owner(caller)):
         raise RecordNotFound(f"there is no memory {memory_id[:100]!r}", hint="GET /api/v1/memories lists yours")
-    return Answer(data=Forgotten(id=memory_id))
+    return Answer(data=ForgottenMemory(id=memory_id))
 
 
 def _memory_shape(memory: Memory) -> dict[str, Any]:
