@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -15,8 +15,9 @@ from skillyard.errors import DatabaseUnavailable, RecordNotFound
 from skillyard.permissions import ApprovalAnswer
 from skillyard.server.authorization import SERVER_ADMIN, Caller, CurrentCaller, require_scope
 from skillyard.server.background.approval_questions import ApprovalQuestion
-from skillyard.server.organisation_services import CurrentServices, OrganisationPool, OrganisationServices
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, ResponseShape, to_utc
 
 organisation_routes: Final = APIRouter(
@@ -38,17 +39,15 @@ class NewOrganisation(RequestBody):
 
 
 @organisation_routes.get("", responses=READ_PROBLEMS)
-def list_organisations(request: Request) -> Answer[list[OrganisationDetail]]:
+def list_organisations(state: CurrentState) -> Answer[list[OrganisationDetail]]:
     """Every organisation; `default` is the server's own."""
-    pool: OrganisationPool = request.app.state.pool
-    return Answer(data=[OrganisationDetail.of(organisation) for organisation in pool.organisations.all()])
+    return Answer(data=[OrganisationDetail.of(organisation) for organisation in state.pool.organisations.all()])
 
 
 @organisation_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
-def create(request: Request, body: NewOrganisation) -> Answer[OrganisationDetail]:
+def create(state: CurrentState, body: NewOrganisation) -> Answer[OrganisationDetail]:
     """Make an organisation, without skills, runs and keys."""
-    pool: OrganisationPool = request.app.state.pool
-    return Answer(data=OrganisationDetail.of(pool.organisations.create(body.name)))
+    return Answer(data=OrganisationDetail.of(state.pool.organisations.create(body.name)))
 
 
 audit_routes: Final = APIRouter(prefix="/api/v1/audit", tags=["audit"], dependencies=[require_scope("admin")])

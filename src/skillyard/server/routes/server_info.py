@@ -14,10 +14,9 @@ from skillyard import __version__
 from skillyard.doctor import MachineCheck, check_machine
 from skillyard.errors import ServerStopping
 from skillyard.server.authorization import OPEN, SERVER_ADMIN, require_scope
-from skillyard.server.background.running_work import Shutdown
-from skillyard.server.middleware.observability import Metrics
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS
+from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, ResponseShape
 
 health_routes: Final = APIRouter(tags=["health"])
@@ -36,10 +35,9 @@ async def alive() -> Health:
 
 
 @health_routes.get("/readyz", responses=READ_PROBLEMS, openapi_extra=OPEN)
-def ready(service: CurrentServices, request: Request) -> Health:
+def ready(service: CurrentServices, state: CurrentState) -> Health:
     """The records can be read, and the server does not stop."""
-    stopping: Shutdown = request.app.state.stopping
-    if stopping.begun:
+    if state.stopping.begun:
         raise ServerStopping("the server is about to stop", hint="ask another one, or this one when it is back")
     service.registry.installed.history(limit=1)
     return Health()
@@ -197,8 +195,6 @@ metrics_routes: Final = APIRouter(tags=["metrics"], dependencies=[require_scope(
 
 
 @metrics_routes.get("/metrics", responses=READ_PROBLEMS, response_class=Response)
-async def metrics(request: Request) -> Response:
+async def metrics(state: CurrentState) -> Response:
     """The counters of this server, for Prometheus."""
-    counted = request.app.state.metrics
-    assert isinstance(counted, Metrics)  # noqa: S101 # the application puts it there
-    return Response(await run_in_threadpool(counted.text), media_type=_MEDIA_TYPE)
+    return Response(await run_in_threadpool(state.metrics.text), media_type=_MEDIA_TYPE)

@@ -1,10 +1,11 @@
-"""What a model is given over HTTP: the skill index for its system prompt, tools and their calls, and the caller's memories."""
+"""What a model gets over HTTP: the skill index for its system prompt, tools and their calls, MCP, and the caller's memories."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -15,14 +16,15 @@ from skillyard.prompt import Omission, Style
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.server_state import READ_ONLY_TOOLS, CurrentState
 from skillyard.server.shapes import Answer, RequestBody, ResponseShape
 from skillyard.tools import Dialect, Language
 
-tool_routes: Final = APIRouter(prefix="/api/v1", tags=["models"], dependencies=[require_scope("skills:read")])
-READ_ONLY_TOOLS: Final = frozenset(
-    {"skill", "skills_list", "skills_load", "read_skill_file", "search_skills"}
-)  # leave no audit record
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
 
+
+tool_routes: Final = APIRouter(prefix="/api/v1", tags=["models"], dependencies=[require_scope("skills:read")])
 _Language = Annotated[Language, Query(description="the language of the tools' descriptions and answers")]
 
 
@@ -128,6 +130,31 @@ def end_session(
     owner = service.owner(caller)
     service.tool_sessions.end(service.tool_sessions.of(service.catalog, owner, language), owner, session)
     return Answer(data=SessionEnded(session=session))
+
+
+mcp_routes: Final = APIRouter(tags=["MCP"], dependencies=[require_scope("skills:read")])
+
+
+class _DelegatedResponse(Response):
+    """An answer that is made while it is sent."""
+
+    def __init__(self, answer: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        super().__init__()
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._answer(scope, receive, send)
+
+
+@mcp_routes.api_route("/mcp", methods=["GET", "POST", "DELETE"], response_class=Response, include_in_schema=False)
+async def model_context(caller: CurrentCaller, state: CurrentState) -> Response:
+    """One request of the Model Context Protocol."""
+    endpoint = await state.endpoints.endpoint(caller.organisation, caller.may("runs:execute"), state.pool)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await endpoint.answer(scope, receive, send, caller=caller.key or caller.name)
+
+    return _DelegatedResponse(answer)
 
 
 memory_routes: Final = APIRouter(prefix="/api/v1/memories", tags=["memories"], dependencies=[require_scope("runs:execute")])
