@@ -221,7 +221,7 @@ def _stop(_number: int, _frame: object) -> None:
 
 
 def _measure(run: Callable[[Any], object], text: str | bytes, times: int) -> int:
-    """Nanoseconds of processor time, the least of `times` tries; without the collector, which visits all objects of the process."""
+    """Nanoseconds of processor time, the least of `times` tries; the collector visits all of the process and waits."""
     least = 0
     collecting = gc.isenabled()
     gc.disable()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skillyard.engine.scheduler import ScheduleOwners, Scheduler, begin_scheduled
     from skillyard.engine.schedules import MissedRunPolicy, Schedule, Schedules, next_times
     from skillyard.engine.worker import Worker, WorkerGroup
-    from skillyard.engine.worker_roster import WorkerInfo, WorkerRoster
+    from skillyard.engine.worker_roster import PoolInfo, WorkerInfo, WorkerRoster
 
 __all__ = [
     "FINAL_STATES",
@@ -33,6 +33,7 @@ __all__ = [
     "LocalEngine",
     "MissedRunPolicy",
     "PoolEngine",
+    "PoolInfo",
     "ProcessIdentity",
     "Records",
     "RunFilter",

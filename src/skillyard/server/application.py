@@ -48,7 +48,6 @@ from skillyard.server.routes import (
     chat,
     credentials,
     installation,
-    mcp,
     page,
     runs,
     schedules,
@@ -57,6 +56,7 @@ from skillyard.server.routes import (
     tools_and_memory,
 )
 from skillyard.server.routes import catalog as catalog_routes
+from skillyard.server.server_state import McpEndpoints, ServerState
 from skillyard.server.settings import AccessPolicy, ServerSettings
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ ROUTERS: Final = (
     agents.routes,
     tools_and_memory.memory_routes,
     tools_and_memory.tool_routes,
-    mcp.routes,
+    tools_and_memory.mcp_routes,
     server_info.machine_routes,
     credentials.key_routes,
     administration.organisation_routes,
@@ -136,7 +136,7 @@ def create_app(
     counted, stopping = Metrics(), Shutdown()
     settings = ServerSettings.of(catalog.configuration)
     one = alone and not catalog.records().may_have_workers  # else other servers may share the address
-    endpoints = mcp.McpEndpoints(settings.mcp, sessions=one)
+    endpoints = McpEndpoints(settings.mcp, sessions=one)
     if access_policy.keys_required:  # remote callers must not reach through this machine what they cannot reach
         registry = registry.for_catalog(catalog, public_only=True)
     pool = OrganisationPool(OrganisationServices(catalog, registry))
@@ -154,17 +154,16 @@ def create_app(
         await run_in_threadpool(flush_spans)
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.pool, app.state.settings, app.state.access_policy = pool, settings, access_policy
-    app.state.metrics, app.state.stopping, app.state.endpoints = counted, stopping, endpoints
-    app.state.clock = clock
+    credentials = CredentialStore(pool.database)
+    state = ServerState(pool, settings, access_policy, credentials, clock, endpoints, counted, stopping)
+    app.state = state  # type: ignore[assignment] # Starlette gives it no type
     stopping.then(endpoints.close_change_streams)
     stopping.then(pool.close_questions, last=True)
-    app.state.credentials = CredentialStore(pool.database)
     for routes in ROUTERS:
         app.include_router(PrefixRouter(routes))
     add_error_handlers(app)
     page.add_not_found_page(app)
-    _guard(app)
+    _guard(app, state)
     app.add_middleware(ErrorFormats)
     if proxies := (*settings.trusted_proxies, *access_policy.trusted_proxies):
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(proxies))
@@ -172,9 +171,8 @@ def create_app(
     return app
 
 
-def _guard(app: FastAPI) -> None:
+def _guard(app: FastAPI, state: ServerState) -> None:
     """Add the middlewares; the last one added runs first."""
-    state = app.state
     public_routes = PublicRoutes(route for router in ROUTERS for route in router.routes)
     app.add_middleware(BodyLimits, limits=state.settings.connections)
     app.add_middleware(OrganisationScope)

@@ -6,8 +6,8 @@ import type { components } from "./schema";
 
 export type Agent = components["schemas"]["AgentDetail"];
 export type AgentBody = components["schemas"]["AgentBody"];
-export type AgentPrompt = components["schemas"]["AgentPromptShape"];
-export type AgentShare = components["schemas"]["AgentSkillShare"];
+export type AgentPrompt = components["schemas"]["AgentPrompt"];
+export type AgentShare = components["schemas"]["SkillPromptShare"];
 
 export const agentsQuery = () =>
   queryOptions({

@@ -13,11 +13,11 @@ export type ChatFile = components["schemas"]["ChatFile"];
 export type ChatEvent = components["schemas"]["ChatEvent"];
 export type ChatCommand = components["schemas"]["ChatCommand"];
 export type OpenQuestion = components["schemas"]["OpenQuestion"];
-export type Decision = components["schemas"]["Decision"];
+export type Decision = components["schemas"]["QuestionAnswer"];
 export type ModelChoices = components["schemas"]["ModelChoices"];
-export type TrailStep = components["schemas"]["TrailStep"];
-export type TrailReport = components["schemas"]["TrailReportShape"];
-export type SkillUse = components["schemas"]["SkillUseShape"];
+export type TrailStep = components["schemas"]["SkillUsageEventShape"];
+export type TrailReport = components["schemas"]["SkillUsageReportShape"];
+export type SkillUse = components["schemas"]["SkillUsageShape"];
 
 /** How many turns are asked for at first, and with each look further back. */
 export const TURNS = 40;

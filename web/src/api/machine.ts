@@ -5,7 +5,7 @@ import { answer, api } from "./client";
 import type { components } from "./schema";
 
 export type Settings = components["schemas"]["SettingsDetail"];
-export type Check = components["schemas"]["CheckDetail"];
+export type Check = components["schemas"]["MachineCheck"];
 
 export const settingsQuery = () =>
   queryOptions({ queryKey: ["settings"], queryFn: ({ signal }) => answer(api.GET("/api/v1/settings", { signal })) });

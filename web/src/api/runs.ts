@@ -9,7 +9,7 @@ import type { components } from "./schema";
 export type RunSummary = components["schemas"]["RunSummary"];
 export type RunDetail = components["schemas"]["RunDetail"];
 export type RunStep = components["schemas"]["RunStep"];
-export type RunAsked = components["schemas"]["RunAsked"];
+export type RunAsked = components["schemas"]["RunQuestionAsked"];
 type RunEvent = components["schemas"]["RunEvent"];
 
 export interface RunNarrowing {

@@ -4,11 +4,11 @@ import { queryOptions } from "@tanstack/react-query";
 import { answer, api, whole } from "./client";
 import type { components } from "./schema";
 
-export type Portrait = components["schemas"]["PortraitOf"];
-export type Powers = components["schemas"]["PowersShape"];
-export type Harm = components["schemas"]["ScanFinding"];
+export type Portrait = components["schemas"]["SkillDetailShape"];
+export type Powers = components["schemas"]["Powers"];
+export type Harm = components["schemas"]["Finding"];
 export type Loading = components["schemas"]["ClientLoading"];
-export type SkillFile = components["schemas"]["FileOf"];
+export type SkillFile = components["schemas"]["FileShape"];
 
 /** The id among the installed skills, of a skill of the catalog that is one. */
 export function installedId(id: string): string | undefined {

@@ -6,7 +6,7 @@ import type { components } from "./schema";
 
 export type Version = components["schemas"]["VersionDetail"];
 export type InstallLog = components["schemas"]["InstallLogDetail"];
-export type TreeDifference = components["schemas"]["TreeDifference"];
+export type TreeDifference = components["schemas"]["FolderDifference"];
 
 export const versionsQuery = (id: string) =>
   queryOptions({

@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.registry import InstalledSkill
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
+    ClientSkill,
     ConsentQuery,
     NumberedVersion,
     SkillIdPath,
@@ -35,7 +36,6 @@ from skillyard.server.clients.published_skills import (
     paginate,
     remove_skill,
     remove_version,
-    skill_of_client_id,
     usable_versions,
 )
 from skillyard.server.clients.skill_uploads import install_skill, received_skill
@@ -78,9 +78,9 @@ def list_skills(
 
 
 @routes.get("/{skill_id}")
-def retrieve(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
+def retrieve(service: CurrentServices, skill: ClientSkill) -> dict[str, Any]:
     """One skill."""
-    return _skill(service, skill_of_client_id(service, skill_id))
+    return _skill(service, skill)
 
 
 @routes.delete("/{skill_id}", dependencies=[_WRITE])
@@ -92,19 +92,18 @@ def delete(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
 
 @routes.post("/{skill_id}/versions", openapi_extra=FILES, dependencies=[_WRITE])
 async def create_version(
-    service: CurrentServices, request: Request, skill_id: SkillIdPath, consent: ConsentQuery = None
+    service: CurrentServices, request: Request, skill: ClientSkill, consent: ConsentQuery = None
 ) -> dict[str, Any]:
     """Install another version of a skill, which becomes the current one; the same files again are the same version."""
-    skill = await run_in_threadpool(skill_of_client_id, service, skill_id)
     async with received_skill(service, request, one_folder=True) as incoming:
         result = await run_in_threadpool(install_skill, service, incoming, into=skill.skill_id, consent=consent)
-        return await run_in_threadpool(_installed, service, skill, str(result.version))
+        made = await run_in_threadpool(installed_version, service, skill.skill_id, str(result.version))
+        return await run_in_threadpool(_version, service, skill, made)
 
 
 @routes.get("/{skill_id}/versions")
-def list_versions(service: CurrentServices, skill_id: SkillIdPath, limit: _Limit = 20, page: _Page = None) -> dict[str, Any]:
+def list_versions(service: CurrentServices, skill: ClientSkill, limit: _Limit = 20, page: _Page = None) -> dict[str, Any]:
     """The versions of a skill, the newest first."""
-    skill = skill_of_client_id(service, skill_id)
     versions = usable_versions(service, skill.skill_id)
     last = decode_cursor(page) if page else ""
     listed, more = paginate(versions, (lambda one: f"{one.epoch:020}" < last) if last else None, limit)
@@ -113,25 +112,22 @@ def list_versions(service: CurrentServices, skill_id: SkillIdPath, limit: _Limit
 
 
 @routes.get("/{skill_id}/versions/{version}")
-def retrieve_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
+def retrieve_version(service: CurrentServices, skill: ClientSkill, version: VersionPath) -> dict[str, Any]:
     """One version, by its id or time; `latest` is the current one."""
-    skill = skill_of_client_id(service, skill_id)
     return _version(service, skill, _find_version(service, skill, version))
 
 
 @routes.delete("/{skill_id}/versions/{version}", dependencies=[_WRITE])
-def delete_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
+def delete_version(service: CurrentServices, skill: ClientSkill, version: VersionPath) -> dict[str, Any]:
     """Delete a version for good; the newest other one becomes current, and with the last one the skill is uninstalled."""
-    skill = skill_of_client_id(service, skill_id)
     one = _find_version(service, skill, version)
     remove_version(service, one)
     return {"id": version, "type": "skill_version_deleted"}
 
 
 @routes.get("/{skill_id}/versions/{version}/content", responses=ZIP_RESPONSES, response_class=Response)
-def download(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> Response:
+def download(service: CurrentServices, skill: ClientSkill, version: VersionPath) -> Response:
     """The files of a version as a zip archive, in one folder."""
-    skill = skill_of_client_id(service, skill_id)
     one = _find_version(service, skill, version)
     return zip_response(bundle_bytes(service, one.version), f"{skill.skill_id}.zip")
 
@@ -141,10 +137,6 @@ def _find_version(service: OrganisationServices, skill: InstalledSkill, version:
         return one.version.current if version == "latest" else version in (str(one.epoch), _version_id(one))
 
     return find_version(service, skill.skill_id, fits, version)
-
-
-def _installed(service: OrganisationServices, skill: InstalledSkill, name: str) -> dict[str, Any]:
-    return _version(service, skill, installed_version(service, skill.skill_id, name))
 
 
 def _version_id(one: NumberedVersion) -> str:

@@ -21,6 +21,7 @@ from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_sc
 from skillyard.server.clients.clawhub_scanning import moderation
 from skillyard.server.clients.clawhub_shapes import (
     LabelQuery,
+    OwnedSkill,
     OwnerQuery,
     SkillShapes,
     SlugPath,
@@ -129,9 +130,8 @@ def list_skills(
 
 
 @routes.get("/skills/{slug}")
-def detail(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, ownerHandle: OwnerQuery = None) -> dict[str, Any]:  # noqa: N803
+def detail(service: CurrentServices, caller: CurrentCaller, skill: OwnedSkill) -> dict[str, Any]:
     """One skill."""
-    skill = owned_skill(service, caller, slug, ownerHandle)
     shape = SkillShapes(service).skill(skill)
     beside = {name: shape.pop(name) for name in ("latestVersion", "metadata")}
     warned = moderation(service, current_version(service, skill.skill_id).version)
@@ -139,16 +139,8 @@ def detail(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, owne
 
 
 @routes.get("/skills/{slug}/versions")
-def list_versions(
-    service: CurrentServices,
-    caller: CurrentCaller,
-    slug: SlugPath,
-    ownerHandle: OwnerQuery = None,  # noqa: N803
-    limit: _Limit = 25,
-    cursor: _Cursor = None,
-) -> dict[str, Any]:
+def list_versions(service: CurrentServices, skill: OwnedSkill, limit: _Limit = 25, cursor: _Cursor = None) -> dict[str, Any]:
     """The versions of a skill, the newest first."""
-    skill = owned_skill(service, caller, slug, ownerHandle)
     last = decode_cursor(cursor) if cursor else None
     listed, more = paginate(
         usable_versions(service, skill.skill_id), (lambda one: f"{one.epoch:020}" < last) if last else None, limit
@@ -160,15 +152,8 @@ def list_versions(
 
 
 @routes.get("/skills/{slug}/versions/{version}")
-def one_version(
-    service: CurrentServices,
-    caller: CurrentCaller,
-    slug: SlugPath,
-    version: Annotated[str, InPath(max_length=100)],
-    ownerHandle: OwnerQuery = None,  # noqa: N803
-) -> dict[str, Any]:
+def one_version(service: CurrentServices, skill: OwnedSkill, version: Annotated[str, InPath(max_length=100)]) -> dict[str, Any]:
     """One version with its files."""
-    skill = owned_skill(service, caller, slug, ownerHandle)
     one = version_of_label(service, skill, version)
     files = [
         {"path": path, "size": size, "sha256": digest, "contentType": media_type(path)}
@@ -181,29 +166,20 @@ def one_version(
 @routes.get("/skills/{slug}/file", responses=FILE_RESPONSES, response_class=Response)
 def one_file(
     service: CurrentServices,
-    caller: CurrentCaller,
     request: Request,
-    slug: SlugPath,
+    skill: OwnedSkill,
     path: Annotated[str, Query(min_length=1, max_length=1024)],
-    ownerHandle: OwnerQuery = None,  # noqa: N803
     version: LabelQuery = None,
     tag: LabelQuery = None,
 ) -> Response:
     """One file of a version."""
-    one = version_of_tag(service, owned_skill(service, caller, slug, ownerHandle), version, tag)
+    one = version_of_tag(service, skill, version, tag)
     return version_file_response(request, version_folder(service, one.version), path)
 
 
 @routes.get("/skills/{slug}/install")
-def resolve_install(
-    service: CurrentServices,
-    caller: CurrentCaller,
-    request: Request,
-    slug: SlugPath,
-    ownerHandle: OwnerQuery = None,  # noqa: N803
-) -> dict[str, Any]:
+def resolve_install(service: CurrentServices, request: Request, skill: OwnedSkill) -> dict[str, Any]:
     """Where the current version is downloaded."""
-    skill = owned_skill(service, caller, slug, ownerHandle)
     version = current_version(service, skill.skill_id).label
     address = request.url_for("download").include_query_params(slug=skill.skill_id, version=version)
     archive = {"version": version, "downloadUrl": str(address)}
@@ -272,17 +248,15 @@ class InstallTelemetry(BaseModel):
 
 
 @community_routes.post("/v1/stars/{slug}")
-def star(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, ownerHandle: OwnerQuery = None) -> dict[str, Any]:  # noqa: N803
+def star(service: CurrentServices, caller: CurrentCaller, skill: OwnedSkill) -> dict[str, Any]:
     """Give a skill the caller's star."""
-    skill = owned_skill(service, caller, slug, ownerHandle)
     new = service.registry.popularity.star(skill.skill_id, service.owner(caller))
     return {"ok": True, "starred": True, "alreadyStarred": not new}
 
 
 @community_routes.delete("/v1/stars/{slug}")
-def unstar(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, ownerHandle: OwnerQuery = None) -> dict[str, Any]:  # noqa: N803
+def unstar(service: CurrentServices, caller: CurrentCaller, skill: OwnedSkill) -> dict[str, Any]:
     """Take the caller's star back."""
-    skill = owned_skill(service, caller, slug, ownerHandle)
     removed = service.registry.popularity.unstar(skill.skill_id, service.owner(caller))
     return {"ok": True, "unstarred": True, "alreadyUnstarred": not removed}
 

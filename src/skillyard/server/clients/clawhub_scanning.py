@@ -21,6 +21,7 @@ from skillyard.scanner import Finding, at_least_severity, scan_skill
 from skillyard.server.authorization import UNRECORDED, Caller, CurrentCaller, require_scope
 from skillyard.server.clients.clawhub_shapes import (
     LabelQuery,
+    OwnedSkill,
     OwnerQuery,
     SlugPath,
     milliseconds,
@@ -49,14 +50,8 @@ _WEIGHTS: Final = {"high": "critical", "medium": "warn"}
 
 
 @moderation_routes.get("/{slug}/moderation")
-def moderated(
-    service: CurrentServices,
-    caller: CurrentCaller,
-    slug: SlugPath,
-    ownerHandle: OwnerQuery = None,  # noqa: N803
-) -> dict[str, Any]:
+def moderated(service: CurrentServices, skill: OwnedSkill) -> dict[str, Any]:
     """The scanner's findings for the current version, with their evidence."""
-    skill = owned_skill(service, caller, slug, ownerHandle)
     reported = findings(service, current_version(service, skill.skill_id).version)
     return {"moderation": {**verdict(reported), "legacyReason": None, "evidence": [evidence(one) for one in reported]}}
 
@@ -65,13 +60,11 @@ def moderated(
 def verify(
     service: CurrentServices,
     caller: CurrentCaller,
-    slug: SlugPath,
-    ownerHandle: OwnerQuery = None,  # noqa: N803
+    skill: OwnedSkill,
     version: LabelQuery = None,
     tag: LabelQuery = None,
 ) -> dict[str, Any]:
     """Whether a version can be trusted as far as this server knows: its scan, its origin, its signature."""
-    skill = owned_skill(service, caller, slug, ownerHandle)
     one = version_of_tag(service, skill, version, tag)
     rating, publisher = verdict(findings(service, one.version)), owner_shape(caller)
     fine = not rating["isSuspicious"]
@@ -171,10 +164,10 @@ def submit(service: CurrentServices, caller: CurrentCaller, body: ScanRequest) -
 def download_of_version(
     service: CurrentServices,
     caller: CurrentCaller,
-    slug: Annotated[str, InPath(max_length=200)],
+    slug: SlugPath,
     version: Annotated[str, Query(max_length=100)],
     kind: Literal["skill", "plugin"] = "skill",
-    ownerHandle: Annotated[str | None, Query(max_length=200)] = None,  # noqa: N803
+    ownerHandle: OwnerQuery = None,  # noqa: N803
 ) -> Response:
     """The scanner's report on a version, as an archive."""
     if kind == "plugin":

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
+from fastapi import Depends, Query
 from fastapi import Path as InPath
-from fastapi import Query
 
 from skillyard.errors import SkillNotFound, VersionNotFound
-from skillyard.paths import slug
+from skillyard.paths import slug as slug_of
 from skillyard.registry import LATEST, InstalledSkill, PopularityCounts
-from skillyard.server.authorization import Caller
+from skillyard.server.authorization import Caller, CurrentCaller
 from skillyard.server.clients.published_skills import (
     NumberedVersion,
     current_version,
@@ -23,7 +23,7 @@ from skillyard.server.clients.published_skills import (
     offered_skill,
     usable_versions,
 )
-from skillyard.server.organisation_services import OrganisationServices
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 
 SlugPath = Annotated[str, InPath(max_length=200)]
 OwnerQuery = Annotated[str | None, Query(max_length=200)]
@@ -35,7 +35,7 @@ _ORDER: Final = {character: number for number, character in enumerate(_COLLATED,
 
 def owner_shape(caller: Caller) -> dict[str, Any]:
     """The caller's organisation as the owner of what is published here."""
-    return {"handle": slug(caller.organisation), "displayName": caller.organisation, "image": None}
+    return {"handle": slug_of(caller.organisation), "displayName": caller.organisation, "image": None}
 
 
 def owned_skill(
@@ -52,6 +52,19 @@ def owned_skill(
             f"{handle} publishes nothing here", hint=f"the owner of all skills is {owner_shape(caller)['handle']}"
         )
     return offered_skill(service, skill_id, installed=installed)
+
+
+def _owned_skill(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    slug: SlugPath,
+    ownerHandle: OwnerQuery = None,  # noqa: N803 # the protocol's own spelling
+) -> InstalledSkill:
+    return owned_skill(service, caller, slug, ownerHandle)
+
+
+OwnedSkill = Annotated[InstalledSkill, Depends(_owned_skill)]
+"""The skill that the path names by its slug, and perhaps the query by its owner."""
 
 
 def version_of_label(service: OrganisationServices, skill: InstalledSkill, label: str) -> NumberedVersion:

@@ -16,6 +16,7 @@ from skillyard.errors import InvalidInput
 from skillyard.registry import InstalledSkill
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
+    ClientSkill,
     ConsentQuery,
     NumberedVersion,
     SkillIdPath,
@@ -34,7 +35,6 @@ from skillyard.server.clients.published_skills import (
     paginate,
     remove_skill,
     remove_version,
-    skill_of_client_id,
     usable_versions,
 )
 from skillyard.server.clients.skill_uploads import install_skill, received_skill
@@ -77,19 +77,18 @@ def list_skills(service: CurrentServices, limit: _Limit = 20, after: _After = No
 
 
 @routes.get("/{skill_id}")
-def retrieve(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
+def retrieve(service: CurrentServices, skill: ClientSkill) -> dict[str, Any]:
     """One skill."""
-    return _skill(service, skill_of_client_id(service, skill_id))
+    return _skill(service, skill)
 
 
 @routes.post("/{skill_id}", dependencies=[_WRITE])
-def update(service: CurrentServices, skill_id: SkillIdPath, body: Update) -> dict[str, Any]:
+def update(service: CurrentServices, skill: ClientSkill, body: Update) -> dict[str, Any]:
     """Make another version the current one."""
-    skill = skill_of_client_id(service, skill_id)
     one = _find_version(service, skill, body.default_version)
     if not one.version.current:
         activate_version(service, one)
-    return _skill(service, skill_of_client_id(service, skill_id))
+    return _skill(service, offered_skill(service, skill.skill_id))
 
 
 @routes.delete("/{skill_id}", dependencies=[_WRITE])
@@ -100,18 +99,16 @@ def delete(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
 
 
 @routes.get("/{skill_id}/content", responses=ZIP_RESPONSES, response_class=Response)
-def content(service: CurrentServices, skill_id: SkillIdPath) -> Response:
+def content(service: CurrentServices, skill: ClientSkill) -> Response:
     """The files of the current version, as a zip archive with one folder."""
-    skill = skill_of_client_id(service, skill_id)
     return _archive(service, current_version(service, skill.skill_id))
 
 
 @routes.post("/{skill_id}/versions", openapi_extra=FILES, dependencies=[_WRITE])
 async def create_version(
-    service: CurrentServices, request: Request, skill_id: SkillIdPath, consent: ConsentQuery = None
+    service: CurrentServices, request: Request, skill: ClientSkill, consent: ConsentQuery = None
 ) -> dict[str, Any]:
     """Add a version of a skill, which becomes current only with the field `default`; the current files are no new version."""
-    skill = await run_in_threadpool(skill_of_client_id, service, skill_id)
     async with received_skill(service, request) as incoming:
         serves = incoming.fields.get("default", "false").lower()
         if serves not in ("true", "false"):
@@ -119,40 +116,37 @@ async def create_version(
         result = await run_in_threadpool(
             install_skill, service, incoming, into=skill.skill_id, consent=consent, serves=serves == "true"
         )
-        return await run_in_threadpool(_installed, service, skill, str(result.version))
+        made = await run_in_threadpool(installed_version, service, skill.skill_id, str(result.version))
+        return await run_in_threadpool(_version, service, skill, made)
 
 
 @routes.get("/{skill_id}/versions")
 def list_versions(
-    service: CurrentServices, skill_id: SkillIdPath, limit: _Limit = 20, after: _After = None, order: _Order = "desc"
+    service: CurrentServices, skill: ClientSkill, limit: _Limit = 20, after: _After = None, order: _Order = "desc"
 ) -> dict[str, Any]:
     """The versions of a skill, by number."""
-    skill = skill_of_client_id(service, skill_id)
     versions = sorted(usable_versions(service, skill.skill_id), key=_number, reverse=order == "desc")
     listed, more = paginate(versions, _behind(_number_in(after) if after else None, order, _number), limit)
     return _paged([_version(service, skill, one) for one in listed], more=more)
 
 
 @routes.get("/{skill_id}/versions/{version}")
-def retrieve_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
+def retrieve_version(service: CurrentServices, skill: ClientSkill, version: VersionPath) -> dict[str, Any]:
     """One version, by its number or id; `latest` is the newest."""
-    skill = skill_of_client_id(service, skill_id)
     return _version(service, skill, _find_version(service, skill, version))
 
 
 @routes.delete("/{skill_id}/versions/{version}", dependencies=[_WRITE])
-def delete_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
+def delete_version(service: CurrentServices, skill: ClientSkill, version: VersionPath) -> dict[str, Any]:
     """Delete a version for good; the newest other one becomes current, and with the last one the skill is uninstalled."""
-    skill = skill_of_client_id(service, skill_id)
     one = _find_version(service, skill, version)
     remove_version(service, one)
     return {"id": _version_id(one), "object": "skill.version.deleted", "deleted": True, "version": str(one.number)}
 
 
 @routes.get("/{skill_id}/versions/{version}/content", responses=ZIP_RESPONSES, response_class=Response)
-def version_content(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> Response:
+def version_content(service: CurrentServices, skill: ClientSkill, version: VersionPath) -> Response:
     """The files of a version, as a zip archive with one folder."""
-    skill = skill_of_client_id(service, skill_id)
     return _archive(service, _find_version(service, skill, version))
 
 
@@ -164,10 +158,6 @@ def _find_version(service: OrganisationServices, skill: InstalledSkill, version:
         return one.number == newest if version == "latest" else version in (str(one.number), _version_id(one))
 
     return find_version(service, skill.skill_id, fits, version)
-
-
-def _installed(service: OrganisationServices, skill: InstalledSkill, name: str) -> dict[str, Any]:
-    return _version(service, skill, installed_version(service, skill.skill_id, name))
 
 
 def _age(skill: InstalledSkill) -> tuple[float, str]:

@@ -21,13 +21,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
+from fastapi import Depends, Query
 from fastapi import Path as InPath
-from fastapi import Query
 
 from skillyard.errors import ArchiveRefused, InvalidInput, PermissionDenied, SkillNotFound, VersionNotFound, VersionUnusable
 from skillyard.packages import digest_of, pack
 from skillyard.registry import InstalledSkill, SkillVersion
-from skillyard.server.organisation_services import OrganisationServices
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 
 if TYPE_CHECKING:
     from skillyard.document import Metadata
@@ -371,11 +371,9 @@ def own_skill_id(skill_id: str) -> str:
     return skill_id.removeprefix(_PREFIX)
 
 
-def skill_of_client_id(service: OrganisationServices, skill_id: str) -> InstalledSkill:
-    """The skill that a client means.
-
-    Raises:
-        SkillNotFound: there is none.
-        PermissionDenied: a rule denies it.
-    """
+def _client_skill(service: CurrentServices, skill_id: SkillIdPath) -> InstalledSkill:
     return offered_skill(service, own_skill_id(skill_id))
+
+
+ClientSkill = Annotated[InstalledSkill, Depends(_client_skill)]
+"""The skill that the path names as its client knows it."""

@@ -5,26 +5,27 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import DEFAULT_ORGANISATION, AuditOutcome, Organisation, hash_secret
-from skillyard.engine import EngineKind, EngineSettings, WorkerInfo, WorkerRoster
+from skillyard.access import DEFAULT_ORGANISATION, AuditOutcome, hash_secret
+from skillyard.engine import EngineKind, EngineSettings, PoolInfo, WorkerInfo, WorkerRoster
 from skillyard.errors import DatabaseUnavailable, RecordNotFound
 from skillyard.permissions import ApprovalAnswer
 from skillyard.server.authorization import SERVER_ADMIN, Caller, CurrentCaller, require_scope
 from skillyard.server.background.approval_questions import ApprovalQuestion
-from skillyard.server.organisation_services import CurrentServices, OrganisationPool, OrganisationServices
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, to_utc
+from skillyard.server.server_state import CurrentState
+from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, ResponseShape, to_utc
 
 organisation_routes: Final = APIRouter(
     prefix="/api/v1/organisations", tags=["organisations"], dependencies=[require_scope("admin"), SERVER_ADMIN]
 )
 
 
-class OrganisationDetail(BaseModel):
+class OrganisationDetail(ResponseShape):
     """An organisation; `default` was never made."""
 
     name: str
@@ -38,27 +39,21 @@ class NewOrganisation(RequestBody):
 
 
 @organisation_routes.get("", responses=READ_PROBLEMS)
-def list_organisations(request: Request) -> Answer[list[OrganisationDetail]]:
+def list_organisations(state: CurrentState) -> Answer[list[OrganisationDetail]]:
     """Every organisation; `default` is the server's own."""
-    pool: OrganisationPool = request.app.state.pool
-    return Answer(data=[_organisation_detail(organisation) for organisation in pool.organisations.all()])
+    return Answer(data=[OrganisationDetail.of(organisation) for organisation in state.pool.organisations.all()])
 
 
 @organisation_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
-def create(request: Request, body: NewOrganisation) -> Answer[OrganisationDetail]:
+def create(state: CurrentState, body: NewOrganisation) -> Answer[OrganisationDetail]:
     """Make an organisation, without skills, runs and keys."""
-    pool: OrganisationPool = request.app.state.pool
-    return Answer(data=_organisation_detail(pool.organisations.create(body.name)))
-
-
-def _organisation_detail(organisation: Organisation) -> OrganisationDetail:
-    return OrganisationDetail.model_validate(organisation.to_dict())
+    return Answer(data=OrganisationDetail.of(state.pool.organisations.create(body.name)))
 
 
 audit_routes: Final = APIRouter(prefix="/api/v1/audit", tags=["audit"], dependencies=[require_scope("admin")])
 
 
-class AuditEvent(BaseModel):
+class AuditEvent(ResponseShape):
     """One record: who did what, about what, how it ended, and for a request where it came from."""
 
     id: str
@@ -94,19 +89,10 @@ def list_events(
         actor=actor, action=action, subject=subject, outcome=outcome, since=since, limit=limit, offset=(page - 1) * limit
     )
     meta = Meta.of(total, page, limit)
-    return Listed(data=[AuditEvent.model_validate(event.to_dict()) for event in events], meta=meta)
+    return Listed(data=[AuditEvent.of(event) for event in events], meta=meta)
 
 
 worker_routes: Final = APIRouter(prefix="/api/v1/workers", tags=["workers"], dependencies=[require_scope("admin")])
-
-
-class PoolDetail(BaseModel):
-    """A pool: how many workers it has, and how many runs wait or are executed."""
-
-    name: str
-    workers: int
-    waiting: int
-    running: int
 
 
 class WorkerDetail(BaseModel):
@@ -126,12 +112,12 @@ class WorkerDetail(BaseModel):
     seen_at: str
 
 
-class WorkersDetail(BaseModel):
+class WorkersDetail(ResponseShape):
     """Where runs execute: `engine` is whether all go through the queue, `reason` why there can be no workers here, or null."""
 
     engine: EngineKind
     reason: str | None
-    pools: list[PoolDetail]
+    pools: list[PoolInfo]
     workers: list[WorkerDetail]
 
 
@@ -143,9 +129,8 @@ def get_workers(service: CurrentServices, caller: CurrentCaller) -> Answer[Worke
         roster = WorkerRoster(service.catalog.records().database)
     except DatabaseUnavailable as problem:
         return Answer(data=WorkersDetail(engine=kind, reason=_reason(problem, caller), pools=[], workers=[]))
-    pools = [PoolDetail.model_validate(pool.to_dict()) for pool in roster.pools()]
     workers = [WorkerDetail.model_validate(_shown_worker(worker, caller)) for worker in roster.workers()]
-    return Answer(data=WorkersDetail(engine=kind, reason=None, pools=pools, workers=workers))
+    return Answer(data=WorkersDetail(engine=kind, reason=None, pools=list(roster.pools()), workers=workers))
 
 
 def _reason(problem: DatabaseUnavailable, caller: Caller) -> str:
@@ -164,7 +149,7 @@ def _shown_worker(worker: WorkerInfo, caller: Caller) -> dict[str, object]:
 approval_routes: Final = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], dependencies=[require_scope("admin")])
 
 
-class Approval(BaseModel):
+class Approval(ResponseShape):
     """That a skill may be used in a workspace for as long as its content has the `digest`."""
 
     workspace: str
@@ -173,7 +158,7 @@ class Approval(BaseModel):
     approved_at: str
 
 
-class Revoked(BaseModel):
+class RevokedApprovals(BaseModel):
     """Of which skill every approval was taken back."""
 
     skill_id: str
@@ -205,15 +190,15 @@ class ApprovalVerdict(RequestBody):
 def list_approvals(service: CurrentServices) -> Answer[list[Approval]]:
     """What the workspace agreed to, by skill."""
     approved = service.catalog.approvals().store.approved()
-    return Answer(data=[Approval.model_validate(one.to_dict()) for one in approved])
+    return Answer(data=[Approval.of(one) for one in approved])
 
 
 @approval_routes.delete("", responses=WRITE_PROBLEMS)
-def revoke(service: CurrentServices, skill: Annotated[str, Query(min_length=1, max_length=300)]) -> Answer[Revoked]:
+def revoke(service: CurrentServices, skill: Annotated[str, Query(min_length=1, max_length=300)]) -> Answer[RevokedApprovals]:
     """Take back every approval of a skill (its id as the list has it): for the workspace, and for sessions."""
     if not service.catalog.approvals().revoke(skill):
         raise RecordNotFound(f"nothing was approved for {skill!r}", hint="GET /api/v1/approvals lists what was")
-    return Answer(data=Revoked(skill_id=skill))
+    return Answer(data=RevokedApprovals(skill_id=skill))
 
 
 @approval_routes.get("/questions", responses=READ_PROBLEMS)

@@ -9,13 +9,13 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from skillyard.access import set_audit_subject
-from skillyard.agent_definitions import Agent, AgentDraft, AgentPrompt, AgentSkill, choose_agent_skill, write_agent_prompt
+from skillyard.agent_definitions import AgentDraft, AgentPrompt, AgentSkill, choose_agent_skill, write_agent_prompt
 from skillyard.errors import SkillNotFound
 from skillyard.prompt import Style
 from skillyard.server.authorization import UNRECORDED, require_scope
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes import Answer, Listed, RequestBody, listed
+from skillyard.server.shapes import Answer, Listed, RequestBody, ResponseShape, listed
 
 routes: Final = APIRouter(prefix="/api/v1/agents", tags=["agents"], dependencies=[require_scope("skills:read")])
 
@@ -73,7 +73,7 @@ class AgentSkillDetail(BaseModel):
     auto_update: bool
 
 
-class AgentDetail(BaseModel):
+class AgentDetail(ResponseShape):
     """An agent that is kept; `skills` by position, none means all."""
 
     id: str
@@ -87,34 +87,6 @@ class AgentDetail(BaseModel):
     updated_at: str
 
 
-class AgentSkillShare(BaseModel):
-    """One skill in the prompt: how it is shown, why it is not, its tokens there, and those of its SKILL.md when it is read."""
-
-    id: str
-    name: str
-    description: str
-    shown: Literal["whole", "shortened", "omitted", "missing"]
-    reason: str | None
-    tokens: int
-    skill_md_tokens: int
-
-
-class AgentPromptShape(BaseModel):
-    """The exact system prompt before the first message, and what it costs in tokens (a token is about four characters).
-
-    `skills` are all of the agent; of one that has every skill those that are listed, and `more` had no room.
-    """
-
-    text: str
-    tokens: int
-    own_tokens: int
-    index_tokens: int
-    style: Style
-    budget: int | None
-    more: int
-    skills: list[AgentSkillShare]
-
-
 @routes.get("", responses=READ_PROBLEMS)
 def list_agents(
     service: CurrentServices,
@@ -123,27 +95,27 @@ def list_agents(
 ) -> Listed[AgentDetail]:
     """The agents, by name."""
     agents = listed(service.catalog.agents().list(), page, limit)
-    return Listed(data=[_detail(agent) for agent in agents.data], meta=agents.meta)
+    return Listed(data=[AgentDetail.of(agent) for agent in agents.data], meta=agents.meta)
 
 
 @routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def create_agent(service: CurrentServices, body: AgentBody) -> Answer[AgentDetail]:
     """Define an agent; its skills must be there."""
     set_audit_subject(body.name)
-    return Answer(data=_detail(service.catalog.agents().create(_draft(service, body))))
+    return Answer(data=AgentDetail.of(service.catalog.agents().create(_draft(service, body))))
 
 
 @routes.post("/prompt-preview", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
-def preview_prompt(service: CurrentServices, body: AgentPreview) -> Answer[AgentPromptShape]:
+def preview_prompt(service: CurrentServices, body: AgentPreview) -> Answer[AgentPrompt]:
     """The exact prompt of an agent that is being written, and what each skill costs; nothing is kept."""
     draft = _draft(service, body, existing=[choice.skill for choice in body.skills])
-    return Answer(data=_shape(write_agent_prompt(draft, service.catalog, style=body.style, request=body.request)))
+    return Answer(data=write_agent_prompt(draft, service.catalog, style=body.style, request=body.request))
 
 
 @routes.get("/{agent}", responses=READ_PROBLEMS)
 def get_agent(service: CurrentServices, agent: str) -> Answer[AgentDetail]:
     """One agent, by its id or name."""
-    return Answer(data=_detail(service.catalog.agents().get(agent)))
+    return Answer(data=AgentDetail.of(service.catalog.agents().get(agent)))
 
 
 @routes.put("/{agent}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
@@ -151,22 +123,24 @@ def update_agent(service: CurrentServices, agent: str, body: AgentBody) -> Answe
     """Replace an agent; a skill that it has already may have been removed meanwhile."""
     book = service.catalog.agents()
     before = book.get(agent)
-    return Answer(data=_detail(book.update(before.id, _draft(service, body, existing=[one.skill_id for one in before.skills]))))
+    return Answer(
+        data=AgentDetail.of(book.update(before.id, _draft(service, body, existing=[one.skill_id for one in before.skills])))
+    )
 
 
 @routes.delete("/{agent}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def delete_agent(service: CurrentServices, agent: str) -> Answer[AgentDetail]:
     """Forget an agent; the answer has it once more."""
-    return Answer(data=_detail(service.catalog.agents().delete(agent)))
+    return Answer(data=AgentDetail.of(service.catalog.agents().delete(agent)))
 
 
 @routes.get("/{agent}/prompt", responses=READ_PROBLEMS)
 def agent_prompt(
     service: CurrentServices, agent: str, style: Style | None = None, request: _Request = None
-) -> Answer[AgentPromptShape]:
+) -> Answer[AgentPrompt]:
     """The exact system prompt of an agent before the first message, and what each of its skills costs."""
     definition = service.catalog.agents().get(agent)
-    return Answer(data=_shape(write_agent_prompt(definition, service.catalog, style=style, request=request)))
+    return Answer(data=write_agent_prompt(definition, service.catalog, style=style, request=request))
 
 
 def _draft(service: OrganisationServices, body: AgentBody, *, existing: Collection[str] = ()) -> AgentDraft:
@@ -190,11 +164,3 @@ def _chosen(service: OrganisationServices, choice: AgentSkillChoice, existing: C
         if choice.skill not in existing:
             raise
         return AgentSkill(choice.skill, choice.version_lock, choice.auto_update)
-
-
-def _detail(agent: Agent) -> AgentDetail:
-    return AgentDetail.model_validate(agent.to_dict())
-
-
-def _shape(prompt: AgentPrompt) -> AgentPromptShape:
-    return AgentPromptShape.model_validate(prompt.to_dict())

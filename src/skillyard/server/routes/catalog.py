@@ -21,7 +21,17 @@ from skillyard.server.organisation_services import CurrentServices, Organisation
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import FILE_RESPONSES, file_response
 from skillyard.server.shapes import Answer, Listed, RequestBody, listed
-from skillyard.server.shapes.catalog import CatalogFilter, Entry, Facets, Fit, PortraitOf, ScanOf, entry, facets, fit
+from skillyard.server.shapes.catalog import (
+    CatalogFilter,
+    Facets,
+    ListedSkill,
+    ScanReportShape,
+    SearchMatch,
+    SkillDetailShape,
+    entry,
+    facets,
+    fit,
+)
 from skillyard.server.shapes.installation import ClientLoading
 from skillyard.skill_detail import read_skill_detail
 
@@ -77,7 +87,7 @@ class SkillReference(RequestBody):
     skill: str = Field(min_length=1, max_length=300)
 
 
-@routes.get("", responses=READ_PROBLEMS, response_model=Listed[Entry], openapi_extra=query_of(CatalogFilter))
+@routes.get("", responses=READ_PROBLEMS, response_model=Listed[ListedSkill], openapi_extra=query_of(CatalogFilter))
 async def list_skills(service: CurrentServices, request: Request) -> Response:
     """Every skill, also the broken, shadowed, disabled and denied ones, and why; with filters only those that they leave."""
     skills, query = service.catalog.all(), request.scope["query_string"]
@@ -87,7 +97,7 @@ async def list_skills(service: CurrentServices, request: Request) -> Response:
     return kept.response(request)
 
 
-def _page(skills: Sequence[Skill], chosen: CatalogFilter) -> Listed[Entry]:
+def _page(skills: Sequence[Skill], chosen: CatalogFilter) -> Listed[ListedSkill]:
     listed_page = listed(chosen.of(skills), chosen.page, chosen.limit)
     return Listed(data=[entry(skill) for skill in listed_page.data], meta=listed_page.meta)
 
@@ -98,7 +108,7 @@ def count_facets(service: CurrentServices) -> Answer[Facets]:
     return Answer(data=facets(service.catalog.all()))
 
 
-@routes.get("/search", responses=READ_PROBLEMS, response_model=Answer[list[Fit]])
+@routes.get("/search", responses=READ_PROBLEMS, response_model=Answer[list[SearchMatch]])
 def search(
     service: CurrentServices,
     request: Request,
@@ -122,7 +132,7 @@ def match_event(
     service: CurrentServices,
     type: Annotated[str, Query(min_length=1, max_length=300)],  # noqa: A002 # the API's own name
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
-) -> Answer[list[Fit]]:
+) -> Answer[list[SearchMatch]]:
     """The skills that declare this event type among their triggers, the highest priority first."""
     return Answer(data=[fit(match) for match in service.catalog.match_event(type, limit=limit)])
 
@@ -156,7 +166,7 @@ def refresh(service: CurrentServices) -> Answer[CatalogChanges]:
 
 
 @routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_WRITE])
-def create(service: CurrentServices, body: NewSkill) -> Answer[Entry]:
+def create(service: CurrentServices, body: NewSkill) -> Answer[ListedSkill]:
     """Make a new skill of the user."""
     if "\0" in body.instructions:
         raise InvalidInput("the instructions hold a NUL character", hint="take it out")
@@ -174,7 +184,7 @@ def delete(service: CurrentServices, skill: _Name) -> Answer[None]:
 
 
 @routes.post("/toggle", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
-def toggle(service: CurrentServices, body: SkillReference) -> Answer[Entry]:
+def toggle(service: CurrentServices, body: SkillReference) -> Answer[ListedSkill]:
     """Switch a skill on when it is off, and off when it is on."""
     set_audit_subject(body.skill)
     with service.change_lock:
@@ -182,23 +192,23 @@ def toggle(service: CurrentServices, body: SkillReference) -> Answer[Entry]:
 
 
 @routes.get("/skill", responses=READ_PROBLEMS)
-def look_at(service: CurrentServices, skill: _Name) -> Answer[PortraitOf]:
+def look_at(service: CurrentServices, skill: _Name) -> Answer[SkillDetailShape]:
     """Everything about one skill, whatever its status: its front matter, its files, what it may do, whether it can run."""
     portrait = read_skill_detail(service.catalog, service.catalog.get(skill))
     powers, schema = portrait.powers, portrait.input_schema
     shape = portrait.to_dict() | entry(portrait.skill).model_dump()
     shape |= {"input_schema": schema and dict(schema), "powers": powers and powers.to_dict()}
-    return Answer(data=PortraitOf.model_validate(to_plain_json(shape)))
+    return Answer(data=SkillDetailShape.model_validate(to_plain_json(shape)))
 
 
 @routes.get("/scan", responses=READ_PROBLEMS | WRITE_PROBLEMS)
-def scan(service: CurrentServices, skill: _Name) -> Answer[ScanOf]:
+def scan(service: CurrentServices, skill: _Name) -> Answer[ScanReportShape]:
     """Look for harm in the files of a skill now; nothing of it is run."""
     from skillyard.scanner import scan_skill
 
     chosen = _readable(service, skill)
     report = scan_skill(chosen.directory, suppressions=service.catalog.suppressions())
-    return Answer(data=ScanOf.model_validate(to_plain_json(report.to_dict())))
+    return Answer(data=ScanReportShape.model_validate(to_plain_json(report.to_dict())))
 
 
 @routes.get("/clients", responses=READ_PROBLEMS | WRITE_PROBLEMS)

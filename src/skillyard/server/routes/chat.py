@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.errors import FileTooLarge, PermissionDenied
-from skillyard.server.authorization import Caller, CurrentCaller, require_scope
+from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import EventStream, bytes_response, stream_responses
@@ -29,17 +28,14 @@ from skillyard.server.shapes.chat import (
     ConversationChange,
     ConversationDetail,
     ConversationShape,
-    Decision,
     ModelChoices,
     NewConversation,
     NewMessage,
-    SkillUseShape,
-    TrailReportShape,
-    TrailStep,
+    QuestionAnswer,
+    SkillUsageEventShape,
+    SkillUsageReportShape,
+    SkillUsageShape,
     TurnShape,
-    conversation_shape,
-    file_shape,
-    turn_shape,
 )
 from skillyard.server.uploads import read_body
 
@@ -59,6 +55,19 @@ _FILE: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
+async def _chat(service: OrganisationServices) -> Chat:
+    return await run_in_threadpool(service.chat.of, service.catalog)
+
+
+async def _own_conversation(service: CurrentServices, caller: CurrentCaller, conversation: str) -> tuple[Chat, Conversation]:
+    """The chat, and the caller's conversation with that id."""
+    chat = await _chat(service)
+    return chat, await chat.get(conversation, service.owner(caller))
+
+
+_OwnConversation = Annotated[tuple["Chat", "Conversation"], Depends(_own_conversation)]
+
+
 @routes.get("/conversations", responses=READ_PROBLEMS)
 async def list_conversations(
     service: CurrentServices,
@@ -68,7 +77,7 @@ async def list_conversations(
 ) -> Answer[list[ConversationShape]]:
     """Your conversations, the one used last first."""
     conversations = await (await _chat(service)).list(service.owner(caller), limit=limit, text=text)
-    return Answer(data=[conversation_shape(conversation) for conversation in conversations])
+    return Answer(data=[ConversationShape.of(conversation) for conversation in conversations])
 
 
 @routes.post("/conversations", status_code=201, responses=WRITE_PROBLEMS)
@@ -80,51 +89,49 @@ async def begin(service: CurrentServices, caller: CurrentCaller, body: NewConver
     conversation = await (await _chat(service)).begin(
         service.owner(caller), agent=body.agent, model=body.model, settings=settings, title=body.title
     )
-    return Answer(data=conversation_shape(conversation))
+    return Answer(data=ConversationShape.of(conversation))
 
 
 @routes.get("/conversations/{conversation}", responses=READ_PROBLEMS)
 async def get_conversation(
-    service: CurrentServices, caller: CurrentCaller, conversation: str, last: Annotated[int, Query(ge=1, le=1000)] = 200
+    own: _OwnConversation, last: Annotated[int, Query(ge=1, le=1000)] = 200
 ) -> Answer[ConversationDetail]:
     """A conversation with its `last` turns, those that were replaced left out, and its files."""
-    chat, chosen = await _own_conversation(service, caller, conversation)
+    chat, chosen = own
     turns = await chat.turns(chosen)
-    shown = [turn_shape(turn) for turn in turns[-last:]]
-    files = [file_shape(file) for file in await run_in_threadpool(chat.folder(chosen).list)]
-    shape = conversation_shape(chosen).model_dump()
+    shown = [TurnShape.of(turn) for turn in turns[-last:]]
+    files = [ChatFile.of(file) for file in await run_in_threadpool(chat.folder(chosen).list)]
+    shape = ConversationShape.of(chosen).model_dump()
     return Answer(data=ConversationDetail(**shape, turns=shown, earlier=len(turns) - len(shown), files=files))
 
 
 @routes.patch("/conversations/{conversation}", responses=WRITE_PROBLEMS)
-async def change(
-    service: CurrentServices, caller: CurrentCaller, conversation: str, body: ConversationChange
-) -> Answer[ConversationShape]:
+async def change(own: _OwnConversation, body: ConversationChange) -> Answer[ConversationShape]:
     """Give a conversation another title, or its next turns another model."""
-    chat, chosen = await _own_conversation(service, caller, conversation)
-    return Answer(data=conversation_shape(await chat.change(chosen, title=body.title, model=body.model)))
+    chat, chosen = own
+    return Answer(data=ConversationShape.of(await chat.change(chosen, title=body.title, model=body.model)))
 
 
 @routes.delete("/conversations/{conversation}", status_code=204, responses=WRITE_PROBLEMS)
-async def delete(service: CurrentServices, caller: CurrentCaller, conversation: str) -> None:
+async def delete(own: _OwnConversation) -> None:
     """Delete a conversation with its turns and files; a turn that goes on is stopped."""
-    chat, chosen = await _own_conversation(service, caller, conversation)
+    chat, chosen = own
     await chat.delete(chosen)
 
 
 @routes.post("/conversations/{conversation}/messages", status_code=201, responses=WRITE_PROBLEMS)
-async def say(service: CurrentServices, caller: CurrentCaller, conversation: str, body: NewMessage) -> Answer[TurnShape]:
+async def say(own: _OwnConversation, body: NewMessage) -> Answer[TurnShape]:
     """Send a message; the turn runs in the background and reports its events. `/name …` starts a skill."""
-    chat, chosen = await _own_conversation(service, caller, conversation)
+    chat, chosen = own
     replacing = (await chat.turn(chosen, body.replaces)).number if body.replaces else None
-    return Answer(data=turn_shape(await chat.send(chosen, body.text, replacing=replacing, files=body.files)))
+    return Answer(data=TurnShape.of(await chat.send(chosen, body.text, replacing=replacing, files=body.files)))
 
 
 @routes.post("/conversations/{conversation}/retry", status_code=201, responses=WRITE_PROBLEMS)
-async def retry(service: CurrentServices, caller: CurrentCaller, conversation: str) -> Answer[TurnShape]:
+async def retry(own: _OwnConversation) -> Answer[TurnShape]:
     """Try the newest turn once more, in place of it."""
-    chat, chosen = await _own_conversation(service, caller, conversation)
-    return Answer(data=turn_shape(await chat.retry(chosen)))
+    chat, chosen = own
+    return Answer(data=TurnShape.of(await chat.retry(chosen)))
 
 
 @routes.get(
@@ -134,9 +141,7 @@ async def retry(service: CurrentServices, caller: CurrentCaller, conversation: s
     | stream_responses(ChatEvent, "ChatEvent", "begin, text, call, ask, log, result, file, notice, usage, error, end"),
 )
 async def follow(
-    service: CurrentServices,
-    caller: CurrentCaller,
-    conversation: str,
+    own: _OwnConversation,
     turn: str,
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> EventStream:
@@ -145,14 +150,12 @@ async def follow(
     A client that comes back with `Last-Event-ID`, to any process, gets the rest; with an invalid id, a `begin`
     means that all events are sent again.
     """
-    chat, chosen = await _own_conversation(service, caller, conversation)
+    chat, chosen = own
     return EventStream(_turn_events(chat, await chat.turn(chosen, turn), last_event_id))
 
 
 @routes.post("/conversations/{conversation}/turns/{turn}/answers", responses=WRITE_PROBLEMS)
-async def answer(
-    service: CurrentServices, caller: CurrentCaller, conversation: str, turn: str, body: Decision
-) -> Answer[TurnShape]:
+async def answer(caller: CurrentCaller, own: _OwnConversation, turn: str, body: QuestionAnswer) -> Answer[TurnShape]:
     """Answer a question, and every other one of the turn about the same content; after the last answer the turn goes on.
 
     To agree for the whole workspace needs the scope `admin`.
@@ -161,24 +164,24 @@ async def answer(
 
     if body.decision == "workspace" and not caller.may("admin"):
         raise PermissionDenied("to agree for the workspace needs the scope admin", hint="agree once, or for this session")
-    chat, chosen = await _own_conversation(service, caller, conversation)
+    chat, chosen = own
     answered = await chat.answer(await chat.turn(chosen, turn), body.call, ApprovalAnswer(body.decision, body.reason))
-    return Answer(data=turn_shape(answered))
+    return Answer(data=TurnShape.of(answered))
 
 
 @routes.post("/conversations/{conversation}/turns/{turn}/stop", responses=WRITE_PROBLEMS)
-async def stop(service: CurrentServices, caller: CurrentCaller, conversation: str, turn: str) -> Answer[TurnShape]:
+async def stop(own: _OwnConversation, turn: str) -> Answer[TurnShape]:
     """Stop a turn; what the model wrote so far stays. One that is over stays as it is."""
-    chat, chosen = await _own_conversation(service, caller, conversation)
+    chat, chosen = own
     await chat.stop(await chat.turn(chosen, turn))
-    return Answer(data=turn_shape(await chat.turn(chosen, turn)))
+    return Answer(data=TurnShape.of(await chat.turn(chosen, turn)))
 
 
 @routes.get("/conversations/{conversation}/files", responses=READ_PROBLEMS)
-async def list_files(service: CurrentServices, caller: CurrentCaller, conversation: str) -> Answer[list[ChatFile]]:
+async def list_files(own: _OwnConversation) -> Answer[list[ChatFile]]:
     """The files of a conversation, by name."""
-    chat, chosen = await _own_conversation(service, caller, conversation)
-    return Answer(data=[file_shape(file) for file in await run_in_threadpool(chat.folder(chosen).list)])
+    chat, chosen = own
+    return Answer(data=[ChatFile.of(file) for file in await run_in_threadpool(chat.folder(chosen).list)])
 
 
 @routes.put(
@@ -187,22 +190,20 @@ async def list_files(service: CurrentServices, caller: CurrentCaller, conversati
     responses=WRITE_PROBLEMS,
     openapi_extra={"requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string"}}}, "required": True}},
 )
-async def put_file(
-    service: CurrentServices, caller: CurrentCaller, conversation: str, path: str, request: Request
-) -> Answer[ChatFile]:
+async def put_file(own: _OwnConversation, path: str, request: Request) -> Answer[ChatFile]:
     """Add a file to the conversation, replacing one of that name; at most 50 MiB."""
     from skillyard.conversations.work_folder import MAX_FILE_BYTES
 
-    chat, chosen = await _own_conversation(service, caller, conversation)
+    chat, chosen = own
     too_large = FileTooLarge(f"the file is over {MAX_FILE_BYTES} bytes", hint="give a smaller one")
     data = await read_body(request, MAX_FILE_BYTES, too_large)
-    return Answer(data=file_shape(await run_in_threadpool(chat.folder(chosen).put, path, data)))
+    return Answer(data=ChatFile.of(await run_in_threadpool(chat.folder(chosen).put, path, data)))
 
 
 @routes.get("/conversations/{conversation}/files/{path:path}", responses=READ_PROBLEMS | _FILE, response_class=Response)
-async def get_file(service: CurrentServices, caller: CurrentCaller, conversation: str, path: str, request: Request) -> Response:
+async def get_file(own: _OwnConversation, path: str, request: Request) -> Response:
     """The bytes of a file, or a part; text is plain text, nothing is shown as a page."""
-    chat, chosen = await _own_conversation(service, caller, conversation)
+    chat, chosen = own
     folder = chat.folder(chosen)
     data = await run_in_threadpool(folder.read, path)
     plain = await run_in_threadpool(folder.preview, path) is not None
@@ -212,9 +213,9 @@ async def get_file(service: CurrentServices, caller: CurrentCaller, conversation
 
 
 @routes.delete("/conversations/{conversation}/files/{path:path}", status_code=204, responses=WRITE_PROBLEMS)
-async def delete_file(service: CurrentServices, caller: CurrentCaller, conversation: str, path: str) -> None:
+async def delete_file(own: _OwnConversation, path: str) -> None:
     """Delete a file of the conversation."""
-    chat, chosen = await _own_conversation(service, caller, conversation)
+    chat, chosen = own
     await run_in_threadpool(chat.folder(chosen).drop, path)
 
 
@@ -224,7 +225,7 @@ async def list_models(service: CurrentServices) -> Answer[ModelChoices]:
     await _chat(service)
     from skillyard.conversations import available_models
 
-    return Answer(data=ModelChoices.model_validate(asdict(await run_in_threadpool(available_models))))
+    return Answer(data=ModelChoices.model_validate(await run_in_threadpool(available_models)))
 
 
 @routes.get("/commands", responses=READ_PROBLEMS)
@@ -239,7 +240,7 @@ async def list_commands(
     chat = await _chat(service)
     chosen = await chat.get(conversation, service.owner(caller)) if conversation else None
     commands = await run_in_threadpool(lambda: chat.commands(chosen, text, limit=limit))
-    return Answer(data=[ChatCommand.model_validate(asdict(command)) for command in commands])
+    return Answer(data=[ChatCommand.model_validate(command) for command in commands])
 
 
 @routes.get("/trail", responses=READ_PROBLEMS)
@@ -249,36 +250,26 @@ async def trail(
     conversation: Annotated[str, Query(min_length=1, max_length=100)],
     skill: Annotated[str | None, Query(max_length=300)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
-) -> Answer[list[TrailStep]]:
+) -> Answer[list[SkillUsageEventShape]]:
     """What became of skills in a conversation: offered, loaded, read, run, and how the turn ended."""
     chat, chosen = await _own_conversation(service, caller, conversation)
     steps = await run_in_threadpool(lambda: chat.usage_log.of(conversation=chosen.id, skill=skill, limit=limit))
-    return Answer(data=[TrailStep.model_validate(step.to_dict()) for step in steps])
+    return Answer(data=[SkillUsageEventShape.of(step) for step in steps])
 
 
 @routes.get("/trail/report", responses=READ_PROBLEMS)
-async def trail_report(service: CurrentServices) -> Answer[TrailReportShape]:
+async def trail_report(service: CurrentServices) -> Answer[SkillUsageReportShape]:
     """Every skill in all conversations, in numbers: which are never used, not followed, or fail often."""
     chat = await _chat(service)
     report = await run_in_threadpool(chat.usage_log.report)
     more = {skill.id for skill in service.catalog.all() if skill.status == "ok" and skill.files()}
-    shape = TrailReportShape(
-        skills=[SkillUseShape.model_validate(use.to_dict()) for use in report.skills],
+    shape = SkillUsageReportShape(
+        skills=[SkillUsageShape.of(use) for use in report.skills],
         never_used=list(report.never_used),
         not_followed=list(report.not_followed(more)),
         fails_often=list(report.fails_often),
     )
     return Answer(data=shape)
-
-
-async def _chat(service: OrganisationServices) -> Chat:
-    return await run_in_threadpool(service.chat.of, service.catalog)
-
-
-async def _own_conversation(service: OrganisationServices, caller: Caller, conversation: str) -> tuple[Chat, Conversation]:
-    """The chat, and the caller's conversation with that id."""
-    chat = await _chat(service)
-    return chat, await chat.get(conversation, service.owner(caller))
 
 
 async def _turn_events(chat: Chat, turn: Turn, last: str | None) -> AsyncGenerator[ServerSentEvent]:

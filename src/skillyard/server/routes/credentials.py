@@ -13,14 +13,15 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import DEFAULT_ORGANISATION, SCOPES, ApiKey, AuditLog, KeyState, acting_as
+from skillyard.access import DEFAULT_ORGANISATION, SCOPES, AuditLog, KeyState, acting_as
 from skillyard.access.keys import Scope
 from skillyard.errors import PermissionDenied
 from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, UNRECORDED, Caller, CurrentCaller, require_scope
-from skillyard.server.middleware.authentication import COOKIE, CredentialStore, address_of
+from skillyard.server.middleware.authentication import COOKIE, address_of
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes import Answer, Listed, RequestBody, listed
+from skillyard.server.server_state import CurrentState
+from skillyard.server.shapes import Answer, Listed, RequestBody, ResponseShape, listed
 
 key_routes: Final = APIRouter(prefix="/api/v1/keys", tags=["keys"], dependencies=[require_scope("admin")])
 
@@ -34,7 +35,7 @@ class NewKey(RequestBody):
     expires_in_days: int | None = Field(default=None, ge=1, le=3650)
 
 
-class KeyDetail(BaseModel):
+class KeyDetail(ResponseShape):
     """A key without its secret; `prefix` are its first letters."""
 
     id: str
@@ -49,7 +50,7 @@ class KeyDetail(BaseModel):
     last_used_at: datetime | None
 
 
-class MadeKey(BaseModel):
+class CreatedKey(BaseModel):
     """A new key; `secret` is never shown again."""
 
     key: KeyDetail
@@ -58,52 +59,42 @@ class MadeKey(BaseModel):
 
 @key_routes.get("", responses=READ_PROBLEMS)
 def list_keys(
-    request: Request,
+    state: CurrentState,
     caller: CurrentCaller,
     organisation: Annotated[str | None, Query(max_length=60)] = None,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Listed[KeyDetail]:
     """Every key, also those that do not hold any more, the newest first; none of them with its secret."""
-    keys = _credentials(request).keys.all(_reach(caller, organisation))
-    return listed([_key_detail(key) for key in keys], page, limit)
+    keys = state.credentials.keys.all(_reach(caller, organisation))
+    return listed([KeyDetail.of(key) for key in keys], page, limit)
 
 
 @key_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
 def create(
-    request: Request, response: Response, service: CurrentServices, caller: CurrentCaller, body: NewKey
-) -> Answer[MadeKey]:
+    state: CurrentState, response: Response, service: CurrentServices, caller: CurrentCaller, body: NewKey
+) -> Answer[CreatedKey]:
     """Make a key. The answer holds its only copy."""
     organisation = _reach(caller, body.organisation) or DEFAULT_ORGANISATION
     lifetime = None if body.expires_in_days is None else timedelta(days=body.expires_in_days)
-    key, secret = _credentials(request).keys.create(body.name, body.scopes, organisation=organisation, lifetime=lifetime)
+    key, secret = state.credentials.keys.create(body.name, body.scopes, organisation=organisation, lifetime=lifetime)
     _record(service, caller, "keys.create", key.id)
     response.headers["Cache-Control"] = "no-store"
-    return Answer(data=MadeKey(key=_key_detail(key), secret=secret))
+    return Answer(data=CreatedKey(key=KeyDetail.of(key), secret=secret))
 
 
 @key_routes.delete("/{id}", responses=WRITE_PROBLEMS)
 def revoke(
-    request: Request,
+    state: CurrentState,
     service: CurrentServices,
     caller: CurrentCaller,
     id: str,  # noqa: A002 # as in every other path
 ) -> Answer[KeyDetail]:
     """Let a key hold no more, and every session that was opened with it."""
-    credentials = _credentials(request)
-    key = credentials.keys.revoke(id, None if caller.organisation == DEFAULT_ORGANISATION else caller.organisation)
-    credentials.forget()
+    key = state.credentials.keys.revoke(id, None if caller.organisation == DEFAULT_ORGANISATION else caller.organisation)
+    state.credentials.forget()
     _record(service, caller, "keys.revoke", key.id)
-    return Answer(data=_key_detail(key))
-
-
-def _key_detail(key: ApiKey) -> KeyDetail:
-    return KeyDetail.model_validate(key.to_dict())
-
-
-def _credentials(request: Request) -> CredentialStore:
-    credentials: CredentialStore = request.app.state.credentials
-    return credentials
+    return Answer(data=KeyDetail.of(key))
 
 
 def _reach(caller: Caller, organisation: str | None) -> str | None:
@@ -152,13 +143,12 @@ async def who_am_i(caller: CurrentCaller, response: Response) -> Answer[Session]
 
 
 @session_routes.post("", status_code=201, responses=WRITE_PROBLEMS, openapi_extra=OPEN)
-async def sign_in(request: Request, response: Response, body: SignIn) -> Answer[Session]:
+async def sign_in(request: Request, state: CurrentState, response: Response, body: SignIn) -> Answer[Session]:
     """Exchange a key for a cookie that scripts cannot read; a change with it needs `Origin` or `X-Skillyard-CSRF`."""
-    credentials = _credentials(request)
-    lifetime = request.app.state.settings.session
-    caller, secret, ends = await credentials.sign_in(body.key.strip(), address_of(request.scope), lifetime)
+    address, lifetime = address_of(request.scope), state.settings.session
+    caller, secret, ends = await state.credentials.sign_in(body.key.strip(), address, lifetime)
     with acting_as(replace(request.state.actor, name=caller.name, organisation=caller.organisation)):
-        await run_in_threadpool(AuditLog(request.app.state.pool.database).record, "session.open", caller.key or caller.name)
+        await run_in_threadpool(AuditLog(state.pool.database).record, "session.open", caller.key or caller.name)
     seconds = round((ends - datetime.now(UTC)).total_seconds())
     secure = request.url.scheme == "https"
     response.set_cookie(COOKIE, secret, max_age=seconds, path="/", secure=secure, httponly=True, samesite="strict")
@@ -167,12 +157,11 @@ async def sign_in(request: Request, response: Response, body: SignIn) -> Answer[
 
 
 @session_routes.delete("", responses=READ_PROBLEMS, openapi_extra=OPEN)
-async def sign_out(request: Request, response: Response) -> Answer[None]:
+async def sign_out(request: Request, state: CurrentState, response: Response) -> Answer[None]:
     """End the session of the cookie; without one nothing happens."""
     if secret := request.cookies.get(COOKIE):
-        credentials = _credentials(request)
-        await run_in_threadpool(credentials.sessions.close, secret)
-        credentials.forget()
+        await run_in_threadpool(state.credentials.sessions.close, secret)
+        state.credentials.forget()
     response.delete_cookie(COOKIE, path="/", secure=request.url.scheme == "https", httponly=True, samesite="strict")
     return Answer(data=None)
 

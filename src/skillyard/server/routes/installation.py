@@ -28,18 +28,17 @@ from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import EventStream, stream_responses
 from skillyard.server.shapes import Answer, RequestBody
 from skillyard.server.shapes.installation import (
+    Definition,
     InspectedSkill,
     InstallEnded,
     InstallError,
     InstallEvent,
-    InstallMoved,
+    InstallLogDetail,
+    InstallProgressed,
+    InstallResult,
     InstallSummary,
     OperationDetail,
     OperationStarted,
-    definition_shape,
-    inspected,
-    log_detail,
-    result_detail,
 )
 from skillyard.server.uploads import UPLOAD, SentConsent, is_upload, read_body, uploaded
 
@@ -127,7 +126,7 @@ async def inspect(service: CurrentServices, request: Request) -> Response:
 
 def _inspection(service: OrganisationServices, source: Source, skills: Sequence[str]) -> bytes:
     """The JSON of what an inspection finds; that of a thousand skills takes too long for the event loop."""
-    shapes = [inspected(skill) for skill in service.registry.inspect(source, skills=skills)]
+    shapes = [InspectedSkill.of_inspection(skill) for skill in service.registry.inspect(source, skills=skills)]
     return Answer[list[InspectedSkill]](data=shapes).model_dump_json().encode()
 
 
@@ -243,8 +242,8 @@ def _install(service: OrganisationServices, install: Callable[[], InstallReport]
     service.refresh_catalog()
     return InstallSummary(
         operation_id=report.operation_id,
-        definitions=[definition_shape(service.registry.installed.skill(result.skill_id)) for result in report.results],
-        results=[result_detail(result) for result in report.results],
+        definitions=[Definition.of(service.registry.installed.skill(result.skill_id)) for result in report.results],
+        results=[InstallResult.of(result) for result in report.results],
     )
 
 
@@ -282,7 +281,7 @@ async def _events(
     service: OrganisationServices, operation_id: str, operation: OperationDetail, shown: str | None
 ) -> AsyncGenerator[ServerSentEvent, None]:
     while operation.state == "running":
-        event = _event(InstallMoved(operation=operation))
+        event = _event(InstallProgressed(operation=operation))
         if event.id != shown:
             yield event
             shown = event.id
@@ -291,7 +290,7 @@ async def _events(
     yield _event(InstallEnded(operation=operation))
 
 
-def _event(moved: InstallMoved | InstallEnded) -> ServerSentEvent:
+def _event(moved: InstallProgressed | InstallEnded) -> ServerSentEvent:
     text = moved.model_dump_json()
     return ServerSentEvent(text, event=moved.event, id=hashlib.sha256(text.encode()).hexdigest()[:20])
 
@@ -311,8 +310,8 @@ def _operation_detail(service: OrganisationServices, operation_id: str) -> Opera
     return OperationDetail(
         operation_id=operation_id,
         state=state,
-        logs=[log_detail(log) for log in reversed(logs)],
-        definitions=[definition_shape(skill) for skill in _skills(service, logs)] if state == "success" else [],
+        logs=[InstallLogDetail.of(log) for log in reversed(logs)],
+        definitions=[Definition.of(skill) for skill in _skills(service, logs)] if state == "success" else [],
         error=_error(failed, error) if state == "failed" else None,
     )
 

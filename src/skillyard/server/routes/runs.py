@@ -34,17 +34,15 @@ from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import EventStream, stream_responses
 from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, to_utc
 from skillyard.server.shapes.runs import (
-    RunAsked,
     RunDetail,
     RunEnded,
     RunEvent,
     RunPrinted,
+    RunQuestionAsked,
     RunStateChanged,
     RunStep,
-    RunStepTaken,
+    RunStepEnded,
     RunSummary,
-    detail,
-    summary,
 )
 
 if TYPE_CHECKING:
@@ -96,7 +94,9 @@ async def run_events(
                 question := await asyncio.to_thread(questions.for_run, run_id)
             ) is not None and question.id not in sent_questions:
                 sent_questions.add(question.id)
-                asked_event = RunAsked(question=question.id, title=question.request.title, expires_at=question.expires_at)
+                asked_event = RunQuestionAsked(
+                    question=question.id, title=question.request.title, expires_at=question.expires_at
+                )
                 yield _event(asked_event, position)
             for reached, one in _new_events(news, position, steps):
                 position = reached
@@ -116,7 +116,7 @@ def _new_events(news: Iterable[LiveEvent], position: Position, steps: int) -> It
             steps += 1
             if steps > position.steps:
                 position = replace(position, steps=steps)
-                yield position, RunStepTaken(step=RunStep.model_validate(body["step"]))
+                yield position, RunStepEnded(step=RunStep.model_validate(body["step"]))
         elif printed := _printed(body["stream"], body["text"], body["end"], position):
             position = printed[0]
             yield printed
@@ -138,8 +138,8 @@ def _remaining_events(record: RunRecord, position: Position) -> Iterator[_Positi
     for at in [*first, *(at for at in range(len(record.steps)) if at not in first)][position.steps :]:
         position = replace(position, steps=position.steps + 1)
         if at >= 0:  # else it was reported of an attempt that failed
-            yield position, RunStepTaken(step=RunStep.model_validate(record.steps[at].to_dict()))
-    yield position, RunEnded(run=detail(record))
+            yield position, RunStepEnded(step=RunStep.of(record.steps[at]))
+    yield position, RunEnded(run=RunDetail.of(record))
 
 
 def _printed(stream: str, text: str, end: int, position: Position) -> tuple[Position, RunPrinted] | None:
@@ -213,7 +213,7 @@ async def start(
         await service.runs.ended(run_id)
     else:
         response.status_code = 202
-    return Answer(data=detail(await run_in_threadpool(service.catalog.records().journal.get, run_id)))
+    return Answer(data=RunDetail.of(await run_in_threadpool(service.catalog.records().journal.get, run_id)))
 
 
 async def _start_run(service: OrganisationServices, caller: Caller, body: NewRun, run_id: str) -> None:
@@ -293,13 +293,15 @@ def list_runs(
     only = RunFilter(skill=skill, states=state, statuses=status, schedule=schedule, since=moment)
     total, records = journal.count(only), journal.list(only, limit=limit, offset=(page - 1) * limit)
     meta = Meta.of(total, page, limit)
-    return Listed(data=[summary(record) for record in records], meta=meta)
+    return Listed(
+        data=[RunSummary.model_validate(record.summary() | {"skill_name": record.skill_name}) for record in records], meta=meta
+    )
 
 
 @routes.get("/{run_id}", responses=READ_PROBLEMS)
 def get_run(service: CurrentServices, run_id: str) -> Answer[RunDetail]:
     """One run with its steps, logs and output; an id may be cut to 8 characters or more while it means one run."""
-    return Answer(data=detail(service.catalog.records().journal.get(run_id)))
+    return Answer(data=RunDetail.of(service.catalog.records().journal.get(run_id)))
 
 
 @routes.post("/{run_id}/cancel", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
@@ -314,7 +316,7 @@ async def cancel(service: CurrentServices, caller: CurrentCaller, run_id: str) -
         error = RunError("CANCELLED", "the run was cancelled")
         await run_in_threadpool(journal.stop, record.id, "cancelled", error)
         record = await run_in_threadpool(journal.get, record.id)
-    return Answer(data=detail(record))
+    return Answer(data=RunDetail.of(record))
 
 
 @routes.get(

@@ -7,15 +7,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import Keys, set_audit_subject
 from skillyard.engine import MissedRunPolicy, RunState, Schedule, ScheduleOwners, next_times
 from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_own, require_scope
-from skillyard.server.organisation_services import CurrentServices, ScheduleClock
+from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, RequestBody
 from skillyard.times import utc_text
 
@@ -78,12 +79,12 @@ class ScheduleDetail(BaseModel):
 class _CallerSchedules:
     """The schedules of the caller's organisation, and who of it may do what with them."""
 
-    def __init__(self, service: CurrentServices, caller: CurrentCaller, request: Request) -> None:
+    def __init__(self, service: CurrentServices, caller: CurrentCaller, state: CurrentState) -> None:
         self._catalog, self._caller = service.catalog, caller
-        self._clock: ScheduleClock = request.app.state.clock
+        self._clock = state.clock
         self._book = service.catalog.schedules()
         self._owner = service.owner(caller)
-        self._makers = ScheduleOwners(Keys(request.app.state.pool.database), caller.organisation)
+        self._makers = ScheduleOwners(Keys(state.pool.database), caller.organisation)
 
     def shown(self, schedules: Sequence[Schedule]) -> list[ScheduleDetail]:
         """The schedules as they stand now."""

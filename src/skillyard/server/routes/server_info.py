@@ -11,14 +11,13 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
-from skillyard.doctor import check_machine
+from skillyard.doctor import MachineCheck, check_machine
 from skillyard.errors import ServerStopping
 from skillyard.server.authorization import OPEN, SERVER_ADMIN, require_scope
-from skillyard.server.background.running_work import Shutdown
-from skillyard.server.middleware.observability import Metrics
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS
-from skillyard.server.shapes import Answer
+from skillyard.server.server_state import CurrentState
+from skillyard.server.shapes import Answer, ResponseShape
 
 health_routes: Final = APIRouter(tags=["health"])
 
@@ -36,10 +35,9 @@ async def alive() -> Health:
 
 
 @health_routes.get("/readyz", responses=READ_PROBLEMS, openapi_extra=OPEN)
-def ready(service: CurrentServices, request: Request) -> Health:
+def ready(service: CurrentServices, state: CurrentState) -> Health:
     """The records can be read, and the server does not stop."""
-    stopping: Shutdown = request.app.state.stopping
-    if stopping.begun:
+    if state.stopping.begun:
         raise ServerStopping("the server is about to stop", hint="ask another one, or this one when it is back")
     service.registry.installed.history(limit=1)
     return Health()
@@ -134,20 +132,11 @@ class SettingsDetail(BaseModel):
     sandbox: dict[str, Any]
 
 
-class CheckDetail(BaseModel):
-    """One thing that was looked at: `error` is something needed that is broken, `warning` something optional."""
-
-    name: str
-    status: Literal["ok", "warning", "error"]
-    detail: str
-    fix: str | None
-
-
-class Examination(BaseModel):
+class DoctorReport(ResponseShape):
     """Whether nothing that is needed is broken, and every check."""
 
     ok: bool
-    checks: list[CheckDetail]
+    checks: list[MachineCheck]
 
 
 @machine_routes.get("/settings", responses=READ_PROBLEMS)
@@ -190,10 +179,10 @@ def settings(service: CurrentServices) -> Answer[SettingsDetail]:
 
 
 @machine_routes.get("/doctor", responses=READ_PROBLEMS)
-def doctor(service: CurrentServices) -> Answer[Examination]:
+def doctor(service: CurrentServices) -> Answer[DoctorReport]:
     """Check everything that is needed on this machine, with a fix for what is missing; takes a second or two."""
-    checks = [CheckDetail.model_validate(check.to_dict()) for check in check_machine(lambda: service.catalog)]
-    return Answer(data=Examination(ok=all(check.status != "error" for check in checks), checks=checks))
+    checks = check_machine(lambda: service.catalog)
+    return Answer(data=DoctorReport(ok=all(check.status != "error" for check in checks), checks=checks))
 
 
 def _without_values(table: Mapping[str, object]) -> dict[str, Any]:
@@ -206,8 +195,6 @@ metrics_routes: Final = APIRouter(tags=["metrics"], dependencies=[require_scope(
 
 
 @metrics_routes.get("/metrics", responses=READ_PROBLEMS, response_class=Response)
-async def metrics(request: Request) -> Response:
+async def metrics(state: CurrentState) -> Response:
     """The counters of this server, for Prometheus."""
-    counted = request.app.state.metrics
-    assert isinstance(counted, Metrics)  # noqa: S101 # the application puts it there
-    return Response(await run_in_threadpool(counted.text), media_type=_MEDIA_TYPE)
+    return Response(await run_in_threadpool(state.metrics.text), media_type=_MEDIA_TYPE)

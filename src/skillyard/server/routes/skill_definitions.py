@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from skillyard.errors import SkillNotFound
-from skillyard.packages import compare_trees
+from skillyard.packages import FolderDifference, compare_trees
 from skillyard.registry import EditValue, SkillVersion
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import package_bytes, version_folder
@@ -17,18 +17,14 @@ from skillyard.server.organisation_services import CurrentServices, Organisation
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import FILE_RESPONSES, attachment, bytes_response, version_file_response
 from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, listed
-from skillyard.server.shapes.catalog import ScanOf
+from skillyard.server.shapes.catalog import ScanReportShape
 from skillyard.server.shapes.installation import (
     ClientLoading,
     Definition,
     FileInventory,
     InstallLogDetail,
     InstallResult,
-    TreeDifference,
     VersionDetail,
-    definition_shape,
-    log_detail,
-    result_detail,
 )
 
 routes: Final = APIRouter(
@@ -87,13 +83,13 @@ def list_definitions(
     """The skills that were installed, by id; uninstalled ones are not active. `search` looks into name and description."""
     skills, total = service.registry.installed.page(text=search, active=isActive, limit=limit, offset=(page - 1) * limit)
     meta = Meta.of(total, page, limit)
-    return Listed(data=[definition_shape(skill) for skill in skills], meta=meta)
+    return Listed(data=[Definition.of(skill) for skill in skills], meta=meta)
 
 
 @routes.get("/{id}", responses=READ_PROBLEMS)
 def get_definition(service: CurrentServices, id: str) -> Answer[Definition]:  # noqa: A002 # as in the path
     """One skill, by its id or name."""
-    return Answer(data=definition_shape(service.registry.installed.skill(id, installed=False)))
+    return Answer(data=Definition.of(service.registry.installed.skill(id, installed=False)))
 
 
 @routes.put("/{id}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
@@ -109,7 +105,7 @@ def edit(service: CurrentServices, id: str, body: DefinitionEdit) -> Answer[Defi
         change = service.registry.rollback if body.isActive else service.registry.uninstall
         change(skill.skill_id)
         service.refresh_catalog()
-    return Answer(data=definition_shape(service.registry.installed.skill(skill.skill_id, installed=False)))
+    return Answer(data=Definition.of(service.registry.installed.skill(skill.skill_id, installed=False)))
 
 
 @routes.delete("/{id}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
@@ -117,7 +113,7 @@ def uninstall(service: CurrentServices, id: str) -> Answer[InstallResult]:  # no
     """Uninstall a skill; its versions stay, and a rollback brings it back."""
     result = service.registry.uninstall(id)
     service.refresh_catalog()
-    return Answer(data=result_detail(result))
+    return Answer(data=InstallResult.of(result))
 
 
 @routes.get("/{id}/preview", responses=READ_PROBLEMS)
@@ -150,7 +146,7 @@ def list_logs(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Answer[list[InstallLogDetail]]:
     """What was done to a skill, the newest first, each with its steps."""
-    return Answer(data=[log_detail(log) for log in service.registry.installed.history(id, limit=limit)])
+    return Answer(data=[InstallLogDetail.of(log) for log in service.registry.installed.history(id, limit=limit)])
 
 
 version_routes: Final = APIRouter(
@@ -190,20 +186,20 @@ def list_versions(
 ) -> Listed[VersionDetail]:
     """Every version of a skill, the newest first."""
     listed_page = listed(service.registry.installed.versions(id), page, limit)
-    return Listed(data=[_detail(version) for version in listed_page.data], meta=listed_page.meta)
+    return Listed(data=[VersionDetail.of(version) for version in listed_page.data], meta=listed_page.meta)
 
 
 @version_routes.get("/{id}/versions/{version}", responses=READ_PROBLEMS)
 def get_version(service: CurrentServices, id: str, version: str) -> Answer[VersionDetail]:  # noqa: A002
     """One version, by its own name or the one its SKILL.md declares; `current` is the current one."""
-    return Answer(data=_detail(_find_version(service, id, version)))
+    return Answer(data=VersionDetail.of(_find_version(service, id, version)))
 
 
 @version_routes.get("/{id}/versions/{before}/diff/{after}", responses=READ_PROBLEMS | WRITE_PROBLEMS)
-def compare(service: CurrentServices, id: str, before: str, after: str) -> Answer[TreeDifference]:  # noqa: A002
+def compare(service: CurrentServices, id: str, before: str, after: str) -> Answer[FolderDifference]:  # noqa: A002
     """What became of the files of one version in another, with the lines of those that are text."""
     old, new = (_readable(service, _find_version(service, id, name)) for name in (before, after))
-    return Answer(data=TreeDifference.model_validate(compare_trees(old, new).to_dict()))
+    return Answer(data=compare_trees(old, new))
 
 
 @version_routes.get(
@@ -229,13 +225,13 @@ def download(service: CurrentServices, request: Request, id: str, version: _Vers
 
 
 @version_routes.get("/{id}/scan", responses=READ_PROBLEMS | WRITE_PROBLEMS)
-def scan(service: CurrentServices, id: str, version: _Version = None) -> Answer[ScanOf]:  # noqa: A002
+def scan(service: CurrentServices, id: str, version: _Version = None) -> Answer[ScanReportShape]:  # noqa: A002
     """The scanner's findings for a version now; nothing of it is run. Only the operator's own file suppresses findings."""
     from skillyard.scanner import scan_skill
 
     folder = _readable(service, _find_version(service, id, version or CURRENT))
     report = scan_skill(folder, suppressions=service.catalog.suppressions(user_only=True))
-    return Answer(data=ScanOf.model_validate(report.to_dict()))
+    return Answer(data=ScanReportShape.model_validate(report.to_dict()))
 
 
 @version_routes.get("/{id}/compatibility", responses=READ_PROBLEMS | WRITE_PROBLEMS)
@@ -245,7 +241,7 @@ def compatibility(service: CurrentServices, id: str, version: _Version = None) -
 
     chosen = _find_version(service, id, version or CURRENT)
     folder = _readable(service, chosen)
-    return Answer(data=[ClientLoading.model_validate(one.to_dict()) for one in check_clients(folder, name=chosen.skill_id)])
+    return Answer(data=[ClientLoading.of(one) for one in check_clients(folder, name=chosen.skill_id)])
 
 
 @version_routes.post("/{id}/rollback", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
@@ -270,7 +266,9 @@ def deprecate(service: CurrentServices, id: str, version: str, body: Withdrawal)
     """Mark a version as one to move away from; it goes on serving."""
     chosen = _find_version(service, id, version)
     return Answer(
-        data=_detail(service.registry.versions.deprecate(chosen.skill_id, chosen.version, reason=body.reason, undo=body.undo))
+        data=VersionDetail.of(
+            service.registry.versions.deprecate(chosen.skill_id, chosen.version, reason=body.reason, undo=body.undo)
+        )
     )
 
 
@@ -279,7 +277,9 @@ def yank(service: CurrentServices, id: str, version: str, body: Withdrawal) -> A
     """Mark a version as one that nobody may install or roll back to; the current one stays active until then."""
     chosen = _find_version(service, id, version)
     return Answer(
-        data=_detail(service.registry.versions.yank(chosen.skill_id, chosen.version, reason=body.reason, undo=body.undo))
+        data=VersionDetail.of(
+            service.registry.versions.yank(chosen.skill_id, chosen.version, reason=body.reason, undo=body.undo)
+        )
     )
 
 
@@ -288,7 +288,7 @@ def _rolled_back(service: OrganisationServices, name: str, body: Rollback) -> An
         name, body.version, force=body.force, accept_signer=body.accept_signer, accept_source=body.accept_source
     )
     service.refresh_catalog()
-    return Answer(data=result_detail(result))
+    return Answer(data=InstallResult.of(result))
 
 
 def _find_version(service: OrganisationServices, name: str, version: str) -> SkillVersion:
@@ -303,7 +303,3 @@ def _readable(service: OrganisationServices, version: SkillVersion) -> Path:
     return version_folder(
         service, version, hint=f"POST …/{version.skill_id}/rollback brings back those that are kept in a store"
     )
-
-
-def _detail(version: SkillVersion) -> VersionDetail:
-    return VersionDetail.model_validate(version.to_dict())

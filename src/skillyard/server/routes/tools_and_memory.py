@@ -1,39 +1,34 @@
-"""What a model is given over HTTP: the skill index for its system prompt, tools and their calls, and the caller's memories."""
+"""What a model gets over HTTP: the skill index for its system prompt, tools and their calls, MCP, and the caller's memories."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import set_audit_subject
 from skillyard.errors import RecordNotFound
 from skillyard.memory import Memory
-from skillyard.prompt import Style
+from skillyard.prompt import Omission, Style
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes import Answer, RequestBody
+from skillyard.server.server_state import READ_ONLY_TOOLS, CurrentState
+from skillyard.server.shapes import Answer, RequestBody, ResponseShape
 from skillyard.tools import Dialect, Language
 
-tool_routes: Final = APIRouter(prefix="/api/v1", tags=["models"], dependencies=[require_scope("skills:read")])
-READ_ONLY_TOOLS: Final = frozenset(
-    {"skill", "skills_list", "skills_load", "read_skill_file", "search_skills"}
-)  # leave no audit record
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
 
+
+tool_routes: Final = APIRouter(prefix="/api/v1", tags=["models"], dependencies=[require_scope("skills:read")])
 _Language = Annotated[Language, Query(description="the language of the tools' descriptions and answers")]
 
 
-class OmittedSkill(BaseModel):
-    """A skill that the index does not mention, and why."""
-
-    id: str
-    reason: str
-
-
-class IndexDetail(BaseModel):
+class IndexDetail(ResponseShape):
     """The index for a system prompt: its text, what it costs, and what became of each skill.
 
     `more` of the omitted ones could be used but had no room.
@@ -43,7 +38,7 @@ class IndexDetail(BaseModel):
     tokens: int
     kept: list[str]
     shortened: list[str]
-    omitted: list[OmittedSkill]
+    omitted: list[Omission]
     more: int
     style: Style
     budget: int | None
@@ -94,7 +89,7 @@ def prompt(
 ) -> Answer[IndexDetail]:
     """The index of the skills for a system prompt, inside a token budget."""
     index = service.catalog.prompt(budget=budget, style=style, request=request, pinned=pin, description_chars=description_chars)
-    return Answer(data=IndexDetail.model_validate(index.to_dict()))
+    return Answer(data=IndexDetail.of(index))
 
 
 @tool_routes.get("/tool-definitions", responses=READ_PROBLEMS)
@@ -137,6 +132,31 @@ def end_session(
     return Answer(data=SessionEnded(session=session))
 
 
+mcp_routes: Final = APIRouter(tags=["MCP"], dependencies=[require_scope("skills:read")])
+
+
+class _DelegatedResponse(Response):
+    """An answer that is made while it is sent."""
+
+    def __init__(self, answer: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        super().__init__()
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._answer(scope, receive, send)
+
+
+@mcp_routes.api_route("/mcp", methods=["GET", "POST", "DELETE"], response_class=Response, include_in_schema=False)
+async def model_context(caller: CurrentCaller, state: CurrentState) -> Response:
+    """One request of the Model Context Protocol."""
+    endpoint = await state.endpoints.endpoint(caller.organisation, caller.may("runs:execute"), state.pool)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await endpoint.answer(scope, receive, send, caller=caller.key or caller.name)
+
+    return _DelegatedResponse(answer)
+
+
 memory_routes: Final = APIRouter(prefix="/api/v1/memories", tags=["memories"], dependencies=[require_scope("runs:execute")])
 
 _Limit = Annotated[int, Query(ge=1, le=200)]
@@ -173,7 +193,7 @@ class RecalledMemory(MemoryDetail):
     score: float
 
 
-class Forgotten(BaseModel):
+class ForgottenMemory(BaseModel):
     """What was forgotten."""
 
     id: str
@@ -215,11 +235,11 @@ async def remember(service: CurrentServices, caller: CurrentCaller, body: Memory
 
 
 @memory_routes.delete("/{memory_id}", responses=WRITE_PROBLEMS)
-async def forget(service: CurrentServices, caller: CurrentCaller, memory_id: str) -> Answer[Forgotten]:
+async def forget(service: CurrentServices, caller: CurrentCaller, memory_id: str) -> Answer[ForgottenMemory]:
     """Forget one of the caller's memories for good."""
     if not await service.catalog.memory().forget(memory_id, user_id=service.owner(caller)):
         raise RecordNotFound(f"there is no memory {memory_id[:100]!r}", hint="GET /api/v1/memories lists yours")
-    return Answer(data=Forgotten(id=memory_id))
+    return Answer(data=ForgottenMemory(id=memory_id))
 
 
 def _memory_shape(memory: Memory) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, Literal, Self, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -34,6 +34,21 @@ class RequestBody(BaseModel):
             raise PydanticCustomError("too_many_errors", "it has {count} errors", {"count": error.error_count()}) from None
 
 
+class _Record(Protocol):
+    def to_dict(self) -> Mapping[str, object]: ...
+
+
+class ResponseShape(BaseModel):
+    """A part of an answer, of which all fields are always sent; often a record of another room."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    @classmethod
+    def of(cls, record: _Record) -> Self:
+        """The record in this shape."""
+        return cls.model_validate(record.to_dict())
+
+
 class Meta(BaseModel):
     """Where in a list a page is; the first `page` is 1."""
 
@@ -48,7 +63,7 @@ class Meta(BaseModel):
         return cls(total=total, page=page, limit=limit, totalPages=-(-total // limit))
 
 
-class Answer(BaseModel, Generic[_Data]):
+class Answer(ResponseShape, Generic[_Data]):
     """Everything that went well."""
 
     success: Literal[True] = True

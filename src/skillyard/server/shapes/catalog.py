@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from skillyard.catalog import Skill, Source, Status
+from skillyard.catalog import FileType, Permission, Skill, Source, Status
+from skillyard.document import Diagnostic
+from skillyard.registry import Powers
+from skillyard.scanner import Finding, Severity, Skipped
 from skillyard.search import Match
-from skillyard.server.shapes.installation import Diagnosis, PowersShape, ScanFinding
+from skillyard.server.shapes import ResponseShape
 
 
-class Entry(BaseModel):
+class ListedSkill(ResponseShape):
     """One skill of the catalog: the shape of `skillyard list --json`, and what a list of skills shows beside it."""
 
     id: str
@@ -23,7 +26,7 @@ class Entry(BaseModel):
     directory: str
     status: Status
     reason: str | None
-    diagnostics: list[Diagnosis]
+    diagnostics: list[Diagnostic]
     display_name: str | None
     version: str | None
     kind: str
@@ -32,7 +35,7 @@ class Entry(BaseModel):
     model_invocable: bool
 
 
-class Fit(BaseModel):
+class SearchMatch(BaseModel):
     """A skill that fits a request: how sure that is (0 to 1), and the words of each field that it shares with the request."""
 
     id: str
@@ -40,7 +43,10 @@ class Fit(BaseModel):
     confidence: float
     matched: list[str]
     duplicates: list[str] = []
-    skill: Entry
+    skill: ListedSkill
+
+
+_BESIDE: Final = ("display_name", "version", "kind", "tags", "has_entry", "model_invocable")
 
 
 class Facets(BaseModel):
@@ -51,24 +57,14 @@ class Facets(BaseModel):
     tag: dict[str, int]
 
 
-def entry(skill: Skill) -> Entry:
+def entry(skill: Skill) -> ListedSkill:
     """The skill as an answer."""
-    return Entry.model_validate(
-        {
-            **skill.to_dict(),
-            "display_name": skill.display_name,
-            "version": skill.version,
-            "kind": skill.kind,
-            "tags": list(skill.tags),
-            "has_entry": skill.has_entry,
-            "model_invocable": skill.model_invocable,
-        }
-    )
+    return ListedSkill.model_validate(skill.to_dict() | {name: getattr(skill, name) for name in _BESIDE})
 
 
-def fit(match: Match) -> Fit:
+def fit(match: Match) -> SearchMatch:
     """The match as an answer."""
-    return Fit.model_validate({**match.to_dict(), "skill": entry(match.skill)})
+    return SearchMatch.model_validate({**match.to_dict(), "skill": entry(match.skill)})
 
 
 def facets(skills: Iterable[Skill]) -> Facets:
@@ -108,7 +104,7 @@ class CatalogFilter(BaseModel):
         )
 
 
-class RootOf(BaseModel):
+class RootShape(BaseModel):
     """The folder that a skill was found below."""
 
     path: str
@@ -117,15 +113,15 @@ class RootOf(BaseModel):
     reason: str | None = None
 
 
-class FileOf(BaseModel):
+class FileShape(BaseModel):
     """One file of a skill; `size` in bytes."""
 
     name: str
-    type: Literal["markdown", "script", "template", "other"]
+    type: FileType
     size: int
 
 
-class Namesake(BaseModel):
+class NamesakeShape(BaseModel):
     """Another skill of the same name."""
 
     id: str
@@ -133,14 +129,14 @@ class Namesake(BaseModel):
     directory: str
 
 
-class RulingOf(BaseModel):
+class RulingShape(BaseModel):
     """The decision of the rules for a skill, and the pattern of the one that decides."""
 
-    decision: Literal["allow", "ask", "deny"]
+    decision: Permission
     pattern: str | None
 
 
-class RunOf(BaseModel):
+class Runnability(BaseModel):
     """Whether a skill can run, by which script, and one sentence about it."""
 
     possible: bool
@@ -148,34 +144,27 @@ class RunOf(BaseModel):
     story: str
 
 
-class PortraitOf(Entry):
+class SkillDetailShape(ListedSkill):
     """Everything about one skill."""
 
     path: str
-    root: RootOf
+    root: RootShape
     allowed_tools: list[str]
     front_matter: dict[str, Any]
     input_schema: dict[str, Any] | None
-    files: list[FileOf]
+    files: list[FileShape]
     inventory: dict[str, Any]
     digest: str
-    namesakes: list[Namesake]
-    permission: RulingOf
-    run: RunOf
-    powers: PowersShape | None
+    namesakes: list[NamesakeShape]
+    permission: RulingShape
+    run: Runnability
+    powers: Powers | None
 
 
-class NotScanned(BaseModel):
-    """A file that was not read, and why."""
-
-    file: str
-    reason: str
-
-
-class ScanOf(BaseModel):
+class ScanReportShape(ResponseShape):
     """What the scanner found, the gravest first: advice, nothing is blocked or allowed by it."""
 
-    worst: Literal["high", "medium", "low", "info"] | None
-    findings: list[ScanFinding]
+    worst: Severity | None
+    findings: list[Finding]
     files: list[str]
-    skipped: list[NotScanned]
+    skipped: list[Skipped]

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from skillyard.server.shapes import RequestBody
+from skillyard.server.shapes import RequestBody, ResponseShape
 from skillyard.server.shapes.runs import RunStep
-
-if TYPE_CHECKING:
-    from skillyard.conversations import Attachment, Conversation, Turn
-
 
 TurnState = Literal["running", "waiting", "done", "failed", "stopped", "interrupted"]
 
 
-class Began(BaseModel):
+class TurnBegan(BaseModel):
     """A turn begins; whatever was shown of it before is shown again."""
 
     event: Literal["begin"] = "begin"
@@ -26,14 +22,14 @@ class Began(BaseModel):
     model: str | None = None
 
 
-class Wrote(BaseModel):
+class TextWritten(BaseModel):
     """The model writes."""
 
     event: Literal["text"] = "text"
     delta: str
 
 
-class Called(BaseModel):
+class ToolCalled(BaseModel):
     """The model calls a tool."""
 
     event: Literal["call"] = "call"
@@ -69,7 +65,7 @@ class OpenQuestion(SkillQuestion):
     decision: str | None = None
 
 
-class Asked(BaseModel):
+class ApprovalAsked(BaseModel):
     """A call waits until somebody has answered."""
 
     event: Literal["ask"] = "ask"
@@ -77,7 +73,7 @@ class Asked(BaseModel):
     question: SkillQuestion
 
 
-class Printed(BaseModel):
+class OutputPrinted(BaseModel):
     """The script of a call prints; not kept after the turn, the record of its run has it."""
 
     event: Literal["log"] = "log"
@@ -86,7 +82,7 @@ class Printed(BaseModel):
     text: str
 
 
-class Stepped(BaseModel):
+class StepEnded(BaseModel):
     """A step of the script of a call has ended; not kept after the turn, the record of its run has it."""
 
     event: Literal["step"] = "step"
@@ -94,7 +90,7 @@ class Stepped(BaseModel):
     step: RunStep
 
 
-class Gave(BaseModel):
+class ToolReturned(BaseModel):
     """What a tool gave; `text` is cut, `skill` and `run` name what it was about; `tokens` is what the model was given."""
 
     event: Literal["result"] = "result"
@@ -110,7 +106,7 @@ class Gave(BaseModel):
     duration_ms: int | None = None
 
 
-class Filed(BaseModel):
+class FileAdded(BaseModel):
     """A file was given with the message (`origin` is `user`), or a run wrote it (`origin` is its id)."""
 
     event: Literal["file"] = "file"
@@ -120,7 +116,7 @@ class Filed(BaseModel):
     origin: str
 
 
-class Noticed(BaseModel):
+class NoticeShown(BaseModel):
     """Something worth knowing; `detail` is more of it, such as the summary that stands for the beginning from now on."""
 
     event: Literal["notice"] = "notice"
@@ -128,7 +124,7 @@ class Noticed(BaseModel):
     detail: str | None = None
 
 
-class Used(BaseModel):
+class UsageReported(BaseModel):
     """What the turn has used so far."""
 
     event: Literal["usage"] = "usage"
@@ -137,7 +133,7 @@ class Used(BaseModel):
     requests: int
 
 
-class Failed(BaseModel):
+class TurnFailed(BaseModel):
     """The turn failed; `said` is the message of the model's service, without any key."""
 
     event: Literal["error"] = "error"
@@ -147,7 +143,7 @@ class Failed(BaseModel):
     said: str | None = None
 
 
-class Ended(BaseModel):
+class TurnEnded(BaseModel):
     """Nothing comes after this; a turn that is `waiting` goes on when its questions are answered."""
 
     event: Literal["end"] = "end"
@@ -164,7 +160,18 @@ class TurnUsage(BaseModel):
 
 
 ChatEvent = Annotated[
-    Began | Wrote | Called | Asked | Printed | Stepped | Gave | Filed | Noticed | Used | Failed | Ended,
+    TurnBegan
+    | TextWritten
+    | ToolCalled
+    | ApprovalAsked
+    | OutputPrinted
+    | StepEnded
+    | ToolReturned
+    | FileAdded
+    | NoticeShown
+    | UsageReported
+    | TurnFailed
+    | TurnEnded,
     Field(discriminator="event"),
 ]
 """The `data` of one server-sent event; its `event` field is the name of the event."""
@@ -199,7 +206,7 @@ class ConversationChange(RequestBody):
     model: str | None = Field(default=None, min_length=1, max_length=300)
 
 
-class ModelProvider(BaseModel):
+class ModelProvider(BaseModel, from_attributes=True):
     """A service with models: the `variable` it needs in the server's environment, and whether that is set (`ready`)."""
 
     name: str
@@ -208,14 +215,14 @@ class ModelProvider(BaseModel):
     models: list[str]
 
 
-class ModelChoices(BaseModel):
+class ModelChoices(BaseModel, from_attributes=True):
     """The `usual` model, used where none is named, and the services of others."""
 
     usual: str | None
     providers: list[ModelProvider]
 
 
-class ChatCommand(BaseModel):
+class ChatCommand(BaseModel, from_attributes=True):
     """A skill that a person starts with `/name`; `arguments` is its author's hint for them."""
 
     id: str
@@ -235,7 +242,7 @@ class NewMessage(RequestBody):
     files: list[str] = Field(default=[], max_length=50)
 
 
-class Decision(RequestBody):
+class QuestionAnswer(RequestBody):
     """The answer to a question: `call` is the `id` of its `ask` event; the reason of a `reject` is sent to the model."""
 
     call: str = Field(min_length=1, max_length=300)
@@ -243,7 +250,7 @@ class Decision(RequestBody):
     reason: str | None = Field(default=None, max_length=2_000)
 
 
-class ConversationShape(BaseModel):
+class ConversationShape(ResponseShape):
     """One conversation."""
 
     id: str
@@ -264,7 +271,7 @@ class TurnError(BaseModel):
     said: str | None = None
 
 
-class ChatFile(BaseModel):
+class ChatFile(ResponseShape):
     """One file of a conversation; `origin` is `user`, or the run that wrote it."""
 
     name: str
@@ -275,7 +282,7 @@ class ChatFile(BaseModel):
     created_at: datetime
 
 
-class TrailStep(BaseModel):
+class SkillUsageEventShape(ResponseShape):
     """One thing that happened to a skill in a conversation; `detail` is a file, a run, or how the turn ended."""
 
     at: datetime
@@ -289,7 +296,7 @@ class TrailStep(BaseModel):
     duration_ms: int
 
 
-class SkillUseShape(BaseModel):
+class SkillUsageShape(ResponseShape):
     """What became of one skill in all conversations; see docs/agents.md."""
 
     skill_id: str
@@ -305,16 +312,16 @@ class SkillUseShape(BaseModel):
     fails_often: bool
 
 
-class TrailReportShape(BaseModel):
+class SkillUsageReportShape(BaseModel):
     """Every skill in numbers, and the ids of those that somebody should look at."""
 
-    skills: list[SkillUseShape]
+    skills: list[SkillUsageShape]
     never_used: list[str]
     not_followed: list[str]
     fails_often: list[str]
 
 
-class TurnShape(BaseModel):
+class TurnShape(ResponseShape):
     """One turn: the request, the answer, the events shown meanwhile, the questions it waits for."""
 
     id: str
@@ -339,18 +346,3 @@ class ConversationDetail(ConversationShape):
     turns: list[TurnShape]
     earlier: int
     files: list[ChatFile]
-
-
-def conversation_shape(conversation: Conversation) -> ConversationShape:
-    """One conversation."""
-    return ConversationShape.model_validate(conversation.to_dict())
-
-
-def turn_shape(turn: Turn) -> TurnShape:
-    """One turn."""
-    return TurnShape.model_validate(turn.to_dict())
-
-
-def file_shape(file: Attachment) -> ChatFile:
-    """One file."""
-    return ChatFile.model_validate(file.to_dict())

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import PurePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
+from skillyard.catalog import FileType
+from skillyard.document import Diagnostic
+from skillyard.packages import FolderDifference
 from skillyard.plain_json import to_plain_json
-from skillyard.registry import InstalledSkill, InstallLog, OperationResult, SkillInspection
+from skillyard.registry import Powers, SkillInspection
 from skillyard.registry.model import LogStatus, Operation, PackageState
+from skillyard.scanner import Finding
 from skillyard.server.problems import hint_over_http
+from skillyard.server.shapes import ResponseShape
+from skillyard.wire import to_wire
 
 
 class FileInventory(BaseModel):
@@ -26,13 +33,13 @@ class FileInventory(BaseModel):
     totalSizeBytes: int  # noqa: N815
 
 
-class Definition(BaseModel):
+class Definition(ResponseShape):
     """An installed skill in the API's own spelling; `id` is the `skillId`.
 
     The fields in `edited` have a person's values, and not those of the SKILL.md.
     """
 
-    id: str
+    id: str = Field(validation_alias="skillId")
     skillId: str  # noqa: N815
     name: str
     description: str
@@ -40,15 +47,15 @@ class Definition(BaseModel):
     isActive: bool  # noqa: N815
     fileInventory: FileInventory | None  # noqa: N815
     skillMdHash: str | None = None  # noqa: N815
-    triggerKeywords: list[str] = []  # noqa: N815
+    triggerKeywords: list[str]  # noqa: N815
     category: str | None = None
-    tags: list[str] = []
+    tags: list[str]
     author: str | None = None
     license: str | None = None
     homepageUrl: str | None = None  # noqa: N815
     documentationUrl: str | None = None  # noqa: N815
     iconUrl: str | None = None  # noqa: N815
-    edited: list[str] = []
+    edited: list[str]
     createdAt: str | None = None  # noqa: N815
     updatedAt: str | None = None  # noqa: N815
 
@@ -66,47 +73,15 @@ class Provenance(BaseModel):
     notes: str | None = None
 
 
-class PowersShape(BaseModel):
-    """All that a skill declares or carries that does something; `tools` is null when it does not limit itself to any."""
-
-    scripts: list[str]
-    hosts: list[str]
-    environment: list[str]
-    tools: list[str] | None
-    packages: list[str]
-    servers: list[str]
-    hidden: list[str]
-    filesystem: str
-    timeout_ms: int
-    memory_mb: int
-
-
-class PowerChangeShape(BaseModel):
+class PowerChangeShape(ResponseShape):
     """That a new version may do more: `widened` is what, one sentence each; `consent` names exactly this change."""
 
     skill_id: str
     name: str
     widened: list[str]
-    before: PowersShape
-    after: PowersShape
+    before: Powers
+    after: Powers
     consent: str
-
-
-class ScanFinding(BaseModel):
-    """One place where the scanner found something; advice, it stops nothing."""
-
-    rule: str
-    severity: str
-    message: str
-    why: str
-    file: str
-    line: int
-    column: int
-    evidence: str
-    fix: str
-    allowed: str | None = None
-    expired: str | None = None
-    claimed: str | None = None
 
 
 def _below_home(path: str) -> str:
@@ -114,7 +89,7 @@ def _below_home(path: str) -> str:
     return PurePath("skills", *PurePath(path).parts[-2:]).as_posix()
 
 
-class VersionDetail(BaseModel):
+class VersionDetail(ResponseShape):
     """One installed version; `version` is the UTC time it was installed at, `declared_version` that of its SKILL.md.
 
     `package_path` is the folder of the version below the home that it is installed in.
@@ -141,7 +116,7 @@ class VersionDetail(BaseModel):
     removed: bool
 
 
-class InstallResult(BaseModel):
+class InstallResult(ResponseShape):
     """What became of one skill; `unmet` is what this machine lacks for it, `findings` are the scanner's.
 
     `power_sentences` are sentences about what the skill may do.
@@ -153,7 +128,7 @@ class InstallResult(BaseModel):
     version: str | None
     previous: str | None
     digest: str | None
-    powers: PowersShape | None
+    powers: Powers | None
     power_sentences: list[str]
     declared_version: str | None
     signer: str | None
@@ -161,8 +136,8 @@ class InstallResult(BaseModel):
     unmet: list[str]
     log_id: str | None
     pruned: list[str]
-    origin: Provenance | None
-    findings: list[ScanFinding]
+    origin: Annotated[Provenance | None, BeforeValidator(lambda origin: origin or None)]  # a rollback fetches nothing
+    findings: list[Finding]
 
 
 class InstallSummary(BaseModel):
@@ -188,7 +163,7 @@ class InstallStep(BaseModel):
     duration_ms: int | None = None
 
 
-class InstallLogDetail(BaseModel):
+class InstallLogDetail(ResponseShape):
     """What one operation did to one skill; of a refusal, `details` has the members of the problem (`changes`, `consent`, …)."""
 
     id: str
@@ -229,7 +204,7 @@ class OperationDetail(BaseModel):
     error: InstallError | None = None
 
 
-class InstallMoved(BaseModel):
+class InstallProgressed(BaseModel):
     """The operation has come further."""
 
     event: Literal["progress"] = "progress"
@@ -243,21 +218,11 @@ class InstallEnded(BaseModel):
     operation: OperationDetail
 
 
-InstallEvent = Annotated[InstallMoved | InstallEnded, Field(discriminator="event")]
+InstallEvent = Annotated[InstallProgressed | InstallEnded, Field(discriminator="event")]
 """The `data` of one server-sent event; each has the whole operation as it is."""
 
 
-def result_detail(result: OperationResult) -> InstallResult:
-    """The shape of what became of a skill; a rollback fetches nothing, so it has no origin."""
-    return InstallResult.model_validate({**result.to_dict(), "origin": dict(result.origin) or None})
-
-
-def log_detail(log: InstallLog) -> InstallLogDetail:
-    """The shape of a log."""
-    return InstallLogDetail.model_validate(log.to_dict())
-
-
-class ClientLoading(BaseModel):
+class ClientLoading(ResponseShape):
     """What one client makes of a skill; with `problems` it does not load it."""
 
     client: str
@@ -272,19 +237,8 @@ class SkillFileEntry(BaseModel):
     """One file of a skill, its class and its size in bytes."""
 
     path: str
-    type: Literal["markdown", "script", "template", "other"]
+    type: FileType
     size: int
-
-
-class Diagnosis(BaseModel):
-    """One remark about a SKILL.md."""
-
-    rule: str
-    severity: Literal["error", "warning", "info"]
-    message: str
-    file: str
-    line: int
-    fix: str | None
 
 
 class RefusalShape(BaseModel):
@@ -295,25 +249,7 @@ class RefusalShape(BaseModel):
     hint: str | None
 
 
-class FileChange(BaseModel):
-    """One file that is not the same; `lines` is a unified diff, `unshown` is why there is none, or why it is incomplete."""
-
-    path: str
-    change: Literal["added", "removed", "changed"]
-    before: int | None
-    after: int | None
-    lines: str
-    unshown: str | None
-
-
-class TreeDifference(BaseModel):
-    """Every file that is not the same, and how many are."""
-
-    files: list[FileChange]
-    unchanged: int
-
-
-class InspectedSkill(BaseModel):
+class InspectedSkill(ResponseShape):
     """One skill of a source, as it would be installed; nothing was.
 
     `refusals` would stop it, `findings` of the scanner are advice, `unmet` is what this machine lacks. When there is a
@@ -330,59 +266,32 @@ class InspectedSkill(BaseModel):
     skill_md: str
     files: list[SkillFileEntry]
     file_inventory: FileInventory
-    powers: PowersShape
+    powers: Powers
     power_sentences: list[str]
-    diagnostics: list[Diagnosis]
+    diagnostics: list[Diagnostic]
     refusals: list[RefusalShape]
-    findings: list[ScanFinding]
+    findings: list[Finding]
     clients: list[ClientLoading]
     unmet: list[str]
     warnings: list[str]
     signer: str | None
     unchanged: bool
     installed: VersionDetail | None
-    powers_before: PowersShape | None
-    difference: TreeDifference | None
+    powers_before: Powers | None
+    difference: FolderDifference | None
     change: PowerChangeShape | None
 
-
-def inspected(skill: SkillInspection) -> InspectedSkill:
-    """The shape of what was seen."""
-    return InspectedSkill.model_validate(
-        to_plain_json(
-            {
-                "skill_id": skill.skill_id,
-                "name": skill.name,
-                "description": skill.description,
-                "declared_version": skill.declared_version,
-                "digest": skill.digest,
-                "size_bytes": skill.size_bytes,
-                "front_matter": dict(skill.front_matter),
-                "skill_md": skill.skill_md,
-                "files": [{"path": file.name, "type": file.type, "size": file.size} for file in skill.files],
-                "file_inventory": skill.inventory,
-                "powers": skill.powers.to_dict(),
-                "power_sentences": list(skill.powers.sentences()),
-                "diagnostics": [found.to_dict() for found in skill.diagnostics],
-                "refusals": [
-                    {"code": one.code, "message": one.message, "hint": hint_over_http(one.code, one.hint)}
-                    for one in skill.refusals
-                ],
-                "findings": list(skill.findings),
-                "clients": [client.to_dict() for client in skill.clients],
-                "unmet": list(skill.unmet),
-                "warnings": list(skill.warnings),
-                "signer": skill.signer,
-                "unchanged": skill.unchanged,
-                "installed": skill.installed and skill.installed.to_dict(),
-                "powers_before": skill.powers_before and skill.powers_before.to_dict(),
-                "difference": skill.difference and skill.difference.to_dict(),
-                "change": skill.change and skill.change.to_dict(),
-            }
-        )
-    )
-
-
-def definition_shape(skill: InstalledSkill) -> Definition:
-    """The skill in the API's own spelling."""
-    return Definition.model_validate({"id": skill.skill_id, **skill.to_dict()})
+    @classmethod
+    def of_inspection(cls, skill: SkillInspection) -> Self:
+        """The inspection as it is sent."""
+        shape: dict[str, Any] = {field.name: getattr(skill, field.name) for field in fields(skill)}
+        shape |= {
+            "files": [{"path": file.name, "type": file.type, "size": file.size} for file in skill.files],
+            "file_inventory": shape.pop("inventory"),
+            "power_sentences": skill.powers.sentences(),
+            "refusals": [
+                {"code": one.code, "message": one.message, "hint": hint_over_http(one.code, one.hint)} for one in skill.refusals
+            ],
+            "unchanged": skill.unchanged,
+        }
+        return cls.model_validate(to_plain_json({name: to_wire(value) for name, value in shape.items()}))

@@ -7,7 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillyard.engine import RunRecord, RunState
+from skillyard.engine import RunState
+from skillyard.network import Contact
+from skillyard.sandbox import Limit
+from skillyard.server.shapes import ResponseShape
 
 
 class RunFault(BaseModel):
@@ -17,7 +20,7 @@ class RunFault(BaseModel):
     message: str | None
 
 
-class RunStep(BaseModel):
+class RunStep(ResponseShape):
     """One step that the skill reported; `duration` in milliseconds."""
 
     stepId: str  # noqa: N815 # the API's own spelling
@@ -27,28 +30,6 @@ class RunStep(BaseModel):
     duration: float = 0
     error: Any = None
     timestamp: Any = None
-
-
-class RunLimit(BaseModel):
-    """A limit of the run, whether it was enforced, and by what."""
-
-    name: str
-    value: Any
-    enforced: bool
-    by: str
-
-
-class RunContact(BaseModel):
-    """A host that the run requested, and the verdict."""
-
-    host: str
-    port: int
-    verdict: str
-    reason: str
-    address: str
-    requests: int
-    sent_bytes: int
-    received_bytes: int
 
 
 class RunMemoryWrite(BaseModel):
@@ -93,7 +74,7 @@ class RunSummary(BaseModel):
     finished_at: str | None
 
 
-class RunDetail(RunSummary):
+class RunDetail(RunSummary, ResponseShape):
     """A run with its whole record. Values under a secret's name are redacted; logs are kept to their end.
 
     `status` is how its process ended (`ok`, `error`, `timeout`, …), `ran_as` the kind that did the work in the end. Strings in
@@ -109,10 +90,10 @@ class RunDetail(RunSummary):
     format: str | None
     message: str | None
     warnings: list[str]
-    limits: list[RunLimit]
+    limits: list[Limit]
     memory_writes: list[RunMemoryWrite]
     token_usage: float | dict[str, Any] | None
-    contacts: list[RunContact]
+    contacts: list[Contact]
     ran_as: str | None
     isolation: str | None
     interpreter: str | None
@@ -143,14 +124,14 @@ class RunPrinted(BaseModel):
     text: str
 
 
-class RunStepTaken(BaseModel):
+class RunStepEnded(BaseModel):
     """A step, in the order the skill took them."""
 
     event: Literal["step"] = "step"
     step: RunStep
 
 
-class RunAsked(BaseModel):
+class RunQuestionAsked(BaseModel):
     """The run waits for the answer to a question: `POST /api/v1/approvals/questions/{question}`."""
 
     event: Literal["asked"] = "asked"
@@ -167,17 +148,7 @@ class RunEnded(BaseModel):
 
 
 RunEvent = Annotated[
-    RunStateChanged | RunPrinted | RunStepTaken | RunAsked | RunEnded,
+    RunStateChanged | RunPrinted | RunStepEnded | RunQuestionAsked | RunEnded,
     Field(discriminator="event"),
 ]
 """The `data` of one server-sent event; its `event` field is the name of the event."""
-
-
-def summary(record: RunRecord) -> RunSummary:
-    """One line of a list."""
-    return RunSummary.model_validate({**record.summary(), "skill_name": record.skill_name})
-
-
-def detail(record: RunRecord) -> RunDetail:
-    """Everything."""
-    return RunDetail.model_validate(record.to_dict())

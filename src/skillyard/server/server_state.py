@@ -1,38 +1,41 @@
-"""MCP at `/mcp`: each organisation's skills as tools, prompts and resources, for every client that speaks streamable HTTP.
+"""What one application shares with all its requests, with the endpoints of MCP, which are opened at their first request.
 
-The handlers are those of `skillyard mcp`. Who may not run skills is not offered the tool that does.
+At `/mcp` each organisation's skills are tools, prompts and resources, for every client that speaks streamable HTTP. The
+handlers are those of `skillyard mcp`. Who may not run skills is not offered the tool that does.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
 
 import anyio
-from fastapi import APIRouter, Request, Response
+from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import Actor, acting_as
 from skillyard.errors import ServerStopping, SkillyardError
-from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.background.approval_questions import rejecting_approver
-from skillyard.server.routes.tools_and_memory import READ_ONLY_TOOLS
-from skillyard.server.settings import McpSessions
+from skillyard.server.background.running_work import Shutdown
+from skillyard.server.middleware.authentication import CredentialStore
+from skillyard.server.middleware.observability import Metrics
+from skillyard.server.organisation_services import OrganisationPool, OrganisationServices, ScheduleClock
+from skillyard.server.settings import AccessPolicy, McpSessions, ServerSettings
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
-    from starlette.types import Receive, Scope, Send
 
     from skillyard.access import AuditOutcome
     from skillyard.mcp import McpHttpApp
     from skillyard.mcp.server import ToolUse, ToolUses
-    from skillyard.server.organisation_services import OrganisationPool, OrganisationServices
     from skillyard.tools import ToolResult
 
 
-routes: Final = APIRouter(tags=["MCP"], dependencies=[require_scope("skills:read")])
+READ_ONLY_TOOLS: Final = frozenset({"skill", "skills_list", "skills_load", "read_skill_file", "search_skills"})
+"""They leave no audit record."""
 
 _REFUSALS: Final = frozenset({"permission_denied", "approval_rejected", "not_yours"})
 _LOG: Final = logging.getLogger(__name__)
@@ -89,28 +92,26 @@ class McpEndpoints:
                 await anyio.sleep_forever()
 
 
-class _DelegatedResponse(Response):
-    """An answer that is made while it is sent."""
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """What one application shares with all its requests: its `app.state`."""
 
-    def __init__(self, answer: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
-        super().__init__()
-        self._answer = answer
+    pool: OrganisationPool
+    settings: ServerSettings
+    access_policy: AccessPolicy
+    credentials: CredentialStore
+    clock: ScheduleClock
+    endpoints: McpEndpoints
+    metrics: Metrics
+    stopping: Shutdown
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._answer(scope, receive, send)
+
+async def _server_state(request: Request) -> ServerState:
+    state: ServerState = request.app.state
+    return state
 
 
-@routes.api_route("/mcp", methods=["GET", "POST", "DELETE"], response_class=Response, include_in_schema=False)
-async def model_context(caller: CurrentCaller, request: Request) -> Response:
-    """One request of the Model Context Protocol."""
-    endpoints = request.app.state.endpoints
-    assert isinstance(endpoints, McpEndpoints)  # noqa: S101 # the application puts it there
-    endpoint = await endpoints.endpoint(caller.organisation, caller.may("runs:execute"), request.app.state.pool)
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await endpoint.answer(scope, receive, send, caller=caller.key or caller.name)
-
-    return _DelegatedResponse(answer)
+CurrentState = Annotated[ServerState, Depends(_server_state)]
 
 
 def _endpoint(service: OrganisationServices, *, runs: bool, sessions: bool, limits: McpSessions) -> McpHttpApp:
