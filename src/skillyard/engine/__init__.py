@@ -62,6 +62,6 @@ __getattr__, __dir__ = lazy_exports(
         "scheduler": ("ScheduleOwners", "Scheduler", "begin_scheduled"),
         "schedules": ("MissedRunPolicy", "Schedule", "Schedules", "next_times"),
         "worker": ("Worker", "WorkerGroup"),
-        "worker_roster": ("WorkerInfo", "WorkerRoster"),
+        "worker_roster": ("PoolInfo", "WorkerInfo", "WorkerRoster"),
     },
 )
