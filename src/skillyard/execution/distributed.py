@@ -11,15 +11,14 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import InvalidConfiguration, SkillyardError
 from skillyard.execution.http_service import MissingGrant, SecretGrants, timeout_of
 from skillyard.execution.kinds import KindUnavailable, RemoteAnswer, failed_answer, outcome_of_answer
 from skillyard.execution.outcome import SkillOutcome, infer_format
 from skillyard.plain_json import read_json
-
-_KEYS: Final = ("command", "args", "env", "cwd", "url", "headers", "tools")
+from skillyard.settings_reader import Setting, Settings, SettingsReader, table_of, text, texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,61 +51,33 @@ class McpServer:
         return self.tools is None or tool in self.tools
 
 
-def read_servers(tables: Mapping[str, object]) -> dict[str, McpServer]:
-    """The servers of a configuration by their names.
+_TEXT_ENTRY: Final = Setting("text", lambda value: isinstance(value, str))
+_SERVER: Final[Settings] = {
+    "command": text(),
+    "args": texts("a list of texts"),
+    "env": table_of(_TEXT_ENTRY, "a table of texts"),
+    "cwd": text(),
+    "url": text(),
+    "headers": table_of(_TEXT_ENTRY, "a table of texts"),
+    "tools": texts("a list of texts"),
+}
+
+
+def read_servers(tables: Mapping[str, object], file: str | None = None) -> dict[str, McpServer]:
+    """The servers of a configuration by their names; `file` is where they are written.
 
     Raises:
-        InvalidConfiguration: a table has an unknown key or a value that cannot be meant.
+        InvalidConfiguration: a table has an unknown key or an invalid value.
     """
-    return {name: _server(name, table) for name, table in tables.items()}
+    reader = SettingsReader(file or "skillyard.toml")
+    return {name: _server(reader.read(_SERVER, table, f"servers.{name}"), name) for name, table in tables.items()}
 
 
-def _server(name: str, table: object) -> McpServer:
-    if not isinstance(table, Mapping):
-        raise _wrong(name, "a table")
-    for key in table:
-        if key not in _KEYS:
-            raise _wrong(f"{name}.{key}", f"one of {', '.join(_KEYS)}")
-    tools = table.get("tools")
+def _server(values: Mapping[str, Any], name: str) -> McpServer:
     try:
-        return McpServer(
-            command=_text(name, table, "command"),
-            args=_texts(name, table, "args"),
-            env=_table(name, table, "env"),
-            cwd=_text(name, table, "cwd"),
-            url=_text(name, table, "url"),
-            headers=_table(name, table, "headers"),
-            tools=None if tools is None else _texts(name, table, "tools"),
-        )
+        return McpServer(**values)
     except InvalidConfiguration as error:
         raise InvalidConfiguration(f"servers.{name}: {error.message}", hint=error.hint) from None
-
-
-def _text(name: str, table: Mapping[str, object], key: str) -> str | None:
-    value = table.get(key)
-    if value is None or (isinstance(value, str) and value.strip()):
-        return value
-    raise _wrong(f"{name}.{key}", "text")
-
-
-def _texts(name: str, table: Mapping[str, object], key: str) -> tuple[str, ...]:
-    value = table.get(key, [])
-    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    raise _wrong(f"{name}.{key}", "a list of texts")
-
-
-def _table(name: str, table: Mapping[str, object], key: str) -> dict[str, str]:
-    value = table.get(key, {})
-    if isinstance(value, Mapping) and all(isinstance(item, str) for item in value.values()):
-        return dict(value)
-    raise _wrong(f"{name}.{key}", "a table of texts")
-
-
-def _wrong(key: str, expected: str) -> InvalidConfiguration:
-    return InvalidConfiguration(
-        f"servers.{key} must be {expected}", hint="change it in your own skillyard.toml", key=f"servers.{key}"
-    )
 
 
 if TYPE_CHECKING:

@@ -193,7 +193,7 @@ class Executor:
             backend=backend if isinstance(backend, str) else None,
             install=install or allowed,
             index=index_settings(configuration.sandbox),
-            servers=read_servers(configuration.servers),
+            servers=read_servers(configuration.servers, configuration.user_file),
             secret_hosts=secret_hosts,
             prewarm=prewarm_count(configuration.sandbox) if prewarm is None else prewarm,
             pools=pools,
