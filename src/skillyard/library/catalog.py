@@ -327,9 +327,7 @@ class Catalog(SkillCatalog):
 
     def gate(self, approver: Approver | None = None) -> PermissionGate:
         """The check before each use of a skill: the configured rules, and the approver where they say `ask`."""
-        from skillyard.permissions import PermissionGate
-
-        return PermissionGate(self.rules(), self.approvals().asking(approver))
+        return self._services().gate(approver)
 
     def suppressions(self, *, user_only: bool = False) -> tuple[Suppression, ...]:
         """The findings that the configuration suppresses, each until a day; with `user_only` not those of a project.
@@ -365,21 +363,15 @@ class Catalog(SkillCatalog):
 
     def memory(self) -> SqlMemoryService:
         """The memories of this home, kept with the runs."""
-        from skillyard.memory import SqlMemoryService
-
-        return SqlMemoryService(lambda: self.records().database)
+        return self._services().memory()
 
     def agents(self) -> AgentStore:
         """The agents that were defined for this home, kept with the runs."""
-        from skillyard.agent_definitions import AgentStore
-
-        return AgentStore(lambda: self.records().database)
+        return self._services().agents()
 
     def schedules(self) -> Schedules:
         """Which skills run when, kept with the runs."""
-        from skillyard.engine import Schedules
-
-        return Schedules(lambda: self.records().database)
+        return self._services().schedules()
 
     def records(self) -> Records:
         """The runs and memories of this home."""
@@ -435,14 +427,14 @@ class Catalog(SkillCatalog):
 
         catalog = super().for_organisation(data, database_url)
         catalog.timing = self.timing
-        catalog._opened = CatalogServices(catalog, self._services().slots)
+        catalog._opened = CatalogServices(catalog, self.timing, self._services().slots)
         return catalog
 
     def _services(self) -> CatalogServices:
         from skillyard.library.catalog_services import CatalogServices
 
         if self._opened is None:
-            self._opened = CatalogServices(self)
+            self._opened = CatalogServices(self, self.timing)
         return self._opened
 
     def _search_index(self) -> SearchIndex:

@@ -5,24 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.engine import EngineSettings, PoolEngine, Records
-from skillyard.permissions import Approvals, SqlApprovalStore
+from skillyard.permissions import Approvals, PermissionGate, Rules, SqlApprovalStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from skillyard.engine import Schedule, ScheduleOwners, Scheduler, Slots, StartedRun, Worker
+    from skillyard.agent_definitions import AgentStore
+    from skillyard.catalog import SkillCatalog
+    from skillyard.engine import Schedule, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
     from skillyard.execution import Executor
-    from skillyard.library.catalog import Catalog
+    from skillyard.memory import SqlMemoryService
+    from skillyard.permissions import Approver
+    from skillyard.timing import Timing
 
 
 class CatalogServices:
-    """The services of one catalog, as its configuration says; `slots` are shared with the catalogs of its organisations."""
+    """The services of one catalog, as its configuration says; `slots` are shared with the catalogs of its organisations.
 
-    def __init__(self, catalog: Catalog, slots: Slots | None = None) -> None:
+    Everything here is over the same records: nothing is opened before one of them is read or written.
+    """
+
+    def __init__(self, catalog: SkillCatalog, timing: Timing, slots: Slots | None = None) -> None:
         self._catalog = catalog
         self._engine: PoolEngine | None = None
         self._slots = slots
-        self.records = Records.of(catalog, timing=catalog.timing)
+        self.records = Records.of(catalog, timing=timing)
         self.approvals = Approvals(store=SqlApprovalStore(lambda: self.records.database, catalog.project_root))
 
     @property
@@ -32,12 +39,37 @@ class CatalogServices:
             self._slots = EngineSettings.of(self._catalog.configuration).slots()
         return self._slots
 
+    def gate(self, approver: Approver | None = None) -> PermissionGate:
+        """The check before each use of a skill, with the approvals of this catalog."""
+        return PermissionGate(Rules.for_catalog(self._catalog), self.approvals.asking(approver))
+
+    def memory(self) -> SqlMemoryService:
+        """The memories, kept with the runs."""
+        from skillyard.memory import SqlMemoryService
+
+        return SqlMemoryService(lambda: self.records.database)
+
+    def agents(self) -> AgentStore:
+        """The definitions of agents, kept with the runs."""
+        from skillyard.agent_definitions import AgentStore
+
+        return AgentStore(lambda: self.records.database)
+
+    def schedules(self) -> Schedules:
+        """The schedules, kept with the runs."""
+        from skillyard.engine import Schedules
+
+        return Schedules(lambda: self.records.database)
+
     def engine(self, *, record: bool) -> PoolEngine:
         """The engine of all runs of the catalog."""
+        from skillyard.execution import Executor
+
         catalog = self._catalog
         if self._engine is None:
+            executor = Executor.from_configuration(catalog.configuration)
             self._engine = PoolEngine.of(
-                catalog.configuration, catalog.executor(), self.records, slots=self.slots, organisation=catalog.data_directory
+                catalog.configuration, executor, self.records, slots=self.slots, organisation=catalog.data_directory
             )
         return self._engine if record else self._engine.unrecorded()
 
@@ -62,7 +94,7 @@ class CatalogServices:
         return Worker(
             self.records.database,
             pools,
-            find=lambda skill_id, digest: skill_with_content(catalog, catalog.gate(), skill_id, digest),
+            find=lambda skill_id, digest: skill_with_content(catalog, self.gate(), skill_id, digest),
             runner=runner,
             concurrency=concurrency,
             slots=slots,
@@ -75,14 +107,15 @@ class CatalogServices:
     ) -> Scheduler:
         """A scheduler of the catalog's schedules."""
         from skillyard.engine import Scheduler, begin_scheduled
+        from skillyard.execution import Executor
 
         catalog = self._catalog
 
         def engine() -> PoolEngine:
-            return self.engine(record=True).through(catalog.executor(prewarm=0))
+            return self.engine(record=True).through(Executor.from_configuration(catalog.configuration, prewarm=0))
 
         async def start(schedule: Schedule, run_id: str) -> StartedRun:
-            starting = begin_scheduled(schedule, run_id, find=catalog.get, gate=catalog.gate(), engine=engine)
+            starting = begin_scheduled(schedule, run_id, find=catalog.get, gate=self.gate(), engine=engine)
             return await (begin(starting) if begin is not None else starting)
 
-        return Scheduler(catalog.schedules(), lambda: self.records.journal, start, makers)
+        return Scheduler(self.schedules(), lambda: self.records.journal, start, makers)
