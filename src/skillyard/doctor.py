@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -19,6 +19,7 @@ from skillyard.catalog import home_directory, load_settings
 from skillyard.errors import SkillyardError
 from skillyard.execution import find_uv
 from skillyard.sandbox import interpreter_for, probe_all
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.catalog import Root
@@ -34,17 +35,13 @@ _PATIENCE: Final = 10  # seconds for a program to report its version
 
 
 @dataclass(frozen=True, slots=True)
-class MachineCheck:
+class MachineCheck(WireForm):
     """One thing that was looked at: `error` means that something needed is broken, `warning` that something optional is."""
 
     name: str
     status: Literal["ok", "warning", "error"]
     detail: str
     fix: str | None = None
-
-    def to_dict(self) -> dict[str, str | None]:
-        """The check as plain data."""
-        return asdict(self)
 
 
 def check_machine(opening: Callable[[], Catalog]) -> list[MachineCheck]:

@@ -6,12 +6,10 @@ process that waits looks itself, sends a heartbeat, or gives up. Tests give a se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(NamedTuple):
     """Times in seconds."""
 
     heartbeat_s: float = 5.0

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +149,7 @@ async def test_the_same_while_the_database_is_away(records: Records, write: Writ
 async def test_a_run_is_ended_although_its_database_takes_long(
     database_address: str, tmp_path: Path, timing: Timing, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    records = Records(str(tmp_path), database_address, timing=replace(timing, decide_s=0.01))
+    records = Records(str(tmp_path), database_address, timing=timing._replace(decide_s=0.01))
     work, held = Waits(records, deaf=True), Held(monkeypatch, Journal, "stop", after=False)
     engine = LocalEngine(Scripted(work), records)
     running = asyncio.create_task(engine.run(RunRequest(write("pass"), {})))

@@ -8,7 +8,6 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import Any
@@ -156,7 +155,7 @@ def test_schedules_are_looked_at_when_the_clock_was_ahead_and_is_set_right(
     )
     client.post("/api/v1/catalog/refresh")
     clock: ScheduleClock = app.state.clock
-    clock._timing = replace(clock._timing, schedules_look_s=0.2)
+    clock._timing = clock._timing._replace(schedules_look_s=0.2)
     with jumped(HOUR):
         clock.wake("default")
         while "default" not in clock._looks:  # until it has looked again

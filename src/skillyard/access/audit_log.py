@@ -21,16 +21,10 @@ from sqlalchemy import Connection, Select, delete, func, insert, or_, select
 from skillyard.database import audit_events
 from skillyard.errors import InvalidInput
 from skillyard.text import shorten, single_line
-from skillyard.times import utc_text
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.database import Database
-
-
-def optional_utc_text(at: datetime | None) -> str | None:
-    """A time in UTC, to the second: `2026-01-31T08:00:00Z`."""
-    return None if at is None else utc_text(at, to="seconds")
 
 
 AuditOutcome = Literal["success", "failed", "refused"]
@@ -52,7 +46,7 @@ class Actor:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditRecord(WireForm):
+class AuditRecord(WireForm, times="seconds"):
     """One record of the audit log."""
 
     id: str
@@ -65,10 +59,6 @@ class AuditRecord(WireForm):
     details: Mapping[str, object] | None
     request_id: str | None
     address: str | None
-
-    def to_dict(self) -> dict[str, object]:
-        """The record as plain data, its time in UTC."""
-        return WireForm.to_dict(self) | {"at": optional_utc_text(self.at)}
 
 
 _COLUMNS: Final = tuple(AuditRecord.__dataclass_fields__)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
-from skillyard.access.audit_log import DEFAULT_ORGANISATION, optional_utc_text, record_audit
+from skillyard.access.audit_log import DEFAULT_ORGANISATION, record_audit
 from skillyard.access.organisations import require_organisation
 from skillyard.database import api_keys, api_sessions, take_global_lock
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
@@ -67,7 +67,7 @@ _NOTED_EVERY: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class ApiKey(WireForm):
+class ApiKey(WireForm, also=("state",), times="seconds"):
     """A key as it is stored: never the key itself."""
 
     id: str
@@ -86,13 +86,6 @@ class ApiKey(WireForm):
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= datetime.now(UTC) else "usable"
-
-    def to_dict(self) -> dict[str, object]:
-        """The key as plain data, times in UTC."""
-        times = ("created_at", "expires_at", "revoked_at", "last_used_at")
-        return WireForm.to_dict(self) | {
-            "state": self.state, **{name: optional_utc_text(getattr(self, name)) for name in times},
-        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from sqlalchemy import Connection, insert, select
 
-from skillyard.access.audit_log import DEFAULT_ORGANISATION, optional_utc_text, record_audit
+from skillyard.access.audit_log import DEFAULT_ORGANISATION, record_audit
 from skillyard.database import isolated_url, make_schema, organisations, take_global_lock
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.text import nearest, single_line
@@ -47,7 +47,7 @@ def check_organisation_name(name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Organisation:
+class Organisation(WireForm, times="seconds"):
     """One organisation; the default one was never created."""
 
     name: str
@@ -70,10 +70,6 @@ class Organisation:
         """Make its schema where there is none, in the server's database."""
         if self.schema is not None:
             make_schema(connection, self.schema)
-
-    def to_dict(self) -> dict[str, object]:
-        """The organisation as plain data."""
-        return {"name": self.name, "created_at": optional_utc_text(self.created_at)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ Stage 3 is what the model then does by the skill's instructions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from skillyard.errors import InvalidInput
 from skillyard.prompt import Index, IndexOptions, Style, append_index, count_tokens, entry_costs, write_index
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
@@ -33,7 +34,7 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class AgentSkill:
+class AgentSkill(WireForm):
     """A skill of an agent: of an installed one the id in the registry, of another the id in the catalog.
 
     `version_lock` is an install version, a declared one or a range such as `^1.2.0`; without it the current one is meant.
@@ -43,10 +44,6 @@ class AgentSkill:
     skill_id: str
     version_lock: str | None = None
     auto_update: bool = True
-
-    def to_dict(self) -> dict[str, object]:
-        """The skill as plain data."""
-        return {"skill_id": self.skill_id, "version_lock": self.version_lock, "auto_update": self.auto_update}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,26 +79,16 @@ class AgentDraft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agent(AgentDraft):
+class Agent(AgentDraft, WireForm, times="full"):
     """An agent that is kept."""
 
     id: str
     created_at: datetime
     updated_at: datetime
 
-    def to_dict(self) -> dict[str, object]:
-        """The agent as plain data."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "description": self.description,
-            "system_prompt": self.system_prompt,
-            "model": self.model,
-            "settings": dict(self.settings),
-            "skills": [skill.to_dict() | {"position": at} for at, skill in enumerate(self.skills)],
-            "created_at": self.created_at.isoformat(),
-            "updated_at": self.updated_at.isoformat(),
-        }
+    def to_dict(self) -> dict[str, Any]:
+        """The agent as plain data, its skills with their positions."""
+        return WireForm.to_dict(self) | {"skills": [skill.to_dict() | {"position": at} for at, skill in enumerate(self.skills)]}
 
 
 def _check_settings(settings: Mapping[str, Any]) -> None:
@@ -158,7 +145,7 @@ _DOCUMENT: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class SkillPromptShare:
+class SkillPromptShare(WireForm):
     """One skill in the prompt of an agent: how it is `shown`, why it is not, and its `tokens` there.
 
     `skill_md_tokens` is what its SKILL.md costs when the model reads it.
@@ -172,13 +159,9 @@ class SkillPromptShare:
     tokens: int
     skill_md_tokens: int
 
-    def to_dict(self) -> dict[str, object]:
-        """The share as plain data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class AgentPrompt:
+class AgentPrompt(WireForm):
     """The whole `text` and its `tokens`: those of the agent's own prompt, and those of the index with the words around it.
 
     `more` skills could be used and had no room in the index.
@@ -192,10 +175,6 @@ class AgentPrompt:
     budget: int | None
     more: int
     skills: tuple[SkillPromptShare, ...]
-
-    def to_dict(self) -> dict[str, object]:
-        """The prompt as plain data."""
-        return asdict(self) | {"skills": [share.to_dict() for share in self.skills]}
 
 
 def write_agent_prompt(

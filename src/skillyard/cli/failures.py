@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -46,8 +45,12 @@ def roots_of_command_line(argv: Sequence[str]) -> list[str]:
 
 def with_roots(hint: str, roots: Sequence[str]) -> str:
     """The hint with the roots that were given, in each command in it that looks for skills: it can be copied as it is."""
+    if not roots:
+        return hint
+    import shlex  # not for a command without hints
+
     options = "".join(f" --root {shlex.quote(root)}" for root in roots)
-    return _ROOTED.sub(lambda match: match[0] if "--help" in match[0] else match[0] + options, hint) if options else hint
+    return _ROOTED.sub(lambda match: match[0] if "--help" in match[0] else match[0] + options, hint)
 
 
 def exit_code(error: BaseException) -> int:

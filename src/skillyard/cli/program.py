@@ -24,7 +24,7 @@ from skillyard.cli.failures import (
     exit_code,
     roots_of_command_line,
 )
-from skillyard.cli.screen import Screen, wants_color
+from skillyard.cli.screen import Screen, console_width, wants_color
 from skillyard.text import nearest
 
 _ABOUT = "Find agent skills, check them, tell any model about them, run their scripts in a sandbox."
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
             epilog=epilog,
             allow_abbrev=False,
             add_help=False,
-            formatter_class=_formatter(),
+            formatter_class=_formatter(),  # type: ignore[arg-type] # argparse calls it with the program's name only
         )
 
     def error(self, message: str) -> NoReturn:
@@ -64,10 +64,10 @@ class LeadingParser(Parser):
         return overview()
 
 
-def _formatter() -> type[argparse.HelpFormatter]:
+def _formatter() -> Callable[[str], argparse.HelpFormatter]:
     """Colours on a terminal; elsewhere plain text that is the same on every machine."""
     if not (sys.stdout.isatty() and wants_color()):
-        return argparse.HelpFormatter
+        return lambda prog: argparse.HelpFormatter(prog, width=console_width() - 2)
     from rich_argparse import RichHelpFormatter  # imports rich: only when someone looks
 
     class Formatter(RichHelpFormatter):

@@ -11,8 +11,8 @@ import os
 import re
 import sys
 import time
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -34,6 +34,8 @@ def cell_width(text: str) -> int:
 
 
 def _width(character: str) -> int:
+    import unicodedata  # only for what is not ASCII
+
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
@@ -85,6 +87,17 @@ _CODES: Final = {"green": 32, "yellow": 33, "red": 31, "cyan": 36, "dim": 2, "bo
 def wants_color() -> bool:
     """Whether the person allows colours: `NO_COLOR` unset or empty."""
     return not os.environ.get("NO_COLOR")
+
+
+def console_width() -> int:
+    """The terminal's columns, as `shutil.get_terminal_size` has them; with `shutil` come all archive formats."""
+    with suppress(ValueError):
+        if (columns := int(os.environ.get("COLUMNS", ""))) > 0:
+            return columns
+    with suppress(AttributeError, ValueError, OSError):
+        if columns := os.get_terminal_size(sys.__stdout__.fileno()).columns:  # type: ignore[union-attr] # caught above
+            return columns
+    return 80
 
 
 def counted(number: int, noun: str) -> str:
@@ -190,7 +203,7 @@ class Screen:
 
     def _fitted(self, widths: Sequence[int], stretch: int | None, indent: int) -> list[int]:
         """How wide each column may be: as it likes when all fits, else at most two fifths, and for `stretch` what is left."""
-        screen = self.console_width - indent
+        screen = console_width() - indent
         last = len(widths) - 1
         if sum(widths) + 2 * last < screen:
             return list(widths)
@@ -252,13 +265,6 @@ class Screen:
         if self.as_json:
             self.data({"error": failure})
         _write(sys.stderr, f"error: {single_line(failure['message'])}\nhint: {single_line(failure['hint'])}\n")
-
-    @property
-    def console_width(self) -> int:
-        """The terminal's columns."""
-        from shutil import get_terminal_size  # with it come all archive formats: not for answers to programs
-
-        return get_terminal_size().columns
 
     @property
     def console(self) -> Console:

@@ -66,7 +66,7 @@ def read_servers(tables: Mapping[str, object], file: str = "skillyard.toml") -> 
     """The servers of a configuration, which `file` has, by their names.
 
     Raises:
-        InvalidConfiguration: a table has an unknown key or a value that cannot be meant.
+        InvalidConfiguration: a table has an unknown key or an invalid value.
     """
     servers = {}
     for name, table in tables.items():

@@ -14,33 +14,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import ApprovalRejected, NotExecutable, PermissionDenied
-from skillyard.library.catalog_services import CatalogServices
+from skillyard.catalog import SkillCatalog
+from skillyard.errors import ApprovalRejected, NotExecutable, PermissionDenied, SkillyardError
 from skillyard.text import single_line
+from skillyard.timing import DEFAULT_TIMING
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
     from typing import Self
 
+    from skillyard.agent_definitions import AgentStore
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
-    from skillyard.execution import IntentRun, Preprocessed, Run, TrialReport
-    from skillyard.permissions import Approver, Rules
+    from skillyard.engine import PoolEngine, Records, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
+    from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport
+    from skillyard.library.catalog_services import CatalogServices
+    from skillyard.memory import SqlMemoryService
+    from skillyard.permissions import Approvals, Approver, PermissionGate, Rules
     from skillyard.prompt import Index, Style
-    from skillyard.scanner import Report
+    from skillyard.registry import Registry
+    from skillyard.scanner import Report, Suppression
     from skillyard.search import Match, Reranker, SearchIndex
-
+    from skillyard.timing import Timing
 
 _RERANKED: Final = 30  # matches that a reranker is shown
 
 
-class Catalog(CatalogServices):
+class Catalog(SkillCatalog):
     """Every skill an agent can see, with methods to describe them to a model, to search and to run them.
 
     Rules of the configuration that deny a skill already hold: it has the status `denied` and is not described, matched or run.
     """
 
+    timing: Timing = DEFAULT_TIMING
+    """How long its services wait; set before they are first used."""
+    _opened: CatalogServices | None = None
     _searched: tuple[tuple[Skill, ...], SearchIndex] | None = None  # kept until the skills are others
 
     @classmethod
@@ -266,13 +275,7 @@ class Catalog(CatalogServices):
         """
         from skillyard.execution.intent_runs import run_first_match
 
-        rules = self.rules()
-
-        async def run(skill: Skill, given: Mapping[str, object]) -> Run:
-            if rules.decide(skill) == "ask":
-                raise NotExecutable("a rule requires approval first")
-            return await self.run(skill, given, context=context)
-
+        run = self._run_unasked(context, NotExecutable("a rule requires approval first"))
         return await run_first_match(
             self._search_index(), intent, parameters or {}, limit=limit, min_confidence=min_confidence, run=run
         )
@@ -280,19 +283,26 @@ class Catalog(CatalogServices):
     async def preprocess(self, request: str, *, context: Mapping[str, object] | None = None) -> list[Preprocessed]:
         """Run the skills of kind `preprocessor` that fit a request, before a model is called; give their runs, the best first.
 
-        Their results are never kept. A failure of one is in its run and keeps nothing else back. Skills for which a rule
+        Their results are never cached. A failure of one is in its run and does not stop the others. Skills for which a rule
         requires approval do not run here: `SkillTools.preprocess` asks.
         """
         from skillyard.execution.intent_runs import run_preprocessors
 
+        run = self._run_unasked(context, ApprovalRejected("a rule requires approval first"))
+        return await run_preprocessors(self, request, run=run)
+
+    def _run_unasked(
+        self, context: Mapping[str, object] | None, refusal: SkillyardError
+    ) -> Callable[[Skill, Mapping[str, object]], Awaitable[Run]]:
+        """Runs a skill, or raises `refusal` for one that needs approval."""
         rules = self.rules()
 
-        async def run(skill: Skill, given: Mapping[str, object]) -> Run:
+        async def run(skill: Skill, parameters: Mapping[str, object]) -> Run:
             if rules.decide(skill) == "ask":
-                raise ApprovalRejected("a rule requires approval first")
-            return await self.run(skill, given, context=context)
+                raise refusal
+            return await self.run(skill, parameters, context=context)
 
-        return await run_preprocessors(self, request, run=run)
+        return run
 
     def scan(self, skill: Skill | str) -> Report:
         """Scan a skill's files for security risks: findings with file, line, reason and fix; nothing of the skill runs.
@@ -308,6 +318,124 @@ class Catalog(CatalogServices):
 
         resolved = self.get(skill) if isinstance(skill, str) else skill
         return scan_skill(resolved.directory, suppressions=self.suppressions())
+
+    def rules(self) -> Rules:
+        """The permission rules of the configuration; without any, everything is allowed."""
+        from skillyard.permissions import Rules
+
+        return Rules.for_catalog(self)
+
+    def gate(self, approver: Approver | None = None) -> PermissionGate:
+        """The check before each use of a skill: the configured rules, and the approver where they say `ask`."""
+        return self._services().gate(approver)
+
+    def suppressions(self, *, user_only: bool = False) -> tuple[Suppression, ...]:
+        """The findings that the configuration suppresses, each until a day; with `user_only` not those of a project.
+
+        Raises:
+            InvalidConfiguration: an entry cannot be understood.
+        """
+        from skillyard.scanner import read_suppressions
+
+        settings = self.configuration
+        tables = ((settings.user_scan, settings.user_file), (settings.scan, settings.file))
+        return tuple(entry for table, file in tables[: 1 if user_only else 2] for entry in read_suppressions(table, file or ""))
+
+    def executor(self, *, timeout_ms: int | None = None, install: bool = False, prewarm: int | None = None) -> Executor:
+        """The executor of skills, within the `[sandbox]` tables of the configuration, at most `timeout_ms` milliseconds each.
+
+        With `install` packages that scripts ask for are downloaded, whatever the table says. `prewarm` sandboxes stand ready
+        for each Python skill that has run (absent: as many as the user's table says).
+
+        Raises:
+            InvalidPolicy: the table has an invalid value.
+            InvalidConfiguration: so has the table of an MCP server.
+        """
+        from skillyard.execution import Executor
+
+        return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, install=install, prewarm=prewarm)
+
+    def registry(self) -> Registry:
+        """The registry of this home, which installs, updates and rolls back; `refresh()` shows this catalog what it did."""
+        from skillyard.registry import Registry
+
+        return Registry.of(self)
+
+    def memory(self) -> SqlMemoryService:
+        """The memories of this home, kept with the runs."""
+        return self._services().memory()
+
+    def agents(self) -> AgentStore:
+        """The agents that were defined for this home, kept with the runs."""
+        return self._services().agents()
+
+    def schedules(self) -> Schedules:
+        """Which skills run when, kept with the runs."""
+        return self._services().schedules()
+
+    def records(self) -> Records:
+        """The runs and memories of this home."""
+        return self._services().records
+
+    def approvals(self) -> Approvals:
+        """The approvals: for a session as long as this catalog lives, for the workspace until they are revoked."""
+        return self._services().approvals
+
+    def engine(self, *, record: bool = True) -> PoolEngine:
+        """The engine that executes and records runs, shared by all runs of this catalog; with `record=False` it keeps nothing.
+
+        A skill that names a worker pool goes to that pool, every other one works in this process, or in the pool of all runs
+        where `[engine]` of the configuration says `procrastinate`.
+
+        Raises:
+            InvalidConfiguration: the table `[engine]` has an invalid value.
+        """
+        return self._services().engine(record=record)
+
+    async def stop_waiting(self) -> None:
+        """Stop waiting for the runs that continue without this process: those in the queue, or with a worker."""
+        if self._opened is not None:
+            await self._opened.stop_waiting()
+
+    def worker(self, *pools: str, concurrency: int = 1, slots: Slots | None = None) -> Worker:
+        """The worker for worker pools with the skills of this catalog: `await catalog.worker("gpu").serve(stop)`.
+
+        Without a name it works for the pool of all runs. With `slots` several workers of one process take turns. It runs only
+        the requested content, and nothing that a rule denies here.
+
+        Raises:
+            InvalidInput: no pool, an invalid name, or a concurrency below 1.
+            DatabaseUnavailable: the records are not in PostgreSQL, or cannot be reached.
+        """
+        return self._services().worker(pools, concurrency=concurrency, slots=slots)
+
+    def scheduler(
+        self,
+        begin: Callable[[Awaitable[StartedRun]], Awaitable[StartedRun]] | None = None,
+        makers: ScheduleOwners | None = None,
+    ) -> Scheduler:
+        """The scheduler, which starts the runs that are due: `await catalog.scheduler().begin_due()`.
+
+        `begin` receives the start of each run, for a host that keeps track of them. Where keys are used, `makers` knows
+        whose are still valid.
+        """
+        return self._services().scheduler(begin, makers)
+
+    def for_organisation(self, data: str, database_url: str) -> Self:
+        """As `skillyard.catalog.SkillCatalog`; its runs take turns with those of this catalog."""
+        from skillyard.library.catalog_services import CatalogServices
+
+        catalog = super().for_organisation(data, database_url)
+        catalog.timing = self.timing
+        catalog._opened = CatalogServices(catalog, self.timing, self._services().slots)
+        return catalog
+
+    def _services(self) -> CatalogServices:
+        from skillyard.library.catalog_services import CatalogServices
+
+        if self._opened is None:
+            self._opened = CatalogServices(self, self.timing)
+        return self._opened
 
     def _search_index(self) -> SearchIndex:
         """The skills ready to be searched; made again only when they are others."""

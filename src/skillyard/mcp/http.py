@@ -67,7 +67,7 @@ class McpHttpApp:
         async with self._manager.run():
             yield
 
-    def stop_telling(self) -> None:
+    def end_subscriptions(self) -> None:
         """End the streams that only wait for changes: a server that stops would wait for them for ever."""
         self._server.listening.close()
 

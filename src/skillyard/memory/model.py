@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from skillyard.errors import InvalidInput
-from skillyard.times import utc_text
+from skillyard.wire import WireForm, wire
 
 OWNERS: Final = ("user", "household", "task", "group")
 TYPES: Final = ("preference", "fact", "event", "summary")
@@ -23,7 +23,7 @@ _IMPORTANCE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(WireForm, camel_case=True):
     """One thing to remember.
 
     `user_id` is the owner when that is a user. `metadata` says the rest: `ownerType` and `ownerId`, `type` (`preference`,
@@ -35,7 +35,7 @@ class Memory:
     user_id: str | None = None
     timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
     metadata: Mapping[str, object] = field(default_factory=dict, hash=False)
-    key: str | None = None
+    key: str | None = field(default=None, metadata=wire(hidden=True))
     id: str | None = None
 
     @property
@@ -67,16 +67,6 @@ class Memory:
         """The collection it belongs to."""
         name = self.metadata.get("knowledgeBase")
         return name if isinstance(name, str) and name else None
-
-    def to_dict(self) -> dict[str, object]:
-        """The memory as plain data, with the field names of the document."""
-        return {
-            "id": self.id,
-            "content": self.content,
-            "userId": self.user_id,
-            "timestamp": utc_text(self.timestamp),
-            "metadata": dict(self.metadata),
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from skillyard.permissions.allowed_tools import ALWAYS_PERMITTED, AllowedTools, 
 from skillyard.permissions.approvals import (
     ApprovalAnswer,
     ApprovalRequest,
-    ApprovalRequestShape,
     Approvals,
     Approver,
     Decision,
@@ -30,7 +29,6 @@ __all__ = [
     "ApprovalAnswer",
     "ApprovalRecord",
     "ApprovalRequest",
-    "ApprovalRequestShape",
     "ApprovalStore",
     "Approvals",
     "Approver",
@@ -51,9 +49,4 @@ __all__ = [
     "without_denied",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "sql_tables": ("SqlSessionApprovals",),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__, {"sql_tables": ("SqlSessionApprovals",)})

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import ApprovalRejected, InvalidInput
 from skillyard.permissions.store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
 from skillyard.text import LABEL_LIMIT, is_label, shorten, single_line
 from skillyard.times import utc_now
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,21 +36,8 @@ _DECISIONS: Final[dict[str, Decision]] = {
 }
 
 
-class ApprovalRequestShape(TypedDict):
-    """A request as plain data, as a client's dialog receives it."""
-
-    type: Literal["skill"]
-    pattern: list[str]
-    sessionId: str
-    messageId: str | None
-    callId: str | None
-    title: str
-    skillId: str
-    digest: str
-
-
 @dataclass(frozen=True, slots=True)
-class ApprovalRequest:
+class ApprovalRequest(WireForm, camel_case=True, also=("pattern", "title")):
     """The question whether a skill, with exactly this content, may be used in a session.
 
     `skill_name` is the skill's label: its name where that is plain, else its id. `digest` is the skill's content digest;
@@ -57,13 +45,13 @@ class ApprovalRequest:
     """
 
     skill_id: str
-    skill_name: str
+    skill_name: str = field(metadata=wire(hidden=True))
     digest: str
     session_id: str
     message_id: str | None = None
     call_id: str | None = None
-    directory: str = ""
-    description: str = ""
+    directory: str = field(default="", metadata=wire(hidden=True))
+    description: str = field(default="", metadata=wire(hidden=True))
     type: Literal["skill"] = field(default="skill", init=False)
 
     @property
@@ -76,19 +64,6 @@ class ApprovalRequest:
         """The heading of a dialog, on one line: nothing in a name can imitate our own text."""
         plain = is_label(self.skill_name)
         return f"Load skill: {self.skill_name if plain else shorten(single_line(self.skill_id), LABEL_LIMIT)}"
-
-    def to_dict(self) -> ApprovalRequestShape:
-        """The request as plain data."""
-        return {
-            "type": self.type,
-            "pattern": list(self.pattern),
-            "sessionId": self.session_id,
-            "messageId": self.message_id,
-            "callId": self.call_id,
-            "title": self.title,
-            "skillId": self.skill_id,
-            "digest": self.digest,
-        }
 
 
 @dataclass(frozen=True, slots=True)

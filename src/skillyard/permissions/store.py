@@ -10,29 +10,21 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from skillyard.times import utc_now, utc_text
+from skillyard.times import utc_now
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalRecord:
+class ApprovalRecord(WireForm, times="seconds"):
     """That a skill may be used in `workspace` (a real path) for as long as its content has the `digest`."""
 
     workspace: str
     skill_id: str
     digest: str
     approved_at: datetime
-
-    def to_dict(self) -> dict[str, str]:
-        """The approval as plain data, its time in UTC."""
-        return {
-            "workspace": self.workspace,
-            "skill_id": self.skill_id,
-            "digest": self.digest,
-            "approved_at": utc_text(self.approved_at, to="seconds"),
-        }
 
 
 class ApprovalStore(Protocol):

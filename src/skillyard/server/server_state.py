@@ -65,7 +65,7 @@ class McpEndpoints:
     def close_change_streams(self) -> None:
         """End the streams that only wait for changes."""
         for endpoint in self._open.values():
-            endpoint.stop_telling()
+            endpoint.end_subscriptions()
 
     async def endpoint(self, organisation: str, runs: bool, pool: OrganisationPool) -> McpHttpApp:
         """The endpoint to the skills of an organisation, with or without the tool that runs them.

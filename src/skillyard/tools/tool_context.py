@@ -28,6 +28,7 @@ from skillyard.text import LABEL_LIMIT, shorten, single_line
 from skillyard.tools.arguments import InvalidArguments
 from skillyard.tools.declared_tools import DeclaredTools, gather_declared
 from skillyard.tools.results import ToolResult, failure
+from skillyard.wire import WireForm, to_wire
 
 if TYPE_CHECKING:
     from skillyard.catalog import AllowedToolsMode, Skill
@@ -44,7 +45,7 @@ _KEPT: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedSkill:
+class LoadedSkill(WireForm):
     """One skill that a session has read.
 
     `fingerprint` is of the text it was given, empty when only files were read; `allowed_tools` is what the skill asks for.
@@ -73,10 +74,7 @@ class ToolSession:
 
     def to_dict(self) -> dict[str, object]:
         """The state another process needs to continue the conversation, as plain data."""
-        loaded = {
-            skill: {"fingerprint": it.fingerprint, "allowed_tools": list(it.allowed_tools)} for skill, it in self.loaded.items()
-        }
-        return {"loaded": loaded, "index": self.shown[1].to_dict() if self.shown else None}
+        return {"loaded": to_wire(self.loaded), "index": to_wire(self.shown and self.shown[1])}
 
     def restore(self, values: Mapping[str, Any], offered: tuple[Skill, ...]) -> None:
         """Take up what `to_dict` gave; `offered` are the skills that there are now."""

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -22,6 +22,7 @@ from skillyard.errors import FileTooLarge, SkillNotFound, SkillyardError
 from skillyard.files import replace_file
 from skillyard.reserved_files import refuse_reserved
 from skillyard.text import nearest, shorten
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,27 +43,18 @@ class CheckTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedFile:
+class CheckedFile(WireForm, also=("ok",)):
     """The diagnostics of one file, what was fixed there, and why the fixes could not be written."""
 
     path: str
     diagnostics: tuple[Diagnostic, ...]
-    fixed: tuple[Diagnostic, ...] = ()
-    unwritten: str | None = None
+    fixed: tuple[Diagnostic, ...] = field(default=(), metadata=wire(omit_empty=True))
+    unwritten: str | None = field(default=None, metadata=wire(hidden=True))
 
     @property
     def ok(self) -> bool:
         """Whether no error is left."""
         return all(diagnostic.severity != _ERROR for diagnostic in self.diagnostics)
-
-    def to_dict(self) -> dict[str, object]:
-        """The file as `check --json` shows it; `fixed` is there only when something was."""
-        shape: dict[str, object] = {
-            "path": self.path,
-            "ok": self.ok,
-            "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
-        }
-        return shape | ({"fixed": [diagnostic.to_dict() for diagnostic in self.fixed]} if self.fixed else {})
 
 
 def find_targets(arguments: argparse.Namespace) -> tuple[list[CheckTarget], Profile]:
