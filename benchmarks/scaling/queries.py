@@ -8,14 +8,14 @@ from skillyard.access import AuditLog, Keys
 from skillyard.database import Database
 from skillyard.engine import RunFilter
 from skillyard.engine.journal import Journal
-from skillyard.registry.record_queries import RecordReader, find_skill, page_of_skills, skills_named
+from skillyard.registry.record_queries import RecordReader, page_of_skills
 
 __all__ = ["HOT", "READING_ALL"]
 
 HOT: Mapping[str, Callable[[Database], object]] = {
-    "a skill by its id": lambda database: find_skill(database, "skill-777"),
-    "a skill by its name": lambda database: find_skill(database, "skill 777"),
-    "skills that another requires": lambda database: skills_named(database, ["skill-1", "skill 2", "nothing"]),
+    "a skill by its id": lambda database: RecordReader(database).find("skill-777"),
+    "a skill by its name": lambda database: RecordReader(database).find("skill 777"),
+    "skills that another requires": lambda database: RecordReader(database).named(["skill-1", "skill 2", "nothing"]),
     "the versions of a skill": lambda database: RecordReader(database).versions("skill-777"),
     "the names of its versions": lambda database: RecordReader(database).version_names("skill-777"),
     "the package of a content": lambda database: RecordReader(database).package_of("skill-777", "sha256:777"),

@@ -1,4 +1,4 @@
-"""The picture in docs/architecture.md is the list that import-linter holds."""
+"""docs/architecture.md says what is so: its picture is the list that import-linter holds, and its table names what is there."""
 
 from __future__ import annotations
 
@@ -14,3 +14,11 @@ def test_the_picture_shows_the_floors_in_the_linter_s_order() -> None:
     floors = [set(layer.split(" | ")) for layer in contracts[0]["layers"]]
     drawn = re.findall(r"[┌├└]─ (.+?) ─+[┐┤┘]", (ROOT / "docs/architecture.md").read_text("utf-8"))
     assert [set(re.split(r" ─+ ", line)) for line in drawn] == floors
+
+
+def test_where_to_look_names_modules_that_define_or_use_the_name_beside_them() -> None:
+    text = (ROOT / "docs/architecture.md").read_text("utf-8").partition("## Where to look")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| .+ \| `([\w/]+\.py)` \| `(\w+)` \|$", text, re.MULTILINE)
+    assert len(rows) == 12
+    for module, name in rows:
+        assert re.search(rf"\b{name}\b", (ROOT / "src/skillyard" / module).read_text("utf-8")), (module, name)

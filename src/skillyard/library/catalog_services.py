@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING
 
 from skillyard.engine import EngineSettings, PoolEngine, Records
@@ -22,15 +23,23 @@ if TYPE_CHECKING:
 class CatalogServices:
     """The services of one catalog, as its configuration says; `slots` are shared with the catalogs of its organisations.
 
-    Everything here is over the same records: nothing is opened before one of them is read or written.
+    Everything here is over the same records: nothing is opened before one of them is read or written. The catalog holds its
+    services and not the other way round, so that its records are closed as soon as nobody has it any more.
     """
 
     def __init__(self, catalog: SkillCatalog, timing: Timing, slots: Slots | None = None) -> None:
-        self._catalog = catalog
+        self._owner = weakref.ref(catalog)
         self._engine: PoolEngine | None = None
         self._slots = slots
-        self.records = Records.of(catalog, timing=timing)
-        self.approvals = Approvals(store=SqlApprovalStore(lambda: self.records.database, catalog.project_root))
+        self.records = records = Records.of(catalog, timing=timing)
+        self.approvals = Approvals(store=SqlApprovalStore(lambda: records.database, catalog.project_root))
+
+    @property
+    def _catalog(self) -> SkillCatalog:
+        catalog = self._owner()
+        if catalog is None:
+            raise RuntimeError("the catalog of these services is closed")
+        return catalog
 
     @property
     def slots(self) -> Slots:
@@ -47,19 +56,22 @@ class CatalogServices:
         """The memories, kept with the runs."""
         from skillyard.memory import SqlMemoryService
 
-        return SqlMemoryService(lambda: self.records.database)
+        records = self.records
+        return SqlMemoryService(lambda: records.database)
 
     def agents(self) -> AgentStore:
         """The definitions of agents, kept with the runs."""
         from skillyard.agent_definitions import AgentStore
 
-        return AgentStore(lambda: self.records.database)
+        records = self.records
+        return AgentStore(lambda: records.database)
 
     def schedules(self) -> Schedules:
         """The schedules, kept with the runs."""
         from skillyard.engine import Schedules
 
-        return Schedules(lambda: self.records.database)
+        records = self.records
+        return Schedules(lambda: records.database)
 
     def engine(self, *, record: bool) -> PoolEngine:
         """The engine of all runs of the catalog."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _CHUNK: Final = 1 << 16
-_DRAIN_SECONDS: Final = 0.5
+_DRAIN_SECONDS: Final = 2.0
 _GRACE_SECONDS: Final = 0.2
 _WATCH_SECONDS: Final = 0.025
 

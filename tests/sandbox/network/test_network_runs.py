@@ -259,7 +259,7 @@ async def test_a_run_that_ends_takes_its_connections_with_it(run_script, upstrea
     upstream.answer = lambda head: b""
     entry = f"http://localhost:{upstream.port}"
     result = await run_script(FETCH + f"fetch('{entry}/never')", policy=Policy(
-        timeout_ms=700, network="allowlist", network_allowlist=(entry,), private_networks=True
+        timeout_ms=2_000, network="allowlist", network_allowlist=(entry,), private_networks=True
     ))  # fmt: skip
     assert result.status == "timeout"
     assert [item.verdict for item in result.contacts] == ["allowed"]

@@ -33,7 +33,7 @@ export function Shell() {
       <AppShell.Header>
         <Group h="100%" px="md" gap="sm" wrap="nowrap">
           <Burger opened={opened} onClick={toggle} hiddenFrom="sm" size="sm" aria-label={t.menu} />
-          <Link to="/skills" className={classes.brand}>
+          <Link to="/skills" className={classes.brand} aria-label={t.title}>
             <Mark />
             <Text component="span" fw={650} visibleFrom="xs">
               {t.title}

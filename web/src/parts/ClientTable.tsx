@@ -11,7 +11,7 @@ import { visible } from "./foreign";
 export function ClientTable({ clients }: { clients: readonly Loading[] }) {
   const t = useText(safety);
   return (
-    <Table.ScrollContainer minWidth={460}>
+    <Table.ScrollContainer minWidth={460} type="native" tabIndex={0}>
       <Table layout="auto">
         <Table.Tbody>
           {clients.map(({ client, loads, name, problems, notes }) => (

@@ -21,7 +21,7 @@ interface Props {
 
 export function DataTable({ columns, minWidth, dense = false, children }: Props) {
   return (
-    <Table.ScrollContainer minWidth={minWidth} type="native">
+    <Table.ScrollContainer minWidth={minWidth} type="native" tabIndex={0}>
       <Table {...(dense ? { verticalSpacing: 6, fz: "sm" } : {})}>
         <Table.Thead>
           <Table.Tr>

@@ -112,7 +112,7 @@ function Grid({ columns, rows, names }: { columns: string[]; rows: Shape[]; name
   const numeric = new Set(columns.filter((name) => rows.every((row) => row[name] === undefined || typeof row[name] === "number")));
   return (
     <>
-      <Table.ScrollContainer type="native" minWidth={Math.min(columns.length * 80, 900)} className={classes.grid ?? ""}>
+      <Table.ScrollContainer type="native" tabIndex={0} minWidth={Math.min(columns.length * 80, 900)} className={classes.grid ?? ""}>
         <Table verticalSpacing={5} fz="sm">
           <Table.Thead>
             <Table.Tr>

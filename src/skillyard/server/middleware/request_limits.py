@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from skillyard.errors import TooManyRequests
+from skillyard.errors import InvalidInput, TooManyRequests
 from skillyard.server.authorization import LOCAL_USER, READ_METHODS, Caller
 from skillyard.server.middleware.observability import METRICS_FOLDER_VARIABLE
 from skillyard.server.problems import problem_response
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _LARGEST: Final = 4 * 1024 * 1024
 _MOST_VALUES: Final = 25_000
 """Of a JSON document: lists, objects, texts, numbers and constants at every level. They are parsed and checked within 25 ms."""
+_MOST_QUERY_FIELDS: Final = 1_000
 _MOST_DIGITS: Final = 300
 """Of a number in JSON; a thousand numbers of 4,000 digits are parsed in 64 ms."""
 _DIGITS: Final = b"0123456789"
@@ -45,7 +46,7 @@ _CLOSE: Final = {"Connection": "close"}  # what of the body still comes is no re
 
 
 class BodyLimits:
-    """Passes on at most 4 MiB of a body, and at most 25,000 values of one that is JSON.
+    """Passes on at most 4 MiB of a body, at most 25,000 values of one that is JSON, and at most 1,000 fields of a query.
 
     A route that describes its body itself (archives, files) reads and counts it.
     A body has to come within `limits.body_s` seconds, and longer the more of it has come.
@@ -59,6 +60,10 @@ class BodyLimits:
         """Pass it on, counted."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        if scope["query_string"].count(b"&") >= _MOST_QUERY_FIELDS:
+            many = InvalidInput(f"the query of the request has over {_MOST_QUERY_FIELDS:,} fields", hint="send fewer fields")
+            await problem_response(many)(scope, receive, send)
             return
         headers = Headers(scope=scope)
         announced, taken, whole = headers.get("content-length", ""), 0, False
