@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.soak.site import Site
+from skillyard.sandbox.cgroups import SWEEPER, make_cgroup
 
 __all__ = ["adopt_orphans", "leavings", "stop_all"]
 
 _PR_SET_CHILD_SUBREAPER = 36
+_DYING_S = 10  # until the kernel has ended the runs of processes that stopped or were killed
 
 
 def adopt_orphans() -> None:
@@ -29,12 +32,24 @@ async def stop_all(site: Site) -> list[str]:
 
 async def leavings(site: Site) -> list[str]:
     """Processes, temporary files, control groups, locks, connections and unfinished work; everything has stopped."""
+    end = time.monotonic() + _DYING_S
+    while (any(_orphans(site)) or any(_groups(site))) and time.monotonic() < end:
+        _start_as_the_next_process()
+        await asyncio.sleep(0.1)
     found = [f"process {process}: {command}" for process, command in _orphans(site)]
     found += [f"temporary file {path.name}" for path in sorted(site.scratch.iterdir())]
     found += [f"unfinished work {path.relative_to(site.folder)}" for path in _unfinished(site)]
     found += [f"control group {path}" for path in _groups(site)]
     found += await asyncio.to_thread(_in_the_database, site)
     return found
+
+
+def _start_as_the_next_process() -> None:
+    """Remove the control groups of killed processes, as the next process does with its first run."""
+    SWEEPER.forget()
+    group = make_cgroup(memory_bytes=1 << 28, pids=16)
+    if group is not None:
+        group.remove()
 
 
 def _orphans(site: Site) -> Iterator[tuple[int, str]]:

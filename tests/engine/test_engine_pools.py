@@ -64,7 +64,7 @@ def make(address: str, skills_root: Path, make_skill: Any) -> Iterator[Make]:
 
 
 @asynccontextmanager
-async def working(catalog: Catalog, *pools: str, concurrency: int = 1, grace_s: float = 5.0) -> Any:
+async def working(catalog: Catalog, *pools: str, concurrency: int = 1, grace_s: float = 30.0) -> Any:
     """A worker of those pools in this process, ready to take runs."""
     worker, stop = catalog.worker(*(pools or ("gpu",)), concurrency=concurrency), asyncio.Event()
     serving = asyncio.create_task(worker.serve(stop, grace_s=grace_s))

@@ -353,8 +353,8 @@ async def test_a_skill_with_files_that_are_not_copied_stays_cold(bench: Bench) -
     bench.write("answer(1)")
     result = await bench.run()
     assert result.value == 1 and "link" in result.warnings[0]
-    await until(lambda: not bench.pool._stock._keepers)
-    assert (bench.pool.standing, await asyncio.to_thread(folders)) == (0, [])
+    await until(lambda: not bench.pool._stock._keepers and not folders())
+    assert bench.pool.standing == 0
 
 
 async def test_closing_leaves_no_process_and_no_folder(bench: Bench, survivors: Callable[[str], list[int]]) -> None:
