@@ -138,6 +138,7 @@ def test_steps_are_read_in_the_documents_and_in_pythons_spelling() -> None:
     assert [step.step_name for step in steps] == ["read", "write", "step-4"]
     assert steps[0].to_dict()["timestamp"] == 5
     assert "timestamp" not in steps[1].to_dict()
+    assert read_steps([{"stepId": "a", "error": ""}])[0][0].to_dict()["error"] == ""
     assert steps[2].duration == 0.0
     text = "\n".join(warnings)
     assert "intermediateSteps[2]" in text

@@ -40,6 +40,7 @@ def executor() -> Executor:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check may take two seconds, which a busy machine has for the others of this file."""
     monkeypatch.setattr(skill_call, "_SECONDS", 2.0)
+    monkeypatch.setattr(skill_call, "_MEMORY_MB", 2_048)  # on a quick machine it grows to the usual limit before that
 
 
 @pytest.mark.abuse("G23")

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.packages.digest import tree_digest
+from skillyard.packages import digest as digest_module
+from skillyard.packages.digest import tree_digest, tree_entries, tree_size
 
 
 @pytest.fixture
@@ -92,3 +93,27 @@ def test_folders_nested_deeper_than_a_call_stack_have_a_digest(tmp_path: Path) -
         for folder in reversed(folders):  # pytest cannot delete what is so deep
             os.rmdir("a", dir_fd=folder)
             os.close(folder)
+
+
+def test_the_path_that_a_digest_leaves_out_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    content = digest_module._content
+    monkeypatch.setattr(digest_module, "_content", lambda path, kind: (read.append(path), content(path, kind))[1])
+    with_all = tree_digest(folder)
+    assert tree_digest(folder, without="ab") != with_all
+    assert [path.rpartition("/")[2] for path in read].count("ab") == 1
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error_or_has_no_entries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scandir = os.scandir
+
+    def refusing(path: str) -> Any:
+        if "scripts" in path:
+            raise PermissionError(path)
+        return scandir(path)
+
+    monkeypatch.setattr(digest_module.os, "scandir", refusing)
+    with pytest.raises(PermissionError):
+        list(tree_entries(folder))
+    assert {entry.path for entry in tree_entries(folder, lenient=True)} == {"SKILL.md", ".hidden", "ab", "link", "scripts"}
+    assert tree_size(folder / "ab", lenient=True) == 0

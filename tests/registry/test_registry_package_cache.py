@@ -70,6 +70,14 @@ def test_another_content_than_was_asked_for_is_refused(store: LocalStore, put: P
     assert _kept(cache) == set()
 
 
+def test_a_foreign_file_in_the_cache_hinders_nothing(store: LocalStore, put: Put, tmp_path: Path) -> None:
+    digest, package = put("a")
+    cache = PackageCache(tmp_path / "cache", store)
+    cache.root.mkdir(parents=True, exist_ok=True)
+    (cache.root / "README").write_text("not ours")
+    assert tree_digest(cache.folder(digest, package, "one")) == digest
+
+
 def test_what_was_damaged_is_fetched_again(store: LocalStore, put: Put, tmp_path: Path) -> None:
     digest, package = put("a")
     cache = PackageCache(tmp_path / "cache", store)

@@ -33,8 +33,13 @@ class StepTrace(WireForm, camel_case=True):
     input: object = field(default=None, metadata=_PLAIN)
     output: object = field(default=None, metadata=_PLAIN)
     duration: float = 0.0
-    error: object = field(default=None, metadata=wire(omit_empty=True))
-    timestamp: object = field(default=None, metadata=wire(omit_empty=True))
+    error: object = None
+    timestamp: object = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without an error and a time where there is none; an empty text is one that the skill gave."""
+        form = WireForm.to_dict(self)
+        return {key: value for key, value in form.items() if key not in ("error", "timestamp") or value is not None}
 
 
 def read_steps(value: object) -> tuple[tuple[StepTrace, ...], tuple[str, ...]]:

@@ -100,7 +100,7 @@ def validate_package_structure(folder: str | Path) -> PackageStructure:
     path = Path(folder)
     if not path.is_dir():
         raise InvalidInput(f"{path} is not a folder", hint="name the folder of a package: it holds a SKILL.md")
-    sizes = [entry.size for entry in tree_entries(path) if entry.kind in ("f", "x")]
+    sizes = [entry.size for entry in tree_entries(path, lenient=True) if entry.kind in ("f", "x")]
     has_scripts = (path / "scripts").is_dir()
     entry = infer_entry(path) if has_scripts else None
     has_skill_md, errors, warnings = _document(path)

@@ -275,7 +275,7 @@ class Catalog(SkillCatalog):
         """
         from skillyard.execution.intent_runs import run_first_match
 
-        run = self._run_unasked(context, NotExecutable("a rule requires approval first"))
+        run = self._run_unasked(context, NotExecutable)
         return await run_first_match(
             self._search_index(), intent, parameters or {}, limit=limit, min_confidence=min_confidence, run=run
         )
@@ -288,18 +288,18 @@ class Catalog(SkillCatalog):
         """
         from skillyard.execution.intent_runs import run_preprocessors
 
-        run = self._run_unasked(context, ApprovalRejected("a rule requires approval first"))
+        run = self._run_unasked(context, ApprovalRejected)
         return await run_preprocessors(self, request, run=run)
 
     def _run_unasked(
-        self, context: Mapping[str, object] | None, refusal: SkillyardError
+        self, context: Mapping[str, object] | None, refusal: type[SkillyardError]
     ) -> Callable[[Skill, Mapping[str, object]], Awaitable[Run]]:
         """Runs a skill, or raises `refusal` for one that needs approval."""
         rules = self.rules()
 
         async def run(skill: Skill, parameters: Mapping[str, object]) -> Run:
             if rules.decide(skill) == "ask":
-                raise refusal
+                raise refusal("a rule requires approval first")
             return await self.run(skill, parameters, context=context)
 
         return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -29,16 +30,26 @@ class TreeEntry(NamedTuple):
 
 
 def tree_entries(
-    root: str | os.PathLike[str], without: Callable[[str, os.DirEntry[str]], bool] = lambda _path, _entry: False
+    root: str | os.PathLike[str],
+    without: Callable[[str, os.DirEntry[str]], bool] = lambda _path, _entry: False,
+    *,
+    lenient: bool = False,
 ) -> Iterator[TreeEntry]:
     """Everything below `root` but for what `without` excludes, in no order; links are not followed.
 
-    A folder is an entry only when nothing in it is one. Names that are not UTF-8 have surrogates, as in `os.fsdecode`.
+    A folder is an entry only when nothing in it is one. Names that are not UTF-8 have surrogates, as in `os.fsdecode`. Where
+    it is `lenient`, what cannot be listed, or has gone meanwhile, has no entries.
+
+    Raises:
+        OSError: a folder cannot be listed.
     """
     waiting = [""]
     for prefix in waiting:  # grows while it runs
         empty = True
-        with os.scandir(f"{os.fspath(root)}/{prefix}") as entries:
+        with (
+            contextlib.suppress(OSError) if lenient else contextlib.nullcontext(),
+            os.scandir(f"{os.fspath(root)}/{prefix}") as entries,
+        ):
             for entry in entries:
                 path = prefix + entry.name
                 if without(path, entry):
@@ -59,9 +70,9 @@ def _entry_kind(mode: int) -> EntryKind:
     return "x" if mode & 0o111 else "f"
 
 
-def tree_size(root: str | os.PathLike[str]) -> int:
-    """The bytes of all files below a folder."""
-    return sum(entry.size for entry in tree_entries(root))
+def tree_size(root: str | os.PathLike[str], *, lenient: bool = False) -> int:
+    """The bytes of all files below a folder; `lenient` as for `tree_entries`."""
+    return sum(entry.size for entry in tree_entries(root, lenient=lenient))
 
 
 def tree_digest(directory: str | os.PathLike[str], *, without: str | None = None) -> str:
@@ -71,7 +82,7 @@ def tree_digest(directory: str | os.PathLike[str], *, without: str | None = None
     other, such as records in use), the length of the path, the path, and the SHA-256 of the bytes (of a link: its target).
     Links are never followed, so what they lead to is not part of the skill.
     """
-    return digest_of_entries(entry for entry in _contents(directory) if entry[0] != without)
+    return digest_of_entries(_contents(directory, left_out=without))
 
 
 def file_digests(directory: str | os.PathLike[str]) -> dict[str, str]:
@@ -91,9 +102,11 @@ def digest_of_entries(entries: Iterable[tuple[str, EntryKind, bytes]]) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _contents(directory: str | os.PathLike[str]) -> Iterator[tuple[str, EntryKind, bytes]]:
-    """Path, letter and SHA-256 of everything in a folder, sorted bytewise by path."""
+def _contents(directory: str | os.PathLike[str], *, left_out: str | None = None) -> Iterator[tuple[str, EntryKind, bytes]]:
+    """Path, letter and SHA-256 of everything in a folder, sorted bytewise by path; the path `left_out` is not even read."""
     for path, kind, _ in sorted(tree_entries(directory), key=lambda entry: os.fsencode(entry.path)):
+        if path == left_out:
+            continue
         whole = f"{os.fspath(directory)}/{path}"
         if kind in ("f", "x") and is_reserved(whole):
             kind = "o"

@@ -79,7 +79,7 @@ class PackageCache:
     def _make_room(self, needed: int) -> None:
         """Delete what was used longest ago until so many bytes fit; never what is in use or was requested a moment ago."""
         entries = sorted((entry for entry in self.root.iterdir() if entry.name[0] != "."), key=_last_used)
-        sizes = {entry: _size(entry) for entry in entries}
+        sizes = {entry: tree_size(entry, lenient=True) for entry in entries}
         total = sum(sizes.values()) + needed
         for entry in entries:
             if total <= self.limit or _last_used(entry) > time.time() - _YOUNG_S:
@@ -114,12 +114,6 @@ def _last_used(entry: Path) -> float:
     with contextlib.suppress(FileNotFoundError):
         return entry.stat().st_mtime
     return 0.0
-
-
-def _size(entry: Path) -> int:
-    with contextlib.suppress(FileNotFoundError):  # another process has deleted it
-        return tree_size(entry)
-    return 0
 
 
 def skill_with_content(catalog: SkillCatalog, gate: PermissionGate, skill_id: str, digest: str) -> Skill:

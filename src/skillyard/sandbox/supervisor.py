@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _CHUNK: Final = 1 << 16
-_DRAIN_SECONDS: Final = 2.0
+_DRAIN_SECONDS: Final = 2.0  # a busy kernel takes longer than half a second to end the last process of a sandbox
 _GRACE_SECONDS: Final = 0.2
 _WATCH_SECONDS: Final = 0.025
 

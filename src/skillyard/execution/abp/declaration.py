@@ -179,13 +179,19 @@ def _synthetic(metadata: Metadata, kind: AbpKind) -> AbpTool:
         name=metadata.name,
         description=metadata.description,
         kind=kind,
-        parameters=tuple(_parameter(str(name), item, required=name in needed) for name, item in named.items()),
+        parameters=tuple(_parameter(str(name), _property(item), required=name in needed) for name, item in named.items()),
         returns=_returns(None),
         version=metadata.version or _UNVERSIONED,
         author=metadata.display_name or metadata.name,
         synthetic=True,
         input_schema=metadata.input_schema,
     )
+
+
+def _property(written: object) -> dict[str, object]:
+    """What a parameter takes from a property of a schema: checks stay with the schema."""
+    item = written if isinstance(written, Mapping) else {}
+    return {key: value for key, value in item.items() if key != "validation"}
 
 
 def _parameter(name: str, written: object, *, required: bool | None = None) -> AbpParameter:
