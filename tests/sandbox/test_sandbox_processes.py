@@ -307,3 +307,21 @@ async def test_a_call_that_is_cancelled_at_any_step_of_its_start_leaves_no_copy(
     with pytest.raises(asyncio.CancelledError):
         await call
     assert await folders_of_runs() == []
+
+
+@pytest.mark.parametrize(("reader", "exit_code"), [(True, 0), (False, 1)])
+def test_a_run_whose_supervisor_was_killed_while_it_started_does_nothing(tmp_path: Path, reader: bool, exit_code: int) -> None:
+    (tmp_path / "main.py").write_text("open('ran', 'w').close()\n")
+    runner = Path(staging.__file__).with_name("python_runner.py")
+    (result_read, result), (gate, opening) = os.pipe(), os.pipe()
+    os.write(opening, b"1")
+    if not reader:
+        os.close(result_read)
+    done = subprocess.run(
+        [sys.executable, "-s", "-E", "-B", "-S", str(runner), str(result), str(gate), "", "script", str(tmp_path / "main.py")],
+        cwd=tmp_path,
+        pass_fds=(result, gate),
+    )
+    for descriptor in (result, gate, opening, *([result_read] if reader else [])):
+        os.close(descriptor)
+    assert (done.returncode, (tmp_path / "ran").exists()) == (exit_code, reader)

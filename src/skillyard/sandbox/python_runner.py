@@ -55,9 +55,19 @@ def _prepare(result: int, gate: int, limits: str) -> None:
             name, _, number = item.partition("=")
             resource.setrlimit(getattr(resource, "RLIMIT_" + name), (int(number), int(number)))
     if gate >= 0:
-        if not posix.read(gate, 1):
-            posix._exit(1)  # no reader is left
+        opened = posix.read(gate, 1)
         posix.close(gate)
+        if not opened or _is_abandoned():
+            posix._exit(1)
+
+
+def _is_abandoned() -> bool:
+    """Whether nobody reads the result: who started this run was killed before the kernel knew that it ends with him."""
+    import select
+
+    results = select.poll()
+    results.register(_RESULT, 0)
+    return bool(results.poll(0))
 
 
 def _load_early(folder: str) -> None:
