@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import socket
 import sys
 import zipfile
@@ -159,12 +160,12 @@ def _filled(value: Any, skill: str) -> Any:
 
 
 def _said(answer: Response) -> str:
-    """Everything an answer says: its headers, its text, and what is in an archive."""
+    """Everything an answer says: its headers, its text, and what is in an archive; without the letters of new keys."""
     content = answer.content
     if content.startswith(b"PK\3\4"):
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             content += b"\n".join([name.encode() + archive.read(name) for name in archive.namelist()])
-    return content.decode("utf-8", "replace") + str(answer.headers)
+    return re.sub(r"\bsky_[A-Za-z0-9_-]+", "", content.decode("utf-8", "replace")) + str(answer.headers)
 
 
 def _around(said: str, word: str) -> str:
