@@ -296,10 +296,7 @@ def _blocks(text: str) -> Iterator[list[str]]:
     for line in text.splitlines():
         bare = line.strip()
         if skipped_to:
-            ends = (
-                skipped_to in bare if skipped_to == "-->" else (len(bare) >= len(skipped_to) and not bare.strip(skipped_to[0]))
-            )
-            skipped_to = "" if ends and bare else skipped_to
+            skipped_to = "" if _closes(bare, skipped_to) else skipped_to
         elif bare and not _ends_a_block(line) and not in_list and (block or not line.startswith(("    ", "\t"))):
             block.append(line)
         else:
@@ -310,6 +307,11 @@ def _blocks(text: str) -> Iterator[list[str]]:
             skipped_to = _end_of_skipped(bare)
     if block:
         yield block
+
+
+def _closes(bare: str, end: str) -> bool:
+    """Whether a line ends the comment or code block that `end` ends."""
+    return end in bare if end == "-->" else len(bare) >= len(end) and not bare.strip(end[0])
 
 
 def _ends_a_block(line: str) -> bool:

@@ -40,9 +40,9 @@ class Diagnostic(WireForm):
 
 
 Profile = Literal["minimal", "standard", "spec", "manifest", "full"]
-"""How strict to be: `minimal` requires nothing, `standard` something that says what the skill does (a description, or a paragraph
-of the instructions that stands in for it), `spec` the Agent Skills specification
-to the letter, `manifest` the fields and limits of a published package, `full` every field and section of the rich format."""
+"""How strict to be: `minimal` requires nothing, `standard` a description or a paragraph of the instructions instead,
+`spec` the Agent Skills specification to the letter, `manifest` the fields and limits of a published package, `full` every field
+and section of the rich format."""
 
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
 ALWAYS: Final[frozenset[Profile]] = frozenset(PROFILES)
