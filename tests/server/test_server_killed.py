@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import preloaded
 import pytest
 
 from skillyard.packages import tree_digest
@@ -36,7 +37,7 @@ class Server:
         command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", "--workers", workers]
         self._log = (home / "server.log").open("a")
         environment = {**os.environ, "SKILLYARD_DATABASE_URL": url}
-        self._process = subprocess.Popen(
+        self._process = preloaded.Popen(
             command, stdout=subprocess.PIPE, stderr=self._log, text=True, cwd=home / "project", env=environment,
             start_new_session=True,
         )  # fmt: skip

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import preloaded
 import pytest
 
 Pack = Callable[..., bytes]
@@ -32,7 +33,7 @@ def address(home: Path, database_address: str) -> Iterator[str]:
     environment = {**os.environ, "SKILLYARD_DATABASE_URL": database_address}
     with (
         (home / "server.log").open("w+") as log,
-        subprocess.Popen(
+        preloaded.Popen(
             command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=home / "project", env=environment
         ) as process,
     ):

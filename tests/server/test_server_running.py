@@ -18,6 +18,7 @@ from typing import Any
 
 import anyio
 import httpx2
+import preloaded
 import pytest
 from mcp import Client
 
@@ -33,7 +34,7 @@ class Served:
     def __init__(self, home: Path, *options: str) -> None:
         command = [sys.executable, "-W", "error", "-m", "skillyard", "serve", "--port", "0", "--json", *options]
         self.errors = (home / "server.log").open("w+")
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=home / "project")
+        self.process = preloaded.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=home / "project")
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.log()
@@ -47,7 +48,7 @@ class Served:
     def children(self) -> list[int]:
         """The processes that serve."""
         found = subprocess.run(
-            ["pgrep", "-P", str(self.process.pid), "-f", "spawn_main"], capture_output=True, text=True, check=False
+            ["pgrep", "-P", str(self.process.pid), "spawn_main"], capture_output=True, text=True, check=False
         )
         return [int(line) for line in found.stdout.split()]
 
@@ -269,7 +270,7 @@ def test_the_store_that_is_named_keeps_the_packages(start: Callable[..., Served]
 )
 def test_options_that_cannot_be_meant_are_refused(home: Path, option: tuple[str, str], code: int) -> None:
     command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", *option]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=home / "project", timeout=60)
+    done = preloaded.run(command, capture_output=True, text=True, cwd=home / "project", timeout=60)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
 
