@@ -126,8 +126,8 @@ def test_the_second_head_of_a_connection_has_a_deadline_too(served: Served) -> N
         connection.sendall(HALF + b"\r\n")
         first = b""
         while not first.endswith(b"}"):  # its head and its body may come one after the other
-            assert (piece := connection.recv(65_536)), first
-            first += piece
+            first += (piece := connection.recv(65_536))
+            assert piece, first
         assert status(first) == 200
         connection.sendall(HALF)
         assert status(everything(connection)) == 408

@@ -26,7 +26,7 @@ from skillyard.registry import Registry
 
 Pack = Callable[..., bytes]
 API = "/api/v1/skill-definitions"
-KILLS, SENDERS = 3, 6
+SENDERS = 6
 
 
 class Server:
@@ -129,13 +129,14 @@ def _look(home: Path, url: str, acknowledged: dict[str, set[int]], tried: dict[s
 
 
 @pytest.mark.abuse("F18")
+@pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.long)])
 def test_a_server_killed_during_many_uploads_loses_nothing_it_acknowledged_and_leaves_nothing_half(
-    servers: Callable[[], Server], home: Path, database_address: str, pack: Pack
+    servers: Callable[[], Server], home: Path, database_address: str, pack: Pack, kills: int
 ) -> None:
     chance = random.Random(18)
     tried: dict[str, int] = defaultdict(int)
     acknowledged: dict[str, set[int]] = defaultdict(set)
-    for _ in range(KILLS):
+    for _ in range(kills):
         server = servers()
         before = sum(map(len, acknowledged.values()))
         senders = [Sender(number, pack, tried, acknowledged) for number in range(SENDERS)]

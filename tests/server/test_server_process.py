@@ -21,20 +21,23 @@ import pytest
 
 from skillyard.engine import Records
 
+COMMAND = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json"]
+
 
 def _start(home: Path, *options: str) -> preloaded.Popen:
-    command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", *options]
+    command = [*COMMAND, *options]
     return preloaded.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home, env=dict(os.environ))
 
 
-def _address(process: preloaded.Popen) -> str:
+def _address(process: preloaded.Popen | subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     found, _ = json.JSONDecoder().raw_decode(process.stdout.readline())
     return str(found["address"])
 
 
 def test_the_command_serves_until_it_is_asked_to_stop(home: Path) -> None:
-    with _start(home) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(COMMAND, stdout=pipe, stderr=pipe, text=True, cwd=home) as process:  # the command itself
         try:
             with urllib.request.urlopen(f"{_address(process)}/readyz", timeout=60) as answer:
                 assert json.load(answer) == {"status": "ok"}

@@ -28,13 +28,20 @@ Pack = Callable[..., bytes]
 SLEEPER = "import json, time\ntime.sleep({seconds})\nprint(json.dumps({{'output': 'rested'}}))\n"
 
 
+def _named(process: Path) -> bytes:
+    """How a process is called, by itself or by its command; nothing when it is gone."""
+    with contextlib.suppress(OSError):
+        return (process / "comm").read_bytes() + (process / "cmdline").read_bytes()
+    return b""
+
+
 class Served:
     """A server in a process of its own, and a client for it."""
 
-    def __init__(self, home: Path, *options: str) -> None:
+    def __init__(self, home: Path, *options: str, begin: Any = preloaded.Popen) -> None:
         command = [sys.executable, "-W", "error", "-m", "skillyard", "serve", "--port", "0", "--json", *options]
         self.errors = (home / "server.log").open("w+")
-        self.process = preloaded.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=home / "project")
+        self.process = begin(command, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=home / "project")
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.log()
@@ -47,10 +54,9 @@ class Served:
 
     def children(self) -> list[int]:
         """The processes that serve."""
-        found = subprocess.run(
-            ["pgrep", "-P", str(self.process.pid), "spawn_main"], capture_output=True, text=True, check=False
-        )
-        return [int(line) for line in found.stdout.split()]
+        found = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False)
+        folders = [Path("/proc", line) for line in found.stdout.split()]
+        return [int(folder.name) for folder in folders if b"spawn_main" in _named(folder)]
 
     def log(self) -> str:
         self.errors.seek(0)
@@ -69,8 +75,8 @@ def start(home: Path) -> Iterator[Callable[..., Served]]:
     """Give a function that starts a server with more options; all of them are ended."""
     with contextlib.ExitStack() as stack:
 
-        def make(*options: str) -> Served:
-            served = Served(home, *options)
+        def make(*options: str, **more: Any) -> Served:
+            served = Served(home, *options, **more)
             stack.callback(served.close)
             return served
 
@@ -228,7 +234,7 @@ def test_a_process_that_is_killed_is_replaced(start: Callable[..., Served]) -> N
 
 
 def test_no_process_stays_behind_when_the_first_one_is_killed(start: Callable[..., Served]) -> None:
-    served = start("--workers", "2")
+    served = start("--workers", "2", begin=subprocess.Popen)  # the command itself, and the processes that it executes
     children = until(lambda: len(found := served.children()) == 2 and found)
     served.client.get("/readyz")
     served.process.kill()
