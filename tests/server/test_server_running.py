@@ -149,6 +149,13 @@ def test_a_run_that_takes_too_long_is_ended_and_recorded_as_cancelled(
     assert not subprocess.run(["pgrep", "-f", f"{home}.*sleeper"], capture_output=True, check=False).stdout
 
 
+def _refuses(host: str, port: int) -> bool:
+    """Whether nobody takes connections there any more."""
+    with contextlib.suppress(ConnectionRefusedError), socket.create_connection((host, port), timeout=60):
+        return False
+    return True
+
+
 def test_an_upload_that_has_begun_is_installed_before_the_server_leaves(start: Callable[..., Served], pack: Pack) -> None:
     served = start()
     data, edge = pack("tidy"), b"----x"
@@ -157,13 +164,14 @@ def test_an_upload_that_has_begun_is_installed_before_the_server_leaves(start: C
     host, port = served.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as connection:
         head = f"POST /api/v1/skill-definitions/upload-create HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n"
-        head += f"Content-Type: multipart/form-data; boundary={edge.decode()}\r\nContent-Length: {len(body)}\r\n\r\n"
-        connection.sendall(head.encode() + body[:40])
-        time.sleep(0.3)
-        served.process.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
-        connection.sendall(body[40:])
-        answer = connection.makefile("rb").read()
+        head += f"Content-Type: multipart/form-data; boundary={edge.decode()}\r\nContent-Length: {len(body)}\r\n"
+        connection.sendall(head.encode() + b"Expect: 100-continue\r\n\r\n" + body[:40])
+        with connection.makefile("rb") as answers:
+            assert [answers.readline(), answers.readline()] == [b"HTTP/1.1 100 Continue\r\n", b"\r\n"]  # it is read
+            served.process.send_signal(signal.SIGTERM)
+            until(lambda: _refuses(host, int(port)))
+            connection.sendall(body[40:])
+            answer = answers.read()
     assert answer.startswith(b"HTTP/1.1 201"), answer[:500]
     served.process.wait(60)
     assert start().client.get("/api/v1/skill-definitions/tidy").json()["data"]["isActive"] is True
