@@ -123,7 +123,7 @@ def _new_events(news: Iterable[LiveEvent], position: Position, steps: int) -> It
 
 
 def _remaining_events(record: RunRecord, position: Position) -> Iterator[_PositionedEvent]:
-    """What is left to be reported of a run that has ended."""
+    """What is left to be reported of a run that has ended: what it did before the state in which it ended, as it happened."""
     printed: Any = record.printed or {}
     for stream in STREAMS:
         whole: str = getattr(record, stream)
@@ -131,14 +131,14 @@ def _remaining_events(record: RunRecord, position: Position) -> Iterator[_Positi
         if rest := _printed(stream, kept, printed.get(stream, len(kept)), position):
             position = rest[0]
             yield rest
-    if position.state < _ENDED:
-        position = replace(position, state=_ENDED)
-        yield position, RunStateChanged(run_id=record.id, state=record.state)
     first = printed.get("steps", [])
     for at in [*first, *(at for at in range(len(record.steps)) if at not in first)][position.steps :]:
         position = replace(position, steps=position.steps + 1)
         if at >= 0:  # else it was reported of an attempt that failed
             yield position, RunStepEnded(step=RunStep.of(record.steps[at]))
+    if position.state < _ENDED:
+        position = replace(position, state=_ENDED)
+        yield position, RunStateChanged(run_id=record.id, state=record.state)
     yield position, RunEnded(run=RunDetail.of(record))
 
 
