@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import itertools
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -43,6 +45,7 @@ def _beside(name: str) -> ModuleType:
 _beside("archives")
 _beside("next_release")
 _beside("lazily")
+_beside("parsed")
 _beside("pattern_growth")
 postgresql_server = _beside("postgresql")
 scripted_models = _beside("scripted_models")
@@ -67,9 +70,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the profile with many examples, before the modules of the tests are imported."""
+    """Take the profile with many examples, before the modules of the tests are imported; nothing of those becomes garbage."""
     if config.getoption("--long"):
         settings.load_profile("long")
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is collected, but not looked for among all modules and tests, which stay until the end."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
@@ -145,10 +156,18 @@ def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """New folders; `mktemp` would take longer than many tests."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home, so that no test sees or touches the skills of the person who runs it."""
-    folder = tmp_path_factory.mktemp("home")
+    folder = next(_homes)
+    folder.mkdir()
     for name, path in {
         "HOME": folder,
         "XDG_DATA_HOME": folder / ".local/share",
@@ -335,13 +354,14 @@ def clocked_address(_clocked: Any) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def _with_tables(postgresql: str) -> Iterator[str]:
-    """The name of a database of PostgreSQL that has its tables and nothing in them."""
+def _with_tables(postgresql: str) -> Iterator[Any]:
+    """Databases of PostgreSQL that have their tables and nothing in them."""
     from skillyard.database import Database
 
     with postgresql_server.database_of(postgresql) as url:
         Database.open("", url).close()
-        yield url.partition("?")[0].rpartition("/")[2]
+        with closing(postgresql_server.Copies(postgresql, url.partition("?")[0].rpartition("/")[2])) as copies:
+            yield copies
 
 
 @pytest.fixture
@@ -352,9 +372,10 @@ def address_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
         def make(kind: str, *, bare: bool = True) -> str:
             if kind == "sqlite":
                 return f"sqlite:///{tmp_path}/records/skillyard.db"
-            like = "template1" if bare else request.getfixturevalue("_with_tables")
-            made = postgresql_server.database_of(request.getfixturevalue("postgresql"), like=like)
-            url: str = stack.enter_context(made)
+            server: str = request.getfixturevalue("postgresql")
+            url: str = stack.enter_context(
+                postgresql_server.database_of(server) if bare else request.getfixturevalue("_with_tables").one()
+            )
             return url
 
         yield make

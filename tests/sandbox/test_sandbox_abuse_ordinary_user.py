@@ -64,7 +64,7 @@ def as_user(ground: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env={
             "HOME": str(ground / "home"),
             "PYTHONPATH": str(ground / "lib"),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPYCACHEPREFIX": str(ground / "home/.pycache"),  # what one run has compiled the next need not
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PATH": "/usr/bin:/bin",
         },

@@ -62,8 +62,9 @@ def _prepare(result: int, gate: int, limits: str) -> None:
 
 
 def _is_abandoned(gate: int) -> bool:
-    """Whether the supervisor, which holds the other end of the gate until the run is over, is gone: it was killed before the
-    kernel knew that this process ends with it.
+    """Whether the supervisor is gone, which holds the other end of the gate until the run is over.
+
+    It was killed before the kernel knew that this process ends with it.
     """
     import select
 
