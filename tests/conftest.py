@@ -328,6 +328,42 @@ def _tables_once() -> Iterator[None]:
         yield
 
 
+class _Compiled:
+    """Compiled statements that all engines of one kind of database share: their dialects are many, but write the same SQL."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Any, ...], Any] = {}
+
+    def get(self, key: tuple[Any, ...]) -> Any:
+        return self._kept.get((key[0].name, *key[1:]))
+
+    def __setitem__(self, key: tuple[Any, ...], compiled: Any) -> None:
+        self._kept[key[0].name, *key[1:]] = compiled
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statements_once() -> Iterator[None]:
+    """Compile each statement once: an engine does that for itself, and nearly every test has an engine of its own."""
+    if importlib.util.find_spec("sqlalchemy") is None:  # the tests of an ordinary user
+        yield
+        return
+    from sqlalchemy import Engine
+    from sqlalchemy.engine import URL
+
+    from skillyard.database import shared_engines
+
+    make, compiled = shared_engines.make_engine, _Compiled()
+
+    def sharing(url: URL) -> Engine:
+        engine = make(url)
+        engine.update_execution_options(compiled_cache=compiled)
+        return engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared_engines, "make_engine", sharing)
+        yield
+
+
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[str]:
     """The URL of a PostgreSQL server: the one of SKILLYARD_TEST_POSTGRESQL, else one that is started for the tests."""
