@@ -79,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """From here on garbage is collected, but not looked for among all modules and tests, which stay until the end."""
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(5_000, 20, 20)
     gc.enable()
 
 
