@@ -45,6 +45,7 @@ def _beside(name: str) -> ModuleType:
 _beside("archives")
 _beside("next_release")
 _beside("lazily")
+_beside("ordinary_user")
 _beside("parsed")
 _beside("pattern_growth")
 postgresql_server = _beside("postgresql")
