@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -170,15 +168,8 @@ def _role(url: str) -> str:
     return make_url(url).set(username="plain_writer").render_as_string(hide_password=False)
 
 
-def _said(url: str, home: Path, *words: str) -> str:
-    environment = {"SKILLYARD_DATABASE_URL": url, "HOME": str(home), "SKILLYARD_HOME": str(home / "data"), "COLUMNS": "300"}
-    command = [sys.executable, "-m", "skillyard", *words]
-    done = subprocess.run(command, env=environment, cwd=home, capture_output=True, text=True, timeout=120)
-    return done.stdout + done.stderr
-
-
 def test_who_may_make_no_extension_goes_on_without_the_index_and_is_told_how_to_get_it(
-    address_of: Callable[[str], str], tmp_path: Path
+    address_of: Callable[[str], str], cli: Callable[..., Any]
 ) -> None:
     import psycopg
 
@@ -191,11 +182,11 @@ def test_who_may_make_no_extension_goes_on_without_the_index_and_is_told_how_to_
         status = database.status()
         assert (status.current, status.indexed_search) == (True, False)
         assert found(database, "电子表格") == ["biao-ge"]
-        assert "CREATE EXTENSION pg_trgm" in _said(theirs, tmp_path, "db", "status")
-        assert "CREATE EXTENSION pg_trgm" in _said(theirs, tmp_path, "doctor")
+        assert "CREATE EXTENSION pg_trgm" in cli(theirs, "db", "status").out
+        assert "CREATE EXTENSION pg_trgm" in cli(theirs, "doctor").out
         with psycopg.connect(url, autocommit=True) as somebody:
             somebody.execute("CREATE EXTENSION pg_trgm WITH SCHEMA public")
-        assert "by an index" in _said(theirs, tmp_path, "db", "upgrade")
+        assert "by an index" in cli(theirs, "db", "upgrade").out
         assert database.status().indexed_search
         assert found(database, "miner") == ["pdf-miner"]
         database.close()
