@@ -8,7 +8,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -398,25 +398,47 @@ def clocked_address(_clocked: Any) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def _with_tables(postgresql: str) -> Iterator[Any]:
     """Databases of PostgreSQL that have their tables and nothing in them."""
+    with _copies(postgresql, lambda database: None) as copies:
+        yield copies
+
+
+@pytest.fixture(scope="session")
+def _with_queues(postgresql: str) -> Iterator[Any]:
+    """The same with the tables of the queues, which are made when the first worker or caller comes."""
+    from skillyard.engine.run_queue import RunQueue
+
+    with _copies(postgresql, lambda database: RunQueue(database).prepare()) as copies:
+        yield copies
+
+
+@contextmanager
+def _copies(server: str, prepare: Callable[[Any], None]) -> Iterator[Any]:
     from skillyard.database import Database
 
-    with postgresql_server.database_of(postgresql) as url:
-        Database.open("", url).close()
-        with closing(postgresql_server.Copies(postgresql, url.partition("?")[0].rpartition("/")[2])) as copies:
+    with postgresql_server.database_of(server) as url:
+        database = Database.open("", url)
+        prepare(database)
+        database.close()
+        with closing(postgresql_server.Copies(server, url.partition("?")[0].rpartition("/")[2])) as copies:
             yield copies
 
 
 @pytest.fixture
 def address_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Give a function that makes a database, `sqlite` or `postgresql`, and returns its URL; `bare` is one without tables."""
+    """Give a function that makes a database, `sqlite` or `postgresql`, and returns its URL; `bare` is one without tables.
+
+    With `queues` those of worker pools are made too.
+    """
     with ExitStack() as stack:
 
-        def make(kind: str, *, bare: bool = True) -> str:
+        def make(kind: str, *, bare: bool = True, queues: bool = False) -> str:
             if kind == "sqlite":
                 return f"sqlite:///{tmp_path}/records/skillyard.db"
             server: str = request.getfixturevalue("postgresql")
             url: str = stack.enter_context(
-                postgresql_server.database_of(server) if bare else request.getfixturevalue("_with_tables").one()
+                postgresql_server.database_of(server)
+                if bare
+                else request.getfixturevalue("_with_queues" if queues else "_with_tables").one()
             )
             return url
 
