@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,6 +26,7 @@ class Shown:
     function: ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@cache
 def catalogue() -> dict[str, dict[str, str]]:
     """The tables of `abuse.toml`."""
     return tomllib.loads(Path(__file__).with_name("abuse.toml").read_text("utf-8"))
@@ -41,6 +43,7 @@ def cases() -> dict[str, str]:
     return {case: words for table in groups for case, words in table.items() if _CASE.fullmatch(case)}
 
 
+@cache
 def marked() -> dict[str, list[Shown]]:
     """The cases that tests are marked with."""
     found: dict[str, list[Shown]] = {}

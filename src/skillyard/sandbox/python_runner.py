@@ -56,18 +56,21 @@ def _prepare(result: int, gate: int, limits: str) -> None:
             resource.setrlimit(getattr(resource, "RLIMIT_" + name), (int(number), int(number)))
     if gate >= 0:
         opened = posix.read(gate, 1)
-        posix.close(gate)
-        if not opened or _is_abandoned():
+        if not opened or _is_abandoned(gate):
             posix._exit(1)
+        posix.close(gate)
 
 
-def _is_abandoned() -> bool:
-    """Whether nobody reads the result: who started this run was killed before the kernel knew that it ends with him."""
+def _is_abandoned(gate: int) -> bool:
+    """Whether the supervisor is gone, which holds the other end of the gate until the run is over.
+
+    It was killed before the kernel knew that this process ends with it.
+    """
     import select
 
-    results = select.poll()
-    results.register(_RESULT, 0)
-    return bool(results.poll(0))
+    supervisor = select.poll()
+    supervisor.register(gate, 0)
+    return bool(supervisor.poll(0))
 
 
 def _load_early(folder: str) -> None:

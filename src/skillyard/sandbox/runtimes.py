@@ -158,12 +158,16 @@ def bash() -> str:
 
 
 def shell_setup(result: int, gate: int, limits: Mapping[str, int]) -> str:
-    """The commands that set `limits`, move the result pipe to its promised number and wait until the gate opens."""
+    """The commands that set `limits`, move the result pipe to its promised number and wait until the gate opens.
+
+    The supervisor holds the other end of the gate until the run is over. Where that is closed (`read -t 0` would read the end),
+    it was killed before the kernel knew that this process ends with it: nothing of the skill runs.
+    """
     parts = [f"ulimit {_ULIMIT[name][0]} {-(-number // _ULIMIT[name][1])}; " for name, number in limits.items()]
     if result != _RESULT:
         parts.append(f"exec {_RESULT}>&{result} {result}>&-; ")
     if gate >= 0:
-        parts.append(f"IFS= read -r -N 1 -u {gate} || exit 1; exec {gate}<&-; ")
+        parts.append(f"IFS= read -r -N 1 -u {gate} || exit 1; read -t 0 -u {gate} && exit 1; exec {gate}<&-; ")
     return "".join(parts)
 
 
