@@ -44,6 +44,7 @@ _beside("archives")
 _beside("next_release")
 _beside("lazily")
 _beside("pattern_growth")
+_beside("preloaded")
 postgresql_server = _beside("postgresql")
 scripted_models = _beside("scripted_models")
 
