@@ -6,7 +6,7 @@ import { type SubmitEvent, useState } from "react";
 
 import { runsQuery, startRun, useRun } from "@/api/runs";
 import { isOver } from "@/api/runStates";
-import type { Portrait } from "@/api/skills";
+import type { SkillDetail } from "@/api/skills";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { ErrorState } from "@/parts/ErrorState";
@@ -22,7 +22,7 @@ import { RunStateBadge } from "../runs/RunStateBadge";
 import { FormOrJson, Parameters, useParameters } from "./Parameters";
 import { running } from "./runWords";
 
-export default function Run({ skill }: { skill: Portrait }) {
+export default function Run({ skill }: { skill: SkillDetail }) {
   const cache = useQueryClient();
   const [run, setRun] = useState<string>();
   const starting = useMutation({
@@ -43,7 +43,7 @@ export default function Run({ skill }: { skill: Portrait }) {
 }
 
 interface FormProps {
-  skill: Portrait;
+  skill: SkillDetail;
   busy: boolean;
   again: boolean;
   start: (parameters: Record<string, unknown>, fresh: boolean) => void;
@@ -119,7 +119,7 @@ function Going({ id }: { id: string }) {
   );
 }
 
-function Recent({ skill }: { skill: Portrait }) {
+function Recent({ skill }: { skill: SkillDetail }) {
   const t = useText(running);
   const query = useInfiniteQuery(runsQuery({ skill: skill.id }, 5));
   return <RecentRuns title={t.recent} none={t.none} query={query} all={{ label: t.allRuns, search: { skill: skill.id } }} />;
