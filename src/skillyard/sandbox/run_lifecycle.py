@@ -62,7 +62,7 @@ async def _collected(run: PreparedRun, result: SandboxResult) -> SandboxResult:
 
 
 async def _run(engine: IsolationMechanism, run: PreparedRun) -> SandboxResult:
-    proxy = _proxy(run.policy)
+    proxy = policy_proxy(run.policy)
     try:
         record = await supervise(
             partial(engine.command, run),
@@ -93,7 +93,7 @@ def run_result(
     )
 
 
-def _proxy(policy: Policy) -> Proxy | None:
+def policy_proxy(policy: Policy) -> Proxy | None:
     """The way out for a run that may reach hosts."""
     if not policy.reaches_network:
         return None
@@ -104,7 +104,12 @@ def _proxy(policy: Policy) -> Proxy | None:
 
 
 def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, ...]:
-    """What the run's program gets as files in memory, its seccomp filter first.
+    """What the run's program gets as files in memory, its seccomp filter first; see `filter_files`."""
+    return filter_files(engine, counted=run.cgroup is not None, streams=run.policy.reaches_network)
+
+
+def filter_files(engine: IsolationMechanism, *, counted: bool, streams: bool) -> tuple[bytes, ...]:
+    """What a sandbox gets as files in memory, its seccomp filter first; `streams` when it may make TCP sockets.
 
     Raises:
         SandboxUnavailable: there is no filter for this machine.
@@ -112,7 +117,7 @@ def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, .
     machine = this_machine()
     if machine is None:
         raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
-    options = replace(engine.filter_options(counted=run.cgroup is not None), streams=run.policy.reaches_network)
+    options = replace(engine.filter_options(counted=counted), streams=streams)
     return (build_filter(machine, options), *engine.files())
 
 

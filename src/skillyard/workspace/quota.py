@@ -1,0 +1,72 @@
+"""The quota of a workspace's folder: looked at while something works, so that what fills the folder is stopped.
+
+Nothing is deleted. What lies in the folder already may be over the quota; then only what makes it larger is stopped, so that a
+command can still delete files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from typing import Final
+
+from skillyard.sandbox import folder_bytes
+
+_MEBIBYTE: Final = 1024 * 1024
+_LOOK_SECONDS: Final = 0.05
+_SCAN_SECONDS: Final = 1.0  # between two scans, when the disk has not lost as much as is left
+_SHARE: Final = 20  # a scan may take a twentieth of the time
+_SLACK: Final = 16 * _MEBIBYTE  # that may be written before the disk is taken for the reason to look
+
+
+class FolderQuota:
+    """How much a folder may hold, and whether it does."""
+
+    def __init__(self, folder: str, quota_mb: int) -> None:
+        self._folder = folder
+        self.limit: Final = quota_mb * _MEBIBYTE
+        self._used = -1
+        self._free = 0
+        self._scanned = 0.0
+        self._cost = 0.0
+
+    def used(self) -> int:
+        """The bytes the folder takes, as the disk counts them, up to a little over the limit; blocks while it looks."""
+        begun = time.monotonic()
+        self._free = self._free_bytes()
+        self._used = folder_bytes(self._folder, max(self.limit, 1) * 4)
+        self._scanned = time.monotonic()
+        self._cost = self._scanned - begun
+        return self._used
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the last look has found more than the limit."""
+        return self._used > self.limit
+
+    async def watch(self, full: Callable[[], object]) -> None:
+        """Look again and again until cancelled; call `full` once when the folder is over the limit, and grows."""
+        before = await asyncio.to_thread(self.used) if self._used < 0 else self._used
+        allowed = max(self.limit, before)
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if self._is_due(allowed) and await asyncio.to_thread(self.used) > allowed:
+                full()
+                return
+
+    def _is_due(self, allowed: int) -> bool:
+        """Whether enough was written on the disk to have filled the folder, or enough time has gone by."""
+        passed = time.monotonic() - self._scanned
+        if passed < self._cost * _SHARE:
+            return False
+        written = self._free - self._free_bytes()
+        return passed > _SCAN_SECONDS or written > max(allowed - self._used, _SLACK) // 2
+
+    def _free_bytes(self) -> int:
+        with contextlib.suppress(OSError):
+            state = os.statvfs(self._folder)
+            return state.f_bavail * state.f_frsize
+        return 0
