@@ -113,10 +113,11 @@ class Workspace:
         """Run a command in a shell that begins where the one before ended: its folder, exported variables and functions.
 
         `timeout` is in milliseconds. With `background` it goes on while other calls are made; the answer has its `process`.
-        With `process` instead of a command: the newest output of that background process, and with `stop` its end.
+        With `process` instead of a command: the newest output of that background process, after its end or `timeout` when one
+        is given; with `stop` it is ended.
         """
         if process is not None:
-            return await self._guarded("bash", self._process(process, stop=stop))
+            return await self._guarded("bash", self._process(process, timeout, stop=stop))
         if command is None or not _is_text(command):
             return refusal_answer("bash", InvalidInput("there is no command", hint="give the text of a shell command"))
         work = self._background(command) if background else self._command("bash", command, "", "", timeout, listener)
@@ -257,10 +258,13 @@ class Workspace:
         answer = WorkspaceAnswer("bash", text, process=name, data={"process": name})
         return _with_note(answer) if fresh else answer
 
-    async def _process(self, name: str, *, stop: bool) -> WorkspaceAnswer:
+    async def _process(self, name: str, timeout: int | None, *, stop: bool) -> WorkspaceAnswer:
         session = self._session
         if session is None or not session.alive:
             raise RecordNotFound("there are no background processes: no session stands", hint="start one with background")
+        if not stop:
+            seconds = self._seconds(timeout) if timeout is not None else 0
+            await asyncio.wait([session.background.call(name).finished], timeout=seconds)
         state = await session.background.stop(name) if stop else session.background.get(name)
         return await answer_process(session, state, session.background.call(name).output)
 
