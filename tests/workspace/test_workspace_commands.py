@@ -133,7 +133,7 @@ async def _running(workspace: Workspace) -> list[str]:
     session, _ = await workspace.session()
     found = []
     for pid in session.channel.session.processes():
-        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: ASYNC230 # of proc
+        with open(f"/proc/{pid}/cmdline", "rb") as file:  # of proc
             words = file.read().split(b"\0")
         if words[0] == b"sleep":
             found.append(words[1].decode())

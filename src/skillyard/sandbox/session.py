@@ -197,4 +197,6 @@ def _forget(preparing: asyncio.Future[PreparedSession]) -> None:
 def _files(mechanism: IsolationMechanism, policy: Policy, session: PreparedSession) -> tuple[bytes, ...]:
     """The files in memory. Where the session has a network of its own, its programs may serve and reach each other there."""
     own_network = not mechanism.own_folders
-    return filter_files(mechanism, counted=session.cgroup is not None, streams=own_network or policy.reaches_network)
+    streams = own_network or policy.reaches_network
+    own_user = session.identity is not None and session.identity.single
+    return filter_files(mechanism, counted=session.cgroup is not None, streams=streams, own_user=own_user)
