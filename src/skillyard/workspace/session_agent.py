@@ -27,6 +27,7 @@ else:
 _PIECE = 1 << 16
 _STATE = 250  # where a shell writes what it leaves; a number that scripts do not use
 _LATE_PIECES = 16  # that are read after the end of a command that left others behind
+_USUAL = (signal.SIGPIPE, signal.SIGXFSZ)  # signals that Python ignores and commands expect
 _WRAPPER = """\
 __skillyard_keep() { [ -n "$__skillyard_kept" ] || { printf '%s\\0' "$PWD"; declare -px; declare -f; } >&250 2>/dev/null; \
 __skillyard_kept=1; }
@@ -145,7 +146,7 @@ class Agent:
         here = posix.open(".", posix.O_RDONLY | posix.O_CLOEXEC)
         try:
             _enter(request["folder"])
-            pid = posix.posix_spawn(argv[0], argv, variables, file_actions=actions, setsid=True, setsigdef=[signal.SIGPIPE])
+            pid = posix.posix_spawn(argv[0], argv, variables, file_actions=actions, setsid=True, setsigdef=_USUAL)
         except OSError:
             for read, _ in pipes.values():
                 posix.close(read)
