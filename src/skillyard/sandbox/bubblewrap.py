@@ -253,7 +253,10 @@ def _uncovering(session: PreparedSession) -> list[str]:
     """
     covers = [part for folder in session.hidden for part in ("--perms", "0755", "--tmpfs", folder)]
     paths = [path for path in (session.folder, *(mount.source for mount in session.mounts)) if session.is_hidden(path)]
-    return ["--die-with-parent", "--dev-bind", "/", "/", *covers, *(part for path in paths for part in ("--bind", path, path))]
+    above = dict.fromkeys(str(folder) for path in paths for folder in reversed(Path(path).parents))
+    folders = [part for folder in above if session.is_hidden(folder) for part in ("--perms", "0755", "--dir", folder)]
+    binds = [part for path in paths for part in ("--bind", path, path)]
+    return ["--die-with-parent", "--dev-bind", "/", "/", *covers, *folders, *binds]
 
 
 def _workspace(run: PreparedRun) -> tuple[str, ...]:
