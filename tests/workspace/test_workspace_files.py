@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.workspace import Workspace
+from skillyard.errors import FileMissing, PathRefused, RecordNotFound
+from skillyard.workspace import Workspace, WorkspaceFolder, Workspaces
 from skillyard.workspace.answers import cut_output
 from skillyard.workspace.session_files import _matcher  # what glob patterns mean, without a sandbox around it
 
@@ -107,3 +108,52 @@ def test_a_cut_has_the_beginning_and_the_end_of_a_text(text: str, limit: int) ->
         head, _, tail = cut.partition("\n\n[... ")
         assert text.startswith(head)
         assert text.endswith(tail.partition("left out ...]\n\n")[2])
+
+
+def test_people_list_read_put_and_remove_files_without_a_session(tmp_path: Path) -> None:
+    folder = WorkspaceFolder(tmp_path)
+    folder.put("a/b.txt", b"one")
+    folder.put("a/b.txt", b"two")
+    folder.put(".hidden", b"x")
+    assert [(file.path, file.size, file.media_type) for file in folder.files()] == [("a/b.txt", 3, "text/plain")]
+    assert folder.read("a/b.txt", limit=10) == b"two"
+    folder.remove("a/b.txt")
+    with pytest.raises(FileMissing):
+        folder.remove("a/b.txt")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "a"]
+
+
+def test_no_link_that_a_program_has_made_leads_people_out(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "secret").write_text("canary")
+    (tmp_path / "files" / "link").symlink_to(tmp_path / "secret")
+    (tmp_path / "files" / "out").symlink_to(tmp_path)
+    folder = WorkspaceFolder(tmp_path / "files")
+    assert folder.files() == ()
+    for call in (
+        lambda: folder.read("link", limit=10),
+        lambda: folder.read("out/secret", limit=10),
+        lambda: folder.put("out/new", b"x"),
+        lambda: folder.remove("out/secret"),
+        lambda: folder.put("../new", b"x"),
+    ):
+        with pytest.raises(PathRefused):
+            call()
+    folder.put("link", b"own")
+    assert ((tmp_path / "secret").read_text(), (tmp_path / "files" / "link").read_text()) == ("canary", "own")
+
+
+async def test_the_workspaces_of_a_home_are_kept_listed_and_removed(tmp_path: Path) -> None:
+    home = Workspaces(tmp_path)
+    one = home.get("one")
+    assert home.get("one") is one
+    WorkspaceFolder(one.folder).put("kept", b"x")
+    assert home.list() == ("one",)
+    await home.close()
+    assert WorkspaceFolder(home.get("one").folder).files()[0].path == "kept"
+    await home.remove("one")
+    assert home.list() == ()
+    with pytest.raises(RecordNotFound):
+        await home.remove("one")
+    with pytest.raises(PathRefused):
+        home.get("../two")

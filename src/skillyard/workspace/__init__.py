@@ -22,6 +22,7 @@ from skillyard.workspace.options import (
 
 if TYPE_CHECKING:
     from skillyard.workspace.background import BackgroundProcess
+    from skillyard.workspace.folder import WorkspaceFile, WorkspaceFolder
     from skillyard.workspace.store import Workspaces
     from skillyard.workspace.workspace import TOOL_NAMES, Workspace
 
@@ -36,6 +37,8 @@ __all__ = [
     "ToolRuling",
     "Workspace",
     "WorkspaceAnswer",
+    "WorkspaceFile",
+    "WorkspaceFolder",
     "WorkspaceImage",
     "WorkspaceOptions",
     "Workspaces",
@@ -45,6 +48,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "background": ("BackgroundProcess",),
+        "folder": ("WorkspaceFile", "WorkspaceFolder"),
         "store": ("Workspaces",),
         "workspace": ("TOOL_NAMES", "Workspace"),
     },
