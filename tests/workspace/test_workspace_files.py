@@ -157,3 +157,34 @@ async def test_the_workspaces_of_a_home_are_kept_listed_and_removed(tmp_path: Pa
         await home.remove("one")
     with pytest.raises(PathRefused):
         home.get("../two")
+
+
+def _pdf(text: str) -> bytes:
+    """The smallest document with one page and a line of text."""
+    content = f"BT /F1 24 Tf 20 40 Td ({text}) Tj ET".encode()
+    objects = (
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 100] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    )
+    document, offsets = b"%PDF-1.4\n", []
+    for number, item in enumerate(objects, 1):
+        offsets.append(len(document))
+        document += b"%d 0 obj\n%s\nendobj\n" % (number, item)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    trailer = b"trailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % len(document)
+    return document + b"xref\n0 6\n0000000000 65535 f \n" + table + trailer
+
+
+async def test_the_pages_of_a_pdf_come_as_text_and_as_pictures(workspace: Workspace) -> None:
+    await workspace.file_write("form.pdf", _pdf("Hello form"))
+    answer = await workspace.file_read("form.pdf")
+    assert (answer.ok, answer.text) == (True, "[page 1 of 1]\nHello form")
+    (image,) = answer.images
+    assert (image.media_type, image.data[:8]) == ("image/png", PNG[:8])
+    assert int.from_bytes(image.data[16:20], "big") == 400
+    assert (await workspace.file_read("form.pdf", offset=2)).text.endswith("there is no page 2.]")
+    await workspace.file_write("broken.pdf", "%PDF-1.4 nothing more")
+    assert (await workspace.file_read("broken.pdf")).code == "binary_file"

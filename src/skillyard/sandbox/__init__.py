@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from skillyard.lazy_exports import lazy_exports
 from skillyard.sandbox.backend_selection import backends, choose_backend, probe_all
 from skillyard.sandbox.environment import redact
+from skillyard.sandbox.identity import can_reach
 from skillyard.sandbox.job import Job, Limit, Probe, SandboxBackend, SandboxResult, Status
 from skillyard.sandbox.policy import Policy, effective_policy, lowered_ceiling, narrowing_warnings, prewarm_count
 from skillyard.sandbox.run_output import listen_to_output
@@ -36,6 +37,7 @@ __all__ = [
     "Status",
     "WarmPool",
     "backends",
+    "can_reach",
     "can_start",
     "choose_backend",
     "effective_policy",

@@ -9,6 +9,7 @@ from skillyard.errors import InvalidInput
 from skillyard.text import sanitize
 from skillyard.workspace.answers import FRESH_NOTE, WorkspaceAnswer, WorkspaceImage
 from skillyard.workspace.channel import SessionCall
+from skillyard.workspace.session import pdf_packages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,12 +44,15 @@ class FileTools:
             "offset": first,
             "limit": most,
             "characters": self._options.answer_characters,
+            "pdf_packages": dict(pdf_packages()),
         }
         answer, fresh = await self._done("file_read", path, "read", arguments)
         if "error" in answer:
             return _refused("file_read", answer, fresh=fresh)
         if answer["kind"] == "text":
             return _lines(answer, fresh=fresh)
+        if answer["kind"] == "application/pdf":
+            return _pdf(answer, fresh=fresh)
         image = WorkspaceImage(str(answer["kind"]), base64.b64decode(answer["data"]))
         text = f"[{answer['kind']}, {answer['size']} bytes]"
         return _answer("file_read", text, {"kind": answer["kind"], "size": answer["size"]}, fresh=fresh, images=(image,))
@@ -165,6 +169,18 @@ def _lines(answer: dict[str, Any], *, fresh: bool) -> WorkspaceAnswer:
         text += f"\n[{total - first - len(lines) + 1} more lines; read on with offset {first + len(lines)}]"
     data = {"kind": "text", "first": first, "shown": len(lines), "total": total}
     return _answer("file_read", text, data, fresh=fresh)
+
+
+def _pdf(answer: dict[str, Any], *, fresh: bool) -> WorkspaceAnswer:
+    first, total, pages = int(answer["first"]), int(answer["total"]), answer["pages"]
+    parts = [f"[page {number} of {total}]\n{page['text'].strip()}" for number, page in enumerate(pages, first)]
+    if not parts:
+        parts = [f"[The document has {total} pages; there is no page {first}.]"]
+    elif first + len(pages) - 1 < total:
+        parts.append(f"[{total - first - len(pages) + 1} more pages; read on with offset {first + len(pages)}]")
+    images = tuple(WorkspaceImage("image/png", base64.b64decode(page["png"])) for page in pages)
+    data = {"kind": "application/pdf", "first": first, "shown": len(pages), "total": total}
+    return _answer("file_read", "\n".join(parts), data, fresh=fresh, images=images)
 
 
 def _match(row: dict[str, Any]) -> str:

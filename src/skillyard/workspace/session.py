@@ -8,12 +8,13 @@ import os
 import shlex
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from skillyard.errors import InvalidInput, RuntimeUnavailable, SandboxUnavailable
 from skillyard.plain_json import read_json
-from skillyard.sandbox import ReadOnlyMount, SessionRequest, choose_backend, open_session, strips_types
+from skillyard.sandbox import ReadOnlyMount, SessionRequest, can_reach, choose_backend, open_session, strips_types
 from skillyard.workspace.background import BackgroundProcesses
 from skillyard.workspace.channel import PieceListener, SessionCall, SessionChannel
 from skillyard.workspace.options import WorkspaceOptions
@@ -36,10 +37,23 @@ def _agent_files() -> Mapping[str, bytes]:
     return {name: Path(__file__).with_name(name).read_bytes() for name in _AGENT}
 
 
+_PDF_PACKAGES: Final = ("pypdfium2_cfg", "pypdfium2_raw", "pypdfium2")  # each imports those before it
+
+
+@lru_cache(maxsize=1)
+def pdf_packages() -> Mapping[str, str]:
+    """The folders of the packages that draw pages of PDFs, for a session to import; empty when they are not installed."""
+    found = {name: find_spec(name) for name in _PDF_PACKAGES}
+    folders = {name: str(Path(spec.origin).parent) for name, spec in found.items() if spec and spec.origin}
+    reachable = all(can_reach(folder, as_other=os.geteuid() == 0) for folder in folders.values())
+    return folders if len(folders) == len(found) and reachable else {}
+
+
 def session_request(folder: str, options: WorkspaceOptions) -> SessionRequest:
     """What the sandbox is asked for: the folder, the skills and what is granted beside it."""
     granted = options.environment
-    mounts = (*(ReadOnlyMount(skill) for skill in options.skills), *granted.mounts)
+    ours = (*options.skills, *pdf_packages().values())
+    mounts = (*(ReadOnlyMount(path) for path in ours), *granted.mounts)
     return SessionRequest(folder, _AGENT[0], _agent_files(), options.policy, mounts, granted.path, granted.variables)
 
 

@@ -17,6 +17,8 @@ from typing import Any
 
 TEXT_LIMIT = 16 * 1024 * 1024  # bytes of a file that is read as text or searched
 MEDIA_LIMIT = 8 * 1024 * 1024
+PDF_LIMIT = 64 * 1024 * 1024
+MOST_PAGES = 10
 WRITE_LIMIT = 32 * 1024 * 1024
 _LINE_LIMIT = 2000  # characters of a line that are shown
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})  # not looked into unless they are asked for
@@ -107,9 +109,11 @@ def _read(arguments: dict[str, Any]) -> dict[str, object]:
     with os.fdopen(_open(path), "rb") as file:
         head = file.read(16)
     kind = _media_type(head)
+    if kind == "application/pdf":
+        return _pages(path, arguments["pdf_packages"], offset, limit)
     if kind:
         data = _bytes(path, MEDIA_LIMIT)
-        return {"kind": kind, "size": len(data), "data": base64.b64encode(data).decode() if kind != "application/pdf" else ""}
+        return {"kind": kind, "size": len(data), "data": base64.b64encode(data).decode()}
     lines = _text(path).splitlines()
     chosen: list[str] = []
     for line in lines[offset - 1 : offset - 1 + limit]:
@@ -119,6 +123,59 @@ def _read(arguments: dict[str, Any]) -> dict[str, object]:
             break
         chosen.append(shown)
     return {"kind": "text", "lines": chosen, "first": offset, "total": len(lines)}
+
+
+def _pages(path: str, packages: dict[str, str], first: int, count: int) -> dict[str, object]:
+    """Some pages of a PDF, each as its text and as a picture."""
+    if not packages:
+        raise Refused("runtime_unavailable", "nothing here draws pages of a PDF", "pip install 'skillyard[workspace]'")
+    pdfium = _imported(packages)
+    try:
+        document = pdfium.PdfDocument(_bytes(path, PDF_LIMIT))
+        pages = range(first - 1, min(first - 1 + count, first - 1 + MOST_PAGES, len(document)))
+        drawn = [_drawn(document[number]) for number in pages]
+        return {"kind": "application/pdf", "first": first, "total": len(document), "pages": drawn}
+    except pdfium.PdfiumError as error:
+        raise Refused("binary_file", f"{path} is not a PDF that can be read: {error}", "look at it with bash") from None
+
+
+def _imported(packages: dict[str, str]) -> Any:
+    """The packages, imported from the folders that they are in and no others."""
+    import importlib.util
+    import sys
+
+    for name, folder in packages.items():
+        if name not in sys.modules:
+            spec = importlib.util.spec_from_file_location(name, f"{folder}/__init__.py", submodule_search_locations=[folder])
+            if spec is None or spec.loader is None:
+                raise Refused("runtime_unavailable", f"{name} cannot be imported", "pip install 'skillyard[workspace]'")
+            sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])
+    return sys.modules["pypdfium2"]
+
+
+def _drawn(page: Any) -> dict[str, str]:
+    """A page as its text and as a PNG of at most about a thousand pixels a side."""
+    scale = min(1000 / max(*page.get_size(), 1), 2.0)
+    bitmap = page.render(scale=scale, rev_byteorder=True)
+    row = bitmap.width * bitmap.n_channels
+    data = bytes(bitmap.buffer)
+    rows = b"".join(b"\0" + data[start : start + row] for start in range(0, bitmap.stride * bitmap.height, bitmap.stride))
+    text = page.get_textpage().get_text_range()
+    colours = {1: 0, 3: 2, 4: 6}[bitmap.n_channels]
+    return {"text": text[:20_000], "png": base64.b64encode(_png(bitmap.width, bitmap.height, colours, rows)).decode()}
+
+
+def _png(width: int, height: int, colours: int, rows: bytes) -> bytes:
+    """A PNG of rows that each begin with a zero: `colours` is its colour type (PNG specification, 11.2.2)."""
+    import struct
+    import zlib
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, colours, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 6)) + chunk(b"IEND", b"")
 
 
 def _media_type(head: bytes) -> str:
