@@ -23,6 +23,7 @@ from skillyard.workspace.options import (
 if TYPE_CHECKING:
     from skillyard.workspace.background import BackgroundProcess
     from skillyard.workspace.folder import WorkspaceFile, WorkspaceFolder
+    from skillyard.workspace.settings import options_from_settings
     from skillyard.workspace.store import Workspaces
     from skillyard.workspace.workspace import TOOL_NAMES, Workspace
 
@@ -42,6 +43,7 @@ __all__ = [
     "WorkspaceImage",
     "WorkspaceOptions",
     "Workspaces",
+    "options_from_settings",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -49,6 +51,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "background": ("BackgroundProcess",),
         "folder": ("WorkspaceFile", "WorkspaceFolder"),
+        "settings": ("options_from_settings",),
         "store": ("Workspaces",),
         "workspace": ("TOOL_NAMES", "Workspace"),
     },
