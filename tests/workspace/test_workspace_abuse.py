@@ -243,3 +243,19 @@ def _lives(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
     except OSError:
         return False
+
+
+async def test_a_host_that_is_not_allowed_is_named_and_own_servers_are_reached(
+    make_workspace: MakeWorkspace, backend: str
+) -> None:
+    workspace = make_workspace(policy=_policy(network="allowlist", network_allowlist=("example.com",)))
+    fetch = "import urllib.request as r; print(r.urlopen({!r}, timeout=9).status)"
+    answer = await workspace.code_run("python", fetch.format("http://evil.test/"))
+    if backend == "landlock":  # which knows ports and no hosts
+        assert answer.code == "sandbox_unavailable"
+        return
+    assert "[Not reached: evil.test:80: http://evil.test is not on the allow-list of this run]" in answer.text
+    await workspace.bash("exec python3 -u -m http.server 8123 2>&1", background=True)
+    while "Serving" not in (await workspace.bash(process="bg1")).text:
+        await asyncio.sleep(0.01)
+    assert (await workspace.code_run("python", fetch.format("http://127.0.0.1:8123/"))).text == "200"

@@ -228,10 +228,14 @@ def _system(run: PreparedRun | PreparedSession, etc: list[int], opening: list[st
     ]  # fmt: skip
 
 
+# What programs of a session serve to each other is in its own network and not the proxy's concern.
+_OWN_SERVERS: Final = dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1")
+
+
 def _session_options(session: PreparedSession, files: tuple[int, ...], opening: list[str]) -> list[str]:
     """The mounts of a session: its first process is the program itself, so that it reaps whatever loses its parent."""
     seccomp, *etc = files
-    proxy = proxy_environment(PROXY_PORT) if session.policy.reaches_network else {}
+    proxy = {**proxy_environment(PROXY_PORT), **_OWN_SERVERS} if session.policy.reaches_network else {}
     variables = {**session.environment(scratch=_SCRATCH, programs=f"{_RUNNER}bin"), **proxy}
     return [
         *_ISOLATION, "--as-pid-1",

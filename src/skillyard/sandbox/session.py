@@ -97,7 +97,7 @@ class SandboxSession:
 
     def processes(self) -> list[int]:
         """The numbers, on this machine, of all processes of the session beside its first program; blocks for a moment."""
-        return [pid for pid in self._below() if pid != self._first()]
+        return [pid for pid in self._below() if pid != self.first]
 
     def end_processes(self, since: float, keep: Collection[int]) -> int:
         """Kill what was started since a moment and is not below one of `keep`; how many there were. Blocks for a moment.
@@ -130,14 +130,15 @@ class SandboxSession:
         finally:
             await asyncio.get_running_loop().run_in_executor(None, self._session.stage.remove)
 
-    def _first(self) -> int:
+    @property
+    def first(self) -> int:
         """The number of the first program on this machine; where it has a process namespace, it is the first in that."""
         shared = self._mechanism.own_folders
         return next((pid for pid in descendants(self._watch.pid) if shared or namespace_number(pid) == 1), self._watch.pid)
 
     def _below(self) -> list[int]:
         """The first program, if it runs, and everything below the program that was started."""
-        first = self._first()
+        first = self.first
         everything = descendants(self._watch.pid)
         return everything[everything.index(first) :] if first in everything else []
 

@@ -21,6 +21,7 @@ _NO_NETWORK: Final = (
     "Could not resolve host", "Temporary failure in name resolution", "Network is unreachable", "EAI_AGAIN", "ENETUNREACH",
     "Name or service not known", "Address family not supported", "EAFNOSUPPORT", "No address associated with hostname",
 )  # fmt: skip
+_SHOWN_HOSTS: Final = 5
 _CODES: Final = {
     "timeout": "timeout",
     "interrupted": "interrupted",
@@ -37,7 +38,7 @@ async def answer_command(session: WorkspaceSession, tool: str, call: SessionCall
     """The answer to a command that has ended, however it did."""
     text, output_file = await _shown(session, call.output, written=call.written)
     code = _code(call)
-    notes = [note for note in (_ending(session.options, call, seconds), _network(session.options, call, text)) if note]
+    notes = [note for note in (_ending(session.options, call, seconds), _network(session, call, text)) if note]
     if code == "command_failed" and not text:
         notes.insert(0, "(no output)")
     shown = "\n".join([*([text] if text else []), *notes]) or "(no output)"
@@ -137,13 +138,13 @@ def _exit_sentence(code: int, file_size_mb: int) -> str:
     return f"[exit code {code}]"
 
 
-def _network(options: WorkspaceOptions, call: SessionCall, text: str) -> str:
+def _network(session: WorkspaceSession, call: SessionCall, text: str) -> str:
     """Why a host was not reached, where that is why a command may have failed."""
-    if call.exit == 0 and call.reason == "exit":
-        return ""
-    if not options.policy.reaches_network:
-        return "[This workspace has no network.]" if any(sign in text for sign in _NO_NETWORK) else ""
-    return ""
+    if session.options.policy.reaches_network:
+        refused = session.new_refusals()
+        return "\n".join(f"[Not reached: {sanitize(line)}]" for line in refused[:_SHOWN_HOSTS])
+    failed = call.exit != 0 or call.reason != "exit"
+    return "[This workspace has no network.]" if failed and any(sign in text for sign in _NO_NETWORK) else ""
 
 
 def text_listener(listener: CommandListener | None, secrets: tuple[str, ...]) -> PieceListener | None:

@@ -67,6 +67,7 @@ class WorkspaceSession:
         self.background: Final = BackgroundProcesses(channel)
         self.options: Final = options
         self._state = ""
+        self._refused: set[str] = set()
 
     @classmethod
     async def open(cls, folder: str, options: WorkspaceOptions) -> WorkspaceSession:
@@ -153,6 +154,17 @@ class WorkspaceSession:
                 hint="write the script to a file with file_write, then run that",
             )
         return {"kind": "shell", "bash": _BASH, "command": command, "folder": self.working_folder, "state": self._state}
+
+    def new_refusals(self) -> tuple[str, ...]:
+        """The hosts that were asked for and refused since this was last called, each with why."""
+        refused = {
+            f"{contact.host}:{contact.port}": contact.reason
+            for contact in self.channel.session.contacts
+            if contact.verdict != "allowed"
+        }
+        fresh = {name: reason for name, reason in refused.items() if name not in self._refused}
+        self._refused.update(fresh)
+        return tuple(f"{name}: {reason}" for name, reason in fresh.items())
 
     async def keep_output(self, data: bytes) -> str | None:
         """Write a whole output into a file of the workspace; its path as the sandbox sees it, None when it takes no more."""
