@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ import pytest
 
 from skillyard.errors import PathRefused
 from skillyard.sandbox import Policy
-from skillyard.workspace import WORKSPACE_POLICY, Workspace
+from skillyard.workspace import WORKSPACE_POLICY, GrantedEnvironment, Workspace
 
 if TYPE_CHECKING:
     from tests.workspace.conftest import MakeWorkspace
@@ -259,3 +260,31 @@ async def test_a_host_that_is_not_allowed_is_named_and_own_servers_are_reached(
     while "Serving" not in (await workspace.bash(process="bg1")).text:
         await asyncio.sleep(0.01)
     assert (await workspace.code_run("python", fetch.format("http://127.0.0.1:8123/"))).text == "200"
+
+
+_LOCAL = """
+import socket
+server = socket.socket(socket.AF_UNIX)
+server.bind("/tmp/own")
+server.listen()
+client = socket.socket(socket.AF_UNIX)
+client.connect("/tmp/own")
+print("connected")
+socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+"""
+
+
+async def test_local_sockets_are_for_sessions_that_were_granted_them(make_workspace: MakeWorkspace, backend: str) -> None:
+    granted = make_workspace("granted", environment=GrantedEnvironment(local_sockets=True))
+    without = await make_workspace("without").code_run("python", _LOCAL)
+    assert "connected" not in without.text
+    answer = await granted.code_run("python", _LOCAL)
+    assert ("connected" in answer.text, answer.ok) == (backend == "bwrap", False)
+
+
+async def test_no_session_with_local_sockets_sees_a_socket_of_the_machine(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace(environment=GrantedEnvironment(local_sockets=True))
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{workspace.folder}/agent.sock")
+        answer = await workspace.bash("true")
+    assert (answer.code, "agent.sock is a socket of another program" in answer.text) == ("invalid_input", True)

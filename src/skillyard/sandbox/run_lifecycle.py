@@ -108,10 +108,13 @@ def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, .
     return filter_files(engine, counted=run.cgroup is not None, streams=run.policy.reaches_network)
 
 
-def filter_files(engine: IsolationMechanism, *, counted: bool, streams: bool, own_user: bool = False) -> tuple[bytes, ...]:
+def filter_files(
+    engine: IsolationMechanism, *, counted: bool, streams: bool, own_user: bool = False, local_sockets: bool = False
+) -> tuple[bytes, ...]:
     """What a sandbox gets as files in memory, its seccomp filter first; `streams` when it may make TCP sockets.
 
-    With a user of its own (`own_user`) it may change modes and times of files, because it owns only its own.
+    With a user of its own (`own_user`) it may change modes and times of files, because it owns only its own. With
+    `local_sockets` its programs may speak with each other over local sockets.
 
     Raises:
         SandboxUnavailable: there is no filter for this machine.
@@ -120,7 +123,7 @@ def filter_files(engine: IsolationMechanism, *, counted: bool, streams: bool, ow
     if machine is None:
         raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
     options = replace(engine.filter_options(counted=counted), streams=streams)
-    options = replace(options, metadata=options.metadata and not own_user)
+    options = replace(options, metadata=options.metadata and not own_user, local_sockets=local_sockets)
     return (build_filter(machine, options), *engine.files())
 
 

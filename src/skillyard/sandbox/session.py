@@ -200,4 +200,10 @@ def _files(mechanism: IsolationMechanism, policy: Policy, session: PreparedSessi
     own_network = not mechanism.own_folders
     streams = own_network or policy.reaches_network
     own_user = session.identity is not None and session.identity.single
-    return filter_files(mechanism, counted=session.cgroup is not None, streams=streams, own_user=own_user)
+    return filter_files(
+        mechanism,
+        counted=session.cgroup is not None,
+        streams=streams,
+        own_user=own_user,
+        local_sockets=own_network and session.request.local_sockets,
+    )

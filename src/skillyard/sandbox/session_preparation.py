@@ -48,7 +48,8 @@ class SessionRequest:
 
     `program` is the file name of the Python program that speaks over the session's pipes, `files` that file and those it may
     import, by name. `path` are folders that come first in `PATH`, `environment` further variables (the operator's or granted,
-    never a skill's own).
+    never a skill's own). With `local_sockets` its programs may speak with each other over sockets that are files, as browsers
+    do; then no socket of another program may lie in what it sees. Landlock has none.
     """
 
     folder: str
@@ -58,6 +59,7 @@ class SessionRequest:
     mounts: tuple[ReadOnlyMount, ...] = ()
     path: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+    local_sockets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,8 @@ def prepare_session(request: SessionRequest, *, own_folders: bool, extra_bytes: 
     if not Path(folder).is_dir():
         raise FileMissing(f"there is no folder {request.folder!r} to work in", hint="make it first")
     mounts = _mounts(request.mounts, folder)
+    if request.local_sockets:
+        _refuse_sockets((folder, *(mount.source for mount in mounts)))
     identity = _owner(folder)
     runtime = runtime_for("session.py", as_other=identity is not None)
     node = _node(as_other=identity is not None)
@@ -189,6 +193,18 @@ def _mounts(mounts: Iterable[ReadOnlyMount], folder: str) -> tuple[ReadOnlyMount
     return tuple(
         mount for target, mount in sorted(found.items()) if not any(_within(target, one) for one in found if one != target)
     )
+
+
+def _refuse_sockets(folders: Iterable[str]) -> None:
+    """Refuse what holds a socket of a program outside: whoever may make local sockets could speak to it."""
+    for folder in folders:
+        for base, _, files, opened in os.fwalk(folder, follow_symlinks=False):
+            for name in files:
+                with contextlib.suppress(FileNotFoundError):
+                    if stat.S_ISSOCK(os.stat(name, dir_fd=opened, follow_symlinks=False).st_mode):
+                        raise InvalidInput(
+                            f"{base}/{name} is a socket of another program", hint="remove it, or work in another folder"
+                        )
 
 
 def _within(path: str, folder: str) -> bool:

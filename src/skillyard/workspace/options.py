@@ -55,12 +55,14 @@ class GrantedEnvironment:
     """What is granted to a workspace beside the system's programs: packages and native programs.
 
     `mounts` are shown read-only, `path` comes first in `PATH` (folders as the session sees them), `variables` are set. They are
-    the operator's: unlike a skill's own, any name but `PATH` may be among them.
+    the operator's: unlike a skill's own, any name but `PATH` may be among them. With `local_sockets` the programs of a session
+    may speak with each other over sockets that are files: Chromium and LibreOffice do. Under bubblewrap only.
     """
 
     mounts: tuple[ReadOnlyMount, ...] = ()
     path: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict, hash=False)
+    local_sockets: bool = False
 
 
 @dataclass(frozen=True, slots=True)

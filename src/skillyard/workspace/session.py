@@ -54,7 +54,9 @@ def session_request(folder: str, options: WorkspaceOptions) -> SessionRequest:
     granted = options.environment
     ours = (*options.skills, *pdf_packages().values())
     mounts = (*(ReadOnlyMount(path) for path in ours), *granted.mounts)
-    return SessionRequest(folder, _AGENT[0], _agent_files(), options.policy, mounts, granted.path, granted.variables)
+    return SessionRequest(
+        folder, _AGENT[0], _agent_files(), options.policy, mounts, granted.path, granted.variables, granted.local_sockets
+    )
 
 
 class WorkspaceSession:
