@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COUNTS = {"A": 20, "B": 25, "C": 12, "D": 23, "E": 9, "F": 31, "G": 23, "H": 18}
+COUNTS = {"A": 20, "B": 25, "C": 12, "D": 23, "E": 9, "F": 31, "G": 23, "H": 18, "I": 14}
 
 
 @pytest.fixture(scope="module")

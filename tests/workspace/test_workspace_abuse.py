@@ -30,6 +30,7 @@ def _policy(**changes: object) -> Policy:
     return replace(WORKSPACE_POLICY, **changes)  # type: ignore[arg-type] # fields of the policy
 
 
+@pytest.mark.abuse("I1")
 async def test_nothing_of_the_machine_is_read_or_written(workspace: Workspace, reachable: Path) -> None:
     secret = reachable / "secret.txt"
     secret.write_text("canary-4711")
@@ -48,6 +49,7 @@ async def test_nothing_of_the_machine_is_read_or_written(workspace: Workspace, r
     assert sorted(path.name for path in reachable.iterdir()) == ["files", "secret.txt"]
 
 
+@pytest.mark.abuse("I2")
 async def test_a_link_out_of_the_folder_is_not_written_through(workspace: Workspace, reachable: Path) -> None:
     secret = reachable / "secret.txt"
     secret.write_text("mine")
@@ -60,6 +62,7 @@ async def test_a_link_out_of_the_folder_is_not_written_through(workspace: Worksp
     assert not (reachable / "new.txt").exists()
 
 
+@pytest.mark.abuse("I3")
 async def test_skills_are_read_only_at_their_own_paths_and_no_other_is_seen(
     make_workspace: MakeWorkspace, reachable: Path
 ) -> None:
@@ -74,6 +77,7 @@ async def test_skills_are_read_only_at_their_own_paths_and_no_other_is_seen(
     assert not (await workspace.bash(f"cat {reachable}/skills/secret/SKILL.md")).ok
 
 
+@pytest.mark.abuse("I4")
 async def test_nothing_of_one_workspace_reaches_another(make_workspace: MakeWorkspace, backend: str) -> None:
     one, other = make_workspace("one"), make_workspace("other")
     await one.bash(
@@ -87,6 +91,7 @@ async def test_nothing_of_one_workspace_reaches_another(make_workspace: MakeWork
     assert one.processes()[0].state == "running"
 
 
+@pytest.mark.abuse("I5")
 async def test_the_session_cannot_be_ended_or_looked_into_from_inside(workspace: Workspace, backend: str) -> None:
     answer = await workspace.bash("(kill -9 1; kill -9 $PPID; kill -STOP $PPID) 2>/dev/null; echo on")
     if backend == "bwrap":  # its first process has the number 1 and takes no signal from inside
@@ -96,6 +101,7 @@ async def test_the_session_cannot_be_ended_or_looked_into_from_inside(workspace:
         assert after.text.endswith("still")
 
 
+@pytest.mark.abuse("I5")
 async def test_what_comes_back_from_a_first_program_that_lies_is_not_believed(workspace: Workspace) -> None:
     session, _ = await workspace.session()
     channel = session.channel
@@ -107,6 +113,7 @@ async def test_what_comes_back_from_a_first_program_that_lies_is_not_believed(wo
     assert (after.fresh, after.text.endswith("on")) == (True, True)
 
 
+@pytest.mark.abuse("I6")
 async def test_endless_and_binary_output_end_in_a_clear_answer(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(policy=_policy(output_bytes=1_000_000))
     endless = await workspace.bash("yes")
@@ -118,6 +125,7 @@ async def test_endless_and_binary_output_end_in_a_clear_answer(make_workspace: M
     assert (await workspace.bash("printf '\\033[31mred\\033[0m\\a'")).text == "[31mred[0m"
 
 
+@pytest.mark.abuse("I7")
 async def test_a_fork_bomb_ends_and_the_next_call_works(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(policy=_policy(pids=40))
     bomb = await workspace.bash("f() { f | f & }; f; sleep 20", timeout=1500)
@@ -125,6 +133,7 @@ async def test_a_fork_bomb_ends_and_the_next_call_works(make_workspace: MakeWork
     assert (await workspace.bash("echo on")).text.endswith("on")
 
 
+@pytest.mark.abuse("I7")
 async def test_memory_over_the_limit_ends_in_a_clear_answer(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(policy=_policy(memory_mb=128))
     answer = await workspace.code_run("python", "x = []\nwhile True: x.append(bytearray(1 << 20))")
@@ -133,6 +142,7 @@ async def test_memory_over_the_limit_ends_in_a_clear_answer(make_workspace: Make
     assert (await workspace.bash("echo on")).text.endswith("on")
 
 
+@pytest.mark.abuse("I9")
 async def test_a_full_folder_stops_what_fills_it_and_lets_files_be_deleted(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(quota_mb=8)
     await workspace.file_write("kept.txt", "kept")
@@ -144,18 +154,21 @@ async def test_a_full_folder_stops_what_fills_it_and_lets_files_be_deleted(make_
     assert (await workspace.bash("head -c 1000000 /dev/zero > small; echo fits")).text == "fits"
 
 
+@pytest.mark.abuse("I9")
 async def test_one_file_over_its_limit_is_a_clear_answer(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(policy=_policy(file_size_mb=1))
     answer = await workspace.bash("head -c 3000000 /dev/zero > large")
     assert (answer.ok, "which is the most one file may have" in answer.text) == (False, True)
 
 
+@pytest.mark.abuse("I10")
 async def test_no_network_is_reached_and_the_answer_says_why(workspace: Workspace) -> None:
     code = "import urllib.request as r; r.urlopen('http://example.com')"
     answer = await workspace.code_run("python", code)
     assert (answer.ok, answer.text.endswith("[This workspace has no network.]")) == (False, True)
 
 
+@pytest.mark.abuse("I11")
 async def test_secrets_do_not_come_back(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(policy=_policy(environment={"API_KEY": "s3cret-value"}))
     heard: list[str] = []
@@ -163,6 +176,7 @@ async def test_secrets_do_not_come_back(make_workspace: MakeWorkspace) -> None:
     assert (answer.text, "".join(heard)) == ("key: [redacted]", "key: [redacted]\n")
 
 
+@pytest.mark.abuse("I12")
 async def test_a_command_that_is_denied_is_not_started(make_workspace: MakeWorkspace) -> None:
     asked: list[tuple[str, str, str]] = []
 
@@ -197,6 +211,7 @@ def test_a_folder_of_the_system_is_no_workspace(folder: str) -> None:
         Workspace(folder)
 
 
+@pytest.mark.abuse("I8")
 async def test_closing_leaves_no_process_and_no_temporary_folder(workspace: Workspace) -> None:
     await workspace.bash("(setsid nohup sleep 332 >/dev/null 2>&1 &); exit 0")
     await workspace.bash("sleep 333", background=True)
@@ -207,6 +222,7 @@ async def test_closing_leaves_no_process_and_no_temporary_folder(workspace: Work
     assert list(Path(tempfile.gettempdir()).glob(f"skillyard-run-{os.getpid()}-*")) == []
 
 
+@pytest.mark.abuse("I8")
 def test_a_session_does_not_outlive_a_server_that_is_killed(backend: str, reachable: Path) -> None:
     (reachable / "files").mkdir()
     program = textwrap.dedent(f"""
@@ -246,6 +262,7 @@ def _lives(pid: int) -> bool:
         return False
 
 
+@pytest.mark.abuse("I10")
 async def test_a_host_that_is_not_allowed_is_named_and_own_servers_are_reached(
     make_workspace: MakeWorkspace, backend: str
 ) -> None:
@@ -274,6 +291,7 @@ socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 """
 
 
+@pytest.mark.abuse("I13")
 async def test_local_sockets_are_for_sessions_that_were_granted_them(make_workspace: MakeWorkspace, backend: str) -> None:
     granted = make_workspace("granted", environment=GrantedEnvironment(local_sockets=True))
     without = await make_workspace("without").code_run("python", _LOCAL)
@@ -282,6 +300,7 @@ async def test_local_sockets_are_for_sessions_that_were_granted_them(make_worksp
     assert ("connected" in answer.text, answer.ok) == (backend == "bwrap", False)
 
 
+@pytest.mark.abuse("I13")
 async def test_no_session_with_local_sockets_sees_a_socket_of_the_machine(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(environment=GrantedEnvironment(local_sockets=True))
     with socket.socket(socket.AF_UNIX) as server:

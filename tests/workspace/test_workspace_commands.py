@@ -31,6 +31,7 @@ async def test_output_comes_live_from_both_streams_and_whole_in_the_answer(works
     assert sorted(answer.text.split()) == ["two", "é"]
 
 
+@pytest.mark.abuse("I8")
 async def test_a_command_over_its_time_ends_with_all_it_started_and_the_shell_stays(workspace: Workspace) -> None:
     await workspace.bash("export STAYS=1")
     answer = await workspace.bash("trap '' TERM; (setsid sleep 321 &) ; sleep 322", timeout=200)

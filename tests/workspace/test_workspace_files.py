@@ -123,6 +123,7 @@ def test_people_list_read_put_and_remove_files_without_a_session(tmp_path: Path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "a"]
 
 
+@pytest.mark.abuse("I14")
 def test_no_link_that_a_program_has_made_leads_people_out(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "secret").write_text("canary")

@@ -18,7 +18,7 @@ from skillyard.sandbox.results import build_result
 from skillyard.sandbox.run_output import ProcessRecord
 from skillyard.sandbox.seccomp import build_filter, this_machine
 from skillyard.sandbox.supervisor import supervise
-from skillyard.sandbox.workspace import copy_changes_back
+from skillyard.sandbox.work_files import copy_changes_back
 
 if TYPE_CHECKING:
     from skillyard.network import Contact

@@ -22,7 +22,7 @@ from skillyard.paths import open_inside, safe_relative
 from skillyard.reserved_files import is_reserved
 from skillyard.sandbox.identity import Identity, can_reach
 from skillyard.sandbox.processes import OrphanSweeper
-from skillyard.sandbox.workspace import WorkspaceSnapshot, copy_files_in, pour
+from skillyard.sandbox.work_files import WorkFilesSnapshot, copy_files_in, pour
 
 MAXIMUM_ENTRIES: Final = 2_000
 MAXIMUM_BYTES: Final = 100 * 1024 * 1024
@@ -51,7 +51,7 @@ class StagedCopy:
     library: str = ""
     packages: str = ""
     left_out: frozenset[str] = frozenset()
-    seeded: WorkspaceSnapshot | None = None
+    seeded: WorkFilesSnapshot | None = None
     skipped: list[str] = field(default_factory=list)
     entries: int = 0
     total: int = 0
