@@ -150,6 +150,7 @@ async def test_a_full_folder_stops_what_fills_it_and_lets_files_be_deleted(make_
     assert full.code == "disk_full"
     assert "the workspace is full, it may hold 8 MiB" in full.text
     assert (await workspace.file_read("kept.txt")).ok
+    assert (await workspace.file_write("more.txt", "x" * 9_000_000)).code == "disk_full"
     assert (await workspace.bash("rm part*; sleep 0.2; echo deleted")).text == "deleted"
     assert (await workspace.bash("head -c 1000000 /dev/zero > small; echo fits")).text == "fits"
 
@@ -307,3 +308,22 @@ async def test_no_session_with_local_sockets_sees_a_socket_of_the_machine(make_w
         server.bind(f"{workspace.folder}/agent.sock")
         answer = await workspace.bash("true")
     assert (answer.code, "agent.sock is a socket of another program" in answer.text) == ("invalid_input", True)
+
+
+@pytest.mark.abuse("I9")
+async def test_what_a_command_left_behind_fills_the_folder_and_is_ended(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace(quota_mb=8)
+    await workspace.bash("(while :; do head -c 1000000 /dev/zero >> part; sleep 0.02; done) > /dev/null 2>&1 &")
+    session, _ = await workspace.session()
+    while await asyncio.to_thread(session.channel.session.processes):
+        await asyncio.sleep(0.05)
+    assert workspace.is_open
+    assert (await workspace.bash("rm part; echo gone")).text == "gone"
+
+
+@pytest.mark.abuse("I11")
+async def test_a_secret_in_two_pieces_does_not_go_to_who_listens(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace(policy=_policy(environment={"API_KEY": "s3cret-value"}))
+    heard: list[str] = []
+    await workspace.bash("printf s3cret-; sleep 0.1; echo value", listener=lambda _stream, text: heard.append(text))
+    assert "".join(heard) == "[redacted]\n"

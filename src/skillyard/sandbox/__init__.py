@@ -15,7 +15,7 @@ from skillyard.sandbox.environment import redact
 from skillyard.sandbox.identity import can_reach
 from skillyard.sandbox.job import Job, Limit, Probe, SandboxBackend, SandboxResult, Status
 from skillyard.sandbox.policy import Policy, effective_policy, lowered_ceiling, narrowing_warnings, prewarm_count
-from skillyard.sandbox.run_output import listen_to_output
+from skillyard.sandbox.run_output import StreamListener, listen_to_output
 from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_path, strips_types
 from skillyard.sandbox.warm_pool import WarmPool
 
@@ -35,6 +35,7 @@ __all__ = [
     "SandboxSession",
     "SessionRequest",
     "Status",
+    "StreamListener",
     "WarmPool",
     "backends",
     "can_reach",

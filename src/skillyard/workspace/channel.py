@@ -189,6 +189,14 @@ class SessionChannel:
             self.session.stop("killed")
             await call.finished
 
+    async def end_background(self, reason: EndReason) -> None:
+        """End every background process, and what commands have left behind; calls that are waited for go on."""
+        for call in self.running:
+            if call.rolling:
+                await self.end(call, reason)
+        keep = [call.pid for call in self.running if call.pid]
+        await asyncio.to_thread(self.session.end_processes, 0.0, keep)
+
     def _signal(self, call: SessionCall, number: int) -> None:
         data = marshal.dumps({"kind": "signal", "call": call.number, "signal": int(number)}, _MARSHAL)
         self.session.send(len(data).to_bytes(4, "big") + data)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import codecs
 import signal
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
-from skillyard.sandbox import redact
+from skillyard.sandbox import StreamListener, redact
 from skillyard.text import sanitize
 from skillyard.workspace.answers import WorkspaceAnswer, cut_output, is_binary_output
 
 if TYPE_CHECKING:
     from skillyard.workspace.background import BackgroundProcess
-    from skillyard.workspace.channel import PieceListener, SessionCall
-    from skillyard.workspace.options import CommandListener, WorkspaceOptions
+    from skillyard.workspace.channel import SessionCall
+    from skillyard.workspace.options import CommandListener, OutputStream, WorkspaceOptions
     from skillyard.workspace.session import WorkspaceSession
 
 _MEBIBYTE: Final = 1024 * 1024
@@ -147,14 +147,26 @@ def _network(session: WorkspaceSession, call: SessionCall, text: str) -> str:
     return "[This workspace has no network.]" if failed and any(sign in text for sign in _NO_NETWORK) else ""
 
 
-def text_listener(listener: CommandListener | None, secrets: tuple[str, ...]) -> PieceListener | None:
-    """A listener for pieces of bytes that gives text to `listener`, cut where characters end, without secrets."""
-    if listener is None:
-        return None
-    decoders = {stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in ("stdout", "stderr")}
+class LiveText:
+    """What a command writes, as text for a listener: cut where characters end; where there are secrets, at ends of lines."""
 
-    def hear(stream: Literal["stdout", "stderr"], piece: bytes) -> None:
-        if text := decoders[stream].decode(redact(piece, secrets) if secrets else piece):
-            listener(stream, text)
+    def __init__(self, listener: CommandListener | None, secrets: tuple[str, ...]) -> None:
+        self._listener = listener
+        streams: tuple[OutputStream, ...] = ("stdout", "stderr")
+        listeners = (listener,) if listener is not None else ()
+        self._lines = {stream: StreamListener(stream, listeners, secrets) for stream in streams} if secrets else {}
+        self._decoders = {stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in streams}
 
-    return hear
+    def feed(self, stream: OutputStream, piece: bytes) -> None:
+        """One more piece of a stream."""
+        if self._listener is None:
+            return
+        if self._lines:
+            self._lines[stream].feed(piece)
+        elif text := self._decoders[stream].decode(piece):
+            self._listener(stream, text)
+
+    def end(self) -> None:
+        """The command has ended: what is left of a last line is passed on."""
+        for lines in self._lines.values():
+            lines.end()

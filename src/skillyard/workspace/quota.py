@@ -6,17 +6,14 @@ command can still delete files.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable
 from typing import Final
 
 from skillyard.sandbox import folder_bytes
 
 _MEBIBYTE: Final = 1024 * 1024
-_LOOK_SECONDS: Final = 0.05
 _SCAN_SECONDS: Final = 1.0  # between two scans, when the disk has not lost as much as is left
 _SHARE: Final = 20  # a scan may take a twentieth of the time
 _SLACK: Final = 16 * _MEBIBYTE  # that may be written before the disk is taken for the reason to look
@@ -42,28 +39,17 @@ class FolderQuota:
         self._cost = self._scanned - begun
         return self._used
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the last look has found more than the limit."""
-        return self._used > self.limit
+    def takes(self, size: int) -> bool:
+        """Whether a file of that many bytes fits, by the last look."""
+        return self._used + size <= self.limit
 
-    async def watch(self, full: Callable[[], object]) -> None:
-        """Look again and again until cancelled; call `full` once when the folder is over the limit, and grows."""
-        before = await asyncio.to_thread(self.used) if self._used < 0 else self._used
-        allowed = max(self.limit, before)
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            if self._is_due(allowed) and await asyncio.to_thread(self.used) > allowed:
-                full()
-                return
-
-    def _is_due(self, allowed: int) -> bool:
-        """Whether enough was written on the disk to have filled the folder, or enough time has gone by."""
+    def is_due(self, *, busy: bool) -> bool:
+        """Whether to look: enough was written on the disk to fill the folder, or, while `busy`, enough time has gone by."""
         passed = time.monotonic() - self._scanned
         if passed < self._cost * _SHARE:
             return False
         written = self._free - self._free_bytes()
-        return passed > _SCAN_SECONDS or written > max(allowed - self._used, _SLACK) // 2
+        return (busy and passed > _SCAN_SECONDS) or written > max(self.limit - self._used, _SLACK) // 2
 
     def _free_bytes(self) -> int:
         with contextlib.suppress(OSError):

@@ -7,16 +7,16 @@ Every tool answers with a `WorkspaceAnswer`, whatever happens.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import inspect
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.errors import InvalidInput, PathRefused, PermissionDenied, RecordNotFound, SkillyardError
+from skillyard.errors import DiskFull, InvalidInput, PathRefused, PermissionDenied, RecordNotFound, SkillyardError
 from skillyard.workspace.answers import FRESH_NOTE, WorkspaceAnswer, refusal_answer
-from skillyard.workspace.command_answers import answer_command, answer_process, text_listener
+from skillyard.workspace.command_answers import LiveText, answer_command, answer_process
 from skillyard.workspace.file_answers import FileTools
 from skillyard.workspace.options import CommandListener, ToolAuthorizer, WorkspaceOptions
 from skillyard.workspace.quota import FolderQuota
@@ -30,6 +30,8 @@ TOOL_NAMES: Final = ("bash", "code_run", "file_read", "file_write", "file_edit",
 """The tools of a workspace."""
 
 _SYSTEM: Final = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
+_BUSY_SECONDS: Final = 0.05  # between two looks at the disk while something is asked for
+_IDLE_SECONDS: Final = 1.0
 _BACKGROUND_BYTES: Final = 256 * 1024
 _ALIASES: Final = {"py": "python", "python3": "python", "js": "javascript", "node": "javascript", "ts": "typescript"}
 
@@ -62,6 +64,7 @@ class Workspace:
         self._commands = asyncio.Lock()
         self._current: SessionCall | None = None
         self._quota = FolderQuota(self.folder, self.options.quota_mb)
+        self._guard: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._calls = 0
         self._files = FileTools(self.options, self.authorize, self.session)
@@ -94,11 +97,10 @@ class Workspace:
         more = {"listener": listener} if tool in ("bash", "code_run") else {}
         method: Callable[..., Awaitable[WorkspaceAnswer]] = getattr(self, tool)
         try:
-            return await method(**{**arguments, **more})
-        except TypeError:
-            return refusal_answer(
-                tool, InvalidInput(f"the arguments do not fit the tool {tool}", hint="see the schema of the tool")
-            )
+            inspect.signature(method).bind(**arguments)
+        except TypeError as error:
+            return refusal_answer(tool, InvalidInput(f"the arguments do not fit {tool}: {error}", hint="see the tool's schema"))
+        return await method(**{**arguments, **more})
 
     async def bash(
         self,
@@ -142,6 +144,8 @@ class Workspace:
 
     async def file_write(self, file_path: str, content: str | bytes) -> WorkspaceAnswer:
         """Write a file, whole: a new one, or in place of what it held. Missing folders are made."""
+        if isinstance(content, (str, bytes)) and not self._quota.takes(len(content)):
+            return refusal_answer("file_write", DiskFull("the workspace is full", hint="delete what is not needed"))
         return await self._guarded("file_write", self._files.write(file_path, content))
 
     async def file_edit(
@@ -205,6 +209,7 @@ class Workspace:
             fresh = self._begun
             await self._end_session()
             self._session = await WorkspaceSession.open(self.folder, self.options)
+            self._guard = asyncio.create_task(self._guard_quota(self._session))
             self._begun = True
             return self._session, fresh
 
@@ -236,14 +241,18 @@ class Workspace:
         await self.authorize(tool, f"{language}\n{code}" if language else subject)
         async with self._commands:
             session, fresh = await self.session()
-            heard = text_listener(listener, self.options.policy.secret_values)
-            call = session.start_code(language, code, listener=heard) if language else session.start(subject, listener=heard)
+            live = LiveText(listener, self.options.policy.secret_values)
+            call = (
+                session.start_code(language, code, listener=live.feed)
+                if language
+                else session.start(subject, listener=live.feed)
+            )
             self._current = call
             try:
-                async with self._watched(session, call):
-                    await session.channel.finish(call, seconds)
+                await session.channel.finish(call, seconds)
             finally:
                 self._current = None
+                live.end()
             session.take_state(call)
             answer = await answer_command(session, tool, call, seconds)
         return _with_note(answer) if fresh else answer
@@ -268,20 +277,24 @@ class Workspace:
         state = await session.background.stop(name) if stop else session.background.get(name)
         return await answer_process(session, state, session.background.call(name).output)
 
-    @contextlib.asynccontextmanager
-    async def _watched(self, session: WorkspaceSession, call: SessionCall) -> AsyncIterator[None]:
-        """Look at the quota of the folder while a command runs."""
+    async def _guard_quota(self, session: WorkspaceSession) -> None:
+        """Look at the folder as long as the session stands; what makes it larger than it may be is ended.
 
-        def full() -> None:
-            ending.append(asyncio.ensure_future(session.channel.end(call, "disk_full")))
-
-        ending: list[asyncio.Future[None]] = []
-        watching = asyncio.ensure_future(self._quota.watch(full))
-        try:
-            yield
-        finally:
-            watching.cancel()
-            await asyncio.wait([watching, *ending])
+        That is the command that runs now, else what works in the background. A folder that is too large already may shrink.
+        """
+        allowed = max(self._quota.limit, await asyncio.to_thread(self._quota.used))
+        while session.alive:
+            await asyncio.sleep(_BUSY_SECONDS if self._calls else _IDLE_SECONDS)
+            if not self._quota.is_due(busy=self._calls > 0):
+                continue
+            used = await asyncio.to_thread(self._quota.used)
+            if used > allowed:
+                if self._current is not None:
+                    await session.channel.end(self._current, "disk_full")
+                else:
+                    await session.channel.end_background("disk_full")
+                used = await asyncio.to_thread(self._quota.used)  # with what was written meanwhile
+            allowed = max(self._quota.limit, used)
 
     def _seconds(self, timeout: int | None) -> float:
         longest = self.options.policy.timeout_ms
@@ -320,6 +333,10 @@ class Workspace:
             self._idle = None
         if session is not None:
             await session.close()
+        if self._guard is not None:
+            self._guard.cancel()
+            await asyncio.wait([self._guard])
+            self._guard = None
 
 
 def _is_text(value: object) -> bool:
