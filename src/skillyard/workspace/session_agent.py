@@ -54,7 +54,7 @@ class _Command:
         self.written = written  # a file of code, removed at the end
 
 
-class Agent:
+class CommandServer:
     """Everything that runs in the session, by the numbers of the calls."""
 
     def __init__(self, result: int) -> None:
@@ -304,7 +304,7 @@ def main() -> None:
     posix.close(gate)
     if opened:
         posix.set_inheritable(result, False)
-        Agent(result).serve()
+        CommandServer(result).serve()
     posix._exit(0)
 
 

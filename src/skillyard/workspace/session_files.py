@@ -128,7 +128,7 @@ def _read(arguments: dict[str, Any]) -> dict[str, object]:
 def _pages(path: str, packages: dict[str, str], first: int, count: int) -> dict[str, object]:
     """Some pages of a PDF, each as its text and as a picture."""
     if not packages:
-        raise Refused("runtime_unavailable", "nothing here draws pages of a PDF", "pip install 'skillyard[workspace]'")
+        raise Refused("runtime_unavailable", "nothing here draws pages of a PDF", "pip install 'pypdfium2>=5'")
     pdfium = _imported(packages)
     try:
         document = pdfium.PdfDocument(_bytes(path, PDF_LIMIT))
@@ -148,7 +148,7 @@ def _imported(packages: dict[str, str]) -> Any:
         if name not in sys.modules:
             spec = importlib.util.spec_from_file_location(name, f"{folder}/__init__.py", submodule_search_locations=[folder])
             if spec is None or spec.loader is None:
-                raise Refused("runtime_unavailable", f"{name} cannot be imported", "pip install 'skillyard[workspace]'")
+                raise Refused("runtime_unavailable", f"{name} cannot be imported", "pip install 'pypdfium2>=5'")
             sys.modules[name] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(sys.modules[name])
     return sys.modules["pypdfium2"]

@@ -30,8 +30,6 @@ TOOL_NAMES: Final = ("bash", "code_run", "file_read", "file_write", "file_edit",
 """The tools of a workspace."""
 
 _SYSTEM: Final = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
-_BUSY_SECONDS: Final = 0.05  # between two looks at the disk while something is asked for
-_IDLE_SECONDS: Final = 1.0
 _BACKGROUND_BYTES: Final = 256 * 1024
 _ALIASES: Final = {"py": "python", "python3": "python", "js": "javascript", "node": "javascript", "ts": "typescript"}
 
@@ -209,7 +207,9 @@ class Workspace:
             fresh = self._begun
             await self._end_session()
             self._session = await WorkspaceSession.open(self.folder, self.options)
-            self._guard = asyncio.create_task(self._guard_quota(self._session))
+            self._guard = asyncio.create_task(
+                self._quota.guard(self._session.channel, busy=lambda: self._calls > 0, current=lambda: self._current)
+            )
             self._begun = True
             return self._session, fresh
 
@@ -276,25 +276,6 @@ class Workspace:
             await asyncio.wait([session.background.call(name).finished], timeout=seconds)
         state = await session.background.stop(name) if stop else session.background.get(name)
         return await answer_process(session, state, session.background.call(name).output)
-
-    async def _guard_quota(self, session: WorkspaceSession) -> None:
-        """Look at the folder as long as the session stands; what makes it larger than it may be is ended.
-
-        That is the command that runs now, else what works in the background. A folder that is too large already may shrink.
-        """
-        allowed = max(self._quota.limit, await asyncio.to_thread(self._quota.used))
-        while session.alive:
-            await asyncio.sleep(_BUSY_SECONDS if self._calls else _IDLE_SECONDS)
-            if not self._quota.is_due(busy=self._calls > 0):
-                continue
-            used = await asyncio.to_thread(self._quota.used)
-            if used > allowed:
-                if self._current is not None:
-                    await session.channel.end(self._current, "disk_full")
-                else:
-                    await session.channel.end_background("disk_full")
-                used = await asyncio.to_thread(self._quota.used)  # with what was written meanwhile
-            allowed = max(self._quota.limit, used)
 
     def _seconds(self, timeout: int | None) -> float:
         longest = self.options.policy.timeout_ms
