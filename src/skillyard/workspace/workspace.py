@@ -18,8 +18,8 @@ from skillyard.errors import DiskFull, InvalidInput, PathRefused, PermissionDeni
 from skillyard.workspace.answers import FRESH_NOTE, WorkspaceAnswer, refusal_answer
 from skillyard.workspace.command_answers import LiveText, answer_command, answer_process
 from skillyard.workspace.file_answers import FileTools
+from skillyard.workspace.folder import FolderQuota
 from skillyard.workspace.options import CommandListener, ToolAuthorizer, WorkspaceOptions
-from skillyard.workspace.quota import FolderQuota
 from skillyard.workspace.session import LANGUAGES, WorkspaceSession
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Workspace:
 
     async def file_write(self, file_path: str, content: str | bytes) -> WorkspaceAnswer:
         """Write a file, whole: a new one, or in place of what it held. Missing folders are made."""
-        if isinstance(content, (str, bytes)) and not self._quota.takes(len(content)):
+        if not self._quota.takes(_size(content)):
             return refusal_answer("file_write", DiskFull("the workspace is full", hint="delete what is not needed"))
         return await self._guarded("file_write", self._files.write(file_path, content))
 
@@ -318,6 +318,10 @@ class Workspace:
             self._guard.cancel()
             await asyncio.wait([self._guard])
             self._guard = None
+
+
+def _size(content: object) -> int:
+    return len(content) if isinstance(content, (str, bytes)) else 0
 
 
 def _is_text(value: object) -> bool:
