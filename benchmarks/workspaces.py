@@ -7,6 +7,7 @@ moment.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import statistics
 import subprocess
@@ -105,7 +106,7 @@ async def compare(base: Path, backend: str, rounds: int) -> tuple[dict[str, floa
     script = folder / "code.py"
     script.write_text(CODE, encoding="utf-8")
     workspace = Workspace(folder, options=WorkspaceOptions(backend=backend))
-    python = runtime_for("x.py", as_other=False).program
+    python = runtime_for("x.py", as_other=os.geteuid() == 0).program
     ways: dict[str, Way] = {
         "bare command": partial(bare, ["/bin/bash", "--noprofile", "--norc", "-c", COMMAND], folder),
         "bare program": partial(bare, [python, str(script)], folder),
