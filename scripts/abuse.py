@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/security.md"
 _PART = re.compile(r"(?<=<!-- table of attacks -->\n).*?(?=<!-- end of the table -->)", re.DOTALL)
-_CASE = re.compile(r"[A-H]\d+")
+_CASE = re.compile(r"[A-I]\d+")
 _BOTH = ("bwrap", "landlock")
 
 
@@ -61,7 +61,12 @@ def marked() -> dict[str, list[Shown]]:
 
 def _marks(node: ast.FunctionDef | ast.AsyncFunctionDef, fixture: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:
     """The cases on a test, each with its backends: those of the fixtures it takes, or those it names with `on`."""
-    takes = {argument.arg for argument in node.args.args} & {"backend", "run_script"}
+    takes = {argument.arg for argument in node.args.args} & {
+        "backend",
+        "make_workspace",
+        "run_script",
+        "workspace",
+    }
     marks = []
     for call in node.decorator_list:
         if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("mark.abuse"):

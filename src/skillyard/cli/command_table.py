@@ -10,13 +10,15 @@ from typing import Final, NamedTuple
 class CliCommand(NamedTuple):
     """One command: its module in `skillyard.cli.commands`, its group and its one-line help.
 
-    The module has `add_NAME_arguments` and `NAME_command`, where NAME is `function` or, without one, the command's own name.
+    With `intermixed` options may stand between its words, and a word may be a command line after `--`. The module has
+    `add_NAME_arguments` and `NAME_command`, where NAME is `function` or, without one, the command's own name.
     """
 
     module: str
     group: str
     help: str
     function: str = ""
+    intermixed: bool = False
 
 
 GROUPS: Final = ("find and read", "write and check", "run", "this machine", "install")
@@ -64,6 +66,9 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "run": CliCommand("runs", GROUPS[2], "run a skill's script in the sandbox"),
         "test": CliCommand("runs", GROUPS[2], "try a skill in the sandbox: its tests, its examples, its evals"),
         "runs": CliCommand("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
+        "workspace": CliCommand(
+            "workspace", GROUPS[2], "run commands in a sandboxed workspace; list and remove workspaces", intermixed=True
+        ),
         "schedule": CliCommand("schedule", GROUPS[2], "skills that run at a time, or again and again"),
         "agents": CliCommand("agents", GROUPS[2], "agents: a prompt, model and skills under a name; the exact prompt of each"),
         "memories": CliCommand("agents", GROUPS[2], "what was remembered: list, search, forget"),

@@ -176,7 +176,8 @@ def _dispatch(argv: list[str]) -> int:
     parser = command_parser(name)
     add_arguments(parser)
     add_common_options(parser)
-    arguments = parser.parse_args(argv[1:], given)
+    parse = parser.parse_intermixed_args if COMMANDS[name].intermixed else parser.parse_args
+    arguments = parse(argv[1:], given)
     arguments.command = name
     arguments.screen = Screen(
         as_json=arguments.json, quiet=arguments.quiet, color=not arguments.no_color, roots=arguments.root or ()
