@@ -318,7 +318,20 @@ def test_a_run_whose_supervisor_was_killed_while_it_started_does_nothing(tmp_pat
     if not reader:
         os.close(result_read)
     done = subprocess.run(
-        [sys.executable, "-s", "-E", "-B", "-S", str(runner), str(result), str(gate), "", "script", str(tmp_path / "main.py")],
+        [
+            sys.executable,
+            "-s",
+            "-E",
+            "-B",
+            "-S",
+            str(runner),
+            str(result),
+            str(gate),
+            "",
+            "script",
+            str(tmp_path),
+            str(tmp_path / "main.py"),
+        ],
         cwd=tmp_path,
         pass_fds=(result, gate),
     )
