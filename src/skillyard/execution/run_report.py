@@ -90,12 +90,12 @@ _CALLED: Final = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts")
 def missing_execute(run: Run, result: SandboxResult, entry: str) -> Run:
     """The run of a skill's own entry, as an error when it should have had an `execute` to call and has none.
 
-    That is a file called `execute`, and any other that answered nothing: one that prints its answer is a program.
+    That is one that answered nothing: one that prints its answer, or writes files, is a program.
     """
     path = PurePosixPath(entry)
     if run.status != "ok" or result.result is not None or path.suffix.lower() not in _CALLED:
         return run
-    if path.stem != "execute" and (result.stdout.strip() or result.files):
+    if result.stdout.strip() or result.files:
         return run
     hint = "define `execute(parameters)`" if path.suffix.lower() == ".py" else "export `execute(parameters, context, config)`"
     message = f"{entry} defines no `execute`, so nothing was called: {hint}, or run it as a program (`--entry {entry}`)"
