@@ -118,7 +118,12 @@ def output_value(result: SandboxResult) -> object:
     """The document from the result pipe; without one the standard output, as JSON when it is, else as text."""
     if result.result is not None:
         return result.value
-    text = result.stdout.decode("utf-8", "replace").strip()
+    return printed_value(result.stdout.decode("utf-8", "replace"))
+
+
+def printed_value(stdout: str) -> object:
+    """What a program that only prints has answered: JSON where its output is, else the text."""
+    text = stdout.strip()
     if not text:
         return None
     try:
