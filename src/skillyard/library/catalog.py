@@ -209,7 +209,7 @@ class Catalog(SkillCatalog):
         """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
 
         `entry` is another script of the skill, by its path or as `package.module`; `arguments` are its command line and
-        `packages` those it is to have. It begins in a copy of the folder `work`, where what it writes comes back, or in an empty
+        `packages` those it is to have. It begins in a copy of the folder `work`, where what it writes returns, or in an empty
         one with `files`, and what it makes there is in `Run.made`.
 
         With `digest` nothing runs but exactly that content; with `install` packages that the script asks for are downloaded
