@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from skillyard.document import Document, Metadata
 
 
-_SDK_FILES: Final = ("__init__.py", "index.cjs", "index.mjs", "package.json")
+_SDK_FILES: Final = ("__init__.py", "index.cjs", "index.mjs", "package.json", "testing.cjs", "testing.mjs")
 
 
 @cache
