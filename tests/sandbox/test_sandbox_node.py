@@ -133,7 +133,7 @@ async def test_an_error_ends_with_one_sentence_and_no_frames_of_ours(run_script,
         ("export enum Color { Red = 'red' }\nexport const execute = () => Color.Red;", "red"),
         ("namespace A { export const b = 1; }\nexport const execute = () => A.b;", 1),
         (
-            "class A { constructor(private b: number) {} }\nexport const execute = () => new A(2)["b"];",
+            "class A { constructor(private b: number) {} }\nexport const execute = () => new A(2)['b'];",
             2,
         ),
         ("import { T } from './types.ts';\nexport const execute = (t: T) => 3;", 3),
