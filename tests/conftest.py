@@ -78,13 +78,6 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
 
 
-def pytest_collection_finish() -> None:
-    """From here on garbage is collected, but not looked for among all modules and tests, which stay until the end."""
-    gc.freeze()
-    gc.set_threshold(5_000, 20, 20)
-    gc.enable()
-
-
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose the tests of this run, keep those that share something of their module in one process, and put what waits to the
@@ -109,14 +102,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist sends the ids
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Put the group of a test behind its id: pytest-xdist 3.8 does so where pytest 9.2 does not look."""
-    if not session.config.getoption("loadgroup", default=False):
-        return
-    for item in session.items:
-        groups = sorted({mark.args[0] for mark in item.iter_markers("xdist_group")})
-        if groups and "@" not in item.nodeid.rpartition("]")[2]:
-            known: Any = item
-            known._id = type(known.id).parse(f"{item.nodeid}@{'_'.join(groups)}")
+    """Put the group of a test behind its id, and begin to collect garbage.
+
+    pytest-xdist 3.8 names the groups where pytest 9.2 does not look. Garbage is not looked for among all modules and tests, which
+    stay until the end.
+    """
+    if session.config.getoption("loadgroup", default=False):
+        for item in session.items:
+            _name_group(item)
+    gc.freeze()
+    gc.set_threshold(5_000, 20, 20)
+    gc.enable()
+
+
+def _name_group(item: pytest.Item) -> None:
+    groups = sorted({mark.args[0] for mark in item.iter_markers("xdist_group")})
+    if groups and "@" not in item.nodeid.rpartition("]")[2]:
+        known: Any = item
+        known._id = type(known.id).parse(f"{item.nodeid}@{'_'.join(groups)}")
 
 
 def _has_examples(item: pytest.Item) -> bool:

@@ -329,7 +329,7 @@ def test_a_run_whose_supervisor_was_killed_while_it_started_does_nothing(
     os.write(opening, b"1")
     if not alive:
         os.close(opening)
-    job = Job(str(tmp_path), entry, call=False)
+    job = Job(str(tmp_path), entry, mode="script")
     command = runtime.command(str(tmp_path / entry), job, runner=str(runner), result=result, gate=gate, limits={})
     done = subprocess.run(command, cwd=tmp_path, pass_fds=(result, gate))
     for descriptor in (result_read, result, gate, *([opening] if alive else [])):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def add_workspace_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `workspace`."""
     parser.add_argument("action", choices=("exec", "list", "remove"), help="exec runs a command; list and remove workspaces")
-    parser.add_argument("words", nargs="*", metavar="WORD", help="for exec: the command, after --; for remove: the id")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="for remove: the id; for exec: the command, after --")
     parser.add_argument("--dir", metavar="DIR", help="for exec: the folder to work in (default: the current one)")
     parser.add_argument("--id", metavar="ID", help="for exec: the workspace of this home to work in, made when it is new")
     parser.add_argument(
@@ -36,11 +36,12 @@ def workspace_command(arguments: argparse.Namespace) -> int:
     catalog, screen = open_catalog(arguments), arguments.screen
     if arguments.action == "list":
         return _list(catalog, screen)
-    if not arguments.words:
+    words = [*arguments.words, *arguments.command_line]
+    if not words:
         raise UsageProblem("nothing to do", hint="`skillyard workspace exec -- ls -la`, `skillyard workspace remove ID`")
     if arguments.action == "remove":
-        return asyncio.run(_remove(catalog, screen, arguments.words))
-    answer = asyncio.run(_execute(catalog, screen, arguments))
+        return asyncio.run(_remove(catalog, screen, words))
+    answer = asyncio.run(_execute(catalog, screen, arguments, words))
     if screen.as_json:
         screen.data(answer.to_dict())
     elif not answer.ok and answer.code != "command_failed":
@@ -50,7 +51,7 @@ def workspace_command(arguments: argparse.Namespace) -> int:
     return OK if answer.ok else FAILURE
 
 
-async def _execute(catalog: Catalog, screen: Screen, arguments: argparse.Namespace) -> WorkspaceAnswer:
+async def _execute(catalog: Catalog, screen: Screen, arguments: argparse.Namespace, words: list[str]) -> WorkspaceAnswer:
     from skillyard.workspace import Workspace, Workspaces, options_from_settings
 
     if arguments.dir is not None and arguments.id is not None:
@@ -61,7 +62,6 @@ async def _execute(catalog: Catalog, screen: Screen, arguments: argparse.Namespa
         workspace = Workspaces(catalog.data_directory, options=options).get(arguments.id)
     else:
         workspace = Workspace(arguments.dir or ".", options=options)
-    words = arguments.words
     command = words[0] if len(words) == 1 else shlex.join(words)
     try:
         return await workspace.bash(command, timeout=arguments.timeout, listener=None if screen.as_json else _print)

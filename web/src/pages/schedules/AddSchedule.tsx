@@ -98,7 +98,7 @@ function Form({ skill, close }: { skill: SkillDetail; close: () => void }) {
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const parameters = writing.take();
-    if (parameters && times) adding.mutate({ ...times, name: name.trim(), skill: skill.id, parameters, missed, priority: 0 });
+    if (parameters && times) adding.mutate({ ...times, name: name.trim(), skill: skill.id, parameters, missed, priority: 0, context: {}, arguments: [], packages: [], files: [] });
   };
   return (
     <form onSubmit={submit}>
