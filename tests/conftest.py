@@ -104,7 +104,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Put the group of a test behind its id, and begin to collect garbage.
 
-    pytest-xdist 3.8 names the groups where pytest 9.2 does not look. Garbage is not looked for among all modules and tests, which
+    pytest-xdist 3.8 names the groups where pytest 9.2 does not look. Garbage is not looked for among modules and tests, which
     stay until the end.
     """
     if session.config.getoption("loadgroup", default=False):

@@ -18,7 +18,7 @@ from typing import Final
 from skillyard.errors import FileProblem, FileTooLarge, InvalidInput
 from skillyard.paths import open_inside, safe_relative
 from skillyard.sandbox.staging import SWEEPER
-from skillyard.sandbox.workspace import MAXIMUM_DEPTH, refusal_of_name
+from skillyard.sandbox.work_files import MAXIMUM_DEPTH, refusal_of_name
 from skillyard.text import shorten, single_line
 
 MOST_ARGUMENTS: Final = 1_000
