@@ -15,7 +15,7 @@ from skillyard.permissions.approvals import (
     PolicyApprover,
     SqlApprovalStore,
 )
-from skillyard.permissions.command_policy import CommandPolicy, LevelDecision, RuleLevel, ToolRuling
+from skillyard.permissions.command_policy import CommandPolicy, LevelDecision, ListedRule, RuleLevel, ToolRuling
 from skillyard.permissions.command_rules import CommandRules, LevelRuling
 from skillyard.permissions.gate import PermissionGate, SkillConsent, unusable_skill
 from skillyard.permissions.origins import InstalledOrigins, OriginLookup
@@ -41,6 +41,7 @@ __all__ = [
     "InstalledOrigins",
     "LevelDecision",
     "LevelRuling",
+    "ListedRule",
     "MemoryApprovalStore",
     "OriginLookup",
     "PermissionGate",

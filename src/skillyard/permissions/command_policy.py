@@ -6,7 +6,7 @@ the others allow. A ruling carries what a person must see to answer: the very co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, get_args
 
@@ -16,6 +16,7 @@ from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.permissions.allowed_tools import AllowedTools
+    from skillyard.permissions.tool_rules import ToolRule
 
 RuleLevel = Literal["operator", "project", "agent", "skill"]
 _ORDER: Final = get_args(Permission)
@@ -66,6 +67,15 @@ class ToolRuling(WireForm, also=("allowed",)):
 _WORDS: Final[Mapping[Permission, str]] = {"allow": "allowed", "ask": "to be asked about", "deny": "denied"}
 
 
+@dataclass(frozen=True, slots=True)
+class ListedRule(WireForm):
+    """One rule of one level, or what the level says of the rest: then `rule` is `everything else`."""
+
+    level: RuleLevel
+    permission: Permission
+    rule: str
+
+
 class _Level(NamedTuple):
     name: RuleLevel
     rules: CommandRules
@@ -110,6 +120,10 @@ class CommandPolicy:
     def __bool__(self) -> bool:
         return bool(self._levels)
 
+    def listed(self) -> tuple[ListedRule, ...]:
+        """Every rule, by its level, and what each level says of the rest where that is settled."""
+        return tuple(rule for level in self._levels for rule in _listed(level))
+
     def following(self, skills: AllowedTools) -> Self:
         """The same policy while these skills are followed, whose `allowed-tools` are the limit where they are enforced."""
         levels = [(level.name, level.rules) for level in self._levels if level.name != "skill"]
@@ -138,6 +152,16 @@ class CommandPolicy:
             folder,
             tuple(LevelDecision(name, each) for name, each in said),
         )
+
+
+def _listed(level: _Level) -> Iterator[ListedRule]:
+    lists: Mapping[Permission, Sequence[ToolRule]] = {
+        "deny": level.rules.deny, "ask": level.rules.ask, "allow": level.rules.allow
+    }  # fmt: skip
+    for permission, rules in lists.items():
+        yield from (ListedRule(level.name, permission, str(rule)) for rule in rules)
+    if level.rules.default is not None:
+        yield ListedRule(level.name, level.rules.default, "everything else")
 
 
 def _files(call: ToolCall) -> tuple[str, ...]:
