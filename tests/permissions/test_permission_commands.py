@@ -336,7 +336,7 @@ def test_the_narrowest_level_wins_and_the_ruling_names_it():
     operator = CommandRules(allow=["Bash(git:*)", "Bash(ls:*)"], deny=["Bash(git push:*)"])
     agent = CommandRules(ask=["Bash(git commit:*)"])
     skill = AllowedTools(["Bash(git log:*)", "Bash(git commit:*)", "Bash(git push:*)"], mode="enforce")
-    policy = CommandPolicy([("operator", operator), ("agent", agent)]).following(skill)
+    policy = CommandPolicy([("operator", operator), ("agent", agent)]).following(skill.command_rules())
     asked = {command: policy.authorize("bash", command, "/work") for command in ("git log", "git commit", "git push", "ls")}
     assert {command: (ruling.permission, ruling.level, ruling.rule) for command, ruling in asked.items()} == {
         "git log": ("allow", "operator", "allow Bash(git:*)"),
@@ -345,7 +345,7 @@ def test_the_narrowest_level_wins_and_the_ruling_names_it():
         "ls": ("deny", "skill", None),
     }
     assert [decision.level for decision in asked["git log"].levels] == ["operator", "agent", "skill"]
-    assert policy.following(AllowedTools()).authorize("bash", "ls", "/work").permission == "allow"
+    assert policy.following(AllowedTools().command_rules()).authorize("bash", "ls", "/work").permission == "allow"
 
 
 def test_a_question_shows_the_very_command_the_part_and_the_files_it_names():

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from skillyard.errors import InvalidConfiguration, InvalidInput
+from skillyard.open_flags import CLOEXEC, NONBLOCK
 from skillyard.paths import real_path
 from skillyard.reserved_files import refuse_reserved
 from skillyard.settings_reader import Settings, SettingsReader, any_table, flag, number, table_of, text, texts, word
@@ -84,7 +85,7 @@ def _read_ship(path: str) -> Mapping[str, object] | None:
 def _bytes(path: str) -> bytes | None:
     try:
         refuse_reserved(path)
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | NONBLOCK | CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

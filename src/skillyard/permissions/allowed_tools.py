@@ -7,7 +7,7 @@ from typing import Final, get_args
 
 from skillyard.catalog import AllowedToolsMode
 from skillyard.errors import InvalidInput
-from skillyard.permissions.command_rules import CommandRules, ToolCall
+from skillyard.permissions.command_rules import CommandRules, JudgedCall
 from skillyard.permissions.tool_rules import ToolRule, parse_tool_rule
 from skillyard.text import shorten
 
@@ -55,7 +55,7 @@ class AllowedTools:
         """Whether `tool` may be called with `argument`: the command line, path or address as text (None: unknown)."""
         if not self.limits or tool in ALWAYS_PERMITTED:
             return True
-        ruling = self.command_rules().decide(ToolCall.read(tool, argument))
+        ruling = self.command_rules().decide(JudgedCall.read(tool, argument))
         return ruling is not None and ruling.permission == "allow"
 
     def command_rules(self) -> CommandRules:

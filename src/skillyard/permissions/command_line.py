@@ -82,7 +82,7 @@ class CommandLine:
 
 def read_command_line(text: str) -> CommandLine:
     """Read a line of shell in this process."""
-    return _Expansion().line(text)
+    return _LineExpansion().line(text)
 
 
 _TOKEN: Final = re.compile(r"[^\s;|&()<>'\"`$\\{}=,\[\]]+")
@@ -154,7 +154,7 @@ _FIND_RUNS: Final = word_set("-exec -execdir -ok -okdir")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
-class _Expansion:
+class _LineExpansion:
     """Follows the commands of one line; everything unclear on the way is collected."""
 
     def __init__(self) -> None:

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, get_args
 
 from skillyard.catalog import Configuration, Permission
-from skillyard.permissions.command_rules import CommandRules, LevelRuling, ToolCall
+from skillyard.permissions.command_rules import CommandRules, JudgedCall, LevelRuling
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
-    from skillyard.permissions.allowed_tools import AllowedTools
     from skillyard.permissions.tool_rules import ToolRule
 
 RuleLevel = Literal["operator", "project", "agent", "skill"]
@@ -100,9 +99,9 @@ class CommandPolicy:
         configuration: Configuration,
         *,
         agent: Mapping[str, Any] | None = None,
-        skills: AllowedTools | None = None,
+        skills: CommandRules | None = None,
     ) -> Self:
-        """The policy of a configuration, of an agent's `commands` and of the skills that are followed.
+        """The policy of a configuration, of an agent's `commands` and of `AllowedTools.command_rules`.
 
         Raises:
             InvalidInput: a rule cannot be read.
@@ -124,17 +123,17 @@ class CommandPolicy:
         """Every rule, by its level, and what each level says of the rest where that is settled."""
         return tuple(rule for level in self._levels for rule in _listed(level))
 
-    def following(self, skills: AllowedTools) -> Self:
-        """The same policy while these skills are followed, whose `allowed-tools` are the limit where they are enforced."""
+    def following(self, skills: CommandRules) -> Self:
+        """The same policy while skills are followed whose `allowed-tools` are the limit: `AllowedTools.command_rules`."""
         levels = [(level.name, level.rules) for level in self._levels if level.name != "skill"]
-        return type(self)([*levels, ("skill", skills.command_rules())])
+        return type(self)([*levels, ("skill", skills)])
 
     def authorize(self, tool: str, argument: str | None, folder: str = "/") -> ToolRuling:
         """Whether `tool` may be called with a command, path or address, in a working folder (an absolute path).
 
         It never fails. A command takes at most about half a second to read, whatever it is.
         """
-        call = ToolCall.read(tool, argument, folder)
+        call = JudgedCall.read(tool, argument, folder)
         said = [(level.name, ruling) for level in self._levels if (ruling := level.rules.decide(call)) is not None]
         files = _files(call)
         if not said:
@@ -164,7 +163,7 @@ def _listed(level: _Level) -> Iterator[ListedRule]:
         yield ListedRule(level.name, level.rules.default, "everything else")
 
 
-def _files(call: ToolCall) -> tuple[str, ...]:
+def _files(call: JudgedCall) -> tuple[str, ...]:
     if call.line is not None:
         return call.line.files()
     from skillyard.permissions.tool_rules import tool_kind

@@ -46,7 +46,7 @@ class LevelRuling(WireForm):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class JudgedCall:
     """A call to be decided: the tool, its command, path or address, the folder it works in, and the command as it was read."""
 
     tool: str
@@ -107,7 +107,7 @@ class CommandRules:
     def __bool__(self) -> bool:
         return bool(self.allow or self.ask or self.deny or self.default)
 
-    def decide(self, call: ToolCall) -> LevelRuling | None:
+    def decide(self, call: JudgedCall) -> LevelRuling | None:
         """What these rules say of a call; None when they have nothing to say about such calls."""
         if not self:
             return None
@@ -132,7 +132,7 @@ class _CallDecision:
     """One call of a tool that works on one file, or on no file."""
 
     rules: CommandRules
-    call: ToolCall
+    call: JudgedCall
 
     def ruling(self) -> LevelRuling | None:
         call = self.call
@@ -171,7 +171,7 @@ class _LineDecision:
     """One line of shell."""
 
     rules: CommandRules
-    call: ToolCall
+    call: JudgedCall
     line: CommandLine
 
     def ruling(self) -> LevelRuling | None:

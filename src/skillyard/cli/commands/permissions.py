@@ -56,7 +56,7 @@ def _policy(arguments: argparse.Namespace) -> CommandPolicy:
     if arguments.skill:
         catalog = open_catalog(arguments)
         tools = [tool for name in arguments.skill for tool in catalog.get(name).allowed_tools]
-        followed = AllowedTools(tools, mode="enforce")
+        followed = AllowedTools(tools, mode="enforce").command_rules()
     return CommandPolicy.of(home.configuration, agent=agent, skills=followed)
 
 
