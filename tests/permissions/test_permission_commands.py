@@ -212,6 +212,8 @@ stdbuf -oL rm x
 setsid rm x
 time rm x
 time -p rm x
+time x=1 rm y
+coproc x=1 rm y
 command rm x
 command -p rm x
 builtin rm x

@@ -103,6 +103,13 @@ PIECES = [*"ab", " ", " ", ";", "|", "&", "\n", "'", '"', "\\", "$", "(", ")", "
 @example(text="cat <<E\n`a`\nE")
 @example(text="a\\ #b\nc")
 @example(text="a #'\nb'")
+@example(text="x=\\\n a")
+@example(text="*x=")
+@example(text="{}")
+@example(text="!'a b'")
+@example(text="]\\a")
+@example(text="'a b'\"a\"$=")
+@example(text=">& -!&>for x in a")
 @example(text="a <<E - b\nE\nb")
 @given(text=st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 def test_bash_runs_no_command_that_a_clear_line_does_not_have(tmp_path_factory, text):

@@ -41,7 +41,9 @@ _GAP: Final = re.compile(rb"(?:(?:\\\n)*[ \t\n](?:[ \t\n]|\\\n)*)?")  # a joined
 _DASH: Final = re.compile(rb"[ \t]+-[ \t]+")
 _GAP_IN_COMMAND: Final = re.compile(rb"(?:(?:\\\n)*[ \t](?:[ \t]|\\\n)*)?")
 _OPENERS: Final = re.compile(rb"`|\$\(|\$\[|[<>]\(")
-_BEFORE_COMMENT: Final = b" \t\n;&|()"
+_STAND_ALONE: Final = word_set("! { <&- >&- heredoc_start")
+_AFTER_A_WORD: Final = b" \t\n;|&<>()"
+_BEFORE_A_WORD: Final = b" \t\n;&|()"
 _RESERVED: Final = word_set("if then else elif fi do done case esac while until for select function { } ! [[ ]] in")
 _ARITHMETIC_TEST: Final = re.compile(r"\s-(?:eq|ne|lt|le|gt|ge|v)\s")
 _EVALUATING: Final = word_set("[ [[ test let declare typeset export local readonly printf read unset mapfile wait")
@@ -158,6 +160,8 @@ class _Reading:
             return
         self._find_dashes(leaves)
         self.visit(root, 0)
+        if self.words.touching():
+            self.doubt("where one of its words ends is not clear")
         self._check_leaves(leaves)
         self._check_openers()
 
@@ -235,6 +239,10 @@ class _Reading:
             self.doubt("it assigns to a part of an array")
             if name is not None:
                 self._children(name, level + 1)
+        if self.data[node.start_byte - 1 : node.start_byte] not in _BEFORE_A_WORD:
+            self.doubt("where the name of a variable begins is not clear")
+        if value is not None and self.data[value.start_byte - 1 : value.start_byte] != b"=":
+            self.doubt("where the value of a variable begins is not clear")
         if value is None:
             word = ShellWord("", "")
         elif value.type == "array":
@@ -296,7 +304,9 @@ class _Reading:
             self.doubt("a redirection has more than one target")
         for target in targets:
             word = self.words.read(target, level)
-            if operator in ("<&", ">&") and word.text is not None and (word.text.isdigit() or word.text == "-"):
+            if operator in ("<&", ">&"):
+                if not (word.text or "").isdecimal():
+                    self.doubt("what a redirection leads to is not clear")
                 continue
             self.redirections.append(Redirection(word, writes=operator != "<"))
 
@@ -355,20 +365,21 @@ class _Reading:
             end = max(end, leaf.end_byte)
             if leaf.is_missing or not (leaf.is_named or self.source(leaf).strip(" \t\\") in _OPERATORS or leaf.type == "\n"):
                 self.doubt("it has a sign that cannot be understood here")
-            if leaf.type == "$" and self.data[leaf.end_byte : leaf.end_byte + 1] == b'"':
-                self.doubt("it has a text to be translated")
+            after = self.data[leaf.end_byte : leaf.end_byte + 1]
+            if (leaf.type == "$" and after == b'"') or (leaf.type in _STAND_ALONE and after not in _AFTER_A_WORD):
+                self.doubt("it has a sign that cannot be understood here")
             self._check_comment(leaf)
         if not _GAP.fullmatch(self.data, end):
             self.doubt("between its words is something that is no blank")
 
     def _check_comment(self, leaf: Node) -> None:
         start, before = leaf.start_byte, self.data[leaf.start_byte - 1 : leaf.start_byte]
-        may_begin = before in _BEFORE_COMMENT and self.data[start - 2 : start - 1] != b"\\"  # nothing is in every text
+        may_begin = before in _BEFORE_A_WORD and self.data[start - 2 : start - 1] != b"\\"  # nothing is in every text
         if leaf.type in ("comment", "raw_string", "ansi_c_string"):
             self.literal.append((start, leaf.end_byte))
         if leaf.type == "comment" and not may_begin:
             self.doubt("where a comment begins is not clear")
-        if leaf.type == "word" and self.data[start : start + 1] == b"#" and before in _BEFORE_COMMENT:
+        if leaf.type == "word" and self.data[start : start + 1] == b"#" and before in _BEFORE_A_WORD:
             self.doubt("where a comment begins is not clear")
 
     def _check_openers(self) -> None:

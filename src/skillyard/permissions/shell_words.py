@@ -75,11 +75,19 @@ class WordReader:
     visit: Callable[[Node, int], None]
     doubt: Callable[[str], None]
     accounted: set[int] = field(default_factory=set)  # where something begins that looks like a substitution and is none
+    begins: list[int] = field(default_factory=list)  # where words begin, and where they end
+    ends: set[int] = field(default_factory=set)
     understood: list[tuple[int, int]] = field(default_factory=list)  # expansions that were understood as a whole
+
+    def touching(self) -> bool:
+        """Whether two words touch: the shell reads them as one."""
+        return any(start in self.ends for start in self.begins)
 
     def read(self, node: Node, level: int) -> ShellWord:
         """The word of `node`."""
         raw = self.source(node)
+        self.begins.append(node.start_byte)
+        self.ends.add(node.end_byte)
         return ShellWord(raw, raw if raw == "{}" else self._text(node, raw, level))
 
     def _text(self, node: Node, raw: str, level: int) -> str | None:

@@ -12,7 +12,7 @@ from skillyard.sandbox.policy import Policy
 _NAMES: Final = ("bwrap", "landlock")
 """The names of the backends, strongest first; where they cannot be, their modules cannot be imported either."""
 
-_ELSEWHERE: Final = "run skills on Linux: in a virtual machine, a container or WSL 2; everything else works here"
+_ELSEWHERE: Final = "run skills on Linux: in a virtual machine, a container or WSL 2"
 
 
 def backends() -> tuple[SandboxBackend, ...]:
