@@ -45,6 +45,7 @@ _STAND_ALONE: Final = word_set("! { <&- >&- heredoc_start")
 _AFTER_A_WORD: Final = b" \t\n;|&<>()"
 _BEFORE_A_WORD: Final = b" \t\n;&|()"
 _RESERVED: Final = word_set("if then else elif fi do done case esac while until for select function { } ! [[ ]] in")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ARITHMETIC_TEST: Final = re.compile(r"\s-(?:eq|ne|lt|le|gt|ge|v)\s")
 _EVALUATING: Final = word_set("[ [[ test let declare typeset export local readonly printf read unset mapfile wait")
 _QUOTED_SUBSTITUTION: Final = re.compile(r"\$\(|`|\$\{")
@@ -239,7 +240,8 @@ class _Reading:
             self.doubt("it assigns to a part of an array")
             if name is not None:
                 self._children(name, level + 1)
-        if self.data[node.start_byte - 1 : node.start_byte] not in _BEFORE_A_WORD:
+        named = name is None or name.type != "variable_name" or _NAME.fullmatch(self.source(name))
+        if not named or self.data[node.start_byte - 1 : node.start_byte] not in _BEFORE_A_WORD:
             self.doubt("where the name of a variable begins is not clear")
         if value is not None and self.data[value.start_byte - 1 : value.start_byte] != b"=":
             self.doubt("where the value of a variable begins is not clear")
