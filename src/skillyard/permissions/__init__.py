@@ -15,7 +15,7 @@ from skillyard.permissions.approvals import (
     PolicyApprover,
     SqlApprovalStore,
 )
-from skillyard.permissions.command_policy import CommandPolicy, LevelDecision, ListedRule, RuleLevel, ToolRuling
+from skillyard.permissions.command_policy import CommandPolicy, CommandRuling, LevelDecision, ListedRule, RuleLevel
 from skillyard.permissions.command_rules import CommandRules, LevelRuling
 from skillyard.permissions.gate import PermissionGate, SkillConsent, unusable_skill
 from skillyard.permissions.origins import InstalledOrigins, OriginLookup
@@ -37,6 +37,7 @@ __all__ = [
     "Approver",
     "CommandPolicy",
     "CommandRules",
+    "CommandRuling",
     "Decision",
     "InstalledOrigins",
     "LevelDecision",
@@ -53,7 +54,6 @@ __all__ = [
     "SqlApprovalStore",
     "SqlSessionApprovals",
     "ToolRule",
-    "ToolRuling",
     "parse_tool_rule",
     "unusable_skill",
     "without_denied",

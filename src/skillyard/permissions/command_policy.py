@@ -30,7 +30,7 @@ class LevelDecision(WireForm):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRuling(WireForm, also=("allowed",)):
+class CommandRuling(WireForm, also=("allowed",)):
     """Whether a tool may be called so: `permission`, and which rule of which level decided.
 
     `level` and `rule` are None where nobody has a rule about it, `rule` also where it is what becomes of the rest.
@@ -128,7 +128,7 @@ class CommandPolicy:
         levels = [(level.name, level.rules) for level in self._levels if level.name != "skill"]
         return type(self)([*levels, ("skill", skills)])
 
-    def authorize(self, tool: str, argument: str | None, folder: str = "/") -> ToolRuling:
+    def authorize(self, tool: str, argument: str | None, folder: str = "/") -> CommandRuling:
         """Whether `tool` may be called with a command, path or address, in a working folder (an absolute path).
 
         It never fails. A command takes at most about half a second to read, whatever it is.
@@ -137,9 +137,9 @@ class CommandPolicy:
         said = [(level.name, ruling) for level in self._levels if (ruling := level.rules.decide(call)) is not None]
         files = _files(call)
         if not said:
-            return ToolRuling("allow", tool, argument, None, None, "no rule is about it", "", files, folder)
+            return CommandRuling("allow", tool, argument, None, None, "no rule is about it", "", files, folder)
         level, ruling = max(said, key=lambda one: (_ORDER.index(one[1].permission), -said.index(one)))
-        return ToolRuling(
+        return CommandRuling(
             ruling.permission,
             tool,
             argument,

@@ -11,7 +11,7 @@ from skillyard.cli.openers import open_catalog, open_home
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
-    from skillyard.permissions import CommandPolicy, ToolRuling
+    from skillyard.permissions import CommandPolicy, CommandRuling
 
 
 def add_permissions_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +70,7 @@ def _list(screen: Screen, policy: CommandPolicy) -> None:
         screen.note("no rules about commands; [permissions.commands] in skillyard.toml has them")
 
 
-def _show(screen: Screen, ruling: ToolRuling) -> None:
+def _show(screen: Screen, ruling: CommandRuling) -> None:
     style = {"allow": "ok", "ask": "warning", "deny": "error"}[ruling.permission]
     screen.line(ruling.permission, style=style)
     screen.line(f"  {ruling.sentence}")
