@@ -8,6 +8,7 @@ another name and then moved into place, so that any number of processes may requ
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -190,7 +191,7 @@ class _Interpreter:
 
     @property
     def identity(self) -> str:
-        return f"{self.program} {self.version[:2]} {os.uname().machine}"
+        return f"{self.program} {self.version[:2]} {platform.machine()}"
 
 
 @dataclass(frozen=True, slots=True)
