@@ -72,8 +72,10 @@ async def test_who_stops_a_turn_twice_gets_it_stopped_once_and_whole(open_chat: 
     desk.models.script(Hold("Once upon a time"))
     held = Held(monkeypatch, "stopped")
     turn = await desk.chat.send(desk.conversation, "Tell me a story")
+    written = ""
     async for event in desk.chat.events(turn):
-        if event.kind == "text":
+        written += event.data["delta"] if event.kind == "text" else ""
+        if written == "Once upon a time":
             break
     first = asyncio.create_task(desk.chat.stop(turn))
     await held.wait()
