@@ -67,7 +67,7 @@ git log⏎git diff
 
 ASKED = r"""
 git commit -m x
-git -C /work commit
+git -C /project commit
 git log && git commit
 git log > elsewhere
 git log >> ../out/x
@@ -259,7 +259,7 @@ rm\⏎ x
 r\⏎m x
 git push
 git push origin main
-git -C /work push
+git -C /project push
 git -c a=b -C x push --force
 GIT_DIR=x git push
 /usr/bin/git push
@@ -291,7 +291,7 @@ def lines(table):
 
 
 def decide(command, rules=RULES):
-    return CommandPolicy([("operator", rules)]).authorize("bash", command, "/work")
+    return CommandPolicy([("operator", rules)]).authorize("bash", command, "/project")
 
 
 @pytest.mark.parametrize("command", lines(ALLOWED))
@@ -329,7 +329,7 @@ def test_whatever_surrounds_it_a_denied_command_is_never_allowed(command, before
 
 @given(text=st.text(max_size=40), tool=st.sampled_from(["bash", "file_read", "file_write", "WebFetch"]))
 def test_every_call_gets_a_ruling_that_can_be_sent(text, tool):
-    ruling = CommandPolicy([("operator", RULES), ("agent", CommandRules(default="ask"))]).authorize(tool, text, "/work")
+    ruling = CommandPolicy([("operator", RULES), ("agent", CommandRules(default="ask"))]).authorize(tool, text, "/project")
     assert ruling.permission in ("ask", "deny")
     assert ruling.to_dict()["argument"] == text
 
@@ -339,7 +339,7 @@ def test_the_narrowest_level_wins_and_the_ruling_names_it():
     agent = CommandRules(ask=["Bash(git commit:*)"])
     skill = AllowedTools(["Bash(git log:*)", "Bash(git commit:*)", "Bash(git push:*)"], mode="enforce")
     policy = CommandPolicy([("operator", operator), ("agent", agent)]).following(skill.command_rules())
-    asked = {command: policy.authorize("bash", command, "/work") for command in ("git log", "git commit", "git push", "ls")}
+    asked = {command: policy.authorize("bash", command, "/project") for command in ("git log", "git commit", "git push", "ls")}
     assert {command: (ruling.permission, ruling.level, ruling.rule) for command, ruling in asked.items()} == {
         "git log": ("allow", "operator", "allow Bash(git:*)"),
         "git commit": ("ask", "agent", "ask Bash(git commit:*)"),
@@ -347,7 +347,7 @@ def test_the_narrowest_level_wins_and_the_ruling_names_it():
         "ls": ("deny", "skill", None),
     }
     assert [decision.level for decision in asked["git log"].levels] == ["operator", "agent", "skill"]
-    assert policy.following(AllowedTools().command_rules()).authorize("bash", "ls", "/work").permission == "allow"
+    assert policy.following(AllowedTools().command_rules()).authorize("bash", "ls", "/project").permission == "allow"
 
 
 def test_a_question_shows_the_very_command_the_part_and_the_files_it_names():
@@ -361,7 +361,7 @@ def test_a_question_shows_the_very_command_the_part_and_the_files_it_names():
         "reason": "a rule to ask is about it",
         "part": "git commit -m 'x y' ./b",
         "files": ["out.txt", "src/a.py", "./b"],
-        "folder": "/work",
+        "folder": "/project",
         "levels": [{"level": "operator", "ruling": {"permission": "ask", "rule": "ask Bash(git commit:*)",
                     "reason": "a rule to ask is about it", "part": "git commit -m 'x y' ./b"}}],
         "allowed": False,
@@ -373,10 +373,10 @@ def test_a_question_shows_the_very_command_the_part_and_the_files_it_names():
     ("tool", "argument", "permission"),
     [
         ("file_read", "src/a.py", "allow"),
-        ("file_read", "/work/src/a.py", "allow"),
+        ("file_read", "/project/src/a.py", "allow"),
         ("file_read", "/elsewhere/src/a.py", "ask"),
         ("file_read", "src/../.env", "deny"),
-        ("file_read", "/work/./.ENV", "deny"),
+        ("file_read", "/project/./.ENV", "deny"),
         ("file_read", "a/b/.env", "deny"),
         ("file_write", "out/a", "allow"),
         ("file_edit", "out/../src/a", "ask"),
@@ -387,7 +387,7 @@ def test_a_question_shows_the_very_command_the_part_and_the_files_it_names():
 )
 def test_files_are_decided_by_the_same_lists(tool, argument, permission):
     rules = CommandRules(allow=["Read(src/**)", "Edit(out/**)"], ask=["Write(out/release/**)"], deny=["Read(.env)"])
-    assert CommandPolicy([("operator", rules)]).authorize(tool, argument, "/work").permission == permission
+    assert CommandPolicy([("operator", rules)]).authorize(tool, argument, "/project").permission == permission
 
 
 def test_without_rules_everything_is_allowed_and_what_only_denies_leaves_the_rest():
@@ -409,5 +409,5 @@ def test_lists_that_cannot_be_meant_are_refused(settings):
 def test_a_configuration_an_agent_and_skills_make_one_policy():
     configuration = Configuration(command_rules={"deny": ["Bash(rm:*)"]}, project_command_rules={"ask": ["Bash(make:*)"]})
     policy = CommandPolicy.of(configuration, agent={"default": "deny", "allow": ["Bash(make:*)", "Bash(rm:*)"]})
-    levels = [policy.authorize("bash", command, "/work").level for command in ("rm x", "make", "ls")]
+    levels = [policy.authorize("bash", command, "/project").level for command in ("rm x", "make", "ls")]
     assert levels == ["operator", "project", "agent"]
