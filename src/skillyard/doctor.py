@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard._version import __version__
 from skillyard.catalog import home_directory, load_settings
+from skillyard.environments import find_uv
 from skillyard.errors import SkillyardError
-from skillyard.execution import find_uv
 from skillyard.sandbox import interpreter_for, probe_all
 from skillyard.wire import WireForm
 

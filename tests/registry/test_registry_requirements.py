@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.document import parse_document
-from skillyard.registry import Registry, Requirements
-from skillyard.registry.requirements import RequirementContext, cycles, parse_requirement, read_requirements, unmet_requirements
+from skillyard.environments import Requirements, read_requirements
+from skillyard.registry import Registry
+from skillyard.registry.requirements import RequirementContext, cycles, parse_requirement, skill_names, unmet_requirements
 
 
 def _read(header: str) -> Requirements:
@@ -27,7 +28,7 @@ def test_our_own_words() -> None:
         bins=("git", "jq"), any_bins=("docker", "podman"), env=("TOKEN",), python=(">=3.11",),
         packages=("openpyxl>=3.1",), mcp_servers=("tickets",), skills=("pdf@^1.2", "docx@2"),
     )  # fmt: skip
-    assert found.skill_names == ("pdf", "docx")
+    assert skill_names(found) == ("pdf", "docx")
     assert found.to_dict()["bins"] == ["git", "jq"]
 
 

@@ -53,8 +53,8 @@ class RunCall:
 
     @property
     def must_run_here(self) -> bool:
-        """Whether the run belongs to this process, because of the files or the command line it is given."""
-        return bool(self.request.arguments) or self.request.workspace is not None
+        """Whether the run belongs to this process, because of the files, the command line or the packages it is given."""
+        return bool(self.request.arguments or self.request.grant) or self.request.workspace is not None
 
     def with_request(self, **changes: Any) -> RunCall:
         """The call with these fields of its request replaced."""

@@ -10,10 +10,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
+from skillyard.environments import NO_GRANT, GrantBook, SkillGrant
+from skillyard.environments.package_index import index_settings
+from skillyard.environments.provision import EnvironmentRequest, granted_programs
 from skillyard.errors import ExecutionProblem, FileMissing, InvalidInput, InvalidPolicy, SkillyardError
 from skillyard.execution.abp.results import unwrapped
 from skillyard.execution.distributed import McpServer, call_server, declared_worker_pool, read_servers, server_problem
-from skillyard.execution.environments import environment_for, index_settings
 from skillyard.execution.http_service import NO_ENDPOINT, call_service, has_endpoint
 from skillyard.execution.kinds import (
     KindUnavailable,
@@ -118,9 +120,10 @@ class Executor:
     """Runs skills: scripts in a sandbox, never outside one; services and tools of MCP servers within the same policy.
 
     `ceiling` is the most any run may do (`Policy.ceiling()` when absent); `backend` names the only sandbox to use,
-    otherwise the strongest that can enforce the run's policy is chosen. With `install` packages that a Python script asks for
-    in a `# /// script` block are downloaded when they are not there yet, from the index that the settings `package-index` and
-    `package-hosts` in `index` name. `servers` are the MCP servers that skills of kind
+    otherwise the strongest that can enforce the run's policy is chosen. With `install` packages that a skill declares
+    are downloaded when they are not there yet, from where the settings in `index` (`package-index`, `npm-registry`, …) say.
+    `grants` tells what else was granted to which skill; granted programs raise the limits they need, but for those in `fixed`,
+    which the operator has set. `servers` are the MCP servers that skills of kind
     `distributed` may name. `secret_hosts` are the hosts that granted secrets may go to in a header; left out, those of the
     ceiling, and none at all when that allows any host. With `prewarm` (from 1 to 8) that many sandboxes are made ready for each
     Python skill that has run, so that its next runs start at once; `close` ends them, as the end of the event loop does.
@@ -142,12 +145,16 @@ class Executor:
         secret_hosts: Sequence[str] | None = None,
         prewarm: int = 0,
         pools: Collection[str] = (),
+        grants: GrantBook | None = None,
+        fixed: Collection[str] = (),
     ) -> None:
         if prewarm:
             from skillyard.packages import tree_digest  # the one measure of a skill's content
 
         self._install = install
-        self._index = index
+        self._index = dict(index or {})
+        self._grants = grants or GrantBook()
+        self._fixed = frozenset(fixed)
         self._pools = frozenset(pools)
         self._pool = WarmPool(prewarm, tree_digest) if prewarm else None
         self._ceiling = ceiling or Policy.ceiling()
@@ -164,12 +171,14 @@ class Executor:
         install: bool = False,
         prewarm: int | None = None,
         pools: Collection[str] = (),
+        data: str | None = None,
     ) -> Self:
         """An executor within the `[sandbox]` tables of a configuration, and at most `timeout_ms` milliseconds for each run.
 
         The user's table is the ceiling; the project's can only lower it. Secrets go to hosts that the user names, and the MCP
-        servers are the user's own. With `install`, or where the user's table says `install-dependencies`, packages that scripts
-        ask for are downloaded. `prewarm` replaces the number of the user's table.
+        servers are the user's own. With `install`, or where the user's table says `install-dependencies`, packages that skills
+        declare are downloaded. `prewarm` replaces the number of the user's table. Consents to packages are kept in `data`,
+        absent in Skillyard's own folder.
 
         Raises:
             InvalidPolicy: a table says something that cannot be meant.
@@ -194,6 +203,9 @@ class Executor:
             secret_hosts=secret_hosts,
             prewarm=prewarm_count(configuration.sandbox) if prewarm is None else prewarm,
             pools=pools,
+            grants=GrantBook.configured(configuration, data),
+            fixed=[name.replace("-", "_") for name in (*configuration.sandbox, *configuration.project_sandbox)]
+            + (["timeout_ms"] if timeout_ms is not None else []),
         )
 
     @property
@@ -308,6 +320,11 @@ class Executor:
         call, result = await self._sandboxed(call, script, declared, request_document(call), called=False)
         return await run_from_outcome(call, read_outcome(None), result)
 
+    def _granted(self, request: RunRequest) -> SkillGrant:
+        """Everything that is granted to this run: to its skill, and with the request."""
+        granted = self._grants.granted(request.skill)
+        return granted.merged(request.grant) if request.grant is not NO_GRANT else granted
+
     async def _run_script(self, call: SkillCall, entry: str) -> Run:
         try:
             stdin = request_document(call)
@@ -325,18 +342,19 @@ class Executor:
         workspace = request.workspace if declared.filesystem != "none" else None
         if workspace and not declares_filesystem(call.metadata.security):  # who gives files to work on wants them worked on
             declared = replace(declared, filesystem="read-write")
-        policy = effective_policy(declared, self._ceiling)
+        grant = self._granted(request)
+        programs = granted_programs(grant.programs)
+        declared = programs.raised(declared)
+        policy = effective_policy(declared, programs.raised(self._ceiling, fixed=self._fixed))
         import asyncio  # only a run needs it; everything above works without a loop
 
         # The first choice of a process attacks the backends, which takes a while.
         backend = await asyncio.to_thread(choose_backend, policy, self._backend)
         verify = partial(verify_copy, call) if request.digest else None
-        packages = partial(
-            environment_for, entry=entry, install=self._install, settings=self._index
-        )  # what the verified copy asks for
+        environment = EnvironmentRequest(entry, grant, self._install, self._index)  # for the verified copy
         tree, library = call.skill.directory, sdk_files()
         job = Job(
-            tree, entry, stdin, policy, request.arguments, verify, library, packages, call=called,
+            tree, entry, stdin, policy, request.arguments, verify, library, environment, call=called,
             workspace=workspace if workspace and policy.filesystem != "none" else "",
         )  # fmt: skip
         result = await (self._pool.run(backend, job) if self._pool and called else backend.run(job))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from skillyard.document import UnusableSchema, schema_weight, value_weight
+from skillyard.environments import NO_GRANT, SkillGrant
 from skillyard.errors import InvalidInput, PermissionDenied, WorkProblem
 from skillyard.execution.run import Run, RunError, new_run_id
 from skillyard.sandbox import Status
@@ -118,6 +119,8 @@ class RunRequest:
     `workspace` is a folder of files: the script begins in a copy of it, and what it writes there is copied back; a skill that
     declares `security.filesystem: read-only` only reads it, and one that declares `none` does not get it.
 
+    `grant` names packages and programs that the run gets beside those that were granted to the skill.
+
     With `fresh` a cached result is not used. Of the runs of an organisation that wait, one with a higher `priority` (-100 to
     100) goes first. `schedule` is the name of the schedule that starts the run, `run_id` the id under which it is recorded.
 
@@ -138,6 +141,7 @@ class RunRequest:
     run_id: str = field(default_factory=new_run_id)
     unavailable: str | None = None
     finished: tuple[StepTrace, ...] = ()
+    grant: SkillGrant = NO_GRANT
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
     from skillyard.engine import PoolEngine, Records, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
+    from skillyard.environments import SkillGrant
     from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport
     from skillyard.library.catalog_services import CatalogServices
     from skillyard.memory import SqlMemoryService
@@ -201,15 +202,17 @@ class Catalog(SkillCatalog):
         install: bool = False,
         approver: Approver | None = None,
         priority: int = 0,
+        grant: SkillGrant | None = None,
     ) -> Run:
         """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
 
-        With `digest` nothing runs but exactly that content; with `install` packages that the script asks for are downloaded
-        when they are not there yet. A script that fails is no exception: the run says so in `status` and `error`. The run is
-        recorded and its memories are kept, unless `record` is False. A result that is kept for a skill that allows it is given
-        again, unless `fresh`. Of the runs that wait one with a higher `priority` (-100 to 100) goes first. Where a rule says
-        `ask`, the `approver` decides, and nothing runs but what it approved; without one the caller is taken to have agreed:
-        who writes this call decides.
+        With `digest` nothing runs but exactly that content; with `install` packages that the skill declares are downloaded
+        when they are not there yet, and with `grant` this run gets more packages and programs; such a result is neither taken
+        from the cache nor made by a worker. A script that fails is no exception: the run says so in `status` and `error`. The
+        run is recorded and its memories are kept, unless `record` is False. A result that is kept for a skill that allows it is
+        given again, unless `fresh`. Of the runs that wait one with a higher `priority` (-100 to 100) goes first. Where a rule
+        says `ask`, the `approver` decides, and nothing runs but what it approved; without one the caller is taken to have
+        agreed: who writes this call decides.
 
         Raises:
             ApprovalRejected: the approver refused.
@@ -221,6 +224,7 @@ class Catalog(SkillCatalog):
             RuntimeUnavailable: this machine has no interpreter for the script.
             SandboxUnavailable: no sandbox here can enforce its policy.
         """
+        from skillyard.environments import NO_GRANT
         from skillyard.execution import RunRequest
 
         resolved = self.get(skill) if isinstance(skill, str) else skill
@@ -234,7 +238,16 @@ class Catalog(SkillCatalog):
             digest = digest or agreed
         engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms, install=install, prewarm=0))
         return await engine.run(
-            RunRequest(resolved, parameters or {}, context or {}, entry, digest, fresh=fresh, priority=priority)
+            RunRequest(
+                resolved,
+                parameters or {},
+                context or {},
+                entry,
+                digest,
+                fresh=fresh or bool(grant),
+                priority=priority,
+                grant=grant or NO_GRANT,
+            )
         )
 
     async def test(
@@ -344,7 +357,7 @@ class Catalog(SkillCatalog):
     def executor(self, *, timeout_ms: int | None = None, install: bool = False, prewarm: int | None = None) -> Executor:
         """The executor of skills, within the `[sandbox]` tables of the configuration, at most `timeout_ms` milliseconds each.
 
-        With `install` packages that scripts ask for are downloaded, whatever the table says. `prewarm` sandboxes stand ready
+        With `install` packages that skills declare are downloaded, whatever the table says. `prewarm` sandboxes stand ready
         for each Python skill that has run (absent: as many as the user's table says).
 
         Raises:
@@ -353,7 +366,9 @@ class Catalog(SkillCatalog):
         """
         from skillyard.execution import Executor
 
-        return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, install=install, prewarm=prewarm)
+        return Executor.from_configuration(
+            self.configuration, timeout_ms=timeout_ms, install=install, prewarm=prewarm, data=self.data_directory
+        )
 
     def registry(self) -> Registry:
         """The registry of this home, which installs, updates and rolls back; `refresh()` shows this catalog what it did."""

@@ -7,6 +7,7 @@ one folder and leaves nothing behind. `WarmPool(k, digest)` runs jobs in sandbox
 from __future__ import annotations
 
 from skillyard.sandbox.backend_selection import backends, choose_backend, probe_all
+from skillyard.sandbox.granted_environment import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.sandbox.job import Job, Limit, Probe, SandboxBackend, SandboxResult, Status
 from skillyard.sandbox.policy import Policy, effective_policy, lowered_ceiling, narrowing_warnings, prewarm_count
 from skillyard.sandbox.run_output import listen_to_output
@@ -14,6 +15,8 @@ from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_pa
 from skillyard.sandbox.warm_pool import WarmPool
 
 __all__ = [
+    "NOTHING_GRANTED",
+    "GrantedEnvironment",
     "Job",
     "Limit",
     "Policy",

@@ -17,6 +17,7 @@ from typing import ClassVar, Final
 
 from skillyard.network.hosts import ANY_HOST
 from skillyard.sandbox.environment import base_environment, proxy_environment
+from skillyard.sandbox.granted_environment import NODE_PACKAGES_INSIDE, PACKAGES_INSIDE
 from skillyard.sandbox.identity import Identity
 from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
 from skillyard.sandbox.limits import common_limits, process_limits
@@ -24,7 +25,7 @@ from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import PreparedRun, own_script
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, SandboxCommand
 from skillyard.sandbox.run_lifecycle import run_job
-from skillyard.sandbox.runtimes import runtime_for, version_of
+from skillyard.sandbox.runtimes import is_system, runtime_for, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 
 _PROGRAMS: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
@@ -47,6 +48,7 @@ _MEBIBYTE: Final = 1024 * 1024
 _SCRATCH: Final = "/tmp"  # noqa: S108 # the run's own: new, empty and sized
 _SHARED: Final = "/dev/shm"  # noqa: S108 # the same
 _RUNNER: Final = "/opt/skillyard/"
+_MODULES: Final = "/node_modules"
 # A shared mapping of it is memory that nobody is charged with; what bubblewrap binds over it is no device and cannot be opened.
 _NO_MEMORY_DEVICE: Final = ("--ro-bind", "/dev/null", "/dev/zero")
 REMEDIES: Final = (
@@ -177,7 +179,7 @@ def _options(run: PreparedRun, files: tuple[int, ...], opening: list[str]) -> li
     return [
         "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
         "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
-        "--clearenv", *_environment(policy),
+        "--clearenv", *_environment(run),
         *_system_mounts(),
         *(part for folder in run.runtime.folders for part in ("--ro-bind", folder, folder)),
         *opening,
@@ -217,13 +219,23 @@ def _imports(run: PreparedRun) -> list[str]:
         name = Path(stage.library).name
         parts += ["--ro-bind", stage.library, f"/{name}" if run.runtime.kind == "node" else _RUNNER + name]
     if stage.packages:
-        parts += ["--ro-bind", os.path.realpath(stage.packages), f"{_RUNNER}packages"]
+        parts += ["--ro-bind", os.path.realpath(stage.packages), PACKAGES_INSIDE]
+    if stage.modules:
+        parts += ["--ro-bind", os.path.realpath(f"{stage.base}/npm"), NODE_PACKAGES_INSIDE]
+        if run.runtime.kind != "node" or not stage.library:
+            parts += ["--ro-bind", stage.modules, _MODULES]
+    for path in stage.environment.mounts:
+        if not is_system(path):
+            parts += ["--ro-bind", path, path]
     return parts
 
 
-def _environment(policy: Policy) -> list[str]:
+def _environment(run: PreparedRun) -> list[str]:
+    policy = run.policy
+    base = base_environment(scratch=_SCRATCH)
+    granted = run.stage.environment.process_variables(base, PACKAGES_INSIDE, _MODULES)
     proxy = proxy_environment(PROXY_PORT) if policy.reaches_network else {}
-    variables = {**base_environment(scratch=_SCRATCH), **policy.environment, **proxy}
+    variables = {**granted, **policy.environment, **proxy}
     return [part for name, value in variables.items() for part in ("--setenv", name, value)]
 
 

@@ -130,8 +130,13 @@ def _configuration(run: PreparedRun, descriptors: Descriptors) -> dict[str, obje
         "handled": _handled(landlock_version()),
         "rules": _rules(run),
         "argv": inner,
-        "environment": {**base_environment(scratch=stage.scratch), **policy.environment},
+        "environment": {**_granted_variables(run), **policy.environment},
     }
+
+
+def _granted_variables(run: PreparedRun) -> dict[str, str]:
+    stage = run.stage
+    return stage.environment.process_variables(base_environment(scratch=stage.scratch), stage.packages, stage.modules)
 
 
 def _limits(run: PreparedRun) -> dict[str, int]:
@@ -156,9 +161,18 @@ def _rules(run: PreparedRun) -> list[tuple[str, int]]:
     """Which paths may be used how."""
     everything = _handled(landlock_version())[0] & ~_NEW_DEVICES
     stage = run.stage
-    ours = (path for path in (stage.runner, stage.library, stage.packages) if path)
+    npm = f"{stage.base}/npm" if stage.modules else ""
+    ours = (path for path in (stage.runner, stage.library, stage.packages, stage.modules, npm) if path)
     given = (stage.workspace,) if run.job.workspace else ()
-    readable = (*_SYSTEM, *run.runtime.folders, *run.runtime.extra_programs, stage.tree, *ours, *given)
+    readable = (
+        *_SYSTEM,
+        *run.runtime.folders,
+        *run.runtime.extra_programs,
+        stage.tree,
+        *ours,
+        *given,
+        *stage.environment.mounts,
+    )
     writable = (stage.scratch, *((stage.workspace,) if run.policy.filesystem == "read-write" else ()))
     real = dict.fromkeys(os.path.realpath(path) for path in readable)
     rules = [(path, _READ if Path(path).is_dir() else _READ & _FILE_BITS) for path in real if Path(path).exists()]

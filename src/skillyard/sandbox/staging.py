@@ -20,6 +20,7 @@ from typing import Final
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.paths import open_inside, safe_relative
 from skillyard.reserved_files import is_reserved
+from skillyard.sandbox.granted_environment import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.sandbox.identity import Identity, can_reach
 from skillyard.sandbox.processes import OrphanSweeper
 from skillyard.sandbox.workspace import WorkspaceSnapshot, copy_files_in, pour
@@ -41,15 +42,17 @@ _LEFT_OUT: Final = frozenset({".git", "__pycache__"})
 class StagedCopy:
     """A temporary folder with everything one run needs; `remove()` when the run has ended.
 
-    `tree` is the skill's copy, `runner` our own script beside it, `library` and `packages` the folders of what the script may
-    import beside its own files, `scratch` and `workspace` folders the run may write to when its backend has no file systems of
-    its own.
+    `tree` is the skill's copy, `runner` our own script beside it, `library`, `packages` and `modules` the folders of what the
+    script may import beside its own files (ours, Python's and node's), `environment` what it is granted,
+    `scratch` and `workspace` folders the run may write to when its backend has no file systems of its own.
     """
 
     base: str
     runner: str = ""
     library: str = ""
     packages: str = ""
+    modules: str = ""
+    environment: GrantedEnvironment = NOTHING_GRANTED
     left_out: frozenset[str] = frozenset()
     seeded: WorkspaceSnapshot | None = None
     skipped: list[str] = field(default_factory=list)
@@ -87,14 +90,25 @@ class StagedCopy:
                 Path(self.base, folder).chmod(0o755)
             _write(str(path), data)
 
-    def add_packages(self, folder: str, identity: Identity | None) -> None:
-        """Link the folder of installed packages under a name beside the skill; copied when the run could not reach it."""
-        self.packages = f"{self.base}/packages"
-        if can_reach(folder, as_other=identity is not None):
-            os.symlink(folder, self.packages)
-        else:
-            shutil.copytree(folder, self.packages, copy_function=_second_name)
-            Path(self.packages).chmod(0o755)
+    def add_environment(self, environment: GrantedEnvironment, identity: Identity | None, *, node_inside: str) -> None:
+        """Put what the run is granted beside the skill; `node_inside` is where it will see npm packages, empty for here."""
+        self.environment = environment
+        if environment.python_packages:
+            self.packages = f"{self.base}/packages"
+            _link_or_copy(environment.python_packages, self.packages, identity)
+        if environment.node_modules:
+            _link_or_copy(environment.node_modules, f"{self.base}/npm", identity)
+            self._link_modules(node_inside or f"{self.base}/npm")
+
+    def _link_modules(self, target: str) -> None:
+        """Make `node_modules` with a link for each npm package: beside our own library, where node looks from any folder."""
+        self.modules = f"{self.base}/node_modules"
+        Path(self.modules).mkdir(mode=0o755, exist_ok=True)
+        Path(self.modules).chmod(0o755)
+        with os.scandir(f"{self.base}/npm") as items:
+            for item in items:
+                with contextlib.suppress(FileExistsError):  # our own library comes first
+                    os.symlink(f"{target}/{item.name}", f"{self.modules}/{item.name}")
 
     def add_folder(self, path: str, owner: Identity | None) -> None:
         """Make a private folder that the run owns."""
@@ -133,6 +147,15 @@ def _write(path: str, data: bytes) -> None:
     with os.fdopen(file, "wb") as sink:
         sink.write(data)
         os.fchmod(file, 0o444)
+
+
+def _link_or_copy(folder: str, target: str, identity: Identity | None) -> None:
+    """A link to a folder of installed packages; a copy when the run could not reach it."""
+    if can_reach(folder, as_other=identity is not None):
+        os.symlink(folder, target)
+    else:
+        shutil.copytree(folder, target, copy_function=_second_name, symlinks=True)
+        Path(target).chmod(0o755)
 
 
 def _second_name(source: str, target: str) -> None:

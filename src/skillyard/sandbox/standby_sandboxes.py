@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,7 +39,7 @@ class _Key:
     call: bool
     verified: bool
     library: tuple[tuple[str, bytes], ...]
-    packages: str
+    environment: str
     interpreter: str
     backend: BubblewrapBackend
 
@@ -53,9 +52,9 @@ class _Key:
             return None
         library = tuple(job.library.items())
         # What is derived by looking at the copy follows from its content, and that is the first part of the key.
-        packages = os.path.realpath(job.packages) if job.packages and isinstance(job.packages, str) else ""
+        environment = "" if callable(job.environment) else job.environment.digest
         return cls(
-            tree_digest, job.tree, job.entry, job.arguments, job.policy, job.call, job.verify is not None, library, packages,
+            tree_digest, job.tree, job.entry, job.arguments, job.policy, job.call, job.verify is not None, library, environment,
             interpreter, backend,
         )  # fmt: skip
 

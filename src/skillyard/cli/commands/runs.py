@@ -46,7 +46,15 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="at most this long: 5, 5s or 500ms; never more than configured",
     )
     parser.add_argument(
-        "--install", action="store_true", help="download the packages a Python script asks for in a `# /// script` block"
+        "--install", action="store_true", help="download the packages that the skill declares, when they are not there yet"
+    )
+    parser.add_argument(
+        "--with",
+        dest="granted",
+        action="append",
+        default=[],
+        metavar="PACKAGE",
+        help="give this run a package or program more: pypdf, npm:docx or program:qpdf; may be given several times",
     )
     parser.add_argument(
         "--priority",
@@ -65,10 +73,12 @@ def run_command(arguments: argparse.Namespace) -> int:
     import asyncio  # 30 ms: only this command waits for a process
 
     from skillyard.engine import flush_spans
+    from skillyard.environments import SkillGrant
 
     screen: Screen = arguments.screen
     parameters = parse_json_object("--input", arguments.input)
     context = parse_json_object("--context", arguments.context)
+    grant = SkillGrant.from_words(arguments.granted)
     catalog = open_catalog(arguments)
     skill = catalog.get(arguments.name)
     digest = require_consent(catalog, skill, screen)
@@ -82,6 +92,7 @@ def run_command(arguments: argparse.Namespace) -> int:
         fresh=arguments.no_cache_result,
         install=arguments.install,
         priority=arguments.priority,
+        grant=grant,
     )
     try:
         outcome = asyncio.run(running)
@@ -108,7 +119,7 @@ def add_test_arguments(parser: argparse.ArgumentParser) -> None:
         help="at most this long for each: 5, 5s or 500ms; never more than configured",
     )
     parser.add_argument(
-        "--install", action="store_true", help="download the packages a Python script asks for in a `# /// script` block"
+        "--install", action="store_true", help="download the packages that the skill declares, when they are not there yet"
     )
 
 

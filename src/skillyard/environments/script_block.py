@@ -108,11 +108,15 @@ def _parsed(text: str) -> ScriptBlock:
         raise NotExecutable(f"the `# /// script` block names {len(required)} packages", hint=f"name at most {_MOST}")
     if len(python) > _LONGEST or _UNSAFE.search(python):
         raise NotExecutable(f"requires-python {python[:100]!r} cannot be understood", hint="for example >=3.11")
-    return ScriptBlock(tuple(_canonical(item.strip(" \t")) for item in required), python.strip())
+    return ScriptBlock(tuple(canonical_requirement(item.strip(" \t")) for item in required), python.strip())
 
 
-def _canonical(written: str) -> str:
-    """The requirement as `packaging` writes it."""
+def canonical_requirement(written: str) -> str:
+    """A requirement of a Python package as `packaging` writes it: a name, extras, versions and a marker; nothing else.
+
+    Raises:
+        NotExecutable: it is something else: an address, a path, an option.
+    """
     from packaging.requirements import InvalidRequirement, Requirement  # only for scripts with packages
 
     refused = NotExecutable(

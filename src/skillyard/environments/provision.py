@@ -1,0 +1,129 @@
+"""From what a skill declares and what it was granted to the environment that a run or a session gets.
+
+What is declared (PEP 723, `requirements.txt`, `package.json`, …) is used when it is there, and installed where the caller
+allows it; what was granted is installed when it is first needed: the grant is the permission. Nothing else is ever given to a
+skill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from skillyard.environments.declared import DeclaredNeeds, declared_needs, script_block
+from skillyard.environments.grants import NO_GRANT, SkillGrant
+from skillyard.environments.installer import text_digest
+from skillyard.environments.node_packages import NodePackages
+from skillyard.environments.program_table import PROGRAMS, find_program, install_hint
+from skillyard.environments.python_packages import PythonInterpreter, PythonPackages, require_python
+from skillyard.errors import DependenciesUnavailable
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
+from skillyard.sandbox.runtimes import is_system
+
+_NOT_THERE: Final = DeclaredNeeds()
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRequest:
+    """Which environment to provide: for the script `entry`, with what was granted, and whether the declared may be installed.
+
+    Called with the path of a skill's folder it gives the environment; it blocks, as long as downloading takes when something is
+    missing. Two equal requests give equal environments for equal folders. `settings` are those of the `[sandbox]` table that
+    name where packages come from. Without an `entry` it is for a session, in which any script may run.
+    """
+
+    entry: str = ""
+    grant: SkillGrant = NO_GRANT
+    install: bool = False
+    settings: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    def __call__(self, directory: str) -> GrantedEnvironment:
+        """The environment for the skill in this folder.
+
+        Raises:
+            DependenciesUnavailable: packages are not there and may not, or cannot, be installed; a program is not installed.
+            NotExecutable: the script's block cannot be understood, or it is for another Python.
+            InvalidPolicy: the index cannot be used.
+        """
+        block = script_block(directory, self.entry)
+        declared = declared_needs(directory).grant
+        if not (self.grant or declared or block.dependencies or block.requires_python):
+            return NOTHING_GRANTED
+        programs = granted_programs(self.grant.programs)
+        python = (
+            self._python(block.dependencies, block.requires_python, declared.packages)
+            if _is_wanted(block.dependencies, block.requires_python, declared.packages, self.grant.packages)
+            else None
+        )
+        node = self._node(declared.npm)
+        parts = [str(python or ""), str(node or ""), *programs.programs, *programs.path, *programs.mounts]
+        return GrantedEnvironment(
+            str(python or ""), str(node or ""), programs.programs, programs.path, programs.mounts, programs.variables,
+            programs.needs, text_digest("\n".join(parts)),
+        )  # fmt: skip
+
+    def _python(self, required: tuple[str, ...], requires_python: str, declared: tuple[str, ...]) -> Path | None:
+        interpreter = PythonInterpreter.of_sandbox()
+        if requires_python:
+            from skillyard.environments.script_block import ScriptBlock
+
+            require_python(requires_python, interpreter.version, ScriptBlock((), requires_python).allows(interpreter.version))
+        agreed = _together(required, self.grant.packages)
+        everything = _together(agreed, declared)
+
+        def packages(names: tuple[str, ...], *, install: bool) -> PythonPackages:
+            return PythonPackages(names, interpreter, requires_python, install, self.grant.build, self.settings)
+
+        if self.install:
+            return packages(everything, install=True).folder() if everything else None
+        if everything != agreed and (found := packages(everything, install=False).find()):
+            return found
+        return packages(agreed, install=set(required) <= set(self.grant.packages)).folder() if agreed else None
+
+    def _node(self, declared: tuple[str, ...]) -> Path | None:
+        granted = self.grant.npm
+        everything = _together(granted, declared)
+        if not everything:
+            return None
+        if self.install:
+            return NodePackages(everything, True, self.settings).folder()
+        if everything != granted and (found := NodePackages(everything, False, self.settings).find()):
+            return found
+        return NodePackages(granted, True, self.settings).folder() if granted else None
+
+
+def _is_wanted(*lists: object) -> bool:
+    return any(lists)
+
+
+def _together(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*first, *second)))
+
+
+def granted_programs(names: tuple[str, ...]) -> GrantedEnvironment:
+    """What granted programs need: folders to see, variables, limits; no packages.
+
+    Raises:
+        DependenciesUnavailable: one is not installed on this machine.
+    """
+    if not names:
+        return NOTHING_GRANTED
+    mounts: dict[str, None] = {}
+    path: dict[str, None] = {}
+    variables: dict[str, str] = {}
+    needs: dict[str, int] = {}
+    for name in names:
+        program = find_program(name)
+        if program is None:
+            message = f"the program {name} is granted and not installed here"
+            raise DependenciesUnavailable(message, hint=install_hint(name), dependencies=[name])
+        if not is_system(program):
+            path[str(Path(program).parent)] = None
+            mounts |= dict.fromkeys((program, str(Path(program).resolve())))
+        if (known := PROGRAMS.get(name)) is not None:
+            mounts |= {folder: None for folder in known.folders if Path(folder).exists() and not is_system(folder)}
+            variables |= known.variables
+            needs |= {limit: max(number, needs.get(limit, 0)) for limit, number in known.needs.items()}
+    return GrantedEnvironment("", "", names, tuple(path), tuple(mounts), variables, needs, text_digest("\n".join(names)))
