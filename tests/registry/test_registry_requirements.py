@@ -77,9 +77,7 @@ def test_everything_that_is_missing_is_told_with_its_way_out() -> None:
         "the skill pdf>=2 is missing: install it",
     )
     assert missing[5].startswith("Python <3 is required")
-    assert missing[6] == "the Python package nosuchpackage is missing: pip install 'nosuchpackage'"
-    assert missing[7].startswith("the Python package sqlalchemy<1 is required and 2.")
-    assert len(missing) == 8
+    assert len(missing) == 6  # packages come by a grant: `skillyard environment` tells of them
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,13 @@ from skillyard.environments.grants import NO_GRANT, GrantBook, SkillGrant
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from skillyard.environments.cache import CacheReport, prune_environments
     from skillyard.environments.declared import DeclaredNeeds, declared_needs
     from skillyard.environments.installer import environments_folder
     from skillyard.environments.node_packages import find_npm
     from skillyard.environments.package_index import INDEX_SETTINGS, index_settings
     from skillyard.environments.program_table import find_program, install_hint
+    from skillyard.environments.proposal import ProposedItem, SkillNeeds, skill_needs
     from skillyard.environments.provision import EnvironmentRequest, granted_programs
     from skillyard.environments.python_packages import find_uv
     from skillyard.environments.requirements import Requirements, read_requirements
@@ -24,12 +26,15 @@ if TYPE_CHECKING:
 __all__ = [
     "INDEX_SETTINGS",
     "NO_GRANT",
+    "CacheReport",
     "DeclaredNeeds",
     "EnvironmentRequest",
     "GrantBook",
+    "ProposedItem",
     "Requirements",
     "ScriptBlock",
     "SkillGrant",
+    "SkillNeeds",
     "declared_needs",
     "environments_folder",
     "find_npm",
@@ -38,13 +43,16 @@ __all__ = [
     "granted_programs",
     "index_settings",
     "install_hint",
+    "prune_environments",
     "read_requirements",
     "read_script_block",
+    "skill_needs",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "cache": ("CacheReport", "prune_environments"),
         "declared": ("DeclaredNeeds", "declared_needs"),
         "installer": ("environments_folder",),
         "node_packages": ("find_npm",),
@@ -52,6 +60,7 @@ __getattr__, __dir__ = lazy_exports(
         "program_table": ("find_program", "install_hint"),
         "provision": ("EnvironmentRequest", "granted_programs"),
         "python_packages": ("find_uv",),
+        "proposal": ("ProposedItem", "SkillNeeds", "skill_needs"),
         "requirements": ("Requirements", "read_requirements"),
         "script_block": ("ScriptBlock", "read_script_block"),
     },

@@ -90,6 +90,15 @@ class SkillGrant(WireForm):
             self.build or other.build,
         )
 
+    def without(self, other: SkillGrant) -> SkillGrant:
+        """What this grants and the other does not; an item is named exactly, as it was granted."""
+        return SkillGrant(
+            tuple(item for item in self.packages if item not in other.packages),
+            tuple(item for item in self.npm if item not in other.npm),
+            tuple(item for item in self.programs if item not in other.programs),
+            self.build,
+        )
+
 
 NO_GRANT: Final = SkillGrant()
 

@@ -14,11 +14,11 @@ from typing import Final
 from skillyard.environments.package_index import PackageIndex, index_proxy
 from skillyard.errors import DependenciesUnavailable
 from skillyard.files import locked_scratch
-from skillyard.text import shorten, single_line
+from skillyard.text import single_line
 
 PATIENCE_S: Final = 300
 """How long one call of an installer may take."""
-_TAIL: Final = 1_000
+_MOST_REASON: Final = 1_000
 _SCRATCH: Final = "new-"
 ALLOW: Final = (
     "allow it once with --install, for this skill with `skillyard environment allow`, or for all runs with "
@@ -72,7 +72,7 @@ class InstallCall:
             refused = sorted({contact.host for contact in proxy.contacts if contact.verdict == "denied"})
         if code == 0:
             return
-        why = single_line(output)[-_TAIL:]
+        why = single_line(output)[:_MOST_REASON]
         meaning = next((meaning for pattern, meaning in self.reasons if pattern.search(output)), "")
         if refused:
             meaning = f"the index leads to {', '.join(refused)}: name it in `{self.hosts_setting}` if you trust it"
@@ -124,7 +124,3 @@ def move_into_place(made: Path, target: Path) -> None:
         if not target.is_dir():
             raise
 
-
-def short_list(items: Sequence[str]) -> str:
-    """Names in one line, cut where there are many."""
-    return shorten(", ".join(items), 200)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from skillyard.environments.cache import note_use
 from skillyard.environments.grants import npm_parts
 from skillyard.environments.installer import (
     ALLOW,
@@ -73,6 +74,7 @@ class NodePackages:
             InvalidPolicy: the registry cannot be used.
         """
         if (found := self.find()) is not None:
+            note_use(self.lock, found.parent)
             return found
         if not self.install:
             raise unavailable(self.packages, "the skill needs npm packages that are not installed", ALLOW)

@@ -43,7 +43,7 @@ class EnvironmentRequest:
         """The environment for the skill in this folder.
 
         Raises:
-            DependenciesUnavailable: packages are not there and may not, or cannot, be installed; a program is not installed.
+            DependenciesUnavailable: packages are not there and may not, or cannot, be installed.
             NotExecutable: the script's block cannot be understood, or it is for another Python.
             InvalidPolicy: the index cannot be used.
         """
@@ -102,11 +102,22 @@ def _together(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...
     return tuple(dict.fromkeys((*first, *second)))
 
 
+def require_programs(names: tuple[str, ...]) -> None:
+    """Make sure that programs somebody asks for by name are on this machine.
+
+    Raises:
+        DependenciesUnavailable: one is not.
+    """
+    for name in names:
+        if find_program(name) is None:
+            message = f"the program {name} is not installed on this machine"
+            raise DependenciesUnavailable(message, hint=install_hint(name), dependencies=[name])
+
+
 def granted_programs(names: tuple[str, ...]) -> GrantedEnvironment:
     """What granted programs need: folders to see, variables, limits; no packages.
 
-    Raises:
-        DependenciesUnavailable: one is not installed on this machine.
+    One that is not installed on this machine is left out: a run that calls it says so.
     """
     if not names:
         return NOTHING_GRANTED
@@ -117,8 +128,7 @@ def granted_programs(names: tuple[str, ...]) -> GrantedEnvironment:
     for name in names:
         program = find_program(name)
         if program is None:
-            message = f"the program {name} is granted and not installed here"
-            raise DependenciesUnavailable(message, hint=install_hint(name), dependencies=[name])
+            continue
         if not is_system(program):
             path[str(Path(program).parent)] = None
             mounts |= dict.fromkeys((program, str(Path(program).resolve())))

@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from skillyard.environments.cache import note_use
 from skillyard.environments.installer import (
     ALLOW,
     InstallCall,
@@ -113,6 +114,7 @@ class PythonPackages:
             InvalidPolicy: the index cannot be used.
         """
         if (found := self.find()) is not None:
+            note_use(self.lock, found)
             return found
         if not self.install:
             raise unavailable(self.requirements, "the script needs packages that are not installed", ALLOW)

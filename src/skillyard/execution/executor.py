@@ -10,9 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
-from skillyard.environments import NO_GRANT, GrantBook, SkillGrant
+from skillyard.environments import GrantBook, SkillGrant
 from skillyard.environments.package_index import index_settings
-from skillyard.environments.provision import EnvironmentRequest, granted_programs
+from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs
 from skillyard.errors import ExecutionProblem, FileMissing, InvalidInput, InvalidPolicy, SkillyardError
 from skillyard.execution.abp.results import unwrapped
 from skillyard.execution.distributed import McpServer, call_server, declared_worker_pool, read_servers, server_problem
@@ -321,9 +321,12 @@ class Executor:
         return await run_from_outcome(call, read_outcome(None), result)
 
     def _granted(self, request: RunRequest) -> SkillGrant:
-        """Everything that is granted to this run: to its skill, and with the request."""
+        """Everything that is granted to this run: to its skill, and with the request, whose programs have to be here."""
         granted = self._grants.granted(request.skill)
-        return granted.merged(request.grant) if request.grant is not NO_GRANT else granted
+        if not request.grant:
+            return granted
+        require_programs(request.grant.programs)
+        return granted.merged(request.grant)
 
     async def _run_script(self, call: SkillCall, entry: str) -> Run:
         try:

@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
     from skillyard.engine import PoolEngine, Records, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
-    from skillyard.environments import SkillGrant
+    from skillyard.environments import GrantBook, SkillGrant, SkillNeeds
     from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport
     from skillyard.library.catalog_services import CatalogServices
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, PermissionGate, Rules
     from skillyard.prompt import Index, Style
     from skillyard.registry import Registry
+    from skillyard.sandbox import GrantedEnvironment
     from skillyard.scanner import Report, Suppression
     from skillyard.search import Match, Reranker, SearchIndex
     from skillyard.timing import Timing
@@ -369,6 +370,62 @@ class Catalog(SkillCatalog):
         return Executor.from_configuration(
             self.configuration, timeout_ms=timeout_ms, install=install, prewarm=prewarm, data=self.data_directory
         )
+
+    def grants(self) -> GrantBook:
+        """What is granted to skills here: by `[skills.NAME]` of the user's settings, and by recorded consents.
+
+        Raises:
+            InvalidConfiguration: a table names something that is no package or program.
+        """
+        from skillyard.environments import GrantBook
+
+        return GrantBook.configured(self.configuration, self.data_directory)
+
+    def needs(self, skill: Skill | str) -> SkillNeeds:
+        """The packages and programs that a skill's files declare, import and call, each with whether it is granted.
+
+        Raises:
+            SkillNotFound: no skill of that name.
+            InvalidConfiguration: the grants cannot be understood.
+        """
+        from skillyard.environments import skill_needs
+
+        resolved = self.get(skill) if isinstance(skill, str) else skill
+        return skill_needs(resolved.directory, resolved.name, self.grants().granted(resolved))
+
+    def allow(self, skill: Skill | str, grant: SkillGrant) -> GrantedEnvironment:
+        """Grant packages and programs to a skill, beside those it has: they are installed first, and then recorded.
+
+        Blocks for as long as downloading takes; when it fails or is interrupted nothing was granted.
+
+        Raises:
+            SkillNotFound: no skill of that name.
+            DependenciesUnavailable: they cannot be installed.
+            InvalidConfiguration, InvalidPolicy: the grants, or the settings of the index, cannot be understood.
+        """
+        from skillyard.environments import EnvironmentRequest, index_settings
+
+        resolved = self.get(skill) if isinstance(skill, str) else skill
+        book = self.grants()
+        granted = book.granted(resolved).merged(grant)
+        request = EnvironmentRequest(grant=granted, settings=index_settings(self.configuration.sandbox))
+        environment = request(resolved.directory)
+        book.record(resolved, book.recorded(resolved).merged(grant))
+        return environment
+
+    def revoke(self, skill: Skill | str, grant: SkillGrant | None = None) -> SkillGrant:
+        """Take recorded grants back from a skill, all of them when none is named; gives what is granted to it still.
+
+        Raises:
+            SkillNotFound: no skill of that name.
+            InvalidConfiguration: the grants cannot be understood.
+        """
+        from skillyard.environments import NO_GRANT
+
+        resolved = self.get(skill) if isinstance(skill, str) else skill
+        book = self.grants()
+        book.record(resolved, NO_GRANT if grant is None else book.recorded(resolved).without(grant))
+        return book.granted(resolved)
 
     def registry(self) -> Registry:
         """The registry of this home, which installs, updates and rolls back; `refresh()` shows this catalog what it did."""

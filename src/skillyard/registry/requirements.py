@@ -1,6 +1,7 @@
 """Which requirements of a skill are not met on this machine, and versions in the words of npm and of Python.
 
-Nothing here is a reason not to install: it is reported then, and by `skillyard doctor`.
+Nothing here is a reason not to install: it is reported then, and by `skillyard doctor`. Packages are a matter of
+the room `environments`: a skill has those that it was granted, whatever is installed beside Skillyard.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def unmet_requirements(required: Requirements, around: RequirementContext) -> tu
         choices = getattr(required, f"any_{name}")
         if choices and not any(map(present, choices)):
             missing.append(f"{noun} {' or '.join(choices)} is missing: {remedy}")
-    return (*missing, *_python(required.python), *_packages(required.packages))
+    return (*missing, *_python(required.python))
 
 
 def _python(ranges: Iterable[str]) -> Iterator[str]:
@@ -59,20 +60,6 @@ def _python(ranges: Iterable[str]) -> Iterator[str]:
     for text in ranges:
         if not parse_requirement(f"python {text}").holds(here):
             yield f"Python {text} is required and this one is {here}: run Skillyard on such a Python"
-
-
-def _packages(requirements: Iterable[str]) -> Iterator[str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    for text in requirements:
-        package = parse_requirement(text)
-        try:
-            installed = version(package.name)
-        except (PackageNotFoundError, ValueError):
-            yield f"the Python package {text} is missing: pip install '{text}'"
-            continue
-        if not package.holds(installed):
-            yield f"the Python package {text} is required and {installed} is installed: pip install '{text}'"
 
 
 def _has_skill(requirement: VersionRequirement, skills: Mapping[str, str | None]) -> bool:
