@@ -123,4 +123,3 @@ def move_into_place(made: Path, target: Path) -> None:
     except OSError:
         if not target.is_dir():
             raise
-

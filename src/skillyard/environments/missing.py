@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 from typing import Final
 
 from skillyard.environments.distribution_names import distribution_of, npm_package_of
@@ -48,9 +49,21 @@ def _grant(match: re.Match[str]) -> SkillGrant:
     return SkillGrant.read(programs=[name] if find_program(name) is None else ())
 
 
-def missing_hint(stderr: str, skill_name: str) -> str:
-    """One sentence on which grant gives a failed run what it was missing; empty when it failed for something else."""
+def _is_own(directory: str, stderr: str) -> bool:
+    modules = _MODULE.findall(stderr[-_TAIL:])
+    top = modules[-1].partition(".")[0] if modules else ""
+    places = (top, f"{top}.py", f"scripts/{top}", f"scripts/{top}.py")
+    return bool(top) and any(Path(directory, place).exists() for place in places)
+
+
+def missing_hint(stderr: str, skill_name: str, directory: str = "") -> str:
+    """One sentence on which grant gives a failed run what it was missing; empty when it failed for something else.
+
+    A module that the skill in `directory` has itself was not missing, it only was not found from where the script is.
+    """
     missing = missing_grant(stderr)
+    if missing.packages and directory and _is_own(directory, stderr):
+        return ""
     if missing.programs:
         name = missing.programs[0]
         return f"the program {name} is not on this machine: {install_hint(name)}, then `--with {PROGRAM_WORD}{name}`"

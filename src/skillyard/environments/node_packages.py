@@ -119,14 +119,26 @@ class NodePackages:
         with scratch_beside(folder.parent) as work:
             self._write_manifest(work)
             Path(work, "package-lock.json").write_text(lock, "utf-8")
-            self._npm(["ci"], work)
+            self._npm(["install"], work)  # `ci` refuses locks that npm wrote itself, without packages of other platforms
             made = Path(work, "made")
             made.mkdir()
             modules = Path(work, "node_modules")
             modules.mkdir(exist_ok=True)
+            self._compare(modules / ".package-lock.json", lock)
             modules.chmod(0o755)
             modules.rename(made / "node_modules")
             move_into_place(made, folder)
+
+    def _compare(self, installed: Path, lock: str) -> None:
+        """Make sure that what was installed is what the lock names, hash for hash."""
+        if not installed.is_file():
+            return
+        locked = json.loads(lock).get("packages", {})
+        for name, entry in json.loads(installed.read_text("utf-8")).get("packages", {}).items():
+            if entry.get("integrity") != locked.get(name, {}).get("integrity"):
+                package = name.rpartition("node_modules/")[2]
+                hint = "`skillyard environment prune --unused 1` removes old locks; then grant it again"
+                raise unavailable(self.packages, f"npm installed another {package} than the lock names", hint)
 
     def _npm(self, words: list[str], work: Path) -> None:
         """One call of npm with no settings but ours, and a network that is the registry."""

@@ -21,13 +21,18 @@ _NO_NEEDS: Final[Mapping[str, int]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class NativeProgram:
-    """One program: the Debian package that has it, other names of its binary, and what it needs to work."""
+    """One program: the Debian package that has it, other names of its binary, and what it needs to work.
+
+    `options` it is always given; with `local_sockets` its processes talk to each other through sockets.
+    """
 
     debian: str
     binaries: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=lambda: _NONE, hash=False)
+    options: tuple[str, ...] = ()
     needs: Mapping[str, int] = field(default_factory=lambda: _NO_NEEDS, hash=False)
+    local_sockets: bool = False
 
 
 _OFFICE: Final = NativeProgram(
@@ -35,13 +40,16 @@ _OFFICE: Final = NativeProgram(
     ("soffice", "libreoffice"),
     ("/etc/libreoffice", "/var/lib/libreoffice", "/opt/libreoffice", *_FONTS),
     {"SAL_USE_VCLPLUGIN": "svp", "SAL_DISABLE_SYNCHRONOUS_PRINTER_DETECTION": "1"},
+    (),
     {"memory_mb": 1536, "pids": 128, "timeout_ms": 120_000, "tmp_mb": 512, "file_size_mb": 256, "nofile": 1024},
+    local_sockets=True,
 )
 _IMAGES: Final = NativeProgram(
     "imagemagick",
     (),
     ("/etc/ImageMagick-6", "/etc/ImageMagick-7", "/var/lib/ghostscript", *_FONTS),
     {"MAGICK_THREAD_LIMIT": "2"},
+    (),
     {"memory_mb": 1024, "timeout_ms": 60_000, "tmp_mb": 512, "file_size_mb": 256},
 )
 _POPPLER: Final = NativeProgram("poppler-utils", (), _FONTS, needs={"memory_mb": 512, "timeout_ms": 60_000, "tmp_mb": 256})
@@ -51,10 +59,12 @@ _VIDEO: Final = NativeProgram(
 _BROWSER: Final = NativeProgram(
     "chromium",
     ("chromium", "chromium-browser", "google-chrome"),
-    ("/etc/chromium", "/etc/chromium.d", "/opt/google/chrome", *_FONTS),
+    ("/etc/chromium", "/etc/chromium.d", "/opt/google/chrome", "/proc/cpuinfo", *_FONTS),
+    {},
     # Its own sandbox needs user namespaces, which nothing inside this one may make; shared memory is small here.
-    {"CHROMIUM_FLAGS": "--no-sandbox --disable-dev-shm-usage --disable-gpu --no-zygote"},
+    ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-zygote"),
     {"memory_mb": 2048, "pids": 512, "timeout_ms": 120_000, "tmp_mb": 512, "nofile": 4096},
+    local_sockets=True,
 )
 _GHOSTSCRIPT: Final = NativeProgram(
     "ghostscript", (), ("/etc/ghostscript", "/var/lib/ghostscript", *_FONTS), needs={"memory_mb": 512}

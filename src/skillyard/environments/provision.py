@@ -7,8 +7,9 @@ skill.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -52,19 +53,15 @@ class EnvironmentRequest:
         if not (self.grant or declared or block.dependencies or block.requires_python):
             return NOTHING_GRANTED
         programs = granted_programs(self.grant.programs)
-        python = (
-            self._python(block.dependencies, block.requires_python, declared.packages)
-            if _is_wanted(block.dependencies, block.requires_python, declared.packages, self.grant.packages)
-            else None
-        )
+        python = self._python(block.dependencies, block.requires_python, declared.packages)
         node = self._node(declared.npm)
-        parts = [str(python or ""), str(node or ""), *programs.programs, *programs.path, *programs.mounts]
-        return GrantedEnvironment(
-            str(python or ""), str(node or ""), programs.programs, programs.path, programs.mounts, programs.variables,
-            programs.needs, text_digest("\n".join(parts)),
-        )  # fmt: skip
+        python_packages, node_modules = str(python or ""), str(node or "")
+        digest = text_digest("\n".join([python_packages, node_modules, programs.digest]))
+        return replace(programs, python_packages=python_packages, node_modules=node_modules, digest=digest)
 
     def _python(self, required: tuple[str, ...], requires_python: str, declared: tuple[str, ...]) -> Path | None:
+        if not (required or requires_python or declared or self.grant.packages):
+            return None
         interpreter = PythonInterpreter.of_sandbox()
         if requires_python:
             from skillyard.environments.script_block import ScriptBlock
@@ -94,10 +91,6 @@ class EnvironmentRequest:
         return NodePackages(granted, True, self.settings).folder() if granted else None
 
 
-def _is_wanted(*lists: object) -> bool:
-    return any(lists)
-
-
 def _together(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*first, *second)))
 
@@ -125,6 +118,7 @@ def granted_programs(names: tuple[str, ...]) -> GrantedEnvironment:
     path: dict[str, None] = {}
     variables: dict[str, str] = {}
     needs: dict[str, int] = {}
+    commands: dict[str, str] = {}
     for name in names:
         program = find_program(name)
         if program is None:
@@ -135,5 +129,17 @@ def granted_programs(names: tuple[str, ...]) -> GrantedEnvironment:
         if (known := PROGRAMS.get(name)) is not None:
             mounts |= {folder: None for folder in known.folders if Path(folder).exists() and not is_system(folder)}
             variables |= known.variables
+            if known.options:
+                commands[name] = f'#!/bin/sh\nexec {shlex.join([program, *known.options])} "$@"\n'
             needs |= {limit: max(number, needs.get(limit, 0)) for limit, number in known.needs.items()}
-    return GrantedEnvironment("", "", names, tuple(path), tuple(mounts), variables, needs, text_digest("\n".join(names)))
+    parts = [*names, *path, *mounts, *commands.values()]
+    return GrantedEnvironment(
+        programs=names,
+        path=tuple(path),
+        mounts=tuple(mounts),
+        variables=variables,
+        needs=needs,
+        commands=commands,
+        local_sockets=any(name in PROGRAMS and PROGRAMS[name].local_sockets for name in names),
+        digest=text_digest("\n".join(parts)),
+    )

@@ -161,13 +161,14 @@ def _end_of_text(source: str, at: int, quote: str) -> int:
     return len(source)
 
 
+_LONGEST_REGEX: Final = 1_000
 _REGEX_PART: Final = re.compile(r"\\.|[\[\]/\n]", re.DOTALL)
 
 
 def _end_of_regex(source: str, at: int) -> int:
-    """Where a regular expression ends; one that does not end with its line was a division."""
+    """Where a regular expression ends; one that does not end within its line was a division."""
     inside, begin = False, at
-    while match := _REGEX_PART.search(source, at):
+    while match := _REGEX_PART.search(source, at, begin + _LONGEST_REGEX):
         at = match.end()
         if match[0] == "\n":
             return begin - 1

@@ -42,8 +42,10 @@ from skillyard.execution.skill_call import (
     without_credentials,
 )
 from skillyard.sandbox import (
+    GrantedEnvironment,
     Job,
     Policy,
+    SandboxBackend,
     SandboxResult,
     WarmPool,
     can_start,
@@ -361,7 +363,16 @@ class Executor:
             workspace=workspace if workspace and policy.filesystem != "none" else "",
         )  # fmt: skip
         result = await (self._pool.run(backend, job) if self._pool and called else backend.run(job))
-        return replace(call, warnings=(*call.warnings, *narrowing_warnings(declared, policy), *result.warnings)), result
+        warnings = (*narrowing_warnings(declared, policy), *_socket_warnings(programs, backend), *result.warnings)
+        return replace(call, warnings=(*call.warnings, *warnings)), result
+
+
+def _socket_warnings(programs: GrantedEnvironment, backend: SandboxBackend) -> tuple[str, ...]:
+    """That a granted program talks through sockets, where the backend has no network of its own to keep them in."""
+    if not programs.local_sockets or backend.level != "lsm":
+        return ()
+    names = ", ".join(programs.programs)
+    return (f"granted programs ({names}) talk through sockets, which the sandbox {backend.name} refuses: install bubblewrap",)
 
 
 def declares_filesystem(security: object) -> bool:

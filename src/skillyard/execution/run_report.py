@@ -56,7 +56,11 @@ def _with_hint(call: SkillCall, error: RunError | None, result: SandboxResult) -
         return error
     from skillyard.environments.missing import missing_hint  # only for runs that failed
 
-    hint = missing_hint(result.stderr.decode("utf-8", "replace"), single_line(str(getattr(call.skill, "name", call.skill.id))))
+    hint = missing_hint(
+        result.stderr.decode("utf-8", "replace"),
+        single_line(str(getattr(call.skill, "name", call.skill.id))),
+        call.skill.directory,
+    )
     first, newline, rest = error.message.partition("\n")
     return RunError(error.code, f"{first}; {hint}{newline}{rest}") if hint else error
 

@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 
 from skillyard.network.hosts import ANY_HOST
 from skillyard.sandbox.environment import base_environment, proxy_environment
-from skillyard.sandbox.granted_environment import NODE_PACKAGES_INSIDE, PACKAGES_INSIDE
+from skillyard.sandbox.granted_environment import COMMANDS_INSIDE, NODE_PACKAGES_INSIDE, PACKAGES_INSIDE
 from skillyard.sandbox.identity import Identity
 from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
 from skillyard.sandbox.limits import common_limits, process_limits
@@ -65,6 +65,7 @@ class BubblewrapBackend:
     name: ClassVar[str] = "bwrap"
     level: ClassVar[Level] = "namespace"
     own_folders: ClassVar[bool] = False
+    own_network: ClassVar[bool] = True
     overhead_processes: ClassVar[int] = 2  # bwrap outside, and bwrap as the first process inside
     overhead_bytes: ClassVar[int] = 2 * _MEBIBYTE
     program: str = field(default_factory=lambda: next((path for path in _PROGRAMS if Path(path).is_file()), _PROGRAMS[0]))
@@ -224,8 +225,10 @@ def _imports(run: PreparedRun) -> list[str]:
         parts += ["--ro-bind", os.path.realpath(f"{stage.base}/npm"), NODE_PACKAGES_INSIDE]
         if run.runtime.kind != "node" or not stage.library:
             parts += ["--ro-bind", stage.modules, _MODULES]
+    if stage.commands:
+        parts += ["--ro-bind", stage.commands, COMMANDS_INSIDE]
     for path in stage.environment.mounts:
-        if not is_system(path):
+        if not is_system(path) and not path.startswith("/proc/"):  # it has a /proc of its own
             parts += ["--ro-bind", path, path]
     return parts
 
@@ -233,7 +236,7 @@ def _imports(run: PreparedRun) -> list[str]:
 def _environment(run: PreparedRun) -> list[str]:
     policy = run.policy
     base = base_environment(scratch=_SCRATCH)
-    granted = run.stage.environment.process_variables(base, PACKAGES_INSIDE, _MODULES)
+    granted = run.stage.environment.process_variables(base, PACKAGES_INSIDE, _MODULES, COMMANDS_INSIDE)
     proxy = proxy_environment(PROXY_PORT) if policy.reaches_network else {}
     variables = {**granted, **policy.environment, **proxy}
     return [part for name, value in variables.items() for part in ("--setenv", name, value)]

@@ -1,7 +1,7 @@
 """What a process in a sandbox is granted beside its own files: installed packages, programs with what they read, variables.
 
 The same value serves one run and a session that stands for a while. Everything in it is seen read-only. Folders of packages are
-on this machine; where the process finds them depends on the backend, so `python_variables` and `path_entries` are told where.
+on this machine; where the process finds them depends on the backend, so `process_variables` is told where.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 PACKAGES_INSIDE: Final = "/opt/skillyard/packages"
 """Where a run under bubblewrap sees its Python packages."""
+COMMANDS_INSIDE: Final = "/opt/skillyard/commands"
+"""Where it sees the commands that are made for it."""
 NODE_PACKAGES_INSIDE: Final = "/opt/skillyard/npm/node_modules"
 """Where it sees its npm packages, each of which has a link in `/node_modules`, which node finds from every folder."""
 _FLOORS: Final = ("memory_mb", "pids", "timeout_ms", "tmp_mb", "file_size_mb", "nofile")
@@ -30,7 +32,9 @@ class GrantedEnvironment(WireForm):
     `python_packages` is a folder of installed Python packages (its `bin` has their commands), `node_modules` one that npm has
     filled, both absolute paths of this machine, empty for none. `programs` are the names of granted programs, `path` folders
     with programs beside the usual ones, `mounts` files and folders that the process sees at the same place. `variables` are set
-    for it. `needs` are the least limits that the programs work with, by the names of a policy. `digest` names the content:
+    for it. `commands` are small shell scripts by name, found before the programs of that name; with `local_sockets` its
+    processes may talk through sockets, where the backend has a network of its own. `needs` are the least limits that the
+    programs work with, by the names of a policy. `digest` names the content:
     equal digests are equal environments.
     """
 
@@ -41,22 +45,26 @@ class GrantedEnvironment(WireForm):
     mounts: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict, hash=False, metadata=wire(omit_empty=True))
     needs: Mapping[str, int] = field(default_factory=dict, hash=False, metadata=wire(omit_empty=True))
+    commands: Mapping[str, str] = field(default_factory=dict, hash=False, metadata=wire(omit_empty=True))
+    local_sockets: bool = False
     digest: str = ""
 
-    def path_entries(self, python_packages: str, node_modules: str) -> tuple[str, ...]:
-        """The folders of commands that come before the usual ones, where the process sees its packages in these folders."""
-        commands = [f"{python_packages}/bin"] if self.python_packages else []
-        return (*commands, *([f"{node_modules}/.bin"] if self.node_modules else ()), *self.path)
-
-    def process_variables(self, base: Mapping[str, str], python_packages: str, node_modules: str) -> dict[str, str]:
-        """The variables of a process that has those of `base` and sees its packages in these folders."""
+    def process_variables(
+        self, base: Mapping[str, str], python_packages: str, node_modules: str, commands: str
+    ) -> dict[str, str]:
+        """The variables of a process that has those of `base` and sees its packages and `commands` in these folders."""
         variables = {**base, **self.variables}
         if self.python_packages:
             variables["PYTHONPATH"] = python_packages  # for the Pythons that the script itself starts
         if self.node_modules:
             variables["NODE_PATH"] = node_modules
-        if entries := self.path_entries(python_packages, node_modules):
-            variables["PATH"] = ":".join((*entries, base["PATH"]))
+        entries = (
+            commands if self.commands else "",
+            f"{python_packages}/bin" if self.python_packages else "",
+            f"{node_modules}/.bin" if self.node_modules else "",
+            *self.path,
+        )
+        variables["PATH"] = ":".join((*filter(None, entries), base["PATH"]))
         return variables
 
     def raised(self, policy: Policy, *, fixed: frozenset[str] = frozenset()) -> Policy:

@@ -49,6 +49,7 @@ class LandlockBackend:
     name: ClassVar[str] = "landlock"
     level: ClassVar[Level] = "lsm"
     own_folders: ClassVar[bool] = True
+    own_network: ClassVar[bool] = False
     overhead_processes: ClassVar[int] = 1  # the reaper
     overhead_bytes: ClassVar[int] = 16 * _MEBIBYTE
 
@@ -136,7 +137,9 @@ def _configuration(run: PreparedRun, descriptors: Descriptors) -> dict[str, obje
 
 def _granted_variables(run: PreparedRun) -> dict[str, str]:
     stage = run.stage
-    return stage.environment.process_variables(base_environment(scratch=stage.scratch), stage.packages, stage.modules)
+    return stage.environment.process_variables(
+        base_environment(scratch=stage.scratch), stage.packages, stage.modules, stage.commands
+    )
 
 
 def _limits(run: PreparedRun) -> dict[str, int]:
@@ -162,7 +165,7 @@ def _rules(run: PreparedRun) -> list[tuple[str, int]]:
     everything = _handled(landlock_version())[0] & ~_NEW_DEVICES
     stage = run.stage
     npm = f"{stage.base}/npm" if stage.modules else ""
-    ours = (path for path in (stage.runner, stage.library, stage.packages, stage.modules, npm) if path)
+    ours = (path for path in (stage.runner, stage.library, stage.packages, stage.modules, npm, stage.commands) if path)
     given = (stage.workspace,) if run.job.workspace else ()
     readable = (
         *_SYSTEM,

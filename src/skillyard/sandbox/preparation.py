@@ -61,6 +61,10 @@ class IsolationMechanism(Protocol):
         """Whether the run writes to folders of the machine, because it has no file systems of its own."""
 
     @property
+    def own_network(self) -> bool:
+        """Whether the run has a network of its own, in which sockets reach nothing of the machine."""
+
+    @property
     def overhead_processes(self) -> int:
         """How many processes of the backend itself are counted with the run's."""
 

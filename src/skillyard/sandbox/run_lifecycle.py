@@ -112,7 +112,9 @@ def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, .
     machine = this_machine()
     if machine is None:
         raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
-    options = replace(engine.filter_options(counted=run.cgroup is not None), streams=run.policy.reaches_network)
+    local = engine.own_network and run.stage.environment.local_sockets
+    options = engine.filter_options(counted=run.cgroup is not None)
+    options = replace(options, streams=run.policy.reaches_network or local, local_sockets=local)
     return (build_filter(machine, options), *engine.files())
 
 

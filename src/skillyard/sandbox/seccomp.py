@@ -260,8 +260,8 @@ class FilterOptions:
     watchdog. `shared_objects`: System V IPC and message queues go. `metadata`: changes of mode, owner, times, flags and
     extended attributes go. `neighbours`: other processes of the same user keep their limits, priorities and processors and
     are not signalled about descriptors, folders cannot be watched, attributes not be read, open files not be hidden, sockets
-    not be named. `signals`: no signal can be sent at all. `streams`: TCP sockets can be made, and no others; for bubblewrap,
-    whose network namespace is empty.
+    not be named. `signals`: no signal can be sent at all. `streams`: TCP sockets can be made, and no others; `local_sockets`:
+    beside them those by which processes of one machine talk; both for bubblewrap, whose network namespace is empty.
     """
 
     uncounted_memory: bool = False
@@ -270,6 +270,7 @@ class FilterOptions:
     neighbours: bool = False
     signals: bool = False
     streams: bool = False
+    local_sockets: bool = False
 
 
 @lru_cache(maxsize=16)
@@ -281,7 +282,7 @@ def build_filter(machine: Machine, options: FilterOptions) -> bytes:
         *_looked_into(machine, options),
         stop(ALLOW),
         *(_BUFFERS if options.streams else ()),
-        *(_SOCKET if options.streams else ()),
+        *(_socket(options) if options.streams else ()),
         *_SOCKETPAIR,
         *_CLONE,
         *_requests(options),
@@ -360,10 +361,14 @@ def _argument(index: int) -> int:
     return 16 + 8 * index
 
 
-# Streams to the proxy; other protocols that call themselves streams (SCTP, MPTCP, SMC) go.
-_SOCKET: Final[tuple[Instruction | Label, ...]] = (
-    Label("socket"),
-    load(_argument(0)),
+def _socket(options: FilterOptions) -> tuple[Instruction | Label, ...]:
+    """Streams to the proxy and to neighbours, and with `local_sockets` those without an address of the network."""
+    local = (jump_if_equal(_AF_UNIX, "unix pair"),) if options.local_sockets else ()
+    return (Label("socket"), load(_argument(0)), *local, *_STREAM_SOCKET)
+
+
+# Other protocols that call themselves streams (SCTP, MPTCP, SMC) go.
+_STREAM_SOCKET: Final[tuple[Instruction | Label, ...]] = (
     jump_if_equal(_AF_INET, "internet"),
     jump_if_equal(_AF_INET6, "internet"),
     jump("no network"),

@@ -44,7 +44,8 @@ class StagedCopy:
 
     `tree` is the skill's copy, `runner` our own script beside it, `library`, `packages` and `modules` the folders of what the
     script may import beside its own files (ours, Python's and node's), `environment` what it is granted,
-    `scratch` and `workspace` folders the run may write to when its backend has no file systems of its own.
+    `commands` those made for it, `scratch` and `workspace` folders the run may write to when its backend has no file systems
+    of its own.
     """
 
     base: str
@@ -52,6 +53,7 @@ class StagedCopy:
     library: str = ""
     packages: str = ""
     modules: str = ""
+    commands: str = ""
     environment: GrantedEnvironment = NOTHING_GRANTED
     left_out: frozenset[str] = frozenset()
     seeded: WorkspaceSnapshot | None = None
@@ -93,6 +95,13 @@ class StagedCopy:
     def add_environment(self, environment: GrantedEnvironment, identity: Identity | None, *, node_inside: str) -> None:
         """Put what the run is granted beside the skill; `node_inside` is where it will see npm packages, empty for here."""
         self.environment = environment
+        if environment.commands:
+            self.commands = f"{self.base}/commands"
+            Path(self.commands).mkdir(mode=0o755)
+            Path(self.commands).chmod(0o755)
+            for name, script in environment.commands.items():
+                _write(f"{self.commands}/{name}", script.encode())
+                Path(self.commands, name).chmod(0o555)
         if environment.python_packages:
             self.packages = f"{self.base}/packages"
             _link_or_copy(environment.python_packages, self.packages, identity)
