@@ -54,7 +54,7 @@ def _with_hint(call: SkillCall, error: RunError | None, result: SandboxResult) -
     """The error, and behind its first line which grant would give the run what it was missing."""
     if error is None or result.status != "error":
         return error
-    from skillyard.environments.missing import missing_hint  # only for runs that failed
+    from skillyard.environments import missing_hint  # only for runs that failed
 
     hint = missing_hint(
         result.stderr.decode("utf-8", "replace"),
