@@ -151,9 +151,16 @@ def _javascript_texts(source: str) -> Iterator[tuple[tuple[str, ...], str, int]]
             before = (before[1], piece)
 
 
+_TEXT_ENDS: Final = {
+    "`": re.compile(r"\\.|`", re.DOTALL),
+    '"': re.compile(r'\\.|"|\n', re.DOTALL),
+    "'": re.compile(r"\\.|'|\n", re.DOTALL),
+}
+
+
 def _end_of_text(source: str, at: int, quote: str) -> int:
     """Where a text ends: at its quote; a text of one line at the latest with the line."""
-    ends = re.compile(r"\\.|`" if quote == "`" else rf"\\.|{quote}|\n", re.DOTALL)
+    ends = _TEXT_ENDS[quote]
     while match := ends.search(source, at):
         if not match[0].startswith("\\"):
             return match.start()
