@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -199,26 +198,19 @@ def test_an_older_program_goes_on_with_tables_to_which_a_newer_one_only_added(
 
 
 def test_an_older_program_says_so_and_copies_nothing_of_which_it_does_not_know_all(
-    database: Database, tmp_path: Path, database_address: str
+    database: Database, tmp_path: Path, database_address: str, cli: Callable[..., Any]
 ) -> None:
     _tell_newer(database, HEAD)
-    environment = {**os.environ, "SKILLYARD_DATABASE_URL": database_address, "HOME": str(tmp_path), "COLUMNS": "200"}
-
-    def said(*words: str) -> tuple[int, str]:
-        called = [sys.executable, "-m", "skillyard", *words]
-        done = subprocess.run(called, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-        return done.returncode, done.stdout + done.stderr
-
-    code, words = said("db", "status")
-    assert (code, "newer Skillyard" in words, "goes on" in words) == (0, True, True), words
-    assert json.loads(said("db", "status", "--json")[1])["newer"] is True
-    assert "newer Skillyard" in said("doctor")[1]
+    said = cli(database_address, "db", "status")
+    assert (said.code, "newer Skillyard" in said.out, "goes on" in said.out) == (0, True, True), said
+    assert json.loads(cli(database_address, "db", "status", "--json").out)["newer"] is True
+    assert "newer Skillyard" in cli(database_address, "doctor").out
     target = Database.open(str(tmp_path / "there"), f"sqlite:///{tmp_path}/there.db")
     with pytest.raises(DatabaseUnavailable, match="newer Skillyard"):
         copy_records(database, target)
     target.close()
-    code, words = said("backup", str(tmp_path / "backup.tar.gz"))
-    assert (code, "newer Skillyard" in words, "upgrade skillyard" in words) == (1, True, True), words
+    said = cli(database_address, "backup", str(tmp_path / "backup.tar.gz"))
+    assert (said.code, "newer Skillyard" in said.err, "upgrade skillyard" in said.err) == (1, True, True), said
     assert not (tmp_path / "backup.tar.gz").exists()
 
 

@@ -86,12 +86,6 @@ def test_what_is_allowed_is_there_for_the_next_run_and_can_be_revoked(skills_roo
     make_skill(skills_root, "pdf")
     catalog = Catalog.discover(roots=[skills_root])
     catalog.allow("pdf", SkillGrant.from_words(["program:qpdf", "program:pdftotext"]))
-    assert catalog.executor()._granted(_request(catalog)).programs == ("qpdf", "pdftotext")
+    assert catalog.grants().granted(catalog.get("pdf")).programs == ("qpdf", "pdftotext")
     assert catalog.revoke("pdf", SkillGrant.from_words(["program:qpdf"])).words == ("program:pdftotext",)
     assert not catalog.revoke("pdf")
-
-
-def _request(catalog: Catalog):
-    from skillyard.execution import RunRequest
-
-    return RunRequest(catalog.get("pdf"))

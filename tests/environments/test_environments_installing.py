@@ -32,7 +32,7 @@ def run(folder: Path, entry: str, source: str, environment: GrantedEnvironment, 
     (folder / entry).write_text(source, "utf-8")
     policy = environment.raised(Policy(timeout_ms=20_000, pids=128))
     chosen = next(one for one in backends() if one.name == backend)
-    return asyncio.run(chosen.run(Job(str(folder), entry, policy=policy, environment=environment, call=False)))
+    return asyncio.run(chosen.run(Job(str(folder), entry, policy=policy, environment=environment, mode="script")))
 
 
 def half_made() -> list[str]:

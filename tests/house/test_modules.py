@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Final
 
 import grimp
+import pytest
+from parsed import source_trees
 
 import skillyard
 
+pytestmark = pytest.mark.xdist_group("the whole source")  # one process parses it
 SOURCE = Path(skillyard.__file__).parent
 MODULES = {
     ".".join(("skillyard", *path.relative_to(SOURCE).with_suffix("").parts)): path.read_text("utf-8")
@@ -39,10 +42,10 @@ def test_there_are_few_modules_and_none_is_long() -> None:
 
 def test_no_two_classes_have_the_same_name() -> None:
     modules = defaultdict(list)
-    for module, text in MODULES.items():
-        for statement in ast.parse(text).body:
+    for path, tree in source_trees().items():
+        for statement in tree.body:
             if isinstance(statement, ast.ClassDef):
-                modules[statement.name].append(module)
+                modules[statement.name].append(path)
     assert len(modules) > 500
     assert {name: where for name, where in modules.items() if len(where) > 1} == {}
 

@@ -132,6 +132,7 @@ _USERS_OWN: Final[Mapping[str, tuple[str, str]]] = {
     "packages": ("choose where packages are kept or come from", ", or SKILLYARD_STORE"),
     "server": ("say who may use your server, and how much", ""),
     "servers": ("register MCP servers for skills", ""),
+    "workspace": ("say what a workspace may do", ""),
 }
 """What a table of a project would do, and the variable that does the same for the user."""
 _STRICTNESS: Final = ("off", "advise", "enforce")
@@ -174,20 +175,22 @@ _SETTINGS: Final[Settings] = {
     "scan": any_table(),
     "server": any_table(),
     "engine": any_table(),
+    "workspace": any_table(),
 }
 
 
 class Configuration(NamedTuple):
     """The values of the settings files, each checked.
 
-    `paths` are as written: relative ones belong to the folder of `file`, `~` is the home folder. `sandbox` is the user's table
-    and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room knows their
-    keys. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any. `server` is the
-    user's table of the HTTP service, whose keys the server room knows, and `engine` that of the engine, whose room knows its
-    keys. `scan` and `user_scan` list the suppressed findings, in the nearest file and in the user's own: the scanner room
-    knows their keys. `database_url`, `package_store`, `kept_versions` (of a skill, on the disk), `private_hosts` (packages
-    may come from addresses that are not public) and `skill_grants` (what `[skills.NAME]` grants) are the user's own: a project
-    may not choose where records and packages go, nor what skills are given. `file` is None when no project file was found.
+    `paths` are as written: relative ones belong to the folder of `file`, `~` is the home folder. `sandbox` is the user's
+    table and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room
+    knows their keys. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any.
+    `server` is the user's table of the HTTP service, whose keys the server room knows, `engine` that of the engine and
+    `workspace` that of workspaces, whose rooms know their keys. `scan` and `user_scan` list the suppressed findings, in the
+    nearest file and in the user's own: the scanner room knows their keys. `database_url`, `package_store`, `kept_versions`
+    (of a skill, on the disk), `private_hosts` (packages may come from addresses that are not public) and `skill_grants`
+    (what `[skills.NAME]` grants) are the user's own: a project may not choose where records and packages go, nor what skills
+    are given. `file` is None when no project file was found.
     """
 
     paths: tuple[str, ...] = ()
@@ -202,6 +205,7 @@ class Configuration(NamedTuple):
     servers: Mapping[str, object] = _EMPTY
     server: Mapping[str, object] = _EMPTY
     engine: Mapping[str, object] = _EMPTY
+    workspace: Mapping[str, object] = _EMPTY
     database_url: str | None = None
     package_store: str | None = None
     kept_versions: int = 5

@@ -85,7 +85,7 @@ def read_facts(root: str, stamp: FileStamp, profile: Profile) -> SkillFacts:
 
 
 def _facts(summary: Summary, directory: str, file: str, folder: str, profile: Profile) -> SkillFacts:
-    if not summary.usable:
+    if summary.diagnostics:
         summary = _with_legacy_metadata(summary, directory, file, folder, profile)
     return _pack(summary, folder)
 

@@ -19,6 +19,7 @@ from skillyard.environments.installer import text_digest
 from skillyard.environments.node_packages import NodePackages
 from skillyard.environments.program_table import PROGRAMS, find_program, install_hint
 from skillyard.environments.python_packages import PythonInterpreter, PythonPackages, require_python
+from skillyard.environments.script_block import ScriptBlock
 from skillyard.errors import DependenciesUnavailable
 from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.sandbox.runtimes import is_system
@@ -32,15 +33,26 @@ class EnvironmentRequest:
 
     Called with the path of a skill's folder it gives the environment; it blocks, as long as downloading takes when something is
     missing. Two equal requests give equal environments for equal folders. `settings` are those of the `[sandbox]` table that
-    name where packages come from. Without an `entry` it is for a session, in which any script may run.
+    name where packages come from. Without an `entry` it is for a session, in which any script may run; without a folder for
+    what was granted alone.
+
+    `requested` is what the caller of one run names beside it: packages that are not there yet are installed where
+    `install_requested` or `install` allows it.
     """
 
     entry: str = ""
     grant: SkillGrant = NO_GRANT
     install: bool = False
     settings: Mapping[str, object] = field(default_factory=dict, hash=False)
+    requested: SkillGrant = NO_GRANT
+    install_requested: bool = False
 
-    def __call__(self, directory: str) -> GrantedEnvironment:
+    @property
+    def programs(self) -> GrantedEnvironment:
+        """What the programs need that were granted or requested; no packages."""
+        return granted_programs(_together(self.grant.programs, self.requested.programs))
+
+    def __call__(self, directory: str = "") -> GrantedEnvironment:
         """The environment for the skill in this folder.
 
         Raises:
@@ -48,26 +60,28 @@ class EnvironmentRequest:
             NotExecutable: the script's block cannot be understood, or it is for another Python.
             InvalidPolicy: the index cannot be used.
         """
-        block = script_block(directory, self.entry)
-        declared = declared_needs(directory).grant
-        if not (self.grant or declared or block.dependencies or block.requires_python):
+        block = script_block(directory, self.entry) if directory else ScriptBlock()
+        declared = declared_needs(directory).grant if directory else NO_GRANT
+        if not (self.grant or self.requested or declared or block.dependencies or block.requires_python):
             return NOTHING_GRANTED
-        programs = granted_programs(self.grant.programs)
-        python = self._python(block.dependencies, block.requires_python, declared.packages)
-        node = self._node(declared.npm)
+        programs = self.programs
+        granted = self.grant.merged(self.requested) if self.install_requested else self.grant
+        python = self._python(granted, _together(block.dependencies, self.requested.packages), block, declared.packages)
+        node = self._node(granted.npm, self.requested.npm, declared.npm)
         python_packages, node_modules = str(python or ""), str(node or "")
         digest = text_digest("\n".join([python_packages, node_modules, programs.digest]))
         return replace(programs, python_packages=python_packages, node_modules=node_modules, digest=digest)
 
-    def _python(self, required: tuple[str, ...], requires_python: str, declared: tuple[str, ...]) -> Path | None:
-        if not (required or requires_python or declared or self.grant.packages):
+    def _python(
+        self, granted: SkillGrant, required: tuple[str, ...], block: ScriptBlock, declared: tuple[str, ...]
+    ) -> Path | None:
+        requires_python = block.requires_python
+        if not (required or requires_python or declared or granted.packages):
             return None
         interpreter = PythonInterpreter.of_sandbox()
         if requires_python:
-            from skillyard.environments.script_block import ScriptBlock
-
-            require_python(requires_python, interpreter.version, ScriptBlock((), requires_python).allows(interpreter.version))
-        agreed = _together(required, self.grant.packages)
+            require_python(requires_python, interpreter.version, block.allows(interpreter.version))
+        agreed = _together(required, granted.packages)
         everything = _together(agreed, declared)
 
         def packages(names: tuple[str, ...], *, install: bool) -> PythonPackages:
@@ -77,18 +91,18 @@ class EnvironmentRequest:
             return packages(everything, install=True).folder() if everything else None
         if everything != agreed and (found := packages(everything, install=False).find()):
             return found
-        return packages(agreed, install=set(required) <= set(self.grant.packages)).folder() if agreed else None
+        return packages(agreed, install=set(required) <= set(granted.packages)).folder() if agreed else None
 
-    def _node(self, declared: tuple[str, ...]) -> Path | None:
-        granted = self.grant.npm
-        everything = _together(granted, declared)
+    def _node(self, granted: tuple[str, ...], required: tuple[str, ...], declared: tuple[str, ...]) -> Path | None:
+        agreed = _together(required, granted)
+        everything = _together(agreed, declared)
         if not everything:
             return None
         if self.install:
             return NodePackages(everything, True, self.settings).folder()
-        if everything != granted and (found := NodePackages(everything, False, self.settings).find()):
+        if everything != agreed and (found := NodePackages(everything, False, self.settings).find()):
             return found
-        return NodePackages(granted, True, self.settings).folder() if granted else None
+        return NodePackages(agreed, set(required) <= set(granted), self.settings).folder() if agreed else None
 
 
 def _together(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:

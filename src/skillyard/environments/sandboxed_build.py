@@ -61,7 +61,7 @@ def build_in_sandbox(
             policy=_policy(index),
             arguments=(uv, *words),
             environment=GrantedEnvironment(mounts=(uv,), digest="build"),
-            call=False,
+            mode="script",
             workspace=str(work),
         )
         try:

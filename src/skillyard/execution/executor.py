@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
-from skillyard.environments import GrantBook, SkillGrant
+from skillyard.environments import NO_GRANT, GrantBook, SkillGrant
 from skillyard.environments.package_index import index_settings
-from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs
+from skillyard.environments.provision import EnvironmentRequest, require_programs
 from skillyard.errors import ExecutionProblem, FileMissing, InvalidInput, InvalidPolicy, SkillyardError
 from skillyard.execution.abp.results import unwrapped
 from skillyard.execution.distributed import McpServer, call_server, declared_worker_pool, read_servers, server_problem
@@ -25,12 +26,14 @@ from skillyard.execution.kinds import (
     fallback_warning,
     find_entry,
     has_data,
+    is_module_name,
     read_static,
+    scripts_in,
     unavailable_message,
 )
 from skillyard.execution.outcome import read_outcome
 from skillyard.execution.run import Run, RunError
-from skillyard.execution.run_report import output_value, run_from_answer, run_from_outcome
+from skillyard.execution.run_report import missing_execute, output_value, run_from_answer, run_from_outcome
 from skillyard.execution.skill_call import (
     RunRequest,
     SkillCall,
@@ -41,10 +44,12 @@ from skillyard.execution.skill_call import (
     with_defaults,
     without_credentials,
 )
+from skillyard.execution.work_files import collect_files, work_folder
 from skillyard.sandbox import (
     GrantedEnvironment,
     Job,
     Policy,
+    RunMode,
     SandboxBackend,
     SandboxResult,
     WarmPool,
@@ -61,7 +66,7 @@ if TYPE_CHECKING:
     from skillyard.document import Document, Metadata
 
 
-_SDK_FILES: Final = ("__init__.py", "index.cjs", "index.mjs", "package.json")
+_SDK_FILES: Final = ("__init__.py", "index.cjs", "index.mjs", "package.json", "testing.cjs", "testing.mjs")
 
 
 @cache
@@ -71,8 +76,18 @@ def sdk_files() -> Mapping[str, bytes]:
     return MappingProxyType({f"skillyard_sdk/{name}": folder.joinpath(name).read_bytes() for name in _SDK_FILES})
 
 
+_ONLY_SCRIPTS: Final = "arguments, packages and files are for scripts: this skill works elsewhere and got its parameters only"
 REMOTE_KINDS: Final = ("service", "distributed")
 """The kinds of skills that a remote service or server executes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A job within the operator's limits, the policy that was `asked` for, and the granted programs that are here."""
+
+    job: Job
+    asked: Policy
+    programs: GrantedEnvironment
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +138,13 @@ class Executor:
 
     `ceiling` is the most any run may do (`Policy.ceiling()` when absent); `backend` names the only sandbox to use,
     otherwise the strongest that can enforce the run's policy is chosen. With `install` packages that a skill declares
-    are downloaded when they are not there yet, from where the settings in `index` (`package-index`, `npm-registry`, …) say.
-    `grants` tells what else was granted to which skill; granted programs raise the limits they need, but for those in `fixed`,
-    which the operator has set. `servers` are the MCP servers that skills of kind
-    `distributed` may name. `secret_hosts` are the hosts that granted secrets may go to in a header; left out, those of the
-    ceiling, and none at all when that allows any host. With `prewarm` (from 1 to 8) that many sandboxes are made ready for each
-    Python skill that has run, so that its next runs start at once; `close` ends them, as the end of the event loop does.
+    are downloaded when they are not there yet, from where the settings in `index` (`package-index`, `npm-registry`, …) say,
+    and with `install_requested` those that a request names: its caller speaks for the operator. `grants` tells what else was
+    granted to which skill; granted programs raise the limits they need, but for those in `fixed`, which the operator has set.
+    `servers` are the MCP servers that skills of kind `distributed` may name. `secret_hosts` are the hosts that granted secrets
+    may go to in a header; left out, those of the ceiling, and none at all when that allows any host. With `prewarm` (from 1 to
+    8) that many sandboxes are made ready for each Python skill that has run, so that its next runs start at once; `close` ends
+    them, as the end of the event loop does.
 
     `pools` are the worker pools that this process works for: a skill that names one of them runs its own script.
 
@@ -149,11 +165,13 @@ class Executor:
         pools: Collection[str] = (),
         grants: GrantBook | None = None,
         fixed: Collection[str] = (),
+        install_requested: bool = False,
     ) -> None:
         if prewarm:
             from skillyard.packages import tree_digest  # the one measure of a skill's content
 
         self._install = install
+        self._install_requested = install_requested
         self._index = dict(index or {})
         self._grants = grants or GrantBook()
         self._fixed = frozenset(fixed)
@@ -171,6 +189,7 @@ class Executor:
         *,
         timeout_ms: int | None = None,
         install: bool = False,
+        install_requested: bool = False,
         prewarm: int | None = None,
         pools: Collection[str] = (),
         data: str | None = None,
@@ -179,8 +198,8 @@ class Executor:
 
         The user's table is the ceiling; the project's can only lower it. Secrets go to hosts that the user names, and the MCP
         servers are the user's own. With `install`, or where the user's table says `install-dependencies`, packages that skills
-        declare are downloaded. `prewarm` replaces the number of the user's table. Consents to packages are kept in `data`,
-        absent in Skillyard's own folder.
+        declare are downloaded; with `install_requested` those that a request names. `prewarm` replaces the number of the user's
+        table. Consents to packages are kept in `data`, absent in Skillyard's own folder.
 
         Raises:
             InvalidPolicy: a table says something that cannot be meant.
@@ -200,6 +219,7 @@ class Executor:
             ceiling=ceiling,
             backend=backend if isinstance(backend, str) else None,
             install=install or allowed,
+            install_requested=install_requested,
             index=index_settings(configuration.sandbox),
             servers=read_servers(configuration.servers, configuration.user_file or "skillyard.toml"),
             secret_hosts=secret_hosts,
@@ -226,7 +246,7 @@ class Executor:
             return True
         if not skill.has_entry:  # part of the summary: the file need not be read
             entry = conventional_entry(skill.directory)
-            return entry is not None and can_start(entry)
+            return can_start(entry) if entry is not None else any(map(can_start, scripts_in(skill.directory, "scripts")))
         try:
             document = skill.document()
             if skill.kind == "static" and has_data(document.metadata.config):
@@ -257,11 +277,14 @@ class Executor:
         context, warnings = without_credentials(request.context)
         parameters = with_defaults(metadata.input_schema, request.parameters)
         request = replace(request, parameters=parameters, context=context)
-        checked = await check_call(SkillCall(request, metadata, warnings))
+        call = SkillCall(request, metadata, warnings)
+        is_program = request.arguments and not request.parameters
+        checked = call if is_program else await check_call(call)
         if isinstance(checked, Run):
             return checked if request.entry is not None else self._unfit(checked, request, metadata)
         if request.entry is not None:
-            return await self._run_script(checked, find_entry(request.skill, document, request.entry))
+            entry = find_entry(request.skill, document, request.entry)
+            return await self._run_script(checked, entry, as_module=is_module_name(request.entry, entry))
         return await self._run_kind(checked, document)
 
     def _unfit(self, run: Run, request: RunRequest, metadata: Metadata) -> Run:
@@ -299,6 +322,8 @@ class Executor:
             return await run_from_outcome(call, read_outcome(output), None)
         is_local = kind == "distributed" and declared_worker_pool(config) in self._pools
         if kind in REMOTE_KINDS and not is_local:
+            if not call.request.is_plain:
+                call = replace(call, warnings=(*call.warnings, _ONLY_SCRIPTS))
             return await self._remote.ask(kind, call)
         try:
             return await self._run_script(call, find_entry(call.skill, document))
@@ -319,51 +344,75 @@ class Executor:
         if declared.filesystem == "none":
             declared = replace(declared, filesystem="read-only")
         call = SkillCall(RunRequest(skill, digest=digest), metadata)
-        call, result = await self._sandboxed(call, script, declared, request_document(call), called=False)
+        call, result = await self._sandboxed(call, self._prepared(call, script, declared, request_document(call), mode="test"))
         return await run_from_outcome(call, read_outcome(None), result)
 
-    def _granted(self, request: RunRequest) -> SkillGrant:
-        """Everything that is granted to this run: to its skill, and with the request, whose programs have to be here."""
-        granted = self._grants.granted(request.skill)
-        if not request.grant:
-            return granted
-        require_programs(request.grant.programs)
-        return granted.merged(request.grant)
+    def _requested(self, request: RunRequest) -> SkillGrant:
+        """The packages and programs that the request names; its programs have to be here."""
+        if not request.packages:
+            return NO_GRANT
+        requested = SkillGrant.from_words(request.packages)
+        require_programs(requested.programs)
+        return requested
 
-    async def _run_script(self, call: SkillCall, entry: str) -> Run:
+    async def _run_script(self, call: SkillCall, entry: str, *, as_module: bool = False) -> Run:
+        """Run one script of the skill, in a work folder of its own where it is given none and may need one."""
         try:
             stdin = request_document(call)
         except InvalidInput as error:
             return call.refused("VALIDATION_FAILED", error.message)
         declared = Policy.from_security(call.metadata.security)
-        call, result = await self._sandboxed(call, entry, declared, stdin)
-        return await run_from_outcome(call, read_outcome(unwrapped(output_value(result))), result)
-
-    async def _sandboxed(
-        self, call: SkillCall, entry: str, declared: Policy, stdin: bytes, *, called: bool = True
-    ) -> tuple[SkillCall, SandboxResult]:
-        """What the sandbox says about one script, and the call with the warnings on the way."""
         request = call.request
-        workspace = request.workspace if declared.filesystem != "none" else None
+        begins_empty = request.workspace is None and bool(
+            request.files or request.arguments or request.entry is not None or declared.filesystem == "read-write"
+        )
+        with work_folder(request.files) if begins_empty and declared.filesystem != "none" else nullcontext() as folder:
+            prepared = self._prepared(call, entry, declared, stdin, folder=folder or "", as_module=as_module)
+            call, result = await self._sandboxed(call, prepared)
+            made, problems = collect_files(folder, result.files) if folder else ((), ())
+        run = await run_from_outcome(call, read_outcome(unwrapped(output_value(result))), result)
+        if request.entry is None and not request.arguments:
+            run = missing_execute(run, result, entry)
+        if folder:
+            run = replace(run, made=made, files=tuple(file.name for file in made), warnings=(*run.warnings, *problems))
+        return run
+
+    def _prepared(
+        self, call: SkillCall, entry: str, declared: Policy, stdin: bytes, *,
+        folder: str = "", mode: RunMode = "call", as_module: bool = False,
+    ) -> _Prepared:  # fmt: skip
+        """The job for one script of the skill, within what the operator allows."""
+        request = call.request
+        workspace = (request.workspace or folder) if declared.filesystem != "none" else ""
+        asked = declared
         if workspace and not declares_filesystem(call.metadata.security):  # who gives files to work on wants them worked on
-            declared = replace(declared, filesystem="read-write")
-        grant = self._granted(request)
-        programs = granted_programs(grant.programs)
-        declared = programs.raised(declared)
-        policy = effective_policy(declared, programs.raised(self._ceiling, fixed=self._fixed))
+            asked = replace(declared, filesystem="read-write")
+        environment = EnvironmentRequest(  # for the verified copy
+            entry, self._grants.granted(request.skill), self._install, self._index, requested=self._requested(request),
+            install_requested=self._install_requested,
+        )  # fmt: skip
+        programs = environment.programs
+        asked = programs.raised(asked)
+        policy = effective_policy(asked, programs.raised(self._ceiling, fixed=self._fixed))
+        if folder and not request.files and declared.filesystem != "read-write":  # nobody has asked for the empty folder
+            asked = replace(asked, filesystem=policy.filesystem)
+        verify = partial(verify_copy, call) if request.digest else None
+        job = Job(
+            call.skill.directory, entry, stdin, policy, request.arguments, verify, sdk_files(), environment, mode, as_module,
+            workspace if policy.filesystem != "none" else "",
+        )  # fmt: skip
+        return _Prepared(job, asked, programs)
+
+    async def _sandboxed(self, call: SkillCall, prepared: _Prepared) -> tuple[SkillCall, SandboxResult]:
+        """What the sandbox says about one script, and the call with the warnings on the way."""
         import asyncio  # only a run needs it; everything above works without a loop
 
+        job = prepared.job
         # The first choice of a process attacks the backends, which takes a while.
-        backend = await asyncio.to_thread(choose_backend, policy, self._backend)
-        verify = partial(verify_copy, call) if request.digest else None
-        environment = EnvironmentRequest(entry, grant, self._install, self._index)  # for the verified copy
-        tree, library = call.skill.directory, sdk_files()
-        job = Job(
-            tree, entry, stdin, policy, request.arguments, verify, library, environment, call=called,
-            workspace=workspace if workspace and policy.filesystem != "none" else "",
-        )  # fmt: skip
-        result = await (self._pool.run(backend, job) if self._pool and called else backend.run(job))
-        warnings = (*narrowing_warnings(declared, policy), *_socket_warnings(programs, backend), *result.warnings)
+        backend = await asyncio.to_thread(choose_backend, job.policy, self._backend)
+        result = await (self._pool.run(backend, job) if self._pool and job.mode == "call" else backend.run(job))
+        narrowed = narrowing_warnings(prepared.asked, job.policy)
+        warnings = (*narrowed, *_socket_warnings(prepared.programs, backend), *result.warnings)
         return replace(call, warnings=(*call.warnings, *warnings)), result
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skillyard.document import Profile
     from skillyard.engine import PoolEngine, Records, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
     from skillyard.environments import GrantBook, SkillGrant, SkillNeeds
-    from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport
+    from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport, WorkFile
     from skillyard.library.catalog_services import CatalogServices
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, PermissionGate, Rules
@@ -196,6 +196,10 @@ class Catalog(SkillCatalog):
         *,
         context: Mapping[str, object] | None = None,
         entry: str | None = None,
+        arguments: Sequence[str] = (),
+        packages: Sequence[str] = (),
+        files: Sequence[WorkFile] = (),
+        work: str | os.PathLike[str] | None = None,
         timeout_ms: int | None = None,
         digest: str | None = None,
         record: bool = True,
@@ -203,21 +207,26 @@ class Catalog(SkillCatalog):
         install: bool = False,
         approver: Approver | None = None,
         priority: int = 0,
-        grant: SkillGrant | None = None,
     ) -> Run:
         """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
 
-        With `digest` nothing runs but exactly that content; with `install` packages that the skill declares are downloaded
-        when they are not there yet, and with `grant` this run gets more packages and programs; such a result is neither taken
-        from the cache nor made by a worker. A script that fails is no exception: the run says so in `status` and `error`. The
-        run is recorded and its memories are kept, unless `record` is False. A result that is kept for a skill that allows it is
-        given again, unless `fresh`. Of the runs that wait one with a higher `priority` (-100 to 100) goes first. Where a rule
-        says `ask`, the `approver` decides, and nothing runs but what it approved; without one the caller is taken to have
-        agreed: who writes this call decides.
+        `entry` is another script of the skill, by its path or as `package.module`; `arguments` are its command line and
+        `packages` what it gets beside what was granted to the skill: `pypdf`, `npm:docx`, `program:qpdf`. It begins in a copy
+        of the folder `work`, where what it writes returns, or in an empty one with `files`, and what it makes there is in
+        `Run.made`.
+
+        With `digest` nothing runs but exactly that content. Of packages that are not there yet `packages` are downloaded, and
+        with `install` those that the skill declares. A script that fails is no exception: the run says so in `status` and
+        `error`. The run is recorded and its memories are kept, unless `record` is False. A result that is kept for a skill that
+        allows it is given again, unless `fresh`. Of the runs that wait one with a higher `priority` (-100 to 100) goes first.
+        Where a rule says `ask`, the `approver` decides, and nothing runs but what it approved; without one the caller is taken
+        to have agreed: who writes this call decides.
 
         Raises:
             ApprovalRejected: the approver refused.
             DatabaseUnavailable: the run cannot be recorded; nothing was started.
+            InvalidInput: an argument, a package or a file cannot be one.
+            FileMissing: there is no folder `work`.
             SkillNotFound: no skill of that name.
             PermissionDenied: a rule denies the skill.
             SkillUnusable: it is broken, disabled or shadowed.
@@ -225,7 +234,6 @@ class Catalog(SkillCatalog):
             RuntimeUnavailable: this machine has no interpreter for the script.
             SandboxUnavailable: no sandbox here can enforce its policy.
         """
-        from skillyard.environments import NO_GRANT
         from skillyard.execution import RunRequest
 
         resolved = self.get(skill) if isinstance(skill, str) else skill
@@ -237,19 +245,13 @@ class Catalog(SkillCatalog):
                 message = f"the skill {single_line(resolved.name)!r} is not the content that the call names"
                 raise PermissionDenied(message, hint="look at it, and call with its digest as it is now")
             digest = digest or agreed
-        engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms, install=install, prewarm=0))
-        return await engine.run(
-            RunRequest(
-                resolved,
-                parameters or {},
-                context or {},
-                entry,
-                digest,
-                fresh=fresh or bool(grant),
-                priority=priority,
-                grant=grant or NO_GRANT,
-            )
-        )
+        executor = self.executor(timeout_ms=timeout_ms, install=install, install_requested=True, prewarm=0)
+        engine = self.engine(record=record).through(executor)
+        request = RunRequest(
+            resolved, parameters or {}, context or {}, entry, digest, tuple(arguments), tuple(packages), tuple(files),
+            None if work is None else str(work), fresh=fresh, priority=priority,
+        )  # fmt: skip
+        return await engine.run(request)
 
     async def test(
         self, skill: Skill | str, *, timeout_ms: int | None = None, digest: str | None = None, install: bool = False
@@ -355,11 +357,19 @@ class Catalog(SkillCatalog):
         tables = ((settings.user_scan, settings.user_file), (settings.scan, settings.file))
         return tuple(entry for table, file in tables[: 1 if user_only else 2] for entry in read_suppressions(table, file or ""))
 
-    def executor(self, *, timeout_ms: int | None = None, install: bool = False, prewarm: int | None = None) -> Executor:
+    def executor(
+        self,
+        *,
+        timeout_ms: int | None = None,
+        install: bool = False,
+        install_requested: bool = False,
+        prewarm: int | None = None,
+    ) -> Executor:
         """The executor of skills, within the `[sandbox]` tables of the configuration, at most `timeout_ms` milliseconds each.
 
-        With `install` packages that skills declare are downloaded, whatever the table says. `prewarm` sandboxes stand ready
-        for each Python skill that has run (absent: as many as the user's table says).
+        With `install` packages that skills declare are downloaded, whatever the table says, and with `install_requested` those
+        that a request names. `prewarm` sandboxes stand ready for each Python skill that has run (absent: as many as the user's
+        table says).
 
         Raises:
             InvalidPolicy: the table has an invalid value.
@@ -368,7 +378,12 @@ class Catalog(SkillCatalog):
         from skillyard.execution import Executor
 
         return Executor.from_configuration(
-            self.configuration, timeout_ms=timeout_ms, install=install, prewarm=prewarm, data=self.data_directory
+            self.configuration,
+            timeout_ms=timeout_ms,
+            install=install,
+            install_requested=install_requested,
+            prewarm=prewarm,
+            data=self.data_directory,
         )
 
     def grants(self) -> GrantBook:
@@ -412,6 +427,20 @@ class Catalog(SkillCatalog):
         environment = request(resolved.directory)
         book.record(resolved, book.recorded(resolved).merged(grant))
         return environment
+
+    def environment(self, grant: SkillGrant) -> GrantedEnvironment:
+        """The environment with these packages and programs, for a workspace (`WorkspaceOptions.environment`).
+
+        Blocks for as long as downloading takes when a package is not there yet.
+
+        Raises:
+            DependenciesUnavailable: packages cannot be installed, or a program is not on this machine.
+            InvalidPolicy: the settings of the index cannot be understood.
+        """
+        from skillyard.environments import EnvironmentRequest, index_settings, require_programs
+
+        require_programs(grant.programs)
+        return EnvironmentRequest(grant=grant, settings=index_settings(self.configuration.sandbox))()
 
     def revoke(self, skill: Skill | str, grant: SkillGrant | None = None) -> SkillGrant:
         """Take recorded grants back from a skill, all of them when none is named; gives what is granted to it still.

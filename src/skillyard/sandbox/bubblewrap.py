@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 
 from skillyard.network.hosts import ANY_HOST
 from skillyard.sandbox.environment import base_environment, proxy_environment
-from skillyard.sandbox.granted_environment import COMMANDS_INSIDE, NODE_PACKAGES_INSIDE, PACKAGES_INSIDE
+from skillyard.sandbox.granted_environment import NODE_PACKAGES_INSIDE, SEEN_INSIDE
 from skillyard.sandbox.identity import Identity
 from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
 from skillyard.sandbox.limits import common_limits, process_limits
@@ -27,6 +27,8 @@ from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, SandboxCom
 from skillyard.sandbox.run_lifecycle import run_job
 from skillyard.sandbox.runtimes import is_system, runtime_for, version_of
 from skillyard.sandbox.seccomp import FilterOptions
+from skillyard.sandbox.session_preparation import PreparedSession, session_limits
+from skillyard.sandbox.staging import StagedCopy
 
 _PROGRAMS: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 _CHROOT: Final = "/usr/sbin/chroot"
@@ -48,7 +50,6 @@ _MEBIBYTE: Final = 1024 * 1024
 _SCRATCH: Final = "/tmp"  # noqa: S108 # the run's own: new, empty and sized
 _SHARED: Final = "/dev/shm"  # noqa: S108 # the same
 _RUNNER: Final = "/opt/skillyard/"
-_MODULES: Final = "/node_modules"
 # A shared mapping of it is memory that nobody is charged with; what bubblewrap binds over it is no device and cannot be opened.
 _NO_MEMORY_DEVICE: Final = ("--ro-bind", "/dev/null", "/dev/zero")
 REMEDIES: Final = (
@@ -128,6 +129,24 @@ class BubblewrapBackend:
         argv = [self.program, "--args", str(descriptors.control), "--", *inner]
         return _as_user(SandboxCommand(argv, options.encode("utf-8", "surrogateescape")), run.identity)
 
+    def session_command(self, session: PreparedSession, descriptors: Descriptors) -> SandboxCommand:
+        """How to start a session; as root it begins in mounts of its own where its user could not reach a folder otherwise."""
+        limits = dict(session_limits(session))
+        if session.cgroup is None:
+            limits["NPROC"] = session.policy.pids
+        program = f"{_RUNNER}session/{session.program}"
+        inner = session.command(program, descriptors, limits)
+        opening: list[str] = []
+        if descriptors.proxy_listener != -1:
+            opening, inner = _opened(session, descriptors.proxy_listener, inner)
+        options = "\0".join([*_session_options(session, descriptors.files, opening), ""])
+        argv = [self.program, "--args", str(descriptors.control), "--", *inner]
+        command = _as_user(SandboxCommand(argv, options.encode("utf-8", "surrogateescape")), session.identity)
+        if not session.hidden:
+            return command
+        argv = [self.program, *_uncovering(session), "--", *command.argv]
+        return replace(command, argv=argv)
+
 
 def _without_cores(limits: dict[str, int]) -> list[str]:
     """The start of a command line that sets the limit on cores instead of bash, which does not count it in bytes."""
@@ -141,7 +160,7 @@ def _without_cores(limits: dict[str, int]) -> list[str]:
 _NO_LIMIT: Final = UnmetRequirement("network.allowlist", "a run needs each host by name; '*' cannot be enforced")
 
 
-def _opened(run: PreparedRun, proxy_listener: int, inner: list[str]) -> tuple[list[str], list[str]]:
+def _opened(run: PreparedRun | PreparedSession, proxy_listener: int, inner: list[str]) -> tuple[list[str], list[str]]:
     """The mounts for the program that opens the proxy's listener, and its command line, which ends with the skill's own."""
     python = runtime_for("opener.py", as_other=run.identity is not None)
     opener = run.stage.add_file(*own_script("proxy_opener", compiled=python.same_python))
@@ -176,20 +195,11 @@ def _changes_users(program: str) -> bool:
 
 
 def _options(run: PreparedRun, files: tuple[int, ...], opening: list[str]) -> list[str]:
-    policy, (seccomp, *etc) = run.policy, files
+    seccomp, *etc = files
     return [
-        "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
-        "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
+        *_ISOLATION,
         "--clearenv", *_environment(run),
-        *_system_mounts(),
-        *(part for folder in run.runtime.folders for part in ("--ro-bind", folder, folder)),
-        *opening,
-        *(part for path, file in zip(_ETC, etc, strict=True) for part in ("--file", str(file), path)),
-        "--symlink", "/proc/self/mounts", "/etc/mtab",
-        "--proc", "/proc",
-        "--dev", "/dev", *(() if run.cgroup else _NO_MEMORY_DEVICE),
-        "--size", str(16 * _MEBIBYTE), "--tmpfs", _SHARED, "--remount-ro", "/dev",
-        "--size", str(policy.tmp_mb * _MEBIBYTE), "--tmpfs", _SCRATCH,
+        *_system(run, etc, opening, shared_mb=16),
         "--ro-bind", run.stage.tree, "/skill",
         *(("--ro-bind", run.stage.runner, _runner(run)) if run.stage.runner else ()),
         *_imports(run),
@@ -198,6 +208,63 @@ def _options(run: PreparedRun, files: tuple[int, ...], opening: list[str]) -> li
         "--chdir", "/workspace" if run.has_workspace else "/skill",
         "--remount-ro", "/", "--seccomp", str(seccomp),
     ]  # fmt: skip
+
+
+_ISOLATION: Final = (
+    "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
+    "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
+)  # fmt: skip
+
+
+def _system(run: PreparedRun | PreparedSession, etc: list[int], opening: list[str], *, shared_mb: int) -> list[str]:
+    """The machine's programs, the small files of `/etc`, `/proc`, `/dev`, and `/tmp` of the sandbox's own."""
+    return [
+        *_system_mounts(),
+        *(part for folder in run.runtime.folders for part in ("--ro-bind", folder, folder)),
+        *opening,
+        *(part for path, file in zip(_ETC, etc, strict=True) for part in ("--file", str(file), path)),
+        "--symlink", "/proc/self/mounts", "/etc/mtab",
+        "--proc", "/proc",
+        "--dev", "/dev", *(() if run.cgroup else _NO_MEMORY_DEVICE),
+        "--size", str(shared_mb * _MEBIBYTE), "--tmpfs", _SHARED, "--remount-ro", "/dev",
+        "--size", str(run.policy.tmp_mb * _MEBIBYTE), "--tmpfs", _SCRATCH,
+    ]  # fmt: skip
+
+
+# What programs of a session serve to each other is in its own network and not the proxy's concern.
+_OWN_SERVERS: Final = dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1")
+
+
+def _session_options(session: PreparedSession, files: tuple[int, ...], opening: list[str]) -> list[str]:
+    """The mounts of a session: its first process is the program itself, so that it reaps whatever loses its parent."""
+    seccomp, *etc = files
+    proxy = {**proxy_environment(PROXY_PORT), **_OWN_SERVERS} if session.policy.reaches_network else {}
+    variables = {**session.environment(scratch=_SCRATCH, programs=f"{_RUNNER}bin", seen=SEEN_INSIDE), **proxy}
+    return [
+        *_ISOLATION, "--as-pid-1",
+        "--clearenv", *(part for name, value in variables.items() for part in ("--setenv", name, value)),
+        *_system(session, etc, opening, shared_mb=64),
+        "--ro-bind", session.stage.tree, f"{_RUNNER}session",
+        *(part for path in session.extra_programs for part in ("--ro-bind", path, _RUNNER + Path(path).name)),
+        *(part for name, path in session.names(_RUNNER) for part in ("--symlink", path, f"{_RUNNER}bin/{name}")),
+        *_granted(session.stage, linked=False),
+        *(part for mount in session.mounts for part in ("--ro-bind", mount.source, mount.target)),
+        "--bind", session.folder, "/workspace", "--chdir", "/workspace",
+        "--remount-ro", "/", "--seccomp", str(seccomp),
+    ]  # fmt: skip
+
+
+def _uncovering(session: PreparedSession) -> list[str]:
+    """Mounts of root's own in which the folders of the session can be reached by its user, although what is above them cannot.
+
+    Each closed folder on the way is covered by an empty one, and what is to be seen is mounted into that at its usual path.
+    """
+    covers = [part for folder in session.hidden for part in ("--perms", "0755", "--tmpfs", folder)]
+    paths = [path for path in session.shown if session.is_hidden(path)]
+    above = dict.fromkeys(str(folder) for path in paths for folder in reversed(Path(path).parents))
+    folders = [part for folder in above if session.is_hidden(folder) for part in ("--perms", "0755", "--dir", folder)]
+    binds = [part for path in paths for part in ("--bind", path, path)]
+    return ["--die-with-parent", "--dev-bind", "/", "/", *covers, *folders, *binds]
 
 
 def _workspace(run: PreparedRun) -> tuple[str, ...]:
@@ -219,24 +286,30 @@ def _imports(run: PreparedRun) -> list[str]:
     if stage.library:
         name = Path(stage.library).name
         parts += ["--ro-bind", stage.library, f"/{name}" if run.runtime.kind == "node" else _RUNNER + name]
+    return [*parts, *_granted(stage, linked=run.runtime.kind == "node" and bool(stage.library))]
+
+
+def _granted(stage: StagedCopy, *, linked: bool) -> list[str]:
+    """Mounts for what is granted; `linked` when the folder with a link for each npm package is seen already."""
+    parts: list[str] = []
     if stage.packages:
-        parts += ["--ro-bind", os.path.realpath(stage.packages), PACKAGES_INSIDE]
+        parts += ["--ro-bind", os.path.realpath(stage.packages), SEEN_INSIDE.packages]
     if stage.modules:
         parts += ["--ro-bind", os.path.realpath(f"{stage.base}/npm"), NODE_PACKAGES_INSIDE]
-        if run.runtime.kind != "node" or not stage.library:
-            parts += ["--ro-bind", stage.modules, _MODULES]
+        if not linked:
+            parts += ["--ro-bind", stage.modules, SEEN_INSIDE.modules]
     if stage.commands:
-        parts += ["--ro-bind", stage.commands, COMMANDS_INSIDE]
+        parts += ["--ro-bind", stage.commands, SEEN_INSIDE.commands]
     for path in stage.environment.mounts:
         if not is_system(path) and not path.startswith("/proc/"):  # it has a /proc of its own
-            parts += ["--ro-bind", path, path]
+            parts += ["--ro-bind", os.path.realpath(path), path]
     return parts
 
 
 def _environment(run: PreparedRun) -> list[str]:
     policy = run.policy
     base = base_environment(scratch=_SCRATCH)
-    granted = run.stage.environment.process_variables(base, PACKAGES_INSIDE, _MODULES, COMMANDS_INSIDE)
+    granted = run.stage.environment.process_variables(base, SEEN_INSIDE)
     proxy = proxy_environment(PROXY_PORT) if policy.reaches_network else {}
     variables = {**granted, **policy.environment, **proxy}
     return [part for name, value in variables.items() for part in ("--setenv", name, value)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.wire import WireForm, wire
 
@@ -16,10 +16,16 @@ if TYPE_CHECKING:
     from skillyard.sandbox.policy import Policy
 
 
-PACKAGES_INSIDE: Final = "/opt/skillyard/packages"
-"""Where a run under bubblewrap sees its Python packages."""
-COMMANDS_INSIDE: Final = "/opt/skillyard/commands"
-"""Where it sees the commands that are made for it."""
+class PackageFolders(NamedTuple):
+    """Where a process sees what it is granted: Python packages, `node_modules`, and the commands that are made for it."""
+
+    packages: str
+    modules: str
+    commands: str
+
+
+SEEN_INSIDE: Final = PackageFolders("/opt/skillyard/packages", "/node_modules", "/opt/skillyard/commands")
+"""Where a process under bubblewrap sees it."""
 NODE_PACKAGES_INSIDE: Final = "/opt/skillyard/npm/node_modules"
 """Where it sees its npm packages, each of which has a link in `/node_modules`, which node finds from every folder."""
 _FLOORS: Final = ("memory_mb", "pids", "timeout_ms", "tmp_mb", "file_size_mb", "nofile")
@@ -49,19 +55,17 @@ class GrantedEnvironment(WireForm):
     local_sockets: bool = False
     digest: str = ""
 
-    def process_variables(
-        self, base: Mapping[str, str], python_packages: str, node_modules: str, commands: str
-    ) -> dict[str, str]:
-        """The variables of a process that has those of `base` and sees its packages and `commands` in these folders."""
+    def process_variables(self, base: Mapping[str, str], seen: PackageFolders) -> dict[str, str]:
+        """The variables of a process that has those of `base` and finds what it is granted in the folders `seen`."""
         variables = {**base, **self.variables}
         if self.python_packages:
-            variables["PYTHONPATH"] = python_packages  # for the Pythons that the script itself starts
+            variables["PYTHONPATH"] = seen.packages  # for the Pythons that the script itself starts
         if self.node_modules:
-            variables["NODE_PATH"] = node_modules
+            variables["NODE_PATH"] = seen.modules
         entries = (
-            commands if self.commands else "",
-            f"{python_packages}/bin" if self.python_packages else "",
-            f"{node_modules}/.bin" if self.node_modules else "",
+            seen.commands if self.commands else "",
+            f"{seen.packages}/bin" if self.python_packages else "",
+            f"{seen.modules}/.bin" if self.node_modules else "",
             *self.path,
         )
         variables["PATH"] = ":".join((*filter(None, entries), base["PATH"]))

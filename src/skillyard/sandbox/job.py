@@ -15,6 +15,7 @@ Status = Literal[
     "ok", "error", "timeout", "memory", "pids", "output_limit", "result_invalid", "killed", "denied", "unavailable"
 ]  # fmt: skip
 Level = Literal["vm", "namespace", "lsm", "none"]
+RunMode = Literal["call", "script", "test"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,10 @@ class Job:
     `library` are files the script can import: names like `package/__init__.py` and their content (what ends in `.py` for
     Python, the rest for node). `environment` is what the script is granted beside its files, or what gives that when it is
     called with the path of the copy, which is verified by then; its Python packages are seen instead of the machine's own.
-    Without `call` the script runs as it is, also when it defines `execute`. `workspace` is a folder of this machine whose files
-    the run works on: it gets a copy, begins in it, and what it changes there is copied back, unless the policy lets it only
-    read.
+    `mode` says how the script runs: `call` calls the `execute` that it may define, `script` runs it as it is, `test` too, with
+    `describe`, `it` and `expect` for node. With `as_module` a Python script runs like `python -m` in the skill's folder.
+    `workspace` is a folder of this machine whose files the run works on: it gets a copy, begins in it, and what it changes
+    there is copied back, unless the policy lets it only read.
     """
 
     tree: str
@@ -39,7 +41,8 @@ class Job:
     verify: Callable[[str], None] | None = None
     library: Mapping[str, bytes] = field(default_factory=dict, hash=False)
     environment: GrantedEnvironment | Callable[[str], GrantedEnvironment] = NOTHING_GRANTED
-    call: bool = True
+    mode: RunMode = "call"
+    as_module: bool = False
     workspace: str = ""
 
 
@@ -59,8 +62,8 @@ class SandboxResult:
 
     `result` is the JSON document from the result pipe (`None` when nothing was written) and `value` the same, read. `detail`
     says in one sentence why the status is not `ok`. `exit_code` is `None` when the run was killed. `contacts` has
-    the hosts that the run requested of its proxy, `files` what it wrote into the job's workspace. Values of secrets are already
-    removed from everything.
+    the hosts that the run requested of its proxy, `files` what it wrote into the job's workspace, `memory_bytes` the most
+    memory that it used at once (`None` where nothing counts it). Values of secrets are already removed from everything.
     """
 
     status: Status
@@ -78,6 +81,7 @@ class SandboxResult:
     warnings: tuple[str, ...] = ()
     contacts: tuple[Contact, ...] = ()
     files: tuple[str, ...] = ()
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

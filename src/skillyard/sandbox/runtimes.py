@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import NotExecutable, RuntimeUnavailable
+from skillyard.paths import safe_relative
 from skillyard.sandbox.identity import can_reach
 
 if TYPE_CHECKING:
@@ -158,12 +159,16 @@ def bash() -> str:
 
 
 def shell_setup(result: int, gate: int, limits: Mapping[str, int]) -> str:
-    """The commands that set `limits`, move the result pipe to its promised number and wait until the gate opens."""
+    """The commands that set `limits`, move the result pipe to its promised number and wait until the gate opens.
+
+    The supervisor holds the other end of the gate until the run is over. Where that is closed (`read -t 0` would read the end),
+    it was killed before the kernel knew that this process ends with it: nothing of the skill runs.
+    """
     parts = [f"ulimit {_ULIMIT[name][0]} {-(-number // _ULIMIT[name][1])}; " for name, number in limits.items()]
     if result != _RESULT:
         parts.append(f"exec {_RESULT}>&{result} {result}>&-; ")
     if gate >= 0:
-        parts.append(f"IFS= read -r -N 1 -u {gate} || exit 1; exec {gate}<&-; ")
+        parts.append(f"IFS= read -r -N 1 -u {gate} || exit 1; read -t 0 -u {gate} && exit 1; exec {gate}<&-; ")
     return "".join(parts)
 
 
@@ -312,11 +317,26 @@ class Runtime:
         It finds the result pipe at the number `result`, has still to set `limits`, and waits for one byte from `gate` (unless
         that is -1) before the skill's first line runs; with `waits` that may be long, and Python does beforehand what it can.
         """
-        mode, arguments = "call" if job.call else "script", job.arguments
+        mode, arguments = job.mode, job.arguments
         if self.kind == "python":
-            early = "waiting-" if waits else ""
+            words = ("waiting-" if waits else "", "module-" if job.as_module else "", mode)
+            root = entry.rsplit("/", safe_relative(job.entry).count("/") + 1)[0]
             text = ",".join(f"{name}={number}" for name, number in limits.items())
-            return [self.program, "-s", "-E", "-B", "-S", runner, str(result), str(gate), text, early + mode, entry, *arguments]
+            return [
+                self.program,
+                "-s",
+                "-E",
+                "-B",
+                "-S",
+                runner,
+                str(result),
+                str(gate),
+                text,
+                "".join(words),
+                root,
+                entry,
+                *arguments,
+            ]
         setup = shell_setup(result, gate, limits)
         if self.kind == "node":
             return node_command(self, entry, arguments, start=[runner, mode], setup=setup, memory_mb=job.policy.memory_mb)

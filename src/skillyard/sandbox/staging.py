@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -20,10 +20,10 @@ from typing import Final
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.paths import open_inside, safe_relative
 from skillyard.reserved_files import is_reserved
-from skillyard.sandbox.granted_environment import NOTHING_GRANTED, GrantedEnvironment
+from skillyard.sandbox.granted_environment import NOTHING_GRANTED, GrantedEnvironment, PackageFolders
 from skillyard.sandbox.identity import Identity, can_reach
 from skillyard.sandbox.processes import OrphanSweeper
-from skillyard.sandbox.workspace import WorkspaceSnapshot, copy_files_in, pour
+from skillyard.sandbox.work_files import WorkFilesSnapshot, copy_files_in, pour
 
 MAXIMUM_ENTRIES: Final = 2_000
 MAXIMUM_BYTES: Final = 100 * 1024 * 1024
@@ -56,7 +56,7 @@ class StagedCopy:
     commands: str = ""
     environment: GrantedEnvironment = NOTHING_GRANTED
     left_out: frozenset[str] = frozenset()
-    seeded: WorkspaceSnapshot | None = None
+    seeded: WorkFilesSnapshot | None = None
     skipped: list[str] = field(default_factory=list)
     entries: int = 0
     total: int = 0
@@ -70,6 +70,11 @@ class StagedCopy:
     def scratch(self) -> str:
         """The run's temporary folder."""
         return f"{self.base}/scratch"
+
+    @property
+    def programs(self) -> str:
+        """The folder of names under which programs are called."""
+        return f"{self.base}/bin"
 
     @property
     def workspace(self) -> str:
@@ -92,8 +97,26 @@ class StagedCopy:
                 Path(self.base, folder).chmod(0o755)
             _write(str(path), data)
 
+    @property
+    def package_folders(self) -> PackageFolders:
+        """Where what is granted lies on this machine."""
+        return PackageFolders(self.packages, self.modules, self.commands)
+
+    @property
+    def granted_folders(self) -> tuple[str, ...]:
+        """The folders with what is granted, and those that they lead to."""
+        npm = f"{self.base}/npm" if self.modules else ""
+        return tuple(path for path in (self.packages, self.modules, npm, self.commands) if path)
+
+    def add_programs(self, names: Iterable[tuple[str, str]]) -> None:
+        """Make the folder of `programs` with these names, each a link to the path of its program."""
+        os.mkdir(self.programs, 0o755)
+        Path(self.programs).chmod(0o755)
+        for name, path in names:
+            os.symlink(path, f"{self.programs}/{name}")
+
     def add_environment(self, environment: GrantedEnvironment, identity: Identity | None, *, node_inside: str) -> None:
-        """Put what the run is granted beside the skill; `node_inside` is where it will see npm packages, empty for here."""
+        """Put what is granted beside the skill; `node_inside` is where npm packages will be seen, empty for here."""
         self.environment = environment
         if environment.commands:
             self.commands = f"{self.base}/commands"
@@ -189,13 +212,9 @@ def stage_skill(tree: str, entry: str, *, whole: bool, complete: bool, identity:
     """
     entry = safe_relative(entry)
     os.close(open_inside(_folder(tree), entry))
-    parent = _parent(identity)
-    SWEEPER.sweep(parent, _delete_own)
-    made = StagedCopy(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
+    made = new_stage(identity)
     made.left_out = frozenset() if complete else _LEFT_OUT
     try:
-        if identity:
-            Path(made.base).chmod(0o711)  # the run's user passes through and cannot list
         os.mkdir(made.tree, 0o755)
         Path(made.tree).chmod(0o755)  # whatever the umask is
         if whole:
@@ -207,6 +226,16 @@ def stage_skill(tree: str, entry: str, *, whole: bool, complete: bool, identity:
     except BaseException:
         made.remove()
         raise
+    return made
+
+
+def new_stage(identity: Identity | None) -> StagedCopy:
+    """A fresh temporary folder with nothing in it yet; what dead processes of this user left behind goes."""
+    parent = _parent(identity)
+    SWEEPER.sweep(parent, _delete_own)
+    made = StagedCopy(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
+    if identity:
+        Path(made.base).chmod(0o711)  # the run's user passes through and cannot list
     return made
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -36,10 +36,11 @@ class _Key:
     entry: str
     arguments: tuple[str, ...]
     policy: Policy
-    call: bool
+    mode: str
     verified: bool
     library: tuple[tuple[str, bytes], ...]
-    environment: str
+    as_module: bool
+    environment: Hashable
     interpreter: str
     backend: BubblewrapBackend
 
@@ -51,11 +52,11 @@ class _Key:
         except (OSError, SkillyardError):
             return None
         library = tuple(job.library.items())
-        # What is derived by looking at the copy follows from its content, and that is the first part of the key.
-        environment = "" if callable(job.environment) else job.environment.digest
+        # What is derived by looking at the copy follows from its content, the first part of the key, and from who derives it.
+        environment = job.environment if callable(job.environment) else job.environment.digest
         return cls(
-            tree_digest, job.tree, job.entry, job.arguments, job.policy, job.call, job.verify is not None, library, environment,
-            interpreter, backend,
+            tree_digest, job.tree, job.entry, job.arguments, job.policy, job.mode, job.verify is not None, library,
+            job.as_module, environment, interpreter, backend,
         )  # fmt: skip
 
 
