@@ -63,6 +63,16 @@ def test_what_cannot_be_given_to_a_run_is_refused_before_it(
     assert message in answer.err
 
 
+def test_a_command_in_a_workspace_gets_what_it_is_given(call: Call, skills: Path, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    given = ("workspace", "exec", "--dir", tmp_path / "work", "--root", skills)
+    answer = call(*given, "--with", "program:qpdf", "--json", "--", "qpdf --version")
+    assert answer.data["text"].startswith("qpdf version")
+    refused = call(*given, "--with", "program:nosuchprogram", "--", "true")
+    assert refused.code != 0
+    assert "is not installed on this machine" in refused.err
+
+
 def test_show_and_doctor_tell_what_is_not_granted(call: Call, skills: Path) -> None:
     shown = call("show", "forms", "--root", skills)
     assert "Packages and programs" in shown.out

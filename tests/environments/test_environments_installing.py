@@ -229,6 +229,33 @@ def test_local_sockets_are_inside_the_run_and_only_where_it_has_its_own_network(
     assert run(tmp_path / "skill", "main.py", source, sockets, "landlock").stdout == b"97\n"
 
 
+def test_what_only_a_request_names_is_used_but_not_installed(registry, tmp_path: Path) -> None:
+    registry.add_wheel("alpha", "1.0")
+    registry.add_npm("gamma", {"index.js": ""})
+    for words in (["alpha"], ["npm:gamma"]):
+        named = SkillGrant.from_words(words)
+        requested = EnvironmentRequest(requested=named, settings=registry.settings)
+        with pytest.raises(DependenciesUnavailable, match="not installed"):
+            requested(str(tmp_path))
+        assert registry.asked == []
+        agreed = EnvironmentRequest(grant=named, requested=named, settings=registry.settings)(str(tmp_path))
+        assert agreed.python_packages or agreed.node_modules
+        assert requested(str(tmp_path)) == agreed  # it is there now
+        registry.asked.clear()
+
+
+def test_a_program_that_was_not_granted_is_not_shown_because_a_request_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own-tool").write_text("#!/bin/sh\n")
+    (tmp_path / "own-tool").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DependenciesUnavailable, match="own-tool is not granted"):
+        require_programs(("own-tool",), granted=())
+    require_programs(("own-tool",), granted=("own-tool",))
+    require_programs(("env",), granted=())  # every sandbox sees it
+
+
 def test_a_program_that_is_not_here_is_an_error_only_where_it_is_asked_for_by_name() -> None:
     assert find_program("nosuchprogram") is None
     assert granted_programs(("nosuchprogram",)).mounts == ()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from skillyard.environments.declared import DeclaredNeeds, declared_needs, script_block
-from skillyard.environments.grants import NO_GRANT, SkillGrant
+from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, SkillGrant
 from skillyard.environments.installer import text_digest
 from skillyard.environments.node_packages import NodePackages
 from skillyard.environments.program_table import PROGRAMS, find_program, install_hint
@@ -36,8 +36,8 @@ class EnvironmentRequest:
     name where packages come from. Without an `entry` it is for a session, in which any script may run; without a folder for
     what was granted alone.
 
-    `requested` is what the caller of one run names beside it: packages that are not there yet are installed where
-    `install_requested` or `install` allows it.
+    `requested` is what the caller of one run names without being able to grant it: packages that have to be there, or to be
+    among the granted ones, unless `install` allows more.
     """
 
     entry: str = ""
@@ -45,12 +45,6 @@ class EnvironmentRequest:
     install: bool = False
     settings: Mapping[str, object] = field(default_factory=dict, hash=False)
     requested: SkillGrant = NO_GRANT
-    install_requested: bool = False
-
-    @property
-    def programs(self) -> GrantedEnvironment:
-        """What the programs need that were granted or requested; no packages."""
-        return granted_programs(_together(self.grant.programs, self.requested.programs))
 
     def __call__(self, directory: str = "") -> GrantedEnvironment:
         """The environment for the skill in this folder.
@@ -64,24 +58,21 @@ class EnvironmentRequest:
         declared = declared_needs(directory).grant if directory else NO_GRANT
         if not (self.grant or self.requested or declared or block.dependencies or block.requires_python):
             return NOTHING_GRANTED
-        programs = self.programs
-        granted = self.grant.merged(self.requested) if self.install_requested else self.grant
-        python = self._python(granted, _together(block.dependencies, self.requested.packages), block, declared.packages)
-        node = self._node(granted.npm, self.requested.npm, declared.npm)
+        programs = granted_programs(self.grant.programs)
+        python = self._python(block, declared.packages)
+        node = self._node(declared.npm)
         python_packages, node_modules = str(python or ""), str(node or "")
         digest = text_digest("\n".join([python_packages, node_modules, programs.digest]))
         return replace(programs, python_packages=python_packages, node_modules=node_modules, digest=digest)
 
-    def _python(
-        self, granted: SkillGrant, required: tuple[str, ...], block: ScriptBlock, declared: tuple[str, ...]
-    ) -> Path | None:
-        requires_python = block.requires_python
-        if not (required or requires_python or declared or granted.packages):
+    def _python(self, block: ScriptBlock, declared: tuple[str, ...]) -> Path | None:
+        required, requires_python = _together(block.dependencies, self.requested.packages), block.requires_python
+        if not (required or requires_python or declared or self.grant.packages):
             return None
         interpreter = PythonInterpreter.of_sandbox()
         if requires_python:
             require_python(requires_python, interpreter.version, block.allows(interpreter.version))
-        agreed = _together(required, granted.packages)
+        agreed = _together(required, self.grant.packages)
         everything = _together(agreed, declared)
 
         def packages(names: tuple[str, ...], *, install: bool) -> PythonPackages:
@@ -91,10 +82,10 @@ class EnvironmentRequest:
             return packages(everything, install=True).folder() if everything else None
         if everything != agreed and (found := packages(everything, install=False).find()):
             return found
-        return packages(agreed, install=set(required) <= set(granted.packages)).folder() if agreed else None
+        return packages(agreed, install=set(required) <= set(self.grant.packages)).folder() if agreed else None
 
-    def _node(self, granted: tuple[str, ...], required: tuple[str, ...], declared: tuple[str, ...]) -> Path | None:
-        agreed = _together(required, granted)
+    def _node(self, declared: tuple[str, ...]) -> Path | None:
+        agreed = _together(self.requested.npm, self.grant.npm)
         everything = _together(agreed, declared)
         if not everything:
             return None
@@ -102,23 +93,30 @@ class EnvironmentRequest:
             return NodePackages(everything, True, self.settings).folder()
         if everything != agreed and (found := NodePackages(everything, False, self.settings).find()):
             return found
-        return NodePackages(agreed, set(required) <= set(granted), self.settings).folder() if agreed else None
+        return NodePackages(agreed, set(self.requested.npm) <= set(self.grant.npm), self.settings).folder() if agreed else None
 
 
 def _together(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*first, *second)))
 
 
-def require_programs(names: tuple[str, ...]) -> None:
-    """Make sure that programs somebody asks for by name are on this machine.
+def require_programs(names: tuple[str, ...], granted: tuple[str, ...] | None = None) -> None:
+    """Make sure that programs somebody asks for by name are on this machine, and may be seen.
+
+    With `granted` only those are, beside what every sandbox sees.
 
     Raises:
         DependenciesUnavailable: one is not.
     """
     for name in names:
-        if find_program(name) is None:
+        program = find_program(name)
+        if program is None:
             message = f"the program {name} is not installed on this machine"
             raise DependenciesUnavailable(message, hint=install_hint(name), dependencies=[name])
+        if granted is not None and name not in granted and not is_system(program):
+            message = f"the program {name} is not granted to this skill"
+            hint = f"the operator can: skillyard environment allow SKILL --with {PROGRAM_WORD}{name}"
+            raise DependenciesUnavailable(message, hint=hint, dependencies=[name])
 
 
 def granted_programs(names: tuple[str, ...]) -> GrantedEnvironment:

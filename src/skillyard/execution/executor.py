@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.environments import NO_GRANT, GrantBook, SkillGrant
 from skillyard.environments.package_index import index_settings
-from skillyard.environments.provision import EnvironmentRequest, require_programs
+from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs
 from skillyard.errors import ExecutionProblem, FileMissing, InvalidInput, InvalidPolicy, SkillyardError
 from skillyard.execution.abp.results import unwrapped
 from skillyard.execution.distributed import McpServer, call_server, declared_worker_pool, read_servers, server_problem
@@ -138,13 +138,13 @@ class Executor:
 
     `ceiling` is the most any run may do (`Policy.ceiling()` when absent); `backend` names the only sandbox to use,
     otherwise the strongest that can enforce the run's policy is chosen. With `install` packages that a skill declares
-    are downloaded when they are not there yet, from where the settings in `index` (`package-index`, `npm-registry`, …) say,
-    and with `install_requested` those that a request names: its caller speaks for the operator. `grants` tells what else was
-    granted to which skill; granted programs raise the limits they need, but for those in `fixed`, which the operator has set.
-    `servers` are the MCP servers that skills of kind `distributed` may name. `secret_hosts` are the hosts that granted secrets
-    may go to in a header; left out, those of the ceiling, and none at all when that allows any host. With `prewarm` (from 1 to
-    8) that many sandboxes are made ready for each Python skill that has run, so that its next runs start at once; `close` ends
-    them, as the end of the event loop does.
+    are downloaded when they are not there yet, from where the settings in `index` (`package-index`, `npm-registry`, …) say.
+    `grants` tells what else was granted to which skill; with `requests_grant` a request grants what it names, because its
+    caller speaks for the operator. Granted programs raise the limits they need, but for those in `fixed`, which the operator
+    has set. `servers` are the MCP servers that skills of kind `distributed` may name. `secret_hosts` are the hosts that granted
+    secrets may go to in a header; left out, those of the ceiling, and none at all when that allows any host. With `prewarm`
+    (from 1 to 8) that many sandboxes are made ready for each Python skill that has run, so that its next runs start at once;
+    `close` ends them, as the end of the event loop does.
 
     `pools` are the worker pools that this process works for: a skill that names one of them runs its own script.
 
@@ -165,13 +165,13 @@ class Executor:
         pools: Collection[str] = (),
         grants: GrantBook | None = None,
         fixed: Collection[str] = (),
-        install_requested: bool = False,
+        requests_grant: bool = False,
     ) -> None:
         if prewarm:
             from skillyard.packages import tree_digest  # the one measure of a skill's content
 
         self._install = install
-        self._install_requested = install_requested
+        self._requests_grant = requests_grant
         self._index = dict(index or {})
         self._grants = grants or GrantBook()
         self._fixed = frozenset(fixed)
@@ -189,7 +189,7 @@ class Executor:
         *,
         timeout_ms: int | None = None,
         install: bool = False,
-        install_requested: bool = False,
+        requests_grant: bool = False,
         prewarm: int | None = None,
         pools: Collection[str] = (),
         data: str | None = None,
@@ -198,8 +198,8 @@ class Executor:
 
         The user's table is the ceiling; the project's can only lower it. Secrets go to hosts that the user names, and the MCP
         servers are the user's own. With `install`, or where the user's table says `install-dependencies`, packages that skills
-        declare are downloaded; with `install_requested` those that a request names. `prewarm` replaces the number of the user's
-        table. Consents to packages are kept in `data`, absent in Skillyard's own folder.
+        declare are downloaded; with `requests_grant` a request grants what it names. `prewarm` replaces the number of the
+        user's table. Consents to packages are kept in `data`, absent in Skillyard's own folder.
 
         Raises:
             InvalidPolicy: a table says something that cannot be meant.
@@ -219,7 +219,7 @@ class Executor:
             ceiling=ceiling,
             backend=backend if isinstance(backend, str) else None,
             install=install or allowed,
-            install_requested=install_requested,
+            requests_grant=requests_grant,
             index=index_settings(configuration.sandbox),
             servers=read_servers(configuration.servers, configuration.user_file or "skillyard.toml"),
             secret_hosts=secret_hosts,
@@ -347,13 +347,16 @@ class Executor:
         call, result = await self._sandboxed(call, self._prepared(call, script, declared, request_document(call), mode="test"))
         return await run_from_outcome(call, read_outcome(None), result)
 
-    def _requested(self, request: RunRequest) -> SkillGrant:
-        """The packages and programs that the request names; its programs have to be here."""
+    def _granted(self, request: RunRequest) -> tuple[SkillGrant, SkillGrant]:
+        """What is granted to this run, and what its request names beside; its programs have to be here."""
+        granted = self._grants.granted(request.skill)
         if not request.packages:
-            return NO_GRANT
+            return granted, NO_GRANT
         requested = SkillGrant.from_words(request.packages)
-        require_programs(requested.programs)
-        return requested
+        if self._requests_grant:
+            granted = granted.merged(requested)
+        require_programs(requested.programs, granted.programs)
+        return granted, requested
 
     async def _run_script(self, call: SkillCall, entry: str, *, as_module: bool = False) -> Run:
         """Run one script of the skill, in a work folder of its own where it is given none and may need one."""
@@ -387,11 +390,9 @@ class Executor:
         asked = declared
         if workspace and not declares_filesystem(call.metadata.security):  # who gives files to work on wants them worked on
             asked = replace(declared, filesystem="read-write")
-        environment = EnvironmentRequest(  # for the verified copy
-            entry, self._grants.granted(request.skill), self._install, self._index, requested=self._requested(request),
-            install_requested=self._install_requested,
-        )  # fmt: skip
-        programs = environment.programs
+        grant, requested = self._granted(request)
+        environment = EnvironmentRequest(entry, grant, self._install, self._index, requested)  # for the verified copy
+        programs = granted_programs(grant.programs)
         asked = programs.raised(asked)
         policy = effective_policy(asked, programs.raised(self._ceiling, fixed=self._fixed))
         if folder and not request.files and declared.filesystem != "read-write":  # nobody has asked for the empty folder

@@ -245,7 +245,7 @@ class Catalog(SkillCatalog):
                 message = f"the skill {single_line(resolved.name)!r} is not the content that the call names"
                 raise PermissionDenied(message, hint="look at it, and call with its digest as it is now")
             digest = digest or agreed
-        executor = self.executor(timeout_ms=timeout_ms, install=install, install_requested=True, prewarm=0)
+        executor = self.executor(timeout_ms=timeout_ms, install=install, requests_grant=True, prewarm=0)
         engine = self.engine(record=record).through(executor)
         request = RunRequest(
             resolved, parameters or {}, context or {}, entry, digest, tuple(arguments), tuple(packages), tuple(files),
@@ -362,13 +362,13 @@ class Catalog(SkillCatalog):
         *,
         timeout_ms: int | None = None,
         install: bool = False,
-        install_requested: bool = False,
+        requests_grant: bool = False,
         prewarm: int | None = None,
     ) -> Executor:
         """The executor of skills, within the `[sandbox]` tables of the configuration, at most `timeout_ms` milliseconds each.
 
-        With `install` packages that skills declare are downloaded, whatever the table says, and with `install_requested` those
-        that a request names. `prewarm` sandboxes stand ready for each Python skill that has run (absent: as many as the user's
+        With `install` packages that skills declare are downloaded, whatever the table says, and with `requests_grant` a request
+        grants what it names. `prewarm` sandboxes stand ready for each Python skill that has run (absent: as many as the user's
         table says).
 
         Raises:
@@ -381,7 +381,7 @@ class Catalog(SkillCatalog):
             self.configuration,
             timeout_ms=timeout_ms,
             install=install,
-            install_requested=install_requested,
+            requests_grant=requests_grant,
             prewarm=prewarm,
             data=self.data_directory,
         )
@@ -431,7 +431,7 @@ class Catalog(SkillCatalog):
     def environment(self, grant: SkillGrant) -> GrantedEnvironment:
         """The environment with these packages and programs, for a workspace (`WorkspaceOptions.environment`).
 
-        Blocks for as long as downloading takes when a package is not there yet.
+        Blocks for as long as downloading takes when a package is not there yet: on an event loop call it in a thread.
 
         Raises:
             DependenciesUnavailable: packages cannot be installed, or a program is not on this machine.
