@@ -16,7 +16,7 @@ import pytest
 from alembic import command
 from next_release import NEXT_REVISION, become_next_release
 from sqlalchemy import MetaData, Table, delete, insert, inspect, select, text, update
-from sqlalchemy.types import JSON, Boolean, DateTime, Float, Integer, TypeEngine
+from sqlalchemy.types import JSON, Boolean, DateTime, Float, Integer, LargeBinary, TypeEngine
 
 from skillyard.database import HEAD, METADATA, Database, copy_records, runs
 from skillyard.database.schema_upgrade import OLDEST, configuration
@@ -91,7 +91,7 @@ class OlderRelease(threading.Thread):
     def _value(self, table: Table, name: str, kind: TypeEngine[Any], number: int) -> Any:
         if (table.name, name) in self._allowed:
             return self._allowed[table.name, name]
-        values = ((JSON, []), (Boolean, False), (DateTime, NOW), (Integer, number), (Float, 1.0))
+        values = ((JSON, []), (LargeBinary, b"bytes"), (Boolean, False), (DateTime, NOW), (Integer, number), (Float, 1.0))
         return next((value for known, value in values if isinstance(kind, known)), str(number))
 
     def _mine(self, table: Table, number: int) -> list[Any]:

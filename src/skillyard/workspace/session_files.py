@@ -289,7 +289,7 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
     return lambda path: bool(whole.match(path))
 
 
-_TOKENS = re.compile(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\])")
+_TOKENS = re.compile(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]{0,64}\])")
 _MEANINGS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
