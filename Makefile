@@ -97,7 +97,7 @@ rows: setup ## which requirement rows have a test
 	@$(BIN)/python scripts/rows.py
 
 bench: setup ## figures as ratios within one run; SKILLS=folder to use your own
-	@for script in benchmarks/listing.py benchmarks/sandbox.py benchmarks/workspaces.py benchmarks/stopping.py benchmarks/packages.py; do $(BIN)/python $$script $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
+	@for script in benchmarks/listing.py benchmarks/sandbox.py benchmarks/workspaces.py benchmarks/environments.py benchmarks/stopping.py benchmarks/packages.py; do $(BIN)/python $$script $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
 	$(BIN)/python benchmarks/server.py
 
 soak: setup system ## servers, workers and a database are killed, paused and cut off; nothing may be lost. SECONDS=60 RUNS= SEED=; HOME_SHARED=1: one home

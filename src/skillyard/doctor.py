@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard._version import __version__
 from skillyard.catalog import home_directory, load_settings
+from skillyard.environments import find_npm, find_uv
 from skillyard.errors import SkillyardError
-from skillyard.execution import find_uv
 from skillyard.sandbox import interpreter_for, probe_all
 from skillyard.wire import WireForm
 
@@ -31,6 +31,7 @@ _ROOT_FIXES: Final = {
     "unreadable": "let this user read it, or name another folder",
     "truncated": "name a folder further down",
 }
+_MOST_SKILLS: Final = 300  # whose scripts are read
 _PATIENCE: Final = 10  # seconds for a program to report its version
 
 
@@ -57,7 +58,7 @@ def check_machine(opening: Callable[[], Catalog]) -> list[MachineCheck]:
     else:
         checks += [_configuration(catalog), *(_root(catalog, root) for root in catalog.roots), *_policy(catalog)]
         checks += _switched_off(catalog)
-        checks += [_records(catalog), *_requirements(catalog)]
+        checks += [_records(catalog), *_requirements(catalog), *_environments(catalog)]
     return [*checks, *_sandboxes(), *_programs()]
 
 
@@ -190,6 +191,29 @@ def _requirements(catalog: Catalog) -> Iterator[MachineCheck]:
         yield MachineCheck(f"skill {skill_id}", "warning", problem, remedy or None)
 
 
+def _environments(catalog: Catalog) -> Iterator[MachineCheck]:
+    """What skills import and call and were not granted, and granted programs that are not here."""
+    try:
+        catalog.grants()
+    except SkillyardError as error:
+        yield MachineCheck("skill environments", "error", error.message, error.hint)
+        return
+    for skill in [skill for skill in catalog.all() if skill.status == "ok"][:_MOST_SKILLS]:
+        try:
+            needs = catalog.needs(skill)
+        except (SkillyardError, OSError) as error:
+            yield MachineCheck(f"skill {skill.id}", "warning", f"its needs cannot be read: {error}")
+            continue
+        if needs.proposed:
+            yield MachineCheck(f"skill {skill.id}", "warning", f"is not granted: {needs.sentence}", needs.command)
+        if needs.missing_programs:
+            names = ", ".join(name for name, _ in needs.missing_programs)
+            remedies = dict.fromkeys(remedy for _, remedy in needs.missing_programs)
+            yield MachineCheck(
+                f"skill {skill.id}", "warning", f"calls programs that are not here: {names}", "; ".join(remedies)
+            )
+
+
 def _root(catalog: Catalog, root: Root) -> MachineCheck:
     mine = [skill for skill in catalog.all() if skill.root.path == root.path]
     unusable = sum(skill.status == "broken" for skill in mine)
@@ -237,10 +261,11 @@ def _runs(language: str, entry: str, *, optional: bool = False) -> MachineCheck:
 
 
 def _packages() -> MachineCheck:
-    """Whether packages that Python scripts ask for can be installed."""
+    """Whether packages for skills can be installed, of Python and of npm."""
+    npm = "npm" if find_npm() else "no npm"
     if program := find_uv():
-        return MachineCheck("script packages", "ok", f"can be installed with {program}")
-    return MachineCheck("script packages", "warning", "cannot be installed: no uv", "pip install 'uv>=0.9'")
+        return MachineCheck("script packages", "ok", f"can be installed with {program}; {npm}")
+    return MachineCheck("script packages", "warning", f"cannot be installed: no uv; {npm}", "pip install 'uv>=0.9'")
 
 
 def _program(name: str, remark: str) -> MachineCheck:

@@ -5,14 +5,15 @@
     SETTINGS = {"pool": text("the name of a worker pool"), "limits": {"read": number(1000), "write": number(100)}}
     values = SettingsReader(file).read(SETTINGS, table, "server")
 
-What is absent from the table is absent from the values: defaults stand where the values are kept.
+A table that has tables with names of the user's beside its own keys has an entry `OTHER_TABLES`, which is `named_tables`. What
+is absent from the table is absent from the values: defaults stand where the values are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from skillyard.errors import InvalidConfiguration, InvalidInput
 
@@ -22,7 +23,8 @@ class Setting(NamedTuple):
 
     `name` is that of the value, when it is not that of the key; `convert` makes the value of what stands there, and may raise
     `InvalidInput`. Where `entries` is given, the value is a table with keys of the user's, each of which holds that; `quoted`
-    says how such a key is written. A `required` setting may not be absent.
+    says how such a key is written. Where `inner` is given, the value is a table with those settings. A `required` setting may
+    not be absent.
     """
 
     expected: str
@@ -32,6 +34,7 @@ class Setting(NamedTuple):
     entries: Setting | None = None
     quoted: bool = False
     required: bool = False
+    inner: Settings | None = None
 
 
 Settings = Mapping[str, "Setting | Settings"]
@@ -77,6 +80,11 @@ def table_of(entries: Setting, expected: str, *, name: str = "", quoted: bool = 
     return Setting(expected, _is_table, name, MappingProxyType, entries, quoted)
 
 
+def named_tables(settings: Settings, *, name: str, convert: Callable[[Mapping[str, Any]], Any]) -> Setting:
+    """Tables whose names are the user's, each with these settings; the values are in a mapping called `name`."""
+    return Setting("a table", _is_table, name, convert, inner=settings)
+
+
 def any_table() -> Setting:
     """A table that another room reads."""
     return Setting("a table", _is_table, convert=MappingProxyType)
@@ -84,6 +92,10 @@ def any_table() -> Setting:
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, Mapping)
+
+
+OTHER_TABLES: Final = "*"
+"""In settings: what each table may hold whose key is the user's own, beside the keys that are named."""
 
 
 class SettingsReader(NamedTuple):
@@ -108,12 +120,19 @@ class SettingsReader(NamedTuple):
         """
         if not isinstance(table, Mapping):
             raise self.wrong(path, "a table", table)
+        others = settings.get(OTHER_TABLES)
+        named = {key: inner for key, inner in table.items() if key not in settings and _is_table(inner)} if others else {}
         for key in table:
-            if key not in settings:
+            if key not in settings and key not in named:
                 kind = "one of" if path else "one of the tables"
-                raise self.wrong(_joined(path, key), f"{kind} {', '.join(settings)}", key)
-        values = {}
+                known = [name for name in settings if name != OTHER_TABLES]
+                raise self.wrong(_joined(path, key), f"{kind} {', '.join(known)}", key)
+        values: dict[str, Any] = {}
+        if isinstance(others, Setting) and named:
+            values[others.name] = {str(key): self._value(others, inner, _joined(path, key)) for key, inner in named.items()}
         for key, setting in settings.items():
+            if key == OTHER_TABLES:
+                continue
             value, at = table.get(key), _joined(path, key)
             if isinstance(setting, Mapping):
                 values[key.replace("-", "_")] = self.read(setting, table.get(key, {}), at)
@@ -129,6 +148,8 @@ class SettingsReader(NamedTuple):
                 str(name): self._value(entries, inner, f'{key}."{name}"' if setting.quoted else f"{key}.{name}")
                 for name, inner in value.items()
             }
+        if setting.inner is not None:
+            value = self.read(setting.inner, value, key)
         try:
             return value if setting.convert is None else setting.convert(value)
         except InvalidInput as error:

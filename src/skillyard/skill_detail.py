@@ -13,6 +13,7 @@ from skillyard.sandbox import can_start
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillFile
     from skillyard.document import Document
+    from skillyard.environments import SkillNeeds
     from skillyard.library import Catalog
     from skillyard.permissions import PermissionRuling
     from skillyard.registry import Powers
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SkillDetail:
-    """One skill with what only reading it shows: its fields, files, namesakes, permission, and what of it can run."""
+    """One skill with what only reading it shows: its fields, files, namesakes, permission, runs and needs."""
 
     skill: Skill
     document: Document | None
@@ -29,6 +30,7 @@ class SkillDetail:
     ruling: PermissionRuling
     runs: bool
     entry: str | None
+    needs: SkillNeeds
 
     @property
     def input_schema(self) -> Mapping[str, object] | None:
@@ -72,6 +74,7 @@ class SkillDetail:
             "digest": skill.digest(),
             "namesakes": [{"id": other.id, "status": other.status, "directory": other.location} for other in self.namesakes],
             "permission": {"decision": self.ruling.permission, "pattern": self.ruling.pattern},
+            "environment": self.needs.to_dict(),
             "run": {"possible": self.runs, "entry": self.entry, "story": self.run_summary},
         }
 
@@ -90,6 +93,7 @@ def read_skill_detail(catalog: Catalog, skill: Skill) -> SkillDetail:
         ruling=catalog.rules().rule(skill),
         runs=skill.status == "ok" and catalog.executor().can_run(skill),
         entry=_entry(skill, document),
+        needs=catalog.needs(skill),
     )
 
 

@@ -21,10 +21,12 @@ from hypothesis import strategies as st
 from pattern_growth import growth_of
 
 from skillyard.catalog import Configuration
+from skillyard.environments import python_packages
+from skillyard.environments.package_index import PackageIndex
+from skillyard.environments.python_packages import uv_environment
+from skillyard.environments.script_block import SOURCE_LIMIT, ScriptBlock, read_script_block
 from skillyard.errors import DependenciesUnavailable, InvalidPolicy, NotExecutable, PermissionDenied, SkillyardError
-from skillyard.execution import Executor, RunRequest, environments
-from skillyard.execution.environments import PackageIndex, uv_environment
-from skillyard.execution.script_block import SOURCE_LIMIT, ScriptBlock, read_script_block
+from skillyard.execution import Executor, RunRequest
 
 BLOCK = '# /// script\n# requires-python = ">=3.9"\n# dependencies = [\n#   "iniconfig>=2",\n# ]\n# ///\n'
 SCRIPT = f"""#!/usr/bin/env python3
@@ -87,7 +89,7 @@ async def test_packages_are_installed_once_and_then_used_without_leave(
     assert "iniconfig==" in lock
     assert "--hash=sha256:" in lock
     assert "://" not in lock
-    monkeypatch.setattr(environments, "find_uv", lambda: None)
+    monkeypatch.setattr(python_packages, "find_uv", lambda: None)
     assert (await Executor().run(RunRequest(skill, {}))).error is None
 
 
@@ -100,14 +102,14 @@ async def test_a_package_that_does_not_exist_is_an_error_with_its_reason(write_s
 
 
 async def test_without_uv_the_error_says_how_to_get_it(write_skill, data_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environments, "find_uv", lambda: None)
+    monkeypatch.setattr(python_packages, "find_uv", lambda: None)
     with pytest.raises(DependenciesUnavailable) as caught:
         await Executor(install=True).run(RunRequest(write_skill(SCRIPT), {}))
     assert "pip install 'uv>=0.9'" in (caught.value.hint or "")
 
 
 def test_the_operator_allows_it_in_the_settings(write_skill, data_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environments, "find_uv", lambda: None)
+    monkeypatch.setattr(python_packages, "find_uv", lambda: None)
     allowed = Executor.from_configuration(Configuration(sandbox={"install-dependencies": True}))
     with pytest.raises(DependenciesUnavailable, match="needs uv"):
         asyncio.run(allowed.run(RunRequest(write_skill(SCRIPT), {})))
@@ -322,7 +324,10 @@ async def test_installing_asks_the_index_and_nothing_else(
                 monkeypatch.setenv(name, value)
             settings = {"install-dependencies": True, "package-index": f"{index}/simple"}
             executor = Executor.from_configuration(Configuration(sandbox=settings))
-            with pytest.raises(DependenciesUnavailable, match=r"the index leads to 127\.0\.0\.1: name it in `package-hosts`"):
+            with pytest.raises(
+                DependenciesUnavailable,
+                match=r"cannot be installed \(the index leads to 127\.0\.0\.1: name it in `package-hosts`",
+            ):
                 await executor.run(RunRequest(write_skill(SCRIPT), {}))
             assert asked == ["/simple/iniconfig/"]
             assert asked_other == []

@@ -201,7 +201,7 @@ async def test_a_worker_on_postgresql_gives_it_too(
         ({"arguments": ["a" * 70_000]}, "argument 1 has 70000 bytes"),
         ({"arguments": ["a" * 60_000] * 5}, "the arguments have 300000 bytes"),
         ({"arguments": ["a"] * 1_001}, "there are 1001 arguments"),
-        ({"packages": ["--index-url=x"]}, "does not name a package"),
+        ({"packages": ["--index-url=x"]}, "is not a package by name"),
         ({"files": [WorkFile("a", b""), WorkFile("a/b", b"")]}, "'a' is a file and a folder"),
         ({"files": [WorkFile("a", b""), WorkFile("a", b"")]}, "two files have one name"),
         ({"files": [WorkFile("a", b"")], "work": "."}, "exclude each other"),

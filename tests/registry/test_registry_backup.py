@@ -90,6 +90,7 @@ def test_everything_comes_back_into_either_kind_of_database(
     (place.home / "keys/mine.pem").write_text("a key")
     (place.home / "keys/mine.pem").chmod(0o600)
     (place.home / "settings.json").write_text("{}")
+    (place.home / "environments.json").write_text('{"skills": {}}')
     lock = tmp_path / "skillyard.lock"
     lock.write_text("the lock")
     before = without_places(rows(place)), trees(place)
@@ -106,6 +107,7 @@ def test_everything_comes_back_into_either_kind_of_database(
     assert all(row["package_path"].startswith(str(other.home)) for row in rows(other)["skill_versions"])
     assert (other.home / "keys/mine.pem").read_text() == "a key"
     assert (other.home / "keys/mine.pem").stat().st_mode & 0o777 == 0o600
+    assert (other.home / "environments.json").read_text() == '{"skills": {}}'
     assert (tmp_path / "project/skillyard.lock").read_text() == "the lock"
     (tmp_path / "project/skillyard.lock").write_text("another lock")
     restore_backup(tmp_path / "backup", lambda name: other, project=tmp_path / "project", force=True)

@@ -11,8 +11,8 @@ import pytest
 from pattern_growth import growth_of
 
 from skillyard.document import parse_document
+from skillyard.environments.script_block import SOURCE_LIMIT
 from skillyard.errors import ConsentRequired
-from skillyard.execution.script_block import SOURCE_LIMIT
 from skillyard.registry import PowerChange, Registry
 from skillyard.registry.powers import Powers, read_powers
 from skillyard.registry.upgrade_checks import publisher_of_address

@@ -13,7 +13,16 @@ from typing import Protocol
 
 import pytest
 
-from skillyard.sandbox import Job, Policy, SandboxBackend, SandboxResult, backends, preparation
+from skillyard.sandbox import (
+    NOTHING_GRANTED,
+    GrantedEnvironment,
+    Job,
+    Policy,
+    SandboxBackend,
+    SandboxResult,
+    backends,
+    preparation,
+)
 from skillyard.sandbox.seccomp import this_machine
 
 PRELUDE = (
@@ -66,6 +75,8 @@ class RunScript(Protocol):
         stdin: bytes = ...,
         arguments: tuple[str, ...] = ...,
         entry: str = ...,
+        environment: GrantedEnvironment = ...,
+        workspace: str = ...,
     ) -> SandboxResult: ...
 
 
@@ -121,13 +132,17 @@ def run_script(backend: SandboxBackend, skill_tree: Path) -> RunScript:
         stdin: bytes = b"{}",
         arguments: tuple[str, ...] = (),
         entry: str = "scripts/main.py",
+        environment: GrantedEnvironment = NOTHING_GRANTED,
+        workspace: str = "",
     ) -> SandboxResult:
         text = textwrap.dedent(source)
         for relative, content in {entry: PRELUDE + text if entry.endswith(".py") else text, **(files or {})}.items():
             target = skill_tree / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(content, encoding="utf-8")
-        return await backend.run(Job(str(skill_tree), entry, stdin, policy or Policy(timeout_ms=10_000), arguments))
+        policy = policy or Policy(timeout_ms=10_000)
+        job = Job(str(skill_tree), entry, stdin, policy, arguments, environment=environment, workspace=workspace)
+        return await backend.run(job)
 
     return run
 

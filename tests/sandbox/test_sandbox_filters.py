@@ -105,6 +105,17 @@ def test_only_connected_unix_pairs_can_be_made(machine: Machine) -> None:
     assert verdict(program, machine, pair, 2, 1) == seccomp.error(errno.EAFNOSUPPORT)
 
 
+def test_local_sockets_are_streams_and_come_beside_those_of_the_network(machine: Machine) -> None:
+    program = build_filter(machine, FilterOptions(streams=True, local_sockets=True))
+    allowed = {
+        (family, kind)
+        for family in (1, 2, 10, 16, 17, 38, 40)
+        for kind in range(1, 11)
+        if verdict(program, machine, machine.calls["socket"], family, kind, 0) == seccomp.ALLOW
+    }
+    assert allowed == {(1, 1), (1, 5), (2, 1), (10, 1)}
+
+
 @pytest.mark.abuse("B9")
 def test_clone_may_make_processes_and_threads_but_no_namespaces(machine: Machine) -> None:
     program = build_filter(machine, FilterOptions())

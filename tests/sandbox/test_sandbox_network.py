@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
+from pathlib import Path
 
 import pytest
 
 from skillyard.errors import SandboxUnavailable
-from skillyard.sandbox import Policy, SandboxBackend, choose_backend
+from skillyard.sandbox import GrantedEnvironment, Policy, SandboxBackend, choose_backend
 
 
 @pytest.mark.row("000-20", "D-14")
@@ -61,6 +64,54 @@ async def test_unix_sockets_and_re_connected_pairs_are_dead_ends(run_script) -> 
     assert result.value["pair"] == "hello"
     assert (result.value["datagram"], result.value["unix"]) == ("EAFNOSUPPORT", "EAFNOSUPPORT")
     assert result.value["docker"] in (False, "EACCES", "ENXIO")
+
+
+@pytest.mark.abuse("D24")
+async def test_sockets_that_programs_were_granted_reach_no_program_outside(
+    run_script, backend: SandboxBackend, skill_tree: Path, tmp_path: Path
+) -> None:
+    """A listener of the machine by a name without a file, in the skill, in the work folder, and on a port."""
+    name = f"skillyard-{os.getpid()}"
+    with contextlib.ExitStack() as outside:
+        listeners = [outside.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(3)]
+        for listener, address in zip(listeners, (f"\0{name}", f"{skill_tree}/a.sock", f"{tmp_path}/b.sock"), strict=True):
+            listener.bind(address)
+            listener.listen()
+        port = outside.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+        result = await run_script(
+            f"""
+            def connect(family, address):
+                with socket.socket(family) as client:
+                    client.settimeout(1)
+                    client.connect(address)
+
+            def serve():
+                server = socket.socket(socket.AF_UNIX)
+                server.bind("own.sock")
+                server.listen()
+                connect(socket.AF_UNIX, "own.sock")
+
+            addresses = [chr(0) + {name!r}, {str(skill_tree)!r} + "/a.sock", {str(tmp_path)!r} + "/b.sock", "a.sock", "b.sock"]
+            answer({{
+                "own": attempt(serve),
+                "outside": [attempt(connect, socket.AF_UNIX, address) for address in addresses],
+                "port": attempt(connect, socket.AF_INET, ("127.0.0.1", {port})),
+                "datagram": attempt(socket.socket, socket.AF_UNIX, socket.SOCK_DGRAM),
+                "route": attempt(socket.socket, socket.AF_NETLINK, socket.SOCK_RAW),
+            }})
+            """,
+            policy=Policy(timeout_ms=10_000, filesystem="read-write"),
+            environment=GrantedEnvironment(local_sockets=True, digest="sockets"),
+            workspace=str(tmp_path),
+        )
+    assert result.status == "ok", result.stderr
+    refused = "EAFNOSUPPORT"
+    assert (result.value["datagram"], result.value["route"]) == (refused, refused)
+    if backend.name == "landlock":
+        assert {result.value["own"], result.value["port"], *result.value["outside"]} == {refused}
+    else:
+        assert (result.value["own"], result.value["port"]) == ("done", "ECONNREFUSED")
+        assert set(result.value["outside"]) == {"ECONNREFUSED", "ENOENT"}
 
 
 @pytest.mark.abuse("D22")

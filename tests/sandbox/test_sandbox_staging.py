@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused, PermissionDenied
-from skillyard.sandbox import Job, Policy, SandboxBackend, staging
+from skillyard.sandbox import GrantedEnvironment, Job, Policy, SandboxBackend, staging
 from skillyard.sandbox.identity import can_reach, pick_identity
 from skillyard.sandbox.processes import OrphanSweeper
 
@@ -185,18 +185,18 @@ def test_a_process_that_lives_long_clears_up_now_and_then(tmp_path: Path, monkey
     sweeper.sweep(str(tmp_path / "absent"), found.append)
 
 
-async def test_packages_are_chosen_by_looking_at_the_copy_that_was_verified(tree: Path, backend: SandboxBackend) -> None:
+async def test_the_environment_is_chosen_by_looking_at_the_copy_that_was_verified(tree: Path, backend: SandboxBackend) -> None:
     seen: list[tuple[str, str]] = []
 
-    def choose(copy: str) -> str:
+    def choose(copy: str) -> GrantedEnvironment:
         seen.append(("choose", Path(copy, "scripts/main.py").read_text("utf-8")))
-        return ""
+        return GrantedEnvironment()
 
     def verify(copy: str) -> None:
         seen.append(("verify", copy))
         (tree / "scripts/main.py").write_text("print('changed')", encoding="ascii")  # too late
 
-    result = await backend.run(Job(str(tree), "scripts/main.py", policy=Policy(), verify=verify, packages=choose))
+    result = await backend.run(Job(str(tree), "scripts/main.py", policy=Policy(), verify=verify, environment=choose))
     assert result.stdout == b"hello\n"
     assert [name for name, _ in seen] == ["verify", "choose"]
     assert "changed" not in seen[1][1]

@@ -17,7 +17,17 @@ import pytest
 
 from skillyard.errors import InvalidInput, PermissionDenied
 from skillyard.packages import tree_digest
-from skillyard.sandbox import Job, Policy, SandboxBackend, SandboxResult, WarmPool, backends, standby_sandboxes
+from skillyard.sandbox import (
+    NOTHING_GRANTED,
+    GrantedEnvironment,
+    Job,
+    Policy,
+    SandboxBackend,
+    SandboxResult,
+    WarmPool,
+    backends,
+    standby_sandboxes,
+)
 from skillyard.sandbox.bubblewrap import BubblewrapBackend
 
 PRELUDE = """
@@ -367,6 +377,16 @@ async def test_closing_leaves_no_process_and_no_folder(bench: Bench, survivors: 
     assert (bench.pool.standing, folders(), len(os.listdir("/proc/self/fd"))) == (0, [], before)
     assert (await bench.run()).value == 1  # cold from now on
     assert (len(bench.backend.cold), bench.pool.standing) == (1, 0)
+
+
+async def test_a_sandbox_with_another_environment_or_start_is_not_used(bench: Bench) -> None:
+    def nothing(_copy: str) -> GrantedEnvironment:
+        return NOTHING_GRANTED
+
+    await bench.write("answer(__name__)").warm()
+    for job in (replace(bench.job(), environment=nothing), replace(bench.job(), as_module=True)):
+        assert (await bench.pool.run(bench.backend, job)).status == "ok"
+        assert bench.backend.cold.pop() == job
 
 
 async def test_an_idle_sandbox_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

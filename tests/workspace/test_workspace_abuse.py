@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skillyard.errors import PathRefused
-from skillyard.sandbox import Policy
-from skillyard.workspace import WORKSPACE_POLICY, GrantedEnvironment, Workspace
+from skillyard.sandbox import GrantedEnvironment, Policy
+from skillyard.workspace import WORKSPACE_POLICY, Workspace
 
 if TYPE_CHECKING:
     from tests.workspace.conftest import MakeWorkspace

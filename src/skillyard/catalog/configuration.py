@@ -18,7 +18,19 @@ from skillyard.errors import InvalidConfiguration, InvalidInput
 from skillyard.open_flags import CLOEXEC, NONBLOCK
 from skillyard.paths import real_path
 from skillyard.reserved_files import refuse_reserved
-from skillyard.settings_reader import Settings, SettingsReader, any_table, flag, number, table_of, text, texts, word
+from skillyard.settings_reader import (
+    OTHER_TABLES,
+    Settings,
+    SettingsReader,
+    any_table,
+    flag,
+    named_tables,
+    number,
+    table_of,
+    text,
+    texts,
+    word,
+)
 
 _TOML: Final = "skillyard.toml"
 _PYPROJECT: Final = "pyproject.toml"
@@ -127,6 +139,7 @@ _USERS_OWN: Final[Mapping[str, tuple[str, str]]] = {
 _STRICTNESS: Final = ("off", "advise", "enforce")
 _MOST_PATHS: Final = 256
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_GRANTS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
 
 
 def _tool_rules(entries: list[str]) -> tuple[str, ...]:
@@ -144,12 +157,19 @@ def _paths(paths: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path.strip() for path in paths if path.strip()))
 
 
+_GRANT: Final[Settings] = {
+    "packages": texts("a list of Python packages"),
+    "npm": texts("a list of npm packages"),
+    "programs": texts("a list of programs"),
+    "build": flag(),
+}
 _SETTINGS: Final[Settings] = {
     "skills": {
         "paths": texts("a list of paths", _paths),
         "allow-external-paths": flag(),
         "prompt-section": flag(),
         "profile": word(get_args(_Profile)),
+        OTHER_TABLES: named_tables(_GRANT, name="skill_grants", convert=MappingProxyType),
     },
     "permissions": {
         "match": word(get_args(PermissionMatch), name="permission_match"),
@@ -184,9 +204,9 @@ class Configuration(NamedTuple):
     them too. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any. `server` is
     the user's table of the HTTP service, whose keys the server room knows, `engine` that of the engine and `workspace` that of
     workspaces, whose rooms know their keys. `scan` and `user_scan` list the suppressed findings, in the nearest file and in the
-    user's own: the scanner room knows their keys. `database_url`, `package_store`, `kept_versions` (of a skill, on the disk)
-    and `private_hosts` (packages may come from addresses that are not public) are the user's own: a project may not choose
-    where records and packages go.
+    user's own: the scanner room knows their keys. `database_url`, `package_store`, `kept_versions` (of a skill, on the disk),
+    `private_hosts` (packages may come from addresses that are not public) and `skill_grants` (what `[skills.NAME]` grants) are
+    the user's own: a project may not choose where records and packages go, nor what skills are given.
     `file` is None when no project file was found.
     """
 
@@ -214,6 +234,7 @@ class Configuration(NamedTuple):
     user_file: str | None = None
     scan: Mapping[str, object] = _EMPTY
     user_scan: Mapping[str, object] = _EMPTY
+    skill_grants: Mapping[str, Mapping[str, Any]] = _NO_GRANTS
 
     def roots(self) -> Iterator[tuple[str, str, bool]]:
         """Every configured root: the folder it is relative to, as written, and whether the user's own file named it."""
@@ -243,6 +264,7 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
         return base
     file, values = project
     _refuse_users_own(file, values, user_file)
+    _refuse_grants(file, values, user_file)
     checked = _checked(values, file, base._replace(sandbox=_EMPTY))
     if base.permissions:
         checked = checked._replace(permissions=base.permissions, permission_match=base.permission_match)
@@ -286,6 +308,19 @@ def _refuse_users_own(file: str, values: _Table, user_file: str | None) -> None:
                 hint=f"move [{table}] to {user_file or 'your own skillyard.toml'}{variable}",
                 file=file,
                 key=table,
+            )
+
+
+def _refuse_grants(file: str, values: _Table, user_file: str | None) -> None:
+    """A project could have packages of its choice installed, and programs given to a skill."""
+    skills = values.get("skills")
+    for name, value in skills.items() if isinstance(skills, Mapping) else ():
+        if isinstance(value, Mapping):
+            raise InvalidConfiguration(
+                f"{file}: a project may not grant packages and programs to skills",
+                hint=f"move [skills.{name}] to {user_file or 'your own skillyard.toml'}",
+                file=file,
+                key=f"skills.{name}",
             )
 
 

@@ -86,6 +86,9 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "db": CliCommand("db", GROUPS[3], "the database: status, integrity check, repair, upgrade, copy"),
         "backup": CliCommand("db", GROUPS[3], "everything that is kept here in one file, also while a server runs"),
         "restore": CliCommand("db", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
+        "environment": CliCommand(
+            "environment", GROUPS[3], "packages and programs of skills: what they need, grant and revoke"
+        ),
         "doctor": CliCommand("doctor", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
     }
 )

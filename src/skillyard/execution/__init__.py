@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         validate_abp_format,
     )
     from skillyard.execution.abp.results import abp_result, result_text, vcp_result
-    from skillyard.execution.environments import find_uv
     from skillyard.execution.intent_runs import IntentRun, Preprocessed
     from skillyard.execution.run_report import execution_response
     from skillyard.execution.trial import Trial, TrialReport, try_skill
@@ -60,7 +59,6 @@ __all__ = [
     "execution_response",
     "fill_parameters",
     "find_entry",
-    "find_uv",
     "infer_abp_kind",
     "infer_format",
     "new_run_id",
@@ -91,7 +89,6 @@ __getattr__, __dir__ = lazy_exports(
             "validate_abp_format",
         ),
         "abp.results": ("abp_result", "result_text", "vcp_result"),
-        "environments": ("find_uv",),
         "intent_runs": ("IntentRun", "Preprocessed"),
         "run_report": ("execution_response",),
         "trial": ("Trial", "TrialReport", "try_skill"),

@@ -11,10 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
+from skillyard.environments import NO_GRANT, GrantBook, SkillGrant
+from skillyard.environments.package_index import index_settings
+from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs
 from skillyard.errors import ExecutionProblem, FileMissing, InvalidInput, InvalidPolicy, SkillyardError
 from skillyard.execution.abp.results import unwrapped
 from skillyard.execution.distributed import McpServer, call_server, declared_worker_pool, read_servers, server_problem
-from skillyard.execution.environments import environment_for, index_settings
 from skillyard.execution.http_service import NO_ENDPOINT, call_service, has_endpoint
 from skillyard.execution.kinds import (
     KindUnavailable,
@@ -44,8 +46,11 @@ from skillyard.execution.skill_call import (
 )
 from skillyard.execution.work_files import collect_files, work_folder
 from skillyard.sandbox import (
+    GrantedEnvironment,
     Job,
     Policy,
+    RunMode,
+    SandboxBackend,
     SandboxResult,
     WarmPool,
     can_start,
@@ -74,6 +79,15 @@ def sdk_files() -> Mapping[str, bytes]:
 _ONLY_SCRIPTS: Final = "arguments, packages and files are for scripts: this skill works elsewhere and got its parameters only"
 REMOTE_KINDS: Final = ("service", "distributed")
 """The kinds of skills that a remote service or server executes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A job within the operator's limits, the policy that was `asked` for, and the granted programs that are here."""
+
+    job: Job
+    asked: Policy
+    programs: GrantedEnvironment
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +137,14 @@ class Executor:
     """Runs skills: scripts in a sandbox, never outside one; services and tools of MCP servers within the same policy.
 
     `ceiling` is the most any run may do (`Policy.ceiling()` when absent); `backend` names the only sandbox to use,
-    otherwise the strongest that can enforce the run's policy is chosen. With `install` packages that a Python script asks for
-    in a `# /// script` block are downloaded when they are not there yet, from the index that the settings `package-index` and
-    `package-hosts` in `index` name. `servers` are the MCP servers that skills of kind
-    `distributed` may name. `secret_hosts` are the hosts that granted secrets may go to in a header; left out, those of the
-    ceiling, and none at all when that allows any host. With `prewarm` (from 1 to 8) that many sandboxes are made ready for each
-    Python skill that has run, so that its next runs start at once; `close` ends them, as the end of the event loop does.
+    otherwise the strongest that can enforce the run's policy is chosen. With `install` packages that a skill declares
+    are downloaded when they are not there yet, from where the settings in `index` (`package-index`, `npm-registry`, …) say.
+    `grants` tells what else was granted to which skill; with `requests_grant` a request grants what it names, because its
+    caller speaks for the operator. Granted programs raise the limits they need, but for those in `fixed`, which the operator
+    has set. `servers` are the MCP servers that skills of kind `distributed` may name. `secret_hosts` are the hosts that granted
+    secrets may go to in a header; left out, those of the ceiling, and none at all when that allows any host. With `prewarm`
+    (from 1 to 8) that many sandboxes are made ready for each Python skill that has run, so that its next runs start at once;
+    `close` ends them, as the end of the event loop does.
 
     `pools` are the worker pools that this process works for: a skill that names one of them runs its own script.
 
@@ -147,12 +163,18 @@ class Executor:
         secret_hosts: Sequence[str] | None = None,
         prewarm: int = 0,
         pools: Collection[str] = (),
+        grants: GrantBook | None = None,
+        fixed: Collection[str] = (),
+        requests_grant: bool = False,
     ) -> None:
         if prewarm:
             from skillyard.packages import tree_digest  # the one measure of a skill's content
 
         self._install = install
-        self._index = index
+        self._requests_grant = requests_grant
+        self._index = dict(index or {})
+        self._grants = grants or GrantBook()
+        self._fixed = frozenset(fixed)
         self._pools = frozenset(pools)
         self._pool = WarmPool(prewarm, tree_digest) if prewarm else None
         self._ceiling = ceiling or Policy.ceiling()
@@ -167,14 +189,17 @@ class Executor:
         *,
         timeout_ms: int | None = None,
         install: bool = False,
+        requests_grant: bool = False,
         prewarm: int | None = None,
         pools: Collection[str] = (),
+        data: str | None = None,
     ) -> Self:
         """An executor within the `[sandbox]` tables of a configuration, and at most `timeout_ms` milliseconds for each run.
 
         The user's table is the ceiling; the project's can only lower it. Secrets go to hosts that the user names, and the MCP
-        servers are the user's own. With `install`, or where the user's table says `install-dependencies`, packages that scripts
-        ask for are downloaded. `prewarm` replaces the number of the user's table.
+        servers are the user's own. With `install`, or where the user's table says `install-dependencies`, packages that skills
+        declare are downloaded; with `requests_grant` a request grants what it names. `prewarm` replaces the number of the
+        user's table. Consents to packages are kept in `data`, absent in Skillyard's own folder.
 
         Raises:
             InvalidPolicy: a table says something that cannot be meant.
@@ -194,11 +219,15 @@ class Executor:
             ceiling=ceiling,
             backend=backend if isinstance(backend, str) else None,
             install=install or allowed,
+            requests_grant=requests_grant,
             index=index_settings(configuration.sandbox),
             servers=read_servers(configuration.servers, configuration.user_file or "skillyard.toml"),
             secret_hosts=secret_hosts,
             prewarm=prewarm_count(configuration.sandbox) if prewarm is None else prewarm,
             pools=pools,
+            grants=GrantBook.configured(configuration, data),
+            fixed=[name.replace("-", "_") for name in (*configuration.sandbox, *configuration.project_sandbox)]
+            + (["timeout_ms"] if timeout_ms is not None else []),
         )
 
     @property
@@ -315,9 +344,19 @@ class Executor:
         if declared.filesystem == "none":
             declared = replace(declared, filesystem="read-only")
         call = SkillCall(RunRequest(skill, digest=digest), metadata)
-        job, asked = self._job(call, script, declared, request_document(call))
-        call, result = await self._sandboxed(call, replace(job, mode="test"), asked)
+        call, result = await self._sandboxed(call, self._prepared(call, script, declared, request_document(call), mode="test"))
         return await run_from_outcome(call, read_outcome(None), result)
+
+    def _granted(self, request: RunRequest) -> tuple[SkillGrant, SkillGrant]:
+        """What is granted to this run, and what its request names beside; its programs have to be here."""
+        granted = self._grants.granted(request.skill)
+        if not request.packages:
+            return granted, NO_GRANT
+        requested = SkillGrant.from_words(request.packages)
+        if self._requests_grant:
+            granted = granted.merged(requested)
+        require_programs(requested.programs, granted.programs)
+        return granted, requested
 
     async def _run_script(self, call: SkillCall, entry: str, *, as_module: bool = False) -> Run:
         """Run one script of the skill, in a work folder of its own where it is given none and may need one."""
@@ -331,8 +370,8 @@ class Executor:
             request.files or request.arguments or request.entry is not None or declared.filesystem == "read-write"
         )
         with work_folder(request.files) if begins_empty and declared.filesystem != "none" else nullcontext() as folder:
-            job, asked = self._job(call, entry, declared, stdin, folder=folder or "")
-            call, result = await self._sandboxed(call, replace(job, as_module=as_module), asked)
+            prepared = self._prepared(call, entry, declared, stdin, folder=folder or "", as_module=as_module)
+            call, result = await self._sandboxed(call, prepared)
             made, problems = collect_files(folder, result.files) if folder else ((), ())
         run = await run_from_outcome(call, read_outcome(unwrapped(output_value(result))), result)
         if request.entry is None and not request.arguments:
@@ -341,34 +380,49 @@ class Executor:
             run = replace(run, made=made, files=tuple(file.name for file in made), warnings=(*run.warnings, *problems))
         return run
 
-    def _job(self, call: SkillCall, entry: str, declared: Policy, stdin: bytes, *, folder: str = "") -> tuple[Job, Policy]:
-        """The job for one script of the skill, within what the operator allows, and the policy that was asked for."""
+    def _prepared(
+        self, call: SkillCall, entry: str, declared: Policy, stdin: bytes, *,
+        folder: str = "", mode: RunMode = "call", as_module: bool = False,
+    ) -> _Prepared:  # fmt: skip
+        """The job for one script of the skill, within what the operator allows."""
         request = call.request
         workspace = (request.workspace or folder) if declared.filesystem != "none" else ""
         asked = declared
         if workspace and not declares_filesystem(call.metadata.security):  # who gives files to work on wants them worked on
             asked = replace(declared, filesystem="read-write")
-        policy = effective_policy(asked, self._ceiling)
+        grant, requested = self._granted(request)
+        environment = EnvironmentRequest(entry, grant, self._install, self._index, requested)  # for the verified copy
+        programs = granted_programs(grant.programs)
+        asked = programs.raised(asked)
+        policy = effective_policy(asked, programs.raised(self._ceiling, fixed=self._fixed))
         if folder and not request.files and declared.filesystem != "read-write":  # nobody has asked for the empty folder
             asked = replace(asked, filesystem=policy.filesystem)
         verify = partial(verify_copy, call) if request.digest else None
-        packages = partial(  # what the verified copy asks for
-            environment_for, entry=entry, install=self._install, settings=self._index, wanted=request.packages
-        )
         job = Job(
-            call.skill.directory, entry, stdin, policy, request.arguments, verify, sdk_files(), packages,
-            workspace=workspace if policy.filesystem != "none" else "",
+            call.skill.directory, entry, stdin, policy, request.arguments, verify, sdk_files(), environment, mode, as_module,
+            workspace if policy.filesystem != "none" else "",
         )  # fmt: skip
-        return job, asked
+        return _Prepared(job, asked, programs)
 
-    async def _sandboxed(self, call: SkillCall, job: Job, asked: Policy) -> tuple[SkillCall, SandboxResult]:
+    async def _sandboxed(self, call: SkillCall, prepared: _Prepared) -> tuple[SkillCall, SandboxResult]:
         """What the sandbox says about one script, and the call with the warnings on the way."""
         import asyncio  # only a run needs it; everything above works without a loop
 
+        job = prepared.job
         # The first choice of a process attacks the backends, which takes a while.
         backend = await asyncio.to_thread(choose_backend, job.policy, self._backend)
         result = await (self._pool.run(backend, job) if self._pool and job.mode == "call" else backend.run(job))
-        return replace(call, warnings=(*call.warnings, *narrowing_warnings(asked, job.policy), *result.warnings)), result
+        narrowed = narrowing_warnings(prepared.asked, job.policy)
+        warnings = (*narrowed, *_socket_warnings(prepared.programs, backend), *result.warnings)
+        return replace(call, warnings=(*call.warnings, *warnings)), result
+
+
+def _socket_warnings(programs: GrantedEnvironment, backend: SandboxBackend) -> tuple[str, ...]:
+    """That a granted program talks through sockets, where the backend has no network of its own to keep them in."""
+    if not programs.local_sockets or backend.level != "lsm":
+        return ()
+    names = ", ".join(programs.programs)
+    return (f"granted programs ({names}) talk through sockets, which the sandbox {backend.name} refuses: install bubblewrap",)
 
 
 def declares_filesystem(security: object) -> bool:

@@ -16,6 +16,7 @@ from skillyard.execution.skill_call import SkillCall, schema_problems
 from skillyard.plain_json import read_json
 from skillyard.sandbox import SandboxResult, Status
 from skillyard.sandbox.results import tail
+from skillyard.text import single_line
 
 _CODES: Final[Mapping[Status, str]] = {
     "timeout": "RESOURCE_LIMIT_ERROR",
@@ -48,6 +49,21 @@ def error_of_result(result: SandboxResult) -> RunError | None:
     # what Python's own last line, or that of our runner for node, says about the kind of error
     code = next((code for names, code in _BY_ERROR if last.startswith(names)), "SANDBOX_EXECUTION_ERROR")
     return RunError(code, message)
+
+
+def _with_hint(call: SkillCall, error: RunError | None, result: SandboxResult) -> RunError | None:
+    """The error, and behind its first line which grant would give the run what it was missing."""
+    if error is None or result.status != "error":
+        return error
+    from skillyard.environments import missing_hint  # only for runs that failed
+
+    hint = missing_hint(
+        result.stderr.decode("utf-8", "replace"),
+        single_line(str(getattr(call.skill, "name", call.skill.id))),
+        call.skill.directory,
+    )
+    first, newline, rest = error.message.partition("\n")
+    return RunError(error.code, f"{first}; {hint}{newline}{rest}") if hint else error
 
 
 def execution_response(run: Run) -> dict[str, object]:
@@ -134,7 +150,7 @@ def printed_value(stdout: str) -> object:
 
 async def run_from_outcome(call: SkillCall, outcome: SkillOutcome, result: SandboxResult | None) -> Run:
     """The run: the process's failure first, then what the skill says about itself."""
-    error = error_of_result(result) if result else None
+    error = _with_hint(call, error_of_result(result), result) if result else None
     status: Status = result.status if result else "ok"
     if error is None and outcome.failed:
         status, error = "error", RunError("SANDBOX_EXECUTION_ERROR", outcome.message or "the skill reports an error")

@@ -116,7 +116,8 @@ class RunRequest:
 
     `context` says who calls (`userId`, `sessionId`, …). `entry` names another script of the skill, by its path or, as in
     `python -m`, as `package.module`. With `digest` (the content digest that was approved) nothing runs but exactly that
-    content. `arguments` follow a script on its command line; `packages` are those it is to have beside what it asks for itself.
+    content. `arguments` follow a script on its command line. `packages` are what this run gets beside what was granted to the
+    skill: `pypdf>=5` of Python, `npm:docx`, `program:qpdf`.
 
     `workspace` is a folder of this machine: the script begins in a copy of it, and what it writes there is copied back; a skill
     that declares `security.filesystem: read-only` only reads it, and one that declares `none` does not get it. `files` are

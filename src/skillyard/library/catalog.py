@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
     from skillyard.engine import PoolEngine, Records, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
+    from skillyard.environments import GrantBook, SkillGrant, SkillNeeds
     from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport, WorkFile
     from skillyard.library.catalog_services import CatalogServices
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, PermissionGate, Rules
     from skillyard.prompt import Index, Style
     from skillyard.registry import Registry
+    from skillyard.sandbox import GrantedEnvironment
     from skillyard.scanner import Report, Suppression
     from skillyard.search import Match, Reranker, SearchIndex
     from skillyard.timing import Timing
@@ -209,15 +211,16 @@ class Catalog(SkillCatalog):
         """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
 
         `entry` is another script of the skill, by its path or as `package.module`; `arguments` are its command line and
-        `packages` those it is to have. It begins in a copy of the folder `work`, where what it writes returns, or in an empty
-        one with `files`, and what it makes there is in `Run.made`.
+        `packages` what it gets beside what was granted to the skill: `pypdf`, `npm:docx`, `program:qpdf`. It begins in a copy
+        of the folder `work`, where what it writes returns, or in an empty one with `files`, and what it makes there is in
+        `Run.made`.
 
-        With `digest` nothing runs but exactly that content; with `install` packages that the script asks for are downloaded
-        when they are not there yet. A script that fails is no exception: the run says so in `status` and `error`. The run is
-        recorded and its memories are kept, unless `record` is False. A result that is kept for a skill that allows it is given
-        again, unless `fresh`. Of the runs that wait one with a higher `priority` (-100 to 100) goes first. Where a rule says
-        `ask`, the `approver` decides, and nothing runs but what it approved; without one the caller is taken to have agreed:
-        who writes this call decides.
+        With `digest` nothing runs but exactly that content. Of packages that are not there yet `packages` are downloaded, and
+        with `install` those that the skill declares. A script that fails is no exception: the run says so in `status` and
+        `error`. The run is recorded and its memories are kept, unless `record` is False. A result that is kept for a skill that
+        allows it is given again, unless `fresh`. Of the runs that wait one with a higher `priority` (-100 to 100) goes first.
+        Where a rule says `ask`, the `approver` decides, and nothing runs but what it approved; without one the caller is taken
+        to have agreed: who writes this call decides.
 
         Raises:
             ApprovalRejected: the approver refused.
@@ -242,7 +245,8 @@ class Catalog(SkillCatalog):
                 message = f"the skill {single_line(resolved.name)!r} is not the content that the call names"
                 raise PermissionDenied(message, hint="look at it, and call with its digest as it is now")
             digest = digest or agreed
-        engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms, install=install, prewarm=0))
+        executor = self.executor(timeout_ms=timeout_ms, install=install, requests_grant=True, prewarm=0)
+        engine = self.engine(record=record).through(executor)
         request = RunRequest(
             resolved, parameters or {}, context or {}, entry, digest, tuple(arguments), tuple(packages), tuple(files),
             None if work is None else str(work), fresh=fresh, priority=priority,
@@ -353,11 +357,19 @@ class Catalog(SkillCatalog):
         tables = ((settings.user_scan, settings.user_file), (settings.scan, settings.file))
         return tuple(entry for table, file in tables[: 1 if user_only else 2] for entry in read_suppressions(table, file or ""))
 
-    def executor(self, *, timeout_ms: int | None = None, install: bool = False, prewarm: int | None = None) -> Executor:
+    def executor(
+        self,
+        *,
+        timeout_ms: int | None = None,
+        install: bool = False,
+        requests_grant: bool = False,
+        prewarm: int | None = None,
+    ) -> Executor:
         """The executor of skills, within the `[sandbox]` tables of the configuration, at most `timeout_ms` milliseconds each.
 
-        With `install` packages that scripts ask for are downloaded, whatever the table says. `prewarm` sandboxes stand ready
-        for each Python skill that has run (absent: as many as the user's table says).
+        With `install` packages that skills declare are downloaded, whatever the table says, and with `requests_grant` a request
+        grants what it names. `prewarm` sandboxes stand ready for each Python skill that has run (absent: as many as the user's
+        table says).
 
         Raises:
             InvalidPolicy: the table has an invalid value.
@@ -365,7 +377,84 @@ class Catalog(SkillCatalog):
         """
         from skillyard.execution import Executor
 
-        return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, install=install, prewarm=prewarm)
+        return Executor.from_configuration(
+            self.configuration,
+            timeout_ms=timeout_ms,
+            install=install,
+            requests_grant=requests_grant,
+            prewarm=prewarm,
+            data=self.data_directory,
+        )
+
+    def grants(self) -> GrantBook:
+        """What is granted to skills here: by `[skills.NAME]` of the user's settings, and by recorded consents.
+
+        Raises:
+            InvalidConfiguration: a table names something that is no package or program.
+        """
+        from skillyard.environments import GrantBook
+
+        return GrantBook.configured(self.configuration, self.data_directory)
+
+    def needs(self, skill: Skill | str) -> SkillNeeds:
+        """The packages and programs that a skill's files declare, import and call, each with whether it is granted.
+
+        Raises:
+            SkillNotFound: no skill of that name.
+            InvalidConfiguration: the grants cannot be understood.
+        """
+        from skillyard.environments import skill_needs
+
+        resolved = self.get(skill) if isinstance(skill, str) else skill
+        return skill_needs(resolved.directory, resolved.name, self.grants().granted(resolved))
+
+    def allow(self, skill: Skill | str, grant: SkillGrant) -> GrantedEnvironment:
+        """Grant packages and programs to a skill, beside those it has: they are installed first, and then recorded.
+
+        Blocks for as long as downloading takes; when it fails or is interrupted nothing was granted.
+
+        Raises:
+            SkillNotFound: no skill of that name.
+            DependenciesUnavailable: they cannot be installed.
+            InvalidConfiguration, InvalidPolicy: the grants, or the settings of the index, cannot be understood.
+        """
+        from skillyard.environments import EnvironmentRequest, index_settings
+
+        resolved = self.get(skill) if isinstance(skill, str) else skill
+        book = self.grants()
+        granted = book.granted(resolved).merged(grant)
+        request = EnvironmentRequest(grant=granted, settings=index_settings(self.configuration.sandbox))
+        environment = request(resolved.directory)
+        book.record(resolved, book.recorded(resolved).merged(grant))
+        return environment
+
+    def environment(self, grant: SkillGrant) -> GrantedEnvironment:
+        """The environment with these packages and programs, for a workspace (`WorkspaceOptions.environment`).
+
+        Blocks for as long as downloading takes when a package is not there yet: on an event loop call it in a thread.
+
+        Raises:
+            DependenciesUnavailable: packages cannot be installed, or a program is not on this machine.
+            InvalidPolicy: the settings of the index cannot be understood.
+        """
+        from skillyard.environments import EnvironmentRequest, index_settings, require_programs
+
+        require_programs(grant.programs)
+        return EnvironmentRequest(grant=grant, settings=index_settings(self.configuration.sandbox))()
+
+    def revoke(self, skill: Skill | str, grant: SkillGrant | None = None) -> SkillGrant:
+        """Take recorded grants back from a skill, all of them when none is named; gives what is granted to it still.
+
+        Raises:
+            SkillNotFound: no skill of that name.
+            InvalidConfiguration: the grants cannot be understood.
+        """
+        from skillyard.environments import NO_GRANT
+
+        resolved = self.get(skill) if isinstance(skill, str) else skill
+        book = self.grants()
+        book.record(resolved, NO_GRANT if grant is None else book.recorded(resolved).without(grant))
+        return book.granted(resolved)
 
     def registry(self) -> Registry:
         """The registry of this home, which installs, updates and rolls back; `refresh()` shows this catalog what it did."""

@@ -79,7 +79,7 @@ class CatalogServices:
 
         catalog = self._catalog
         if self._engine is None:
-            executor = Executor.from_configuration(catalog.configuration)
+            executor = Executor.from_configuration(catalog.configuration, data=catalog.data_directory)
             self._engine = PoolEngine.of(
                 catalog.configuration, executor, self.records, slots=self.slots, organisation=catalog.data_directory
             )
@@ -101,7 +101,9 @@ class CatalogServices:
         pools = pools or (settings.pool,)
 
         def runner(timeout_ms: int) -> Executor:
-            return Executor.from_configuration(catalog.configuration, timeout_ms=timeout_ms, prewarm=0, pools=pools)
+            return Executor.from_configuration(
+                catalog.configuration, timeout_ms=timeout_ms, prewarm=0, pools=pools, data=catalog.data_directory
+            )
 
         return Worker(
             self.records.database,
@@ -124,7 +126,9 @@ class CatalogServices:
         catalog = self._catalog
 
         def engine() -> PoolEngine:
-            return self.engine(record=True).through(Executor.from_configuration(catalog.configuration, prewarm=0))
+            return self.engine(record=True).through(
+                Executor.from_configuration(catalog.configuration, prewarm=0, data=catalog.data_directory)
+            )
 
         async def start(schedule: Schedule, run_id: str) -> StartedRun:
             starting = begin_scheduled(

@@ -35,7 +35,7 @@ from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.recovery import BackfillReport
 from skillyard.registry.registry import Registry
-from skillyard.registry.requirements import Requirements, locked_versions
+from skillyard.registry.requirements import locked_versions
 from skillyard.registry.source_fetcher import SourceFetcher
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ __all__ = [
     "ProgressEvent",
     "ProjectLock",
     "Registry",
-    "Requirements",
     "RollbackOptions",
     "Scanner",
     "ScannerFinding",

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
+from skillyard.environments.requirements import Requirements, read_requirements
 from skillyard.errors import AmbiguousSkill, DigestMismatch, InvalidSkill, NoSkillInside
 from skillyard.packages import (
     FoundSkill,
@@ -25,7 +26,6 @@ from skillyard.packages import (
 from skillyard.registry.fetcher import FetchedTree
 from skillyard.registry.model import AgreeReplacement, Consent, Progress
 from skillyard.registry.powers import Powers, read_powers
-from skillyard.registry.requirements import Requirements, read_requirements
 
 if TYPE_CHECKING:
     from skillyard.document import Document

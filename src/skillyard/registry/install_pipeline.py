@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from skillyard.environments import Requirements
 from skillyard.errors import SkillyardError
 from skillyard.packages import (
     FolderDifference,
@@ -35,7 +36,6 @@ from skillyard.registry.candidate import (
 from skillyard.registry.fetcher import Fetcher
 from skillyard.registry.model import InstallReport, OperationResult
 from skillyard.registry.recovery import recover, settling
-from skillyard.registry.requirements import Requirements
 from skillyard.registry.upgrade_checks import (
     accept_replacements,
     consent_required,

@@ -42,6 +42,7 @@ _LISTS: Final[Mapping[str, str]] = {
     "hosts": "may reach",
     "environment": "is given the variable",
     "packages": "installs the package",
+    "needs": "asks for",
     "servers": "calls",
     "hidden": "brings the hidden file",
 }
@@ -49,7 +50,11 @@ _LISTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Powers(WireForm):
-    """All that a skill declares or contains that does something; `tools` is None when it does not limit itself to any."""
+    """All that a skill declares or contains that does something; `tools` is None when it does not limit itself to any.
+
+    `needs` are packages and programs that its files declare, import or call beside `packages`: `pypdf`, `npm:docx`,
+    `program:qpdf`; it gets them only by a grant.
+    """
 
     scripts: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -58,6 +63,7 @@ class Powers(WireForm):
     packages: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     filesystem: str = "read-only"
     timeout_ms: int = 30_000
     memory_mb: int = 256
@@ -97,12 +103,14 @@ def read_powers(directory: str | os.PathLike[str], document: Document) -> Powers
     metadata, usual, folder = document.metadata, Policy(), Path(directory)
     security = metadata.security
     scripts, hidden = _files(folder)
+    packages = tuple(sorted(_packages(folder, scripts)))
     return Powers(
         scripts=scripts,
         hosts=tuple(sorted(security.network_allowlist)) if security.network == "allowlist" else (),
         environment=tuple(sorted(security.environment)),
         tools=metadata.allowed_tools if "allowed_tools" in metadata.declared else None,
-        packages=tuple(sorted(_packages(folder, scripts))),
+        packages=packages,
+        needs=_needs(folder, metadata.name, packages),
         servers=_servers(metadata),
         hidden=hidden,
         filesystem=security.filesystem or usual.filesystem,
@@ -136,8 +144,8 @@ def _beginning(path: Path) -> bytes:
 
 def _packages(folder: Path, scripts: tuple[str, ...]) -> Iterator[str]:
     """The packages that the blocks of Python scripts require, whatever the scripts are called."""
+    from skillyard.environments.script_block import read_script_block
     from skillyard.errors import FileProblem, NotExecutable
-    from skillyard.execution.script_block import read_script_block
     from skillyard.paths import read_inside
 
     for script in scripts:
@@ -145,6 +153,13 @@ def _packages(folder: Path, scripts: tuple[str, ...]) -> Iterator[str]:
             yield from read_script_block(read_inside(folder, script, limit=_SCRIPT_LIMIT)).dependencies
         except (FileProblem, NotExecutable, OSError):
             continue  # a run refuses it
+
+
+def _needs(folder: Path, name: str, packages: tuple[str, ...]) -> tuple[str, ...]:
+    """The packages and programs that the skill's files suggest, without those that its scripts require themselves."""
+    from skillyard.environments import skill_needs
+
+    return tuple(sorted(set(skill_needs(str(folder), name).proposed.words) - set(packages)))
 
 
 def _servers(metadata: Metadata) -> tuple[str, ...]:

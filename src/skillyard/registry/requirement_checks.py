@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from skillyard.registry.requirements import (
-    RequirementContext,
-    Requirements,
-    cycles,
-    parse_requirement,
-    read_requirements,
-    unmet_requirements,
-)
+from skillyard.environments import Requirements, read_requirements
+from skillyard.registry.requirements import RequirementContext, cycles, parse_requirement, skill_names, unmet_requirements
 
 if TYPE_CHECKING:
     from skillyard.registry.model import InstalledSkill
@@ -39,13 +33,13 @@ def _cycle_sentence(circle: tuple[str, ...]) -> str:
 def _reachable(records: RecordReader, skill_id: str, requirements: Requirements) -> dict[str, Requirements]:
     """What the skill requires, what those skills require, and so on."""
     collected = {skill_id: requirements}
-    waiting = set(requirements.skill_names) - collected.keys()
+    waiting = set(skill_names(requirements)) - collected.keys()
     while waiting:
         requested, waiting = waiting, set()
         for skill in records.named(requested):
             if skill.skill_id not in collected:
                 collected[skill.skill_id] = _requirements_of(skill)
-                waiting |= set(collected[skill.skill_id].skill_names)
+                waiting |= set(skill_names(collected[skill.skill_id]))
         waiting -= collected.keys() | requested
     return collected
 
@@ -65,7 +59,7 @@ def installed_skill_problems(records: RecordReader, servers: frozenset[str]) -> 
 
 
 def _requirement_cycles(required: Mapping[str, Requirements]) -> tuple[tuple[str, ...], ...]:
-    return cycles({skill_id: requirements.skill_names for skill_id, requirements in required.items()})
+    return cycles({skill_id: skill_names(requirements) for skill_id, requirements in required.items()})
 
 
 def _requirements_of(skill: InstalledSkill) -> Requirements:

@@ -1,19 +1,7 @@
-"""What a skill needs before it can work: `requires` in its front matter, or in the words of other clients below `metadata`.
+"""Which requirements of a skill are not met on this machine, and versions in the words of npm and of Python.
 
-::
-
-    requires:
-      bins: [git]                  # every one
-      any_bins: [docker, podman]   # at least one
-      env: [API_TOKEN]
-      python: ">=3.11"
-      packages: ["openpyxl>=3.1"]
-      mcp_servers: [tickets]
-      skills: ["pdf@^1.2", docx]
-      any_skills: [pdf, pdf-tools]
-
-`metadata.openclaw` (also `clawdbot`, `clawdis`) has the same with `anyBins` and `envVars`. Nothing here is a reason not to
-install: it is reported then, and by `skillyard doctor`. A version range is written `pdf@^1.2` or `pdf>=1,<2`.
+Nothing here is a reason not to install: it is reported then, and by `skillyard doctor`. Packages are a matter of
+the room `environments`: a skill has those that it was granted, whatever is installed beside Skillyard.
 """
 
 from __future__ import annotations
@@ -23,51 +11,16 @@ import platform
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import Final
 
+from skillyard.environments import Requirements
 from skillyard.registry.model import SkillVersion
-from skillyard.wire import WireForm, wire
-
-if TYPE_CHECKING:
-    from skillyard.document import Document
 
 
-_ALIASES: Final = ("openclaw", "clawdbot", "clawdis")
-_NAMES: Final[Mapping[str, str]] = {
-    "bins": "bins", "binaries": "bins",
-    "anybins": "any_bins", "anybinaries": "any_bins",
-    "env": "env", "envvars": "env", "environment": "env",
-    "anyenv": "any_env",
-    "python": "python", "pythonversion": "python",
-    "packages": "packages", "pythonpackages": "packages",
-    "mcp": "mcp_servers", "mcpservers": "mcp_servers", "servers": "mcp_servers",
-    "anymcpservers": "any_mcp_servers",
-    "skills": "skills", "anyskills": "any_skills",
-}  # fmt: skip
-_MOST: Final = 200  # items of one list
-_IF_ANY: Final = wire(omit_empty=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Requirements(WireForm):
-    """Everything a skill requires; in each list all, in the lists called `any_…` at least one."""
-
-    bins: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
-    any_bins: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
-    env: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
-    any_env: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
-    python: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
-    packages: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
-    mcp_servers: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
-    any_mcp_servers: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
-    skills: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
-    any_skills: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
-
-    @property
-    def skill_names(self) -> tuple[str, ...]:
-        """The names of the skills it requires, without ranges."""
-        return tuple(dict.fromkeys(parse_requirement(text).name for text in self.skills))
+def skill_names(required: Requirements) -> tuple[str, ...]:
+    """The names of the skills it requires, without ranges."""
+    return tuple(dict.fromkeys(parse_requirement(text).name for text in required.skills))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,49 +30,6 @@ class RequirementContext:
     skills: Mapping[str, str | None]
     servers: frozenset[str] = frozenset()
     environ: Mapping[str, str] | None = None
-
-
-def read_requirements(document: Document) -> Requirements:
-    """What the front matter requires; what it writes in a form that cannot be meant is left out."""
-    from skillyard.document import declared_data
-
-    collected: dict[str, list[str]] = {}
-    _gather(declared_data(document, "requires"), collected)
-    declared = declared_data(document, "metadata")
-    for name in _ALIASES:
-        block = declared.get(name) if isinstance(declared, Mapping) else None
-        if isinstance(block, str):
-            block = _json(block)
-        if isinstance(block, Mapping):
-            _gather(block.get("requires"), collected)
-            _gather({"env": block.get("envVars")}, collected)
-    return Requirements(**{name: tuple(dict.fromkeys(items))[:_MOST] for name, items in collected.items()})
-
-
-def _gather(block: object, collected: dict[str, list[str]]) -> None:
-    if isinstance(block, Mapping):
-        for key, value in block.items():
-            if name := _NAMES.get(str(key).replace("_", "").replace("-", "").lower()):
-                collected.setdefault(name, []).extend(_items(value))
-
-
-def _items(value: object) -> Iterator[str]:
-    """Texts, or objects with a `name`, perhaps a `version`; what is marked optional is not required."""
-    for item in value if isinstance(value, list) else [value]:
-        if isinstance(item, str) and item.strip():
-            yield item.strip()
-        elif isinstance(item, Mapping) and isinstance(item.get("name"), str) and item.get("required") is not False:
-            version = item.get("version")
-            yield item["name"] + (f"@{version}" if isinstance(version, str) and version else "")
-
-
-def _json(text: str) -> object:
-    import json
-
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def unmet_requirements(required: Requirements, around: RequirementContext) -> tuple[str, ...]:
@@ -142,7 +52,7 @@ def unmet_requirements(required: Requirements, around: RequirementContext) -> tu
         choices = getattr(required, f"any_{name}")
         if choices and not any(map(present, choices)):
             missing.append(f"{noun} {' or '.join(choices)} is missing: {remedy}")
-    return (*missing, *_python(required.python), *_packages(required.packages))
+    return (*missing, *_python(required.python))
 
 
 def _python(ranges: Iterable[str]) -> Iterator[str]:
@@ -150,20 +60,6 @@ def _python(ranges: Iterable[str]) -> Iterator[str]:
     for text in ranges:
         if not parse_requirement(f"python {text}").holds(here):
             yield f"Python {text} is required and this one is {here}: run Skillyard on such a Python"
-
-
-def _packages(requirements: Iterable[str]) -> Iterator[str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    for text in requirements:
-        package = parse_requirement(text)
-        try:
-            installed = version(package.name)
-        except (PackageNotFoundError, ValueError):
-            yield f"the Python package {text} is missing: pip install '{text}'"
-            continue
-        if not package.holds(installed):
-            yield f"the Python package {text} is required and {installed} is installed: pip install '{text}'"
 
 
 def _has_skill(requirement: VersionRequirement, skills: Mapping[str, str | None]) -> bool:

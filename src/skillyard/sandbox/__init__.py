@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from skillyard.lazy_exports import lazy_exports
 from skillyard.sandbox.backend_selection import backends, choose_backend, probe_all
 from skillyard.sandbox.environment import redact
+from skillyard.sandbox.granted_environment import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.sandbox.identity import can_reach
-from skillyard.sandbox.job import Job, Limit, Probe, SandboxBackend, SandboxResult, Status
+from skillyard.sandbox.job import Job, Limit, Probe, RunMode, SandboxBackend, SandboxResult, Status
 from skillyard.sandbox.policy import Policy, effective_policy, lowered_ceiling, narrowing_warnings, prewarm_count
 from skillyard.sandbox.run_output import StreamListener, listen_to_output
 from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_path, strips_types
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
     from skillyard.sandbox.session_preparation import ReadOnlyMount, SessionRequest
 
 __all__ = [
+    "NOTHING_GRANTED",
+    "GrantedEnvironment",
     "Job",
     "Limit",
     "Policy",
     "Probe",
     "ReadOnlyMount",
+    "RunMode",
     "SandboxBackend",
     "SandboxResult",
     "SandboxSession",

@@ -17,6 +17,7 @@ from typing import ClassVar, Final
 
 from skillyard.network.hosts import ANY_HOST
 from skillyard.sandbox.environment import base_environment, proxy_environment
+from skillyard.sandbox.granted_environment import NODE_PACKAGES_INSIDE, SEEN_INSIDE
 from skillyard.sandbox.identity import Identity
 from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
 from skillyard.sandbox.limits import common_limits, process_limits
@@ -24,9 +25,10 @@ from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import PreparedRun, own_script
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, SandboxCommand
 from skillyard.sandbox.run_lifecycle import run_job
-from skillyard.sandbox.runtimes import runtime_for, version_of
+from skillyard.sandbox.runtimes import is_system, runtime_for, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 from skillyard.sandbox.session_preparation import PreparedSession, session_limits
+from skillyard.sandbox.staging import StagedCopy
 
 _PROGRAMS: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 _CHROOT: Final = "/usr/sbin/chroot"
@@ -64,6 +66,7 @@ class BubblewrapBackend:
     name: ClassVar[str] = "bwrap"
     level: ClassVar[Level] = "namespace"
     own_folders: ClassVar[bool] = False
+    own_network: ClassVar[bool] = True
     overhead_processes: ClassVar[int] = 2  # bwrap outside, and bwrap as the first process inside
     overhead_bytes: ClassVar[int] = 2 * _MEBIBYTE
     program: str = field(default_factory=lambda: next((path for path in _PROGRAMS if Path(path).is_file()), _PROGRAMS[0]))
@@ -192,10 +195,10 @@ def _changes_users(program: str) -> bool:
 
 
 def _options(run: PreparedRun, files: tuple[int, ...], opening: list[str]) -> list[str]:
-    policy, (seccomp, *etc) = run.policy, files
+    seccomp, *etc = files
     return [
         *_ISOLATION,
-        "--clearenv", *_environment(policy),
+        "--clearenv", *_environment(run),
         *_system(run, etc, opening, shared_mb=16),
         "--ro-bind", run.stage.tree, "/skill",
         *(("--ro-bind", run.stage.runner, _runner(run)) if run.stage.runner else ()),
@@ -236,7 +239,7 @@ def _session_options(session: PreparedSession, files: tuple[int, ...], opening: 
     """The mounts of a session: its first process is the program itself, so that it reaps whatever loses its parent."""
     seccomp, *etc = files
     proxy = {**proxy_environment(PROXY_PORT), **_OWN_SERVERS} if session.policy.reaches_network else {}
-    variables = {**session.environment(scratch=_SCRATCH, programs=f"{_RUNNER}bin"), **proxy}
+    variables = {**session.environment(scratch=_SCRATCH, programs=f"{_RUNNER}bin", seen=SEEN_INSIDE), **proxy}
     return [
         *_ISOLATION, "--as-pid-1",
         "--clearenv", *(part for name, value in variables.items() for part in ("--setenv", name, value)),
@@ -244,6 +247,7 @@ def _session_options(session: PreparedSession, files: tuple[int, ...], opening: 
         "--ro-bind", session.stage.tree, f"{_RUNNER}session",
         *(part for path in session.extra_programs for part in ("--ro-bind", path, _RUNNER + Path(path).name)),
         *(part for name, path in session.names(_RUNNER) for part in ("--symlink", path, f"{_RUNNER}bin/{name}")),
+        *_granted(session.stage, linked=False),
         *(part for mount in session.mounts for part in ("--ro-bind", mount.source, mount.target)),
         "--bind", session.folder, "/workspace", "--chdir", "/workspace",
         "--remount-ro", "/", "--seccomp", str(seccomp),
@@ -256,7 +260,7 @@ def _uncovering(session: PreparedSession) -> list[str]:
     Each closed folder on the way is covered by an empty one, and what is to be seen is mounted into that at its usual path.
     """
     covers = [part for folder in session.hidden for part in ("--perms", "0755", "--tmpfs", folder)]
-    paths = [path for path in (session.folder, *(mount.source for mount in session.mounts)) if session.is_hidden(path)]
+    paths = [path for path in session.shown if session.is_hidden(path)]
     above = dict.fromkeys(str(folder) for path in paths for folder in reversed(Path(path).parents))
     folders = [part for folder in above if session.is_hidden(folder) for part in ("--perms", "0755", "--dir", folder)]
     binds = [part for path in paths for part in ("--bind", path, path)]
@@ -282,14 +286,32 @@ def _imports(run: PreparedRun) -> list[str]:
     if stage.library:
         name = Path(stage.library).name
         parts += ["--ro-bind", stage.library, f"/{name}" if run.runtime.kind == "node" else _RUNNER + name]
+    return [*parts, *_granted(stage, linked=run.runtime.kind == "node" and bool(stage.library))]
+
+
+def _granted(stage: StagedCopy, *, linked: bool) -> list[str]:
+    """Mounts for what is granted; `linked` when the folder with a link for each npm package is seen already."""
+    parts: list[str] = []
     if stage.packages:
-        parts += ["--ro-bind", os.path.realpath(stage.packages), f"{_RUNNER}packages"]
+        parts += ["--ro-bind", os.path.realpath(stage.packages), SEEN_INSIDE.packages]
+    if stage.modules:
+        parts += ["--ro-bind", os.path.realpath(f"{stage.base}/npm"), NODE_PACKAGES_INSIDE]
+        if not linked:
+            parts += ["--ro-bind", stage.modules, SEEN_INSIDE.modules]
+    if stage.commands:
+        parts += ["--ro-bind", stage.commands, SEEN_INSIDE.commands]
+    for path in stage.environment.mounts:
+        if not is_system(path) and not path.startswith("/proc/"):  # it has a /proc of its own
+            parts += ["--ro-bind", os.path.realpath(path), path]
     return parts
 
 
-def _environment(policy: Policy) -> list[str]:
+def _environment(run: PreparedRun) -> list[str]:
+    policy = run.policy
+    base = base_environment(scratch=_SCRATCH)
+    granted = run.stage.environment.process_variables(base, SEEN_INSIDE)
     proxy = proxy_environment(PROXY_PORT) if policy.reaches_network else {}
-    variables = {**base_environment(scratch=_SCRATCH), **policy.environment, **proxy}
+    variables = {**granted, **policy.environment, **proxy}
     return [part for name, value in variables.items() for part in ("--setenv", name, value)]
 
 

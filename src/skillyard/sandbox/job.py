@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from skillyard.network import Contact
+from skillyard.sandbox.granted_environment import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.sandbox.policy import Policy
 from skillyard.wire import WireForm
 
@@ -24,12 +25,12 @@ class Job:
     `tree` is copied before the run and the copy is what runs. `verify` is called with the copy's path before anything starts
     and may raise, for example when its digest is not the approved one. `arguments` follow the script on its command line.
     `library` are files the script can import: names like `package/__init__.py` and their content (what ends in `.py` for
-    Python, the rest for node). `packages` is a folder of installed Python packages, seen by the script instead of the machine's
-    own, or what names one when it is called with the path of the copy, which is verified by then. `mode` says how the script
-    runs: `call` calls the `execute` that it may define, `script` runs it as it is, `test` too, with `describe`, `it` and
-    `expect` for node. With `as_module` a Python script runs like `python -m` in the skill's folder. `workspace` is a folder of
-    this machine whose files the run works on: it gets a copy, begins in it, and what it changes there is copied back,
-    unless the policy lets it only read.
+    Python, the rest for node). `environment` is what the script is granted beside its files, or what gives that when it is
+    called with the path of the copy, which is verified by then; its Python packages are seen instead of the machine's own.
+    `mode` says how the script runs: `call` calls the `execute` that it may define, `script` runs it as it is, `test` too, with
+    `describe`, `it` and `expect` for node. With `as_module` a Python script runs like `python -m` in the skill's folder.
+    `workspace` is a folder of this machine whose files the run works on: it gets a copy, begins in it, and what it changes
+    there is copied back, unless the policy lets it only read.
     """
 
     tree: str
@@ -39,7 +40,7 @@ class Job:
     arguments: tuple[str, ...] = ()
     verify: Callable[[str], None] | None = None
     library: Mapping[str, bytes] = field(default_factory=dict, hash=False)
-    packages: str | Callable[[str], str] = ""
+    environment: GrantedEnvironment | Callable[[str], GrantedEnvironment] = NOTHING_GRANTED
     mode: RunMode = "call"
     as_module: bool = False
     workspace: str = ""

@@ -52,6 +52,7 @@ class LandlockBackend:
     name: ClassVar[str] = "landlock"
     level: ClassVar[Level] = "lsm"
     own_folders: ClassVar[bool] = True
+    own_network: ClassVar[bool] = False
     overhead_processes: ClassVar[int] = 1  # the reaper
     overhead_bytes: ClassVar[int] = 16 * _MEBIBYTE
 
@@ -139,6 +140,7 @@ def landlock_version() -> int:
 def _configuration(run: PreparedRun, descriptors: Descriptors) -> dict[str, object]:
     policy, stage = run.policy, run.stage
     inner = run.runtime.command(f"{stage.tree}/{run.entry}", run.job, runner=stage.runner, result=3, gate=4, limits={})
+    granted = stage.environment.process_variables(base_environment(scratch=stage.scratch), stage.package_folders)
     return {
         "parent": os.getpid(),
         "result": descriptors.result,
@@ -150,14 +152,14 @@ def _configuration(run: PreparedRun, descriptors: Descriptors) -> dict[str, obje
         "handled": _handled(landlock_version()),
         "rules": _rules(run),
         "argv": inner,
-        "environment": {**base_environment(scratch=stage.scratch), **policy.environment},
+        "environment": {**granted, **policy.environment},
     }
 
 
 def _session_configuration(session: PreparedSession, descriptors: Descriptors) -> dict[str, object]:
     stage = session.stage
     everything = _handled(landlock_version())[0] & ~_NEW_DEVICES
-    seen = (*session.extra_programs, stage.tree, stage.programs, *(mount.source for mount in session.mounts))
+    seen = (*session.extra_programs, stage.tree, stage.programs, *stage.granted_folders, *session.shown)
     rules = _readable_rules((*_SYSTEM, *session.runtime.folders, *seen), memory_device=session.cgroup is not None)
     inside = replace(descriptors, result=3, gate=4)
     return {
@@ -171,7 +173,7 @@ def _session_configuration(session: PreparedSession, descriptors: Descriptors) -
         "handled": _handled(landlock_version()),
         "rules": rules + [(path, everything) for path in (stage.scratch, session.folder)],
         "argv": session.command(f"{stage.tree}/{session.program}", inside, {}),
-        "environment": session.environment(scratch=stage.scratch, programs=stage.programs),
+        "environment": session.environment(scratch=stage.scratch, programs=stage.programs, seen=stage.package_folders),
     }
 
 
@@ -200,9 +202,17 @@ def _rules(run: PreparedRun) -> list[tuple[str, int]]:
     """Which paths may be used how."""
     everything = _handled(landlock_version())[0] & ~_NEW_DEVICES
     stage = run.stage
-    ours = (path for path in (stage.runner, stage.library, stage.packages) if path)
+    ours = (*(path for path in (stage.runner, stage.library) if path), *stage.granted_folders)
     given = (stage.workspace,) if run.job.workspace else ()
-    readable = (*_SYSTEM, *run.runtime.folders, *run.runtime.extra_programs, stage.tree, *ours, *given)
+    readable = (
+        *_SYSTEM,
+        *run.runtime.folders,
+        *run.runtime.extra_programs,
+        stage.tree,
+        *ours,
+        *given,
+        *stage.environment.mounts,
+    )
     writable = (stage.scratch, *((stage.workspace,) if run.policy.filesystem == "read-write" else ()))
     rules = _readable_rules(readable, memory_device=run.cgroup is not None)
     return rules + [(path, everything) for path in writable if Path(path).is_dir()]

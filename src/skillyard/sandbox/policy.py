@@ -38,10 +38,12 @@ _SETTABLE: Final = (
     "pass_environment",
 )  # fmt: skip
 # settings of the same table that are not about a policy
-_OTHERS: Final = ("backend", "install-dependencies", "package-hosts", "package-index", "prewarm")
+_OTHERS: Final = (
+    "backend", "install-dependencies", "npm-hosts", "npm-registry", "package-hosts", "package-index", "prewarm",
+)  # fmt: skip
 _GRANTS: Final = (
-    "environment", "hidden-files", "install-dependencies", "package-hosts", "package-index", "pass-environment", "prewarm",
-    "private-networks",
+    "environment", "hidden-files", "install-dependencies", "npm-hosts", "npm-registry", "package-hosts", "package-index",
+    "pass-environment", "prewarm", "private-networks",
 )  # fmt: skip
 _ALIASES: Final[Mapping[str, str]] = {
     "timeoutMs": "timeout_ms",

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from skillyard.paths import safe_relative
 from skillyard.sandbox.cgroups import Cgroup, make_cgroup
+from skillyard.sandbox.granted_environment import NODE_PACKAGES_INSIDE
 from skillyard.sandbox.identity import Identity, pick_identity
 from skillyard.sandbox.job import Job, Limit
 from skillyard.sandbox.policy import Policy
@@ -59,6 +60,10 @@ class IsolationMechanism(Protocol):
     @property
     def own_folders(self) -> bool:
         """Whether the run writes to folders of the machine, because it has no file systems of its own."""
+
+    @property
+    def own_network(self) -> bool:
+        """Whether the run has a network of its own, in which sockets reach nothing of the machine."""
 
     @property
     def overhead_processes(self) -> int:
@@ -144,10 +149,8 @@ def _stage(engine: IsolationMechanism, job: Job, entry: str, runtime: Runtime, i
             for_python = runtime.kind == "python"
             files = {name: data for name, data in job.library.items() if name.endswith(".py") == for_python}
             made.add_library(_LIBRARIES[runtime.kind], files)
-        if runtime.kind == "python":
-            packages = job.packages if isinstance(job.packages, str) else job.packages(made.tree)
-            if packages:
-                made.add_packages(packages, identity)
+        environment = job.environment(made.tree) if callable(job.environment) else job.environment
+        made.add_environment(environment, identity, node_inside="" if engine.own_folders else NODE_PACKAGES_INSIDE)
         if engine.own_folders:
             made.add_folder(made.scratch, identity)
         if job.workspace or (engine.own_folders and job.policy.filesystem == "read-write"):

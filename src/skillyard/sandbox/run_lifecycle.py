@@ -105,7 +105,10 @@ def policy_proxy(policy: Policy) -> Proxy | None:
 
 def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, ...]:
     """What the run's program gets as files in memory, its seccomp filter first; see `filter_files`."""
-    return filter_files(engine, counted=run.cgroup is not None, streams=run.policy.reaches_network)
+    local = engine.own_network and run.stage.environment.local_sockets
+    return filter_files(
+        engine, counted=run.cgroup is not None, streams=run.policy.reaches_network or local, local_sockets=local
+    )
 
 
 def filter_files(

@@ -197,7 +197,7 @@ def _forget(preparing: asyncio.Future[PreparedSession]) -> None:
 
 def _files(mechanism: IsolationMechanism, policy: Policy, session: PreparedSession) -> tuple[bytes, ...]:
     """The files in memory. Where the session has a network of its own, its programs may serve and reach each other there."""
-    own_network = not mechanism.own_folders
+    own_network = mechanism.own_network
     streams = own_network or policy.reaches_network
     own_user = session.identity is not None and session.identity.single
     return filter_files(
@@ -205,5 +205,5 @@ def _files(mechanism: IsolationMechanism, policy: Policy, session: PreparedSessi
         counted=session.cgroup is not None,
         streams=streams,
         own_user=own_user,
-        local_sockets=own_network and session.request.local_sockets,
+        local_sockets=own_network and session.request.environment.local_sockets,
     )

@@ -10,16 +10,22 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import FileMissing, InvalidInput, RuntimeUnavailable
 from skillyard.sandbox.cgroups import Cgroup, make_cgroup
 from skillyard.sandbox.environment import base_environment
+from skillyard.sandbox.granted_environment import (
+    NODE_PACKAGES_INSIDE,
+    NOTHING_GRANTED,
+    GrantedEnvironment,
+    PackageFolders,
+)
 from skillyard.sandbox.identity import Identity, is_own_number, pick_identity
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.runtimes import Runtime, runtime_for
+from skillyard.sandbox.runtimes import Runtime, is_system, runtime_for
 from skillyard.sandbox.staging import StagedCopy, new_stage
 
 if TYPE_CHECKING:
@@ -47,9 +53,9 @@ class SessionRequest:
     """A session to open over `folder`: what runs in it first, and what it may see.
 
     `program` is the file name of the Python program that speaks over the session's pipes, `files` that file and those it may
-    import, by name. `path` are folders that come first in `PATH`, `environment` further variables (the operator's or granted,
-    never a skill's own). With `local_sockets` its programs may speak with each other over sockets that are files, as browsers
-    do; then no socket of another program may lie in what it sees. Landlock has none.
+    import, by name. `environment` is what it is granted. With its `local_sockets` the programs of the session may speak with
+    each other over sockets that are files, as browsers do; then no socket of another program may lie in what it sees. Landlock
+    has none.
     """
 
     folder: str
@@ -57,9 +63,7 @@ class SessionRequest:
     files: Mapping[str, bytes]
     policy: Policy
     mounts: tuple[ReadOnlyMount, ...] = ()
-    path: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
-    local_sockets: bool = False
+    environment: GrantedEnvironment = NOTHING_GRANTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,11 @@ class PreparedSession:
         return self.request.program
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        """The real paths of its folder and of everything of this machine that it is shown beside the system."""
+        return _shown(self.folder, self.mounts, self.request.environment)
+
+    @property
     def extra_programs(self) -> tuple[str, ...]:
         """Single programs outside the system's folders that the session is shown."""
         return self.node.extra_programs if self.node else ()
@@ -108,13 +117,13 @@ class PreparedSession:
             if moved.compiler:
                 yield "esbuild", moved.compiler
 
-    def environment(self, *, scratch: str, programs: str) -> dict[str, str]:
+    def environment(self, *, scratch: str, programs: str, seen: PackageFolders) -> dict[str, str]:
         """The variables the session begins with; `programs` is the folder of the names of `names`."""
         base = base_environment(scratch=scratch)
         for name in ("SKILL_RESULT_FD", "SKILL_PROTOCOL"):
             del base[name]
-        path = ":".join((*self.request.path, programs, base["PATH"]))
-        return {**base, **self.policy.environment, **self.request.environment, "PATH": path}
+        base["PATH"] = f"{programs}:{base['PATH']}"
+        return {**self.request.environment.process_variables(base, seen), **self.policy.environment}
 
     def is_hidden(self, path: str) -> bool:
         """Whether the session's user could not reach a path."""
@@ -145,13 +154,15 @@ def prepare_session(request: SessionRequest, *, own_folders: bool, extra_bytes: 
     if not Path(folder).is_dir():
         raise FileMissing(f"there is no folder {request.folder!r} to work in", hint="make it first")
     mounts = _mounts(request.mounts, folder)
-    if request.local_sockets:
-        _refuse_sockets((folder, *(mount.source for mount in mounts)))
+    shown = _shown(folder, mounts, request.environment)
+    if request.environment.local_sockets:
+        _refuse_sockets(shown)
     identity = _owner(folder)
     runtime = runtime_for("session.py", as_other=identity is not None)
     node = _node(as_other=identity is not None)
     stage = new_stage(identity)
     try:
+        stage.add_environment(request.environment, identity, node_inside="" if own_folders else NODE_PACKAGES_INSIDE)
         os.mkdir(stage.tree, 0o755)
         Path(stage.tree).chmod(0o755)
         for name, data in request.files.items():
@@ -159,7 +170,7 @@ def prepare_session(request: SessionRequest, *, own_folders: bool, extra_bytes: 
         cgroup = make_cgroup(
             memory_bytes=request.policy.memory_bytes + extra_bytes, pids=request.policy.pids + extra_processes + 1
         )
-        hidden = _closed((folder, *(mount.source for mount in mounts))) if identity else ()
+        hidden = _closed(shown) if identity else ()
         session = PreparedSession(request, folder, mounts, runtime, node, identity, stage, cgroup, hidden)
         if own_folders:
             stage.add_folder(stage.scratch, identity)
@@ -193,6 +204,12 @@ def _mounts(mounts: Iterable[ReadOnlyMount], folder: str) -> tuple[ReadOnlyMount
     return tuple(
         mount for target, mount in sorted(found.items()) if not any(_within(target, one) for one in found if one != target)
     )
+
+
+def _shown(folder: str, mounts: Iterable[ReadOnlyMount], environment: GrantedEnvironment) -> tuple[str, ...]:
+    """The real paths of everything of this machine that a session sees beside the system."""
+    granted = (os.path.realpath(path) for path in environment.mounts if not is_system(path))
+    return (folder, *(mount.source for mount in mounts), *granted)
 
 
 def _refuse_sockets(folders: Iterable[str]) -> None:

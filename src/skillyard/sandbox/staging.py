@@ -20,6 +20,7 @@ from typing import Final
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.paths import open_inside, safe_relative
 from skillyard.reserved_files import is_reserved
+from skillyard.sandbox.granted_environment import NOTHING_GRANTED, GrantedEnvironment, PackageFolders
 from skillyard.sandbox.identity import Identity, can_reach
 from skillyard.sandbox.processes import OrphanSweeper
 from skillyard.sandbox.work_files import WorkFilesSnapshot, copy_files_in, pour
@@ -41,15 +42,19 @@ _LEFT_OUT: Final = frozenset({".git", "__pycache__"})
 class StagedCopy:
     """A temporary folder with everything one run needs; `remove()` when the run has ended.
 
-    `tree` is the skill's copy, `runner` our own script beside it, `library` and `packages` the folders of what the script may
-    import beside its own files, `scratch` and `workspace` folders the run may write to when its backend has no file systems of
-    its own.
+    `tree` is the skill's copy, `runner` our own script beside it, `library`, `packages` and `modules` the folders of what the
+    script may import beside its own files (ours, Python's and node's), `environment` what it is granted,
+    `commands` those made for it, `scratch` and `workspace` folders the run may write to when its backend has no file systems
+    of its own.
     """
 
     base: str
     runner: str = ""
     library: str = ""
     packages: str = ""
+    modules: str = ""
+    commands: str = ""
+    environment: GrantedEnvironment = NOTHING_GRANTED
     left_out: frozenset[str] = frozenset()
     seeded: WorkFilesSnapshot | None = None
     skipped: list[str] = field(default_factory=list)
@@ -92,6 +97,17 @@ class StagedCopy:
                 Path(self.base, folder).chmod(0o755)
             _write(str(path), data)
 
+    @property
+    def package_folders(self) -> PackageFolders:
+        """Where what is granted lies on this machine."""
+        return PackageFolders(self.packages, self.modules, self.commands)
+
+    @property
+    def granted_folders(self) -> tuple[str, ...]:
+        """The folders with what is granted, and those that they lead to."""
+        npm = f"{self.base}/npm" if self.modules else ""
+        return tuple(path for path in (self.packages, self.modules, npm, self.commands) if path)
+
     def add_programs(self, names: Iterable[tuple[str, str]]) -> None:
         """Make the folder of `programs` with these names, each a link to the path of its program."""
         os.mkdir(self.programs, 0o755)
@@ -99,14 +115,32 @@ class StagedCopy:
         for name, path in names:
             os.symlink(path, f"{self.programs}/{name}")
 
-    def add_packages(self, folder: str, identity: Identity | None) -> None:
-        """Link the folder of installed packages under a name beside the skill; copied when the run could not reach it."""
-        self.packages = f"{self.base}/packages"
-        if can_reach(folder, as_other=identity is not None):
-            os.symlink(folder, self.packages)
-        else:
-            shutil.copytree(folder, self.packages, copy_function=_second_name)
-            Path(self.packages).chmod(0o755)
+    def add_environment(self, environment: GrantedEnvironment, identity: Identity | None, *, node_inside: str) -> None:
+        """Put what is granted beside the skill; `node_inside` is where npm packages will be seen, empty for here."""
+        self.environment = environment
+        if environment.commands:
+            self.commands = f"{self.base}/commands"
+            Path(self.commands).mkdir(mode=0o755)
+            Path(self.commands).chmod(0o755)
+            for name, script in environment.commands.items():
+                _write(f"{self.commands}/{name}", script.encode())
+                Path(self.commands, name).chmod(0o555)
+        if environment.python_packages:
+            self.packages = f"{self.base}/packages"
+            _link_or_copy(environment.python_packages, self.packages, identity)
+        if environment.node_modules:
+            _link_or_copy(environment.node_modules, f"{self.base}/npm", identity)
+            self._link_modules(node_inside or f"{self.base}/npm")
+
+    def _link_modules(self, target: str) -> None:
+        """Make `node_modules` with a link for each npm package: beside our own library, where node looks from any folder."""
+        self.modules = f"{self.base}/node_modules"
+        Path(self.modules).mkdir(mode=0o755, exist_ok=True)
+        Path(self.modules).chmod(0o755)
+        with os.scandir(f"{self.base}/npm") as items:
+            for item in items:
+                with contextlib.suppress(FileExistsError):  # our own library comes first
+                    os.symlink(f"{target}/{item.name}", f"{self.modules}/{item.name}")
 
     def add_folder(self, path: str, owner: Identity | None) -> None:
         """Make a private folder that the run owns."""
@@ -145,6 +179,15 @@ def _write(path: str, data: bytes) -> None:
     with os.fdopen(file, "wb") as sink:
         sink.write(data)
         os.fchmod(file, 0o444)
+
+
+def _link_or_copy(folder: str, target: str, identity: Identity | None) -> None:
+    """A link to a folder of installed packages; a copy when the run could not reach it."""
+    if can_reach(folder, as_other=identity is not None):
+        os.symlink(folder, target)
+    else:
+        shutil.copytree(folder, target, copy_function=_second_name, symlinks=True)
+        Path(target).chmod(0o755)
 
 
 def _second_name(source: str, target: str) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -40,7 +39,8 @@ class _Key:
     mode: str
     verified: bool
     library: tuple[tuple[str, bytes], ...]
-    packages: str
+    as_module: bool
+    environment: Hashable
     interpreter: str
     backend: BubblewrapBackend
 
@@ -52,11 +52,11 @@ class _Key:
         except (OSError, SkillyardError):
             return None
         library = tuple(job.library.items())
-        # What is derived by looking at the copy follows from its content, and that is the first part of the key.
-        packages = os.path.realpath(job.packages) if job.packages and isinstance(job.packages, str) else ""
+        # What is derived by looking at the copy follows from its content, the first part of the key, and from who derives it.
+        environment = job.environment if callable(job.environment) else job.environment.digest
         return cls(
-            tree_digest, job.tree, job.entry, job.arguments, job.policy, job.mode, job.verify is not None, library, packages,
-            interpreter, backend,
+            tree_digest, job.tree, job.entry, job.arguments, job.policy, job.mode, job.verify is not None, library,
+            job.as_module, environment, interpreter, backend,
         )  # fmt: skip
 
 

@@ -287,7 +287,7 @@ _ENGLISH: Final = Wording(
         'Text files that the script finds in the folder it begins in, by name, such as {"data.csv": "a,b\\n1,2"}; '
         "leave it out where you work in a folder of files"
     ),
-    run_skill_packages='Packages that a Python script needs beside those it asks for itself, such as ["pypdf>=5"]',
+    run_skill_packages='Packages that a script needs beside those of its skill, such as ["pypdf>=5", "npm:docx"]',
     search_skills="Find the skills that fit a task, best first. Use this when the list you were shown is not complete.",
     search_skills_query="The task in a few words",
     search_skills_limit="How many to give at most (default: 10)",
@@ -312,7 +312,7 @@ _CHINESE: Final = Wording(
     run_skill_entry="要运行的脚本 (不使用技能声明的入口时): 技能内的路径, 或 python -m 形式的 package.module",
     run_skill_arguments="脚本的命令行参数 (适用于以命令行方式使用的脚本): 工作目录中的文件名、选项等",
     run_skill_files='脚本起始目录中的文本文件, 按文件名给出内容, 例如 {"data.csv": "a,b\\n1,2"}; 在工作目录中时不要使用',
-    run_skill_packages='Python 脚本额外需要的软件包, 例如 ["pypdf>=5"]',
+    run_skill_packages='脚本额外需要的软件包, 例如 ["pypdf>=5", "npm:docx"]',
     search_skills="查找适合某项任务的技能, 最合适的在前。当展示的技能列表不完整时使用。",
     search_skills_query="用几个词描述任务",
     search_skills_limit="最多返回多少个 (默认: 10)",

@@ -418,5 +418,5 @@ def _engine(catalog: SkillCatalog, executor: Executor | None, records: Records |
     from skillyard.engine import PoolEngine  # the sandbox is only loaded by who may run something
     from skillyard.execution import Executor
 
-    runner = executor or Executor.from_configuration(catalog.configuration)
+    runner = executor or Executor.from_configuration(catalog.configuration, data=catalog.data_directory)
     return PoolEngine.of(catalog.configuration, runner, records, organisation=catalog.data_directory)

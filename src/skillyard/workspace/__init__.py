@@ -13,7 +13,6 @@ from skillyard.workspace.answers import WorkspaceAnswer, WorkspaceImage
 from skillyard.workspace.options import (
     WORKSPACE_POLICY,
     CommandListener,
-    GrantedEnvironment,
     OutputStream,
     ToolAuthorizer,
     ToolRuling,
@@ -32,7 +31,6 @@ __all__ = [
     "WORKSPACE_POLICY",
     "BackgroundProcess",
     "CommandListener",
-    "GrantedEnvironment",
     "OutputStream",
     "ToolAuthorizer",
     "ToolRuling",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from skillyard.sandbox import Policy, ReadOnlyMount
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy
 
 WORKSPACE_POLICY: Final = Policy(
     timeout_ms=600_000,
@@ -51,21 +51,6 @@ class ToolAuthorizer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class GrantedEnvironment:
-    """What is granted to a workspace beside the system's programs: packages and native programs.
-
-    `mounts` are shown read-only, `path` comes first in `PATH` (folders as the session sees them), `variables` are set. They are
-    the operator's: unlike a skill's own, any name but `PATH` may be among them. With `local_sockets` the programs of a session
-    may speak with each other over sockets that are files: Chromium and LibreOffice do. Under bubblewrap only.
-    """
-
-    mounts: tuple[ReadOnlyMount, ...] = ()
-    path: tuple[str, ...] = ()
-    variables: Mapping[str, str] = field(default_factory=dict, hash=False)
-    local_sockets: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class WorkspaceOptions:
     """How a workspace works.
 
@@ -73,7 +58,8 @@ class WorkspaceOptions:
     streams). `quota_mb` is the size of the folder. `default_timeout_ms` is for commands that name no time. `answer_characters`
     is the most text of one answer; the rest of an output is kept in a file. `idle_seconds` without a call end the session, when
     no background process is left; the folder stays. `skills` are the folders of skills, read-only at their own paths;
-    `environment` is what is granted. `backend` names the sandbox (`bwrap` or `landlock`); the strongest one when it is None.
+    `environment` is what is granted, in packages and programs; the programs raise the limits they need, but for those in
+    `fixed`, which the operator has set. `backend` names the sandbox (`bwrap` or `landlock`); the strongest one when it is None.
     """
 
     policy: Policy = WORKSPACE_POLICY
@@ -82,5 +68,11 @@ class WorkspaceOptions:
     answer_characters: int = 30_000
     idle_seconds: float = 900.0
     skills: Sequence[str] = ()
-    environment: GrantedEnvironment = GrantedEnvironment()
+    environment: GrantedEnvironment = NOTHING_GRANTED
+    fixed: frozenset[str] = frozenset()
     backend: str | None = None
+
+    @property
+    def session_policy(self) -> Policy:
+        """What a session may do: `policy`, with the limits that the granted programs need."""
+        return self.environment.raised(self.policy, fixed=self.fixed)

@@ -51,12 +51,8 @@ def pdf_packages() -> Mapping[str, str]:
 
 def session_request(folder: str, options: WorkspaceOptions) -> SessionRequest:
     """What the sandbox is asked for: the folder, the skills and what is granted beside it."""
-    granted = options.environment
-    ours = (*options.skills, *pdf_packages().values())
-    mounts = (*(ReadOnlyMount(path) for path in ours), *granted.mounts)
-    return SessionRequest(
-        folder, _AGENT[0], _agent_files(), options.policy, mounts, granted.path, granted.variables, granted.local_sockets
-    )
+    mounts = tuple(ReadOnlyMount(path) for path in (*options.skills, *pdf_packages().values()))
+    return SessionRequest(folder, _AGENT[0], _agent_files(), options.session_policy, mounts, options.environment)
 
 
 class WorkspaceSession:
@@ -79,7 +75,7 @@ class WorkspaceSession:
             SandboxUnavailable: it cannot be started, or nothing here can enforce the policy.
             FileMissing, InvalidInput: the folder or a mount cannot be shown.
         """
-        backend = await asyncio.to_thread(choose_backend, options.policy, options.backend)
+        backend = await asyncio.to_thread(choose_backend, options.session_policy, options.backend)
         channel = SessionChannel()
         session = await open_session(backend, session_request(folder, options), channel.receive)
         if await channel.attach(session):

@@ -44,7 +44,8 @@ def options_from_settings(settings: Mapping[str, object], *, environ: Mapping[st
     backend = settings.get("backend")
     if backend is not None and not isinstance(backend, str):
         raise InvalidConfiguration("workspace.backend must be a name", hint='for example backend = "bwrap"')
-    return WorkspaceOptions(policy=policy, backend=backend, **numbers)
+    fixed = frozenset(name.replace("-", "_") for name in chosen)
+    return WorkspaceOptions(policy=policy, backend=backend, fixed=fixed, **numbers)
 
 
 def _number(name: str, value: object) -> int:

@@ -64,7 +64,7 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PACKAGE",
-        help="a package that a Python script is to have, as requests>=2; may be given several times",
+        help="give this run a package or program more: pypdf, npm:docx or program:qpdf; may be given several times",
     )
 
 
@@ -85,7 +85,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="at most this long: 5, 5s or 500ms; never more than configured",
     )
     parser.add_argument(
-        "--install", action="store_true", help="download the packages a Python script asks for in a `# /// script` block"
+        "--install", action="store_true", help="download the packages that the skill declares, when they are not there yet"
     )
     parser.add_argument(
         "--priority",

@@ -28,7 +28,7 @@ def add_test_arguments(parser: argparse.ArgumentParser) -> None:
         help="at most this long for each: 5, 5s or 500ms; never more than configured",
     )
     parser.add_argument(
-        "--install", action="store_true", help="download the packages a Python script asks for in a `# /// script` block"
+        "--install", action="store_true", help="download the packages that the skill declares, when they are not there yet"
     )
 
 

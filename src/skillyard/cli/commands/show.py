@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from skillyard.cli.commands.environment import needs_rows
 from skillyard.cli.confirmation import require_consent
 from skillyard.cli.failures import OK
 from skillyard.cli.openers import open_catalog
@@ -39,6 +40,11 @@ def draw_skill_detail(screen: Screen, detail: SkillDetail) -> None:
     if detail.files:
         screen.heading("Files beside SKILL.md")
         screen.table(((file.type, f"{file.size:,} B", file.name) for file in detail.files), right=1, indent=2)
+    if detail.needs.items:
+        screen.heading("Packages and programs")
+        screen.table(needs_rows(detail.needs), indent=2, stretch=3)
+        if detail.needs.command:
+            screen.line(f"allow: {detail.needs.command}", indent=2)
     if skill.diagnostics:
         screen.heading("Findings")
         for diagnostic in skill.diagnostics:

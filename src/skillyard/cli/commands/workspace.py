@@ -15,6 +15,7 @@ from skillyard.cli.option_values import parse_milliseconds
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
+    from skillyard.sandbox import GrantedEnvironment
     from skillyard.workspace import WorkspaceAnswer
 
 
@@ -27,11 +28,21 @@ def add_workspace_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=parse_milliseconds, metavar="TIME", help="for exec: at most this long: 5, 5s or 500ms"
     )
+    parser.add_argument(
+        "--with",
+        dest="packages",
+        action="append",
+        default=[],
+        metavar="PACKAGE",
+        help="for exec: give the command a package or program: pypdf, npm:docx or program:qpdf; may be given several times",
+    )
 
 
 def workspace_command(arguments: argparse.Namespace) -> int:
     """Run a command, list or remove; `exec` ends with the exit code of the command."""
     import asyncio  # 30 ms: only this command waits for a session
+
+    from skillyard.environments import SkillGrant
 
     catalog, screen = open_catalog(arguments), arguments.screen
     if arguments.action == "list":
@@ -41,7 +52,8 @@ def workspace_command(arguments: argparse.Namespace) -> int:
         raise UsageProblem("nothing to do", hint="`skillyard workspace exec -- ls -la`, `skillyard workspace remove ID`")
     if arguments.action == "remove":
         return asyncio.run(_remove(catalog, screen, words))
-    answer = asyncio.run(_execute(catalog, screen, arguments, words))
+    environment = catalog.environment(SkillGrant.from_words(arguments.packages))
+    answer = asyncio.run(_execute(catalog, screen, arguments, words, environment))
     if screen.as_json:
         screen.data(answer.to_dict())
     elif not answer.ok and answer.code != "command_failed":
@@ -51,13 +63,15 @@ def workspace_command(arguments: argparse.Namespace) -> int:
     return OK if answer.ok else FAILURE
 
 
-async def _execute(catalog: Catalog, screen: Screen, arguments: argparse.Namespace, words: list[str]) -> WorkspaceAnswer:
+async def _execute(
+    catalog: Catalog, screen: Screen, arguments: argparse.Namespace, words: list[str], environment: GrantedEnvironment
+) -> WorkspaceAnswer:
     from skillyard.workspace import Workspace, Workspaces, options_from_settings
 
     if arguments.dir is not None and arguments.id is not None:
         raise UsageProblem("both --dir and --id", hint="name the folder or the workspace")
     options = options_from_settings(catalog.configuration.workspace)
-    options = replace(options, skills=tuple(skill.location for skill in catalog))
+    options = replace(options, skills=tuple(skill.location for skill in catalog), environment=environment)
     if arguments.id is not None:
         workspace = Workspaces(catalog.data_directory, options=options).get(arguments.id)
     else:

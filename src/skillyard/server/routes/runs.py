@@ -177,8 +177,8 @@ class NewRun(RunInput):
     """What to run, and what it is given; with `digest` only exactly that content.
 
     `entry` is another script of the skill: its path, or `package.module` as for `python -m`. `arguments` are its command line,
-    `packages` those that a Python script is to have. The script begins in an empty folder with the `files`; what it makes there
-    is at `/api/v1/runs/{run_id}/files`.
+    `packages` what it gets beside its skill's: `pypdf`, `npm:docx`. The script begins in an empty folder with the `files`; what
+    it makes there is at `/api/v1/runs/{run_id}/files`.
 
     With `wait: false` the answer comes at once, and where a rule requires an approval, the run waits for it.
     `fresh` runs although a result is kept.

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from skillyard.catalog import FileType, Permission, Skill, Source, Status
 from skillyard.document import Diagnostic
+from skillyard.environments import ProposedItem, SkillGrant
 from skillyard.registry import Powers
 from skillyard.scanner import Finding, Severity, Skipped
 from skillyard.search import Match
@@ -144,6 +145,20 @@ class Runnability(BaseModel):
     story: str
 
 
+class SkillNeedsShape(BaseModel):
+    """The packages and programs a skill needs, each with its state: granted, missing on this machine, or only proposed.
+
+    `granted` and `proposed` are what it has and what it would take; `command` grants that, empty when nothing is missing.
+    """
+
+    name: str
+    items: list[ProposedItem]
+    granted: SkillGrant
+    ignored: list[str] = []
+    proposed: SkillGrant
+    command: str
+
+
 class SkillDetailShape(ListedSkill):
     """Everything about one skill."""
 
@@ -158,6 +173,7 @@ class SkillDetailShape(ListedSkill):
     namesakes: list[NamesakeShape]
     permission: RulingShape
     run: Runnability
+    environment: SkillNeedsShape
     powers: Powers | None
 
 

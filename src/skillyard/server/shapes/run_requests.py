@@ -39,7 +39,7 @@ class RunInput(RequestBody):
     """What a run is given beside its skill.
 
     `entry` is another script of the skill: its path, or `package.module` as for `python -m`. `arguments` are its command line,
-    `packages` those that a Python script is to have. The script begins in an empty folder with the `files`.
+    `packages` what it gets beside its skill's: `pypdf`, `npm:docx`. The script begins in an empty folder with the `files`.
     """
 
     parameters: dict[str, Any] = Field(default={})

@@ -1,9 +1,9 @@
 /** What a skill may do, who decides about it, and what a scanner says. */
-import { Box, Skeleton, Stack, Text } from "@mantine/core";
+import { Badge, Box, Code, Group, Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
-import { type SkillDetail, scanQuery } from "@/api/skills";
+import { type Needs, type SkillDetail, scanQuery } from "@/api/skills";
 import { useText } from "@/i18n";
 import { HarmList } from "@/parts/HarmList";
 import { Loaded } from "@/parts/Loaded";
@@ -32,6 +32,11 @@ export default function Safety({ skill }: { skill: SkillDetail }) {
           <PowerList powers={skill.powers} />
         </Section>
       )}
+      {skill.environment.items.length > 0 && (
+        <Section title={t.needs} lead={t.needsWhy}>
+          <NeedList needs={skill.environment} />
+        </Section>
+      )}
       <Section title={t.scan} lead={t.scanWhy}>
         <Loaded query={scan} skeleton={<Skeleton h={120} />}>
           {({ findings, files, skipped }) => (
@@ -53,6 +58,30 @@ export default function Safety({ skill }: { skill: SkillDetail }) {
           )}
         </Loaded>
       </Section>
+    </Stack>
+  );
+}
+
+function NeedList({ needs }: { needs: Needs }) {
+  const t = useText(safety);
+  return (
+    <Stack gap={6}>
+      {needs.items.map(({ kind, name, state, where }) => (
+        <Group key={kind + name} gap={8} wrap="wrap">
+          <Code>{visible(kind === "packages" ? name : `${kind === "npm" ? "npm" : "program"}:${name}`)}</Code>
+          <Badge size="xs" variant="light" color={state === "granted" ? "green" : state === "missing" ? "orange" : "gray"}>
+            {t.needStates[state]}
+          </Badge>
+          <Text size="xs" c="dimmed" style={{ overflowWrap: "anywhere" }}>
+            {visible((where ?? []).join(", "))}
+          </Text>
+        </Group>
+      ))}
+      {needs.command && (
+        <Text size="sm">
+          {t.grantWith}: <Code>{visible(needs.command)}</Code>
+        </Text>
+      )}
     </Stack>
   );
 }

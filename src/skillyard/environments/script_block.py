@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skillyard.errors import NotExecutable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SOURCE_LIMIT: Final = 2 * 1024 * 1024
 """The bytes of a script in which its block is looked for."""
@@ -77,15 +74,6 @@ def read_script_block(source: bytes) -> ScriptBlock:
     return _parsed(blocks[0])
 
 
-def read_requirements(written: Sequence[str]) -> tuple[str, ...]:
-    """Requirements that a caller names, in their canonical form.
-
-    Raises:
-        NotExecutable: one is something other than a package by name.
-    """
-    return tuple(_canonical(item.strip(" \t")) for item in written)
-
-
 def _blocks(source: str) -> list[str]:
     """The TOML of every block of type `script`: from its first line to the last `# ///` of the same run of comment lines."""
     lines = source.replace("\r\n", "\n").split("\n")
@@ -120,11 +108,15 @@ def _parsed(text: str) -> ScriptBlock:
         raise NotExecutable(f"the `# /// script` block names {len(required)} packages", hint=f"name at most {_MOST}")
     if len(python) > _LONGEST or _UNSAFE.search(python):
         raise NotExecutable(f"requires-python {python[:100]!r} cannot be understood", hint="for example >=3.11")
-    return ScriptBlock(tuple(_canonical(item.strip(" \t")) for item in required), python.strip())
+    return ScriptBlock(tuple(canonical_requirement(item.strip(" \t")) for item in required), python.strip())
 
 
-def _canonical(written: str) -> str:
-    """The requirement as `packaging` writes it."""
+def canonical_requirement(written: str) -> str:
+    """A requirement of a Python package as `packaging` writes it: a name, extras, versions and a marker; nothing else.
+
+    Raises:
+        NotExecutable: it is something else: an address, a path, an option.
+    """
     from packaging.requirements import InvalidRequirement, Requirement  # only for scripts with packages
 
     refused = NotExecutable(

@@ -1,0 +1,71 @@
+"""Environments: the packages and programs that skills need, agreed to, locked, installed once, and seen read-only.
+
+`EnvironmentRequest(entry, grant)(folder)` gives the `GrantedEnvironment` that a run or a session of the sandbox takes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillyard.environments.grants import NO_GRANT, GrantBook, SkillGrant
+from skillyard.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from skillyard.environments.cache import CacheReport, prune_environments
+    from skillyard.environments.declared import DeclaredNeeds, declared_needs
+    from skillyard.environments.installer import environments_folder
+    from skillyard.environments.missing import missing_hint
+    from skillyard.environments.node_packages import find_npm
+    from skillyard.environments.package_index import INDEX_SETTINGS, index_settings
+    from skillyard.environments.program_table import find_program, install_hint
+    from skillyard.environments.proposal import ProposedItem, SkillNeeds, skill_needs
+    from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs
+    from skillyard.environments.python_packages import find_uv
+    from skillyard.environments.requirements import Requirements, read_requirements
+    from skillyard.environments.script_block import ScriptBlock, read_script_block
+
+__all__ = [
+    "INDEX_SETTINGS",
+    "NO_GRANT",
+    "CacheReport",
+    "DeclaredNeeds",
+    "EnvironmentRequest",
+    "GrantBook",
+    "ProposedItem",
+    "Requirements",
+    "ScriptBlock",
+    "SkillGrant",
+    "SkillNeeds",
+    "declared_needs",
+    "environments_folder",
+    "find_npm",
+    "find_program",
+    "find_uv",
+    "granted_programs",
+    "index_settings",
+    "install_hint",
+    "missing_hint",
+    "prune_environments",
+    "read_requirements",
+    "read_script_block",
+    "require_programs",
+    "skill_needs",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "cache": ("CacheReport", "prune_environments"),
+        "declared": ("DeclaredNeeds", "declared_needs"),
+        "installer": ("environments_folder",),
+        "missing": ("missing_hint",),
+        "node_packages": ("find_npm",),
+        "package_index": ("INDEX_SETTINGS", "index_settings"),
+        "program_table": ("find_program", "install_hint"),
+        "provision": ("EnvironmentRequest", "granted_programs", "require_programs"),
+        "python_packages": ("find_uv",),
+        "proposal": ("ProposedItem", "SkillNeeds", "skill_needs"),
+        "requirements": ("Requirements", "read_requirements"),
+        "script_block": ("ScriptBlock", "read_script_block"),
+    },
+)

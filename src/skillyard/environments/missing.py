@@ -1,0 +1,78 @@
+"""What a failed run was missing, read from the end of what it wrote, and which grant would give it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Final
+
+from skillyard.environments.distribution_names import distribution_of, npm_package_of
+from skillyard.environments.grants import NPM_WORD, PROGRAM_WORD, SkillGrant
+from skillyard.environments.program_table import find_program, install_hint
+from skillyard.errors import InvalidInput
+
+_TAIL: Final = 8_000
+_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([A-Za-z0-9_.]{1,100})'")
+_NODE: Final = re.compile(r"Cannot find (?:module|package) '([^'\s]{1,200})'")
+_PROGRAM: Final = re.compile(
+    r"FileNotFoundError: \[Errno 2\] No such file or directory: '([A-Za-z0-9][A-Za-z0-9._+-]{0,63})'"
+    r"|: ([A-Za-z0-9][A-Za-z0-9._+-]{0,63}): command not found"
+    r"|spawn ([A-Za-z0-9][A-Za-z0-9._+-]{0,63}) ENOENT"
+)
+
+
+def missing_grant(stderr: str) -> SkillGrant:
+    """What the run was missing by its standard error: one package or program, or nothing.
+
+    A program that this machine has was not missing: what could not be found is then a file of that name.
+    """
+    end = stderr[-_TAIL:]
+    found = [match for pattern in (_MODULE, _NODE, _PROGRAM) for match in pattern.finditer(end)]
+    if not found:
+        return SkillGrant()
+    last = max(found, key=lambda match: match.start())
+    try:
+        return _grant(last)
+    except InvalidInput:
+        return SkillGrant()
+
+
+def _grant(match: re.Match[str]) -> SkillGrant:
+    if match.re is _MODULE:
+        package = distribution_of(match[1])
+        return SkillGrant.read(packages=[package] if package else ())
+    if match.re is _NODE:
+        package = npm_package_of(match[1])
+        return SkillGrant.read(npm=[package] if package else ())
+    name = next(name for name in match.groups() if name)
+    return SkillGrant.read(programs=[name] if find_program(name) is None else ())
+
+
+def _is_own(directory: str, stderr: str) -> bool:
+    modules = _MODULE.findall(stderr[-_TAIL:])
+    top = modules[-1].partition(".")[0] if modules else ""
+    places = (top, f"{top}.py", f"scripts/{top}", f"scripts/{top}.py")
+    return bool(top) and any(Path(directory, place).exists() for place in places)
+
+
+def missing_hint(stderr: str, skill_name: str, directory: str = "") -> str:
+    """One sentence on which grant gives a failed run what it was missing; empty when it failed for something else.
+
+    A module that the skill in `directory` has itself was not missing, it only was not found from where the script is.
+    """
+    missing = missing_grant(stderr)
+    if missing.packages and directory and _is_own(directory, stderr):
+        return ""
+    if missing.programs:
+        name = missing.programs[0]
+        return f"the program {name} is not on this machine: {install_hint(name)}, then `--with {PROGRAM_WORD}{name}`"
+    if not missing:
+        return ""
+    word = shlex.quote(next(iter(missing.words)))
+    kind = "npm" if word.startswith(NPM_WORD) else "packages"
+    name = word.removeprefix(NPM_WORD)
+    return (
+        f"`--with {word}` gives it for one run, `skillyard environment allow {shlex.quote(skill_name)} --with {word}` for "
+        f'every run, or {kind} = ["{name}"] in the table [skills.{skill_name}] of your own skillyard.toml'
+    )

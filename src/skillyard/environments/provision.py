@@ -1,0 +1,157 @@
+"""From what a skill declares and what it was granted to the environment that a run or a session gets.
+
+What is declared (PEP 723, `requirements.txt`, `package.json`, …) is used when it is there, and installed where the caller
+allows it; what was granted is installed when it is first needed: the grant is the permission. Nothing else is ever given to a
+skill.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from skillyard.environments.declared import DeclaredNeeds, declared_needs, script_block
+from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, SkillGrant
+from skillyard.environments.installer import text_digest
+from skillyard.environments.node_packages import NodePackages
+from skillyard.environments.program_table import PROGRAMS, find_program, install_hint
+from skillyard.environments.python_packages import PythonInterpreter, PythonPackages, require_python
+from skillyard.environments.script_block import ScriptBlock
+from skillyard.errors import DependenciesUnavailable
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
+from skillyard.sandbox.runtimes import is_system
+
+_NOT_THERE: Final = DeclaredNeeds()
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRequest:
+    """Which environment to provide: for the script `entry`, with what was granted, and whether the declared may be installed.
+
+    Called with the path of a skill's folder it gives the environment; it blocks, as long as downloading takes when something is
+    missing. Two equal requests give equal environments for equal folders. `settings` are those of the `[sandbox]` table that
+    name where packages come from. Without an `entry` it is for a session, in which any script may run; without a folder for
+    what was granted alone.
+
+    `requested` is what the caller of one run names without being able to grant it: packages that have to be there, or to be
+    among the granted ones, unless `install` allows more.
+    """
+
+    entry: str = ""
+    grant: SkillGrant = NO_GRANT
+    install: bool = False
+    settings: Mapping[str, object] = field(default_factory=dict, hash=False)
+    requested: SkillGrant = NO_GRANT
+
+    def __call__(self, directory: str = "") -> GrantedEnvironment:
+        """The environment for the skill in this folder.
+
+        Raises:
+            DependenciesUnavailable: packages are not there and may not, or cannot, be installed.
+            NotExecutable: the script's block cannot be understood, or it is for another Python.
+            InvalidPolicy: the index cannot be used.
+        """
+        block = script_block(directory, self.entry) if directory else ScriptBlock()
+        declared = declared_needs(directory).grant if directory else NO_GRANT
+        if not (self.grant or self.requested or declared or block.dependencies or block.requires_python):
+            return NOTHING_GRANTED
+        programs = granted_programs(self.grant.programs)
+        python = self._python(block, declared.packages)
+        node = self._node(declared.npm)
+        python_packages, node_modules = str(python or ""), str(node or "")
+        digest = text_digest("\n".join([python_packages, node_modules, programs.digest]))
+        return replace(programs, python_packages=python_packages, node_modules=node_modules, digest=digest)
+
+    def _python(self, block: ScriptBlock, declared: tuple[str, ...]) -> Path | None:
+        required, requires_python = _together(block.dependencies, self.requested.packages), block.requires_python
+        if not (required or requires_python or declared or self.grant.packages):
+            return None
+        interpreter = PythonInterpreter.of_sandbox()
+        if requires_python:
+            require_python(requires_python, interpreter.version, block.allows(interpreter.version))
+        agreed = _together(required, self.grant.packages)
+        everything = _together(agreed, declared)
+
+        def packages(names: tuple[str, ...], *, install: bool) -> PythonPackages:
+            return PythonPackages(names, interpreter, requires_python, install, self.grant.build, self.settings)
+
+        if self.install:
+            return packages(everything, install=True).folder() if everything else None
+        if everything != agreed and (found := packages(everything, install=False).find()):
+            return found
+        return packages(agreed, install=set(required) <= set(self.grant.packages)).folder() if agreed else None
+
+    def _node(self, declared: tuple[str, ...]) -> Path | None:
+        agreed = _together(self.requested.npm, self.grant.npm)
+        everything = _together(agreed, declared)
+        if not everything:
+            return None
+        if self.install:
+            return NodePackages(everything, True, self.settings).folder()
+        if everything != agreed and (found := NodePackages(everything, False, self.settings).find()):
+            return found
+        return NodePackages(agreed, set(self.requested.npm) <= set(self.grant.npm), self.settings).folder() if agreed else None
+
+
+def _together(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*first, *second)))
+
+
+def require_programs(names: tuple[str, ...], granted: tuple[str, ...] | None = None) -> None:
+    """Make sure that programs somebody asks for by name are on this machine, and may be seen.
+
+    With `granted` only those are, beside what every sandbox sees.
+
+    Raises:
+        DependenciesUnavailable: one is not.
+    """
+    for name in names:
+        program = find_program(name)
+        if program is None:
+            message = f"the program {name} is not installed on this machine"
+            raise DependenciesUnavailable(message, hint=install_hint(name), dependencies=[name])
+        if granted is not None and name not in granted and not is_system(program):
+            message = f"the program {name} is not granted to this skill"
+            hint = f"the operator can: skillyard environment allow SKILL --with {PROGRAM_WORD}{name}"
+            raise DependenciesUnavailable(message, hint=hint, dependencies=[name])
+
+
+def granted_programs(names: tuple[str, ...]) -> GrantedEnvironment:
+    """What granted programs need: folders to see, variables, limits; no packages.
+
+    One that is not installed on this machine is left out: a run that calls it says so.
+    """
+    if not names:
+        return NOTHING_GRANTED
+    mounts: dict[str, None] = {}
+    path: dict[str, None] = {}
+    variables: dict[str, str] = {}
+    needs: dict[str, int] = {}
+    commands: dict[str, str] = {}
+    for name in names:
+        program = find_program(name)
+        if program is None:
+            continue
+        if not is_system(program):
+            path[str(Path(program).parent)] = None
+            mounts |= dict.fromkeys((program, str(Path(program).resolve())))
+        if (known := PROGRAMS.get(name)) is not None:
+            mounts |= {folder: None for folder in known.folders if Path(folder).exists() and not is_system(folder)}
+            variables |= known.variables
+            if known.options:
+                commands[name] = f'#!/bin/sh\nexec {shlex.join([program, *known.options])} "$@"\n'
+            needs |= {limit: max(number, needs.get(limit, 0)) for limit, number in known.needs.items()}
+    parts = [*names, *path, *mounts, *commands.values()]
+    return GrantedEnvironment(
+        programs=names,
+        path=tuple(path),
+        mounts=tuple(mounts),
+        variables=variables,
+        needs=needs,
+        commands=commands,
+        local_sockets=any(name in PROGRAMS and PROGRAMS[name].local_sockets for name in names),
+        digest=text_digest("\n".join(parts)),
+    )

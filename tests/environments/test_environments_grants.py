@@ -1,0 +1,91 @@
+"""Grants: the operator's tables, recorded consents, one run; a project grants nothing, and a bad file is an error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from skillyard import Catalog
+from skillyard.catalog.configuration import load_configuration
+from skillyard.environments import GrantBook, SkillGrant
+from skillyard.errors import DependenciesUnavailable, InvalidConfiguration
+
+
+def configured(tmp_path: Path, text: str) -> GrantBook:
+    file = tmp_path / "skillyard.toml"
+    file.write_text(text, "utf-8")
+    return GrantBook.configured(load_configuration([], user_file=str(file)), str(tmp_path))
+
+
+@pytest.fixture
+def catalog(skills_root: Path, make_skill, home: Path) -> Catalog:
+    make_skill(skills_root, "pdf")
+    return Catalog.discover(roots=[skills_root])
+
+
+def test_the_operator_grants_in_a_table_of_the_skill(tmp_path: Path, catalog: Catalog) -> None:
+    text = '[skills]\nprofile = "minimal"\n[skills.pdf]\npackages = ["pypdf"]\nnpm = ["docx@9"]\n'
+    text += 'programs = ["qpdf"]\nbuild = true\n'
+    book = configured(tmp_path, text)
+    assert book.granted(catalog.get("pdf")) == SkillGrant(("pypdf",), ("docx@9",), ("qpdf",), True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[skills.pdf]\npackages = "pypdf"\n', "skills.pdf.packages must be a list of Python packages"),
+        ('[skills.pdf]\npackage = ["pypdf"]\n', "skills.pdf.package must be one of packages, npm, programs, build"),
+        ('[skills.pdf]\npackages = ["https://x.test/y"]\n', "not a package by name"),
+        ('[skills.pdf]\nprograms = ["/bin/sh"]\n', "not the name of a program"),
+        ('[skills]\npdf = ["pypdf"]\n', "skills.pdf must be one of paths"),
+    ],
+)
+def test_a_table_that_cannot_be_meant_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=message) as caught:
+        configured(tmp_path, text)
+    assert caught.value.details["key"].startswith("skills.pdf")
+
+
+def test_a_project_grants_nothing(tmp_path: Path) -> None:
+    (tmp_path / "skillyard.toml").write_text('[skills.pdf]\npackages = ["pypdf"]\n')
+    with pytest.raises(InvalidConfiguration, match="a project may not grant packages and programs") as caught:
+        load_configuration([str(tmp_path)], user_file="/home/me/skillyard.toml")
+    assert "/home/me/skillyard.toml" in (caught.value.hint or "")
+
+
+def test_a_consent_is_recorded_taken_back_and_belongs_to_one_skill(tmp_path: Path, catalog: Catalog, make_skill) -> None:
+    book = GrantBook(data=str(tmp_path))
+    book.record(catalog.get("pdf"), SkillGrant.from_words(["pypdf", "npm:docx"]))
+    assert GrantBook(data=str(tmp_path)).granted(catalog.get("pdf")).words == ("pypdf", "npm:docx")
+    make_skill(tmp_path / "elsewhere", "pdf")
+    other = Catalog.discover(roots=[tmp_path / "elsewhere"]).get("pdf")
+    assert not book.granted(other)
+    book.record(catalog.get("pdf"), SkillGrant())
+    assert json.loads((tmp_path / "environments.json").read_text("utf-8")) == {"skills": {}}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"skills": []}', '{"skills": {"x": {"packages": ["-r x"]}}}', '{"skills": {"x": 1}}']
+)
+def test_a_file_of_consents_that_is_damaged_is_an_error(tmp_path: Path, catalog: Catalog, text: str) -> None:
+    (tmp_path / "environments.json").write_text(text)
+    with pytest.raises(InvalidConfiguration, match=r"environments\.json"):
+        GrantBook(data=str(tmp_path)).granted(catalog.get("pdf"))
+
+
+def test_nothing_is_granted_when_it_cannot_be_installed(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillyard.environments.python_packages.find_uv", lambda: None)
+    with pytest.raises(DependenciesUnavailable, match="needs uv"):
+        catalog.allow("pdf", SkillGrant(("pypdf",)))
+    assert not catalog.grants().granted(catalog.get("pdf"))
+
+
+def test_what_is_allowed_is_there_for_the_next_run_and_can_be_revoked(skills_root: Path, make_skill) -> None:
+    make_skill(skills_root, "pdf")
+    catalog = Catalog.discover(roots=[skills_root])
+    catalog.allow("pdf", SkillGrant.from_words(["program:qpdf", "program:pdftotext"]))
+    assert catalog.grants().granted(catalog.get("pdf")).programs == ("qpdf", "pdftotext")
+    assert catalog.revoke("pdf", SkillGrant.from_words(["program:qpdf"])).words == ("program:pdftotext",)
+    assert not catalog.revoke("pdf")
