@@ -70,7 +70,7 @@ async def run_preprocessors(skills: Iterable[Skill], request: str, *, run: RunSk
     """
     # Each is judged by itself: that another one fits better says nothing against it.
     indexes = (SearchIndex((skill,), everyone=True) for skill in skills if skill.kind == "preprocessor")
-    matches = [match for index in indexes for match in search_skills(index, request)]
+    matches = [match for index in indexes for match in search_skills(index, request, min_confidence=_LEAST_CONFIDENCE)]
     done = []
     for match in sorted(matches, key=lambda match: -match.confidence)[:_MOST_PREPROCESSORS]:
         try:
