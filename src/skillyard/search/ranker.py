@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from skillyard.search.features import candidate_features
+from skillyard.search.match import Scores
+from skillyard.search.scoring import find_candidates, request_terms
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
+
+    from skillyard.search.index import SearchIndex
 
 
 RANKER_FILE: Final = Path(__file__).with_name("ranker.npz")
@@ -84,3 +90,33 @@ def ranker() -> Ranker:
     """The ranker that is shipped."""
     with np.load(RANKER_FILE) as stored:
         return Ranker({name: stored[name] for name in stored.files})
+
+
+def score(
+    index: SearchIndex,
+    query_words: Sequence[str],
+    extra: Sequence[tuple[str, float]] = (),
+    *,
+    limit: int = 10,
+    only: Callable[[int], bool] | None = None,
+) -> Scores:
+    """The best skills for the words `query_words` (in order), at least `limit` of them if there are; `only` decides by number.
+
+    `extra` words count by their factor and may be in no skill.
+    """
+    if not index.skills or not (query_words or extra):
+        return Scores()
+    terms = request_terms(index, query_words, extra)
+    candidates = find_candidates(index, terms, limit=limit, only=only)
+    if not len(candidates.positions):
+        return Scores()
+    values = ranker().scores(candidate_features(index, candidates, terms, query_words))
+    numbers = index.numbers[candidates.positions]
+    order = np.lexsort((numbers, -candidates.sums, -values))
+    share = candidates.covered / max(float((terms.rarity * terms.own).sum()), 1e-9)
+    return Scores(
+        numbers[order].tolist(),
+        values[order].tolist(),
+        np.minimum(1.0, share[order]).tolist(),
+        candidates.positions[order].tolist(),
+    )

@@ -173,7 +173,7 @@ class _Request:
         if not self._words or not len(self._index):
             return Scores()
         from skillyard.search.expansion import expansion
-        from skillyard.search.scoring import score  # with it comes numpy
+        from skillyard.search.ranker import score  # with it comes numpy
 
         extra = expansion(self._index, query, self._words)
         self._all_words |= {word for word, _ in extra}

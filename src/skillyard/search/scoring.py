@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from skillyard.search.match import Scores
 from skillyard.search.pages import word_number
 from skillyard.search.postings import K1, PLACES, STEP, B
 
@@ -49,39 +48,6 @@ class Candidates(NamedTuple):
     positions: NDArray[np.int64]
     sums: NDArray[np.float64]
     covered: NDArray[np.float64]
-
-
-def score(
-    index: SearchIndex,
-    query_words: Sequence[str],
-    extra: Sequence[tuple[str, float]] = (),
-    *,
-    limit: int = 10,
-    only: Callable[[int], bool] | None = None,
-) -> Scores:
-    """The best skills for the words `query_words` (in order), at least `limit` of them if there are; `only` decides by number.
-
-    `extra` words count by their factor and may be in no skill.
-    """
-    from skillyard.search.features import candidate_features
-    from skillyard.search.ranker import ranker
-
-    if not index.skills or not (query_words or extra):
-        return Scores()
-    terms = request_terms(index, query_words, extra)
-    candidates = find_candidates(index, terms, limit=limit, only=only)
-    if not len(candidates.positions):
-        return Scores()
-    values = ranker().scores(candidate_features(index, candidates, terms, query_words))
-    numbers = index.numbers[candidates.positions]
-    order = np.lexsort((numbers, -candidates.sums, -values))
-    share = candidates.covered / max(float((terms.rarity * terms.own).sum()), 1e-9)
-    return Scores(
-        numbers[order].tolist(),
-        values[order].tolist(),
-        np.minimum(1.0, share[order]).tolist(),
-        candidates.positions[order].tolist(),
-    )
 
 
 def request_terms(index: SearchIndex, query_words: Sequence[str], extra: Sequence[tuple[str, float]] = ()) -> Terms:

@@ -108,7 +108,7 @@ def _text(value: object) -> str | None:
 def _nothing(query: str, count: int, least: float) -> str:
     above = f" with a confidence of {least:g}" if least else ""
     return (
-        f"None of the {count} skills has anything of {quoted(query)}{above}. "
+        f"None of the {count} skills fits {quoted(query)}{above}. "
         "Try other words, or do the task without a skill; do not load one that does not fit."
     )
 
