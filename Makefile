@@ -66,7 +66,7 @@ demo: $(BIN)/.serving ## the main job in the terminal: find, check, prompt, read
 web: setup ## the page while you write it: reloaded at once, over the API of the example skills
 	@$(BIN)/python scripts/develop.py $(SKILLS)
 
-test: setup system clients ## every test: one process for each processor, and four for what waits
+test: setup system clients ## every test: one process for each processor, and three for what waits
 	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder
 
 test-long: setup system clients ## many examples of every property, and the tests marked long
@@ -97,7 +97,7 @@ rows: setup ## which requirement rows have a test
 	@$(BIN)/python scripts/rows.py
 
 bench: setup ## figures as ratios within one run; SKILLS=folder to use your own
-	@for script in benchmarks/listing.py benchmarks/sandbox.py benchmarks/stopping.py benchmarks/packages.py; do $(BIN)/python $$script $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
+	@for script in benchmarks/listing.py benchmarks/sandbox.py benchmarks/workspaces.py benchmarks/stopping.py benchmarks/packages.py; do $(BIN)/python $$script $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
 	$(BIN)/python benchmarks/server.py
 
 soak: setup system ## servers, workers and a database are killed, paused and cut off; nothing may be lost. SECONDS=60 RUNS= SEED=; HOME_SHARED=1: one home

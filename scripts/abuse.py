@@ -6,12 +6,13 @@ import ast
 import re
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/security.md"
 _PART = re.compile(r"(?<=<!-- table of attacks -->\n).*?(?=<!-- end of the table -->)", re.DOTALL)
-_CASE = re.compile(r"[A-H]\d+")
+_CASE = re.compile(r"[A-I]\d+")
 _BOTH = ("bwrap", "landlock")
 
 
@@ -25,6 +26,7 @@ class Shown:
     function: ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@cache
 def catalogue() -> dict[str, dict[str, str]]:
     """The tables of `abuse.toml`."""
     return tomllib.loads(Path(__file__).with_name("abuse.toml").read_text("utf-8"))
@@ -41,6 +43,7 @@ def cases() -> dict[str, str]:
     return {case: words for table in groups for case, words in table.items() if _CASE.fullmatch(case)}
 
 
+@cache
 def marked() -> dict[str, list[Shown]]:
     """The cases that tests are marked with."""
     found: dict[str, list[Shown]] = {}
@@ -58,7 +61,12 @@ def marked() -> dict[str, list[Shown]]:
 
 def _marks(node: ast.FunctionDef | ast.AsyncFunctionDef, fixture: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:
     """The cases on a test, each with its backends: those of the fixtures it takes, or those it names with `on`."""
-    takes = {argument.arg for argument in node.args.args} & {"backend", "run_script"}
+    takes = {argument.arg for argument in node.args.args} & {
+        "backend",
+        "make_workspace",
+        "run_script",
+        "workspace",
+    }
     marks = []
     for call in node.decorator_list:
         if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("mark.abuse"):

@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -17,6 +18,7 @@ def required_rows() -> dict[str, str]:
     return dict(_ROW.findall((ROOT / "docs/requirements.md").read_text("utf-8")))
 
 
+@cache
 def marked_rows() -> dict[str, list[str]]:
     """The rows that tests name: id to `file::test`."""
     found: dict[str, list[str]] = defaultdict(list)

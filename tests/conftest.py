@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import itertools
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -43,7 +45,10 @@ def _beside(name: str) -> ModuleType:
 _beside("archives")
 _beside("next_release")
 _beside("lazily")
+_beside("ordinary_user")
+_beside("parsed")
 _beside("pattern_growth")
+_beside("preloaded")
 postgresql_server = _beside("postgresql")
 scripted_models = _beside("scripted_models")
 
@@ -67,9 +72,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the profile with many examples, before the modules of the tests are imported."""
+    """Take the profile with many examples, before the modules of the tests are imported; nothing of those becomes garbage."""
     if config.getoption("--long"):
         settings.load_profile("long")
+    gc.disable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
@@ -92,6 +98,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if _shares_with_its_module(item):
             item.add_marker(pytest.mark.xdist_group(item.path.relative_to(tests).as_posix()))
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist sends the ids
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Put the group of a test behind its id, and begin to collect garbage.
+
+    pytest-xdist 3.8 names the groups where pytest 9.2 does not look. Garbage is not looked for among modules and tests, which
+    stay until the end.
+    """
+    if session.config.getoption("loadgroup", default=False):
+        for item in session.items:
+            _name_group(item)
+    gc.freeze()
+    gc.set_threshold(5_000, 20, 20)
+    gc.enable()
+
+
+def _name_group(item: pytest.Item) -> None:
+    groups = sorted({mark.args[0] for mark in item.iter_markers("xdist_group")})
+    if groups and "@" not in item.nodeid.rpartition("]")[2]:
+        known: Any = item
+        known._id = type(known.id).parse(f"{item.nodeid}@{'_'.join(groups)}")
 
 
 def _has_examples(item: pytest.Item) -> bool:
@@ -145,10 +173,18 @@ def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """New folders; `mktemp` would take longer than many tests."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home, so that no test sees or touches the skills of the person who runs it."""
-    folder = tmp_path_factory.mktemp("home")
+    folder = next(_homes)
+    folder.mkdir()
     for name, path in {
         "HOME": folder,
         "XDG_DATA_HOME": folder / ".local/share",
@@ -269,38 +305,79 @@ def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _tables_once() -> Iterator[None]:
-    """Make the tables of SQLite by all migrations once, and then by the same statements: they take a tenth of the time."""
+    """Make tables by all migrations once in each kind of database, then by the same statements, in a tenth of the time."""
     if importlib.util.find_spec("sqlalchemy") is None:  # the tests of an ordinary user
         yield
         return
     from sqlalchemy import Connection, event
 
-    from skillyard.database import connection, schema_upgrade
+    from skillyard.database import connection, dialects, schema_upgrade, substring_index
 
-    told: list[tuple[Any, Any]] = []
+    seen: dict[str, list[tuple[Any, Any]]] = {}
 
     def upgrade(at: Connection) -> str | None:
-        if at.dialect.name != "sqlite" or schema_upgrade.revision_of(at) is not None:
+        dialects.take_global_lock(at)
+        if schema_upgrade.revision_of(at) is not None:
             return schema_upgrade.upgrade(at)
-        if told:
-            for statement, parameters in told:
+        if kept := seen.get(at.dialect.name):
+            for statement, parameters in kept:
                 at.exec_driver_sql(statement, parameters)
+            if at.dialect.name == "postgresql":
+                substring_index.make_substring_index(at)  # whether an extension is there is different in each database
             return None
-        seen: list[tuple[Any, Any]] = []
+        executed: list[tuple[Any, Any]] = []
 
         def note(_c: object, _u: object, statement: str, parameters: Any, _x: object, _m: object) -> None:
-            seen.append((statement, parameters))
+            executed.append((statement, parameters))
 
         event.listen(at, "before_cursor_execute", note)
         try:
             before = schema_upgrade.upgrade(at)
         finally:
             event.remove(at, "before_cursor_execute", note)
-        told.extend(one for one in seen if not one[0].lstrip().upper().startswith(("PRAGMA", "SELECT")))
+        other = ("PRAGMA", "SELECT", "SAVEPOINT", "RELEASE", "ROLLBACK", "CREATE EXTENSION")
+        made = [one for one in executed if not one[0].lstrip().upper().startswith(other)]
+        seen[at.dialect.name] = [one for one in made if "gin_trgm_ops" not in one[0]]
         return before
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "upgrade", upgrade)
+        yield
+
+
+class _Compiled:
+    """Compiled statements that all engines of one kind of database share: their dialects are many, but write the same SQL."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Any, ...], Any] = {}
+
+    def get(self, key: tuple[Any, ...]) -> Any:
+        return self._kept.get((key[0].name, *key[1:]))
+
+    def __setitem__(self, key: tuple[Any, ...], compiled: Any) -> None:
+        self._kept[key[0].name, *key[1:]] = compiled
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statements_once() -> Iterator[None]:
+    """Compile each statement once: an engine does that for itself, and nearly every test has an engine of its own."""
+    if importlib.util.find_spec("sqlalchemy") is None:  # the tests of an ordinary user
+        yield
+        return
+    from sqlalchemy import Engine
+    from sqlalchemy.engine import URL
+
+    from skillyard.database import shared_engines
+
+    make, compiled = shared_engines.make_engine, _Compiled()
+
+    def sharing(url: URL) -> Engine:
+        engine = make(url)
+        engine.update_execution_options(compiled_cache=compiled)
+        return engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared_engines, "make_engine", sharing)
         yield
 
 
@@ -335,26 +412,50 @@ def clocked_address(_clocked: Any) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def _with_tables(postgresql: str) -> Iterator[str]:
-    """The name of a database of PostgreSQL that has its tables and nothing in them."""
+def _with_tables(postgresql: str) -> Iterator[Any]:
+    """Databases of PostgreSQL that have their tables and nothing in them."""
+    with _copies(postgresql, lambda database: None) as copies:
+        yield copies
+
+
+@pytest.fixture(scope="session")
+def _with_queues(postgresql: str) -> Iterator[Any]:
+    """The same with the tables of the queues, which are made when the first worker or caller comes."""
+    from skillyard.engine.run_queue import RunQueue
+
+    with _copies(postgresql, lambda database: RunQueue(database).prepare()) as copies:
+        yield copies
+
+
+@contextmanager
+def _copies(server: str, prepare: Callable[[Any], None]) -> Iterator[Any]:
     from skillyard.database import Database
 
-    with postgresql_server.database_of(postgresql) as url:
-        Database.open("", url).close()
-        yield url.partition("?")[0].rpartition("/")[2]
+    with postgresql_server.database_of(server) as url:
+        database = Database.open("", url)
+        prepare(database)
+        database.close()
+        with closing(postgresql_server.Copies(server, url.partition("?")[0].rpartition("/")[2])) as copies:
+            yield copies
 
 
 @pytest.fixture
 def address_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Give a function that makes a database, `sqlite` or `postgresql`, and returns its URL; `bare` is one without tables."""
+    """Give a function that makes a database, `sqlite` or `postgresql`, and returns its URL; `bare` is one without tables.
+
+    With `queues` those of worker pools are made too.
+    """
     with ExitStack() as stack:
 
-        def make(kind: str, *, bare: bool = True) -> str:
+        def make(kind: str, *, bare: bool = True, queues: bool = False) -> str:
             if kind == "sqlite":
                 return f"sqlite:///{tmp_path}/records/skillyard.db"
-            like = "template1" if bare else request.getfixturevalue("_with_tables")
-            made = postgresql_server.database_of(request.getfixturevalue("postgresql"), like=like)
-            url: str = stack.enter_context(made)
+            server: str = request.getfixturevalue("postgresql")
+            url: str = stack.enter_context(
+                postgresql_server.database_of(server)
+                if bare
+                else request.getfixturevalue("_with_queues" if queues else "_with_tables").one()
+            )
             return url
 
         yield make

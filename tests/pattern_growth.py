@@ -26,6 +26,8 @@ __all__ = ["Growth", "Subject", "growth_of", "super_linear", "texts_for"]
 
 _MANY: Final = 64  # repeats that may be fewer are constants
 _FIRST: Final = 1_000  # characters of the first, cheap look
+_FIRST_OF_SHORT: Final = 400  # what is repeated often shows itself in fewer
+_SHORT: Final = 8  # characters
 _QUICK_NS: Final = 120  # for each character: what is not slower at first grows linearly, or does not matter
 _SIZES: Final = (3_000, 12_000)
 _RATIO: Final = 9.0  # of the times for both sizes: 4 is linear, 16 quadratic
@@ -239,10 +241,10 @@ def _measure(run: Callable[[Any], object], text: str | bytes, times: int) -> int
 
 def _judge(subject: Subject, ends: Sequence[str] = _ENDS) -> Growth | None:
     compiled = re.compile(subject.pattern, subject.flags)
-    run: Callable[[Any], object] = {
-        "search": lambda text: sum(1 for _ in compiled.finditer(text)),
-        "match": compiled.match,
-        "fullmatch": compiled.fullmatch,
+    run: Callable[[Any], int] = {
+        "search": lambda text: len(list(compiled.finditer(text))),
+        "match": lambda text: int(compiled.match(text) is not None),
+        "fullmatch": lambda text: int(compiled.fullmatch(text) is not None),
     }[subject.use]
     for prefix, pump in texts_for(subject):
         for end in ends if prefix or len(pump) > 2 else ends[-1:]:
@@ -252,14 +254,15 @@ def _judge(subject: Subject, ends: Sequence[str] = _ENDS) -> Growth | None:
     return None
 
 
-def _grows(run: Callable[[Any], object], subject: Subject, prefix: str, pump: str, end: str) -> str:
+def _grows(run: Callable[[Any], int], subject: Subject, prefix: str, pump: str, end: str) -> str:
     def text(size: int) -> str | bytes:
         made = prefix + pump * max(1, size // len(pump)) + end
         return made if isinstance(subject.pattern, str) else made.encode("latin-1", "replace")
 
     signal.setitimer(signal.ITIMER_VIRTUAL, _CASE_SECONDS)
     try:
-        if _measure(run, text(_FIRST), 1) < _QUICK_NS * _FIRST:
+        first = _FIRST if len(pump) > _SHORT else _FIRST_OF_SHORT
+        if _measure(run, text(first), 1) < _QUICK_NS * first:
             return ""
         figures = {}
         for _ in range(3):  # a wrong judgement needs three bad measurements in a row

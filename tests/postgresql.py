@@ -10,13 +10,30 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import uuid4
 
-__all__ = ["Cluster", "clocked", "database_of", "server"]
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["Cluster", "Copies", "clocked", "database_of", "server"]
 
 _PLACES = ("/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/usr/pgsql-*/bin")
-_FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off")
+_FAST = (
+    "fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off", "wal_level=minimal", "max_wal_senders=0",
+    "jit=off", "checkpoint_timeout=1h", "bgwriter_lru_maxpages=0", "wal_writer_delay=10s",
+)  # fmt: skip
+_CATALOGS = "class attribute attrdef constraint index trigger proc type namespace extension rewrite sequence event_trigger"
+_SHAPE = " UNION ALL ".join(f"SELECT count(*), max(xmin::text::bigint) FROM pg_catalog.pg_{name}" for name in _CATALOGS.split())
+_WRITTEN = """
+    SELECT oid::regclass::text FROM pg_class
+    WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND pg_relation_size(oid) > 0
+"""
+_RESTART = """
+    SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, start_value, false) FROM pg_sequences
+    WHERE last_value IS NOT NULL
+"""
 
 
 def _program(name: str) -> str:
@@ -132,14 +149,94 @@ def _running(*, clocked: bool = False) -> Iterator[Cluster]:
 
 
 @contextmanager
-def database_of(url: str, *, like: str = "template1") -> Iterator[str]:
-    """The URL of a new database on that server: an empty one, or a copy of another."""
+def database_of(url: str) -> Iterator[str]:
+    """The URL of a new, empty database on that server."""
     import psycopg
 
     name = f"test_{uuid4().hex}"
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {like} STRATEGY file_copy")
+        connection.execute(f"CREATE DATABASE {name} STRATEGY file_copy")
         try:
             yield url.replace("/postgres?", f"/{name}?")
         finally:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+class Copies:
+    """Copies of the database `like` on that server, one for each test.
+
+    What a test has written in one is deleted before the next takes it, under another name. One whose tables are no longer those
+    of `like`, or that cannot be cleaned, is dropped.
+    """
+
+    def __init__(self, url: str, like: str) -> None:
+        import psycopg
+
+        self._url, self._like = url, like
+        self._server = psycopg.connect(url, autocommit=True)
+        self._free: list[str] = []
+        with psycopg.connect(self._at(like), autocommit=True) as connection:
+            self._filled = {table: _rows(connection, table) for (table,) in connection.execute(_WRITTEN)}
+            self._shape = connection.execute(_SHAPE).fetchall()
+
+    @contextmanager
+    def one(self) -> Iterator[str]:
+        """The URL of a copy."""
+        name = f"test_{uuid4().hex}"
+        if self._free:
+            self._server.execute(f"ALTER DATABASE {self._free.pop()} RENAME TO {name}")
+        else:
+            self._server.execute(f"CREATE DATABASE {name} TEMPLATE {self._like} STRATEGY file_copy")
+        try:
+            yield self._at(name)
+        finally:
+            self._take_back(name)
+
+    def close(self) -> None:
+        """Drop them."""
+        for name in self._free:
+            self._server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        self._server.close()
+
+    def _at(self, name: str) -> str:
+        return self._url.replace("/postgres?", f"/{name}?")
+
+    def _take_back(self, name: str) -> None:
+        """Whoever still knows the name finds nothing there any more."""
+        import psycopg
+
+        free = f"free_{uuid4().hex}"
+        try:
+            ended = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s"
+            self._server.execute(ended, (name,))
+            self._server.execute(f"ALTER DATABASE {name} RENAME TO {free}")
+        except psycopg.Error:  # it is not there, or somebody does not leave it
+            self._server.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+            return
+        try:
+            with psycopg.connect(self._at(free), autocommit=True) as connection:
+                clean = self._clean(connection)
+        except psycopg.Error:
+            clean = False
+        if clean:
+            self._free.append(free)
+        else:
+            self._server.execute(f"DROP DATABASE {free} WITH (FORCE)")
+
+    def _clean(self, connection: psycopg.Connection[Any]) -> bool:
+        """Delete what was written since it was made; False when it cannot be as it was."""
+        if connection.execute(_SHAPE).fetchall() != self._shape:
+            return False
+        written = [table for (table,) in connection.execute(_WRITTEN)]
+        if any(_rows(connection, table) != rows for table, rows in self._filled.items()):
+            return False
+        if emptied := [table for table in written if table not in self._filled]:
+            deleted = "; ".join(f"DELETE FROM {table}" for table in emptied)
+            connection.execute(f"SET session_replication_role = replica; {deleted}")  # no triggers
+            connection.execute(f"VACUUM (PARALLEL 0) {', '.join(emptied)}")
+            connection.execute(_RESTART)
+        return {table for (table,) in connection.execute(_WRITTEN)} == self._filled.keys()
+
+
+def _rows(connection: psycopg.Connection[Any], table: str) -> list[Any]:
+    return connection.execute(f"SELECT * FROM {table}").fetchall()

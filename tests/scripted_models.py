@@ -175,6 +175,12 @@ class ScriptedModels:
             "OPENAI_AGENTS_DISABLE_TRACING": "1",
         }
 
+    def reset(self) -> None:
+        """Forget what was seen and scripted, for the next test of those that share it."""
+        self.go_on.set()
+        self.seen, self.faults, self._replies = [], [], iter(())
+        self.go_on, self.holding = threading.Event(), threading.Event()
+
     def script(self, *replies: Reply | Part) -> None:
         """Answer the next requests with these, one after the other."""
         self._replies = iter([reply if isinstance(reply, Sequence) else [reply] for reply in replies])

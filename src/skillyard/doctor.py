@@ -49,7 +49,7 @@ def check_machine(opening: Callable[[], Catalog]) -> list[MachineCheck]:
 
     `opening` finds the skills, or raises what keeps it from that.
     """
-    checks = [_python(), _skillyard(), _home()]
+    checks = [_python(), _skillyard(), *_platform(), _home()]
     try:
         catalog = opening()
     except SkillyardError as error:
@@ -68,6 +68,21 @@ def _python() -> MachineCheck:
 
 def _skillyard() -> MachineCheck:
     return MachineCheck("skillyard", "ok", f"{__version__} on {platform.system()} {platform.release()} {platform.machine()}")
+
+
+_ON_LINUX: Final = "run skills on Linux: in a virtual machine, a container or WSL 2"
+_ELSEWHERE: Final = {
+    "darwin": "on macOS everything works but running scripts of skills",
+    "win32": "on Windows skills are listed, checked, searched, read and described to models; not installed, served or run",
+}
+
+
+def _platform() -> Iterator[MachineCheck]:
+    """What works on a system that is not Linux."""
+    system = sys.platform
+    if system != "linux":
+        detail = _ELSEWHERE.get(system, f"on {system} nothing was tried but to list, check, search and read skills")
+        yield MachineCheck("platform", "warning", detail, _ON_LINUX)
 
 
 def _home() -> MachineCheck:

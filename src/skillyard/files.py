@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from skillyard.errors import FileTooLarge
+from skillyard.open_flags import CLOEXEC, DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW
 from skillyard.reserved_files import refuse_reserved
 
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
+_READ: Final = os.O_RDONLY | NOFOLLOW | CLOEXEC
 _WAITING: Final = 16
 """How many files are waited for at once: file systems write the journal once for all who wait, so this is what saves time."""
 _FEW: Final = 8
 _HERE: Final = -100  # AT_FDCWD: a path is taken from the folder that the process is in
 _EXCHANGE: Final = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
-_LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK: Final = os.O_RDWR | os.O_CREAT | NOFOLLOW | CLOEXEC
 
 
 def read_limited(path: str | os.PathLike[str], limit: int) -> bytes:
@@ -49,7 +51,8 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, mode: int = 0o600
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fchmod(descriptor, mode)
+            if hasattr(os, "fchmod"):
+                os.fchmod(descriptor, mode)
             if durable:
                 os.fsync(descriptor)
         os.replace(beside, path)
@@ -77,14 +80,27 @@ def lock_file(path: str | os.PathLike[str]) -> Iterator[None]:
     Raises:
         OSError: the lock cannot be made.
     """
-    import fcntl  # only who writes needs it
-
     descriptor = os.open(path, _LOCK, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _wait_for_lock(descriptor)
         yield
     finally:
         os.close(descriptor)
+
+
+def _wait_for_lock(descriptor: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+        import time
+
+        while True:
+            with contextlib.suppress(OSError):  # it gives up after ten seconds
+                msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+                return
+            time.sleep(0.05)
+    import fcntl  # only who writes needs it
+
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def move_folder(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
@@ -143,7 +159,9 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
     Raises:
         OSError: it is no folder, or cannot be written.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if not HAS_FOLDER_DESCRIPTORS:
+        return  # such a system writes names with the files
+    descriptor = os.open(folder, os.O_RDONLY | DIRECTORY | CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
@@ -200,7 +218,7 @@ def locked_scratch(within: str | os.PathLike[str], prefix: str) -> Iterator[str]
 def _locked_folder(path: str | os.PathLike[str], how: int) -> int:
     import fcntl
 
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | DIRECTORY | CLOEXEC)
     try:
         fcntl.flock(descriptor, how)
     except OSError:

@@ -13,13 +13,15 @@ import stat
 from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
-from skillyard.reserved_files import is_reserved
+from skillyard.open_flags import CLOEXEC, DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOCTTY, NOFOLLOW, NONBLOCK
+from skillyard.reserved_files import is_reserved, refuse_reserved
 
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _NOT_SLUG: Final = re.compile(r"[^a-z0-9]+")
 _SLUG: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_REPARSE_TAG: Final = "st_reparse_tag"  # what Windows has for links and junctions
+_DIRECTORY_FLAGS: Final = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
+_FILE_FLAGS: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC | NOCTTY
 
 
 def is_inside(path: str | os.PathLike[str], root: str | os.PathLike[str]) -> bool:
@@ -73,7 +75,9 @@ def open_inside(root: str | os.PathLike[str], relative: str) -> int:
         FileMissing: no such file.
     """
     parts = safe_relative(relative).split("/")
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if not HAS_FOLDER_DESCRIPTORS:
+        return _open_by_path(os.fspath(root), parts, relative)
+    folder = os.open(root, os.O_RDONLY | DIRECTORY | CLOEXEC)
     try:
         for part in parts[:-1]:
             below = _open(part, _DIRECTORY_FLAGS, folder, relative)
@@ -88,6 +92,40 @@ def open_inside(root: str | os.PathLike[str], relative: str) -> int:
     return file
 
 
+def _open_by_path(root: str, parts: list[str], relative: str) -> int:
+    """The same where a folder cannot be opened: every component is looked at, and the file again when it is open."""
+    path = root
+    for part in parts:
+        path = f"{path}/{part}"
+        try:
+            state = os.lstat(path)
+        except FileNotFoundError:
+            raise FileMissing(f"there is no file {relative!r}") from None
+        except OSError as error:
+            raise _not_opened(relative, error) from None
+        if stat.S_ISLNK(state.st_mode) or (getattr(state, _REPARSE_TAG, None)):
+            raise PathRefused(f"{relative!r} is or passes a link", hint="links, devices and unreadable files are refused")
+    if not stat.S_ISREG(state.st_mode):
+        raise PathRefused(f"{relative!r} is not a regular file", hint="only regular files of a skill can be read")
+    try:
+        refuse_reserved(path)
+        file = os.open(path, _FILE_FLAGS)
+    except OSError as error:
+        raise _not_opened(relative, error) from None
+    if not os.path.samestat(os.fstat(file), state):
+        os.close(file)
+        raise PathRefused(f"{relative!r} was replaced while it was opened", hint="try again")
+    return file
+
+
+def _not_opened(relative: str, error: OSError) -> PathRefused:
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return PathRefused(
+        f"{relative!r} cannot be opened inside the skill: {reason}",
+        hint="links, devices and unreadable files are refused",
+    )
+
+
 def _open(name: str, flags: int, folder: int, relative: str) -> int:
     if is_reserved(name, within=folder):
         raise PathRefused(f"{relative!r} is a database that is in use", hint="keep records outside of folders of skills")
@@ -96,11 +134,7 @@ def _open(name: str, flags: int, folder: int, relative: str) -> int:
     except FileNotFoundError:
         raise FileMissing(f"there is no file {relative!r}") from None
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise PathRefused(
-            f"{relative!r} cannot be opened inside the skill: {reason}",
-            hint="links, devices and unreadable files are refused",
-        ) from None
+        raise _not_opened(relative, error) from None
 
 
 def read_inside(root: str | os.PathLike[str], relative: str, *, limit: int) -> bytes:

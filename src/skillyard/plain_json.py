@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 MAXIMUM_DEPTH: Final = 64
@@ -69,6 +69,21 @@ def to_redacted_json(value: object) -> object:
     Redaction goes by names and guards against accidents: a secret inside a sentence stays.
     """
     return _plain(value, 0, redact=True)
+
+
+def redacted_arguments(arguments: Sequence[str]) -> list[str]:
+    """The arguments of a command line; the value of an option such as `--api-key` or `--password=…` is redacted."""
+    shown: list[str] = []
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        before = shown[-1] if shown else ""
+        if name.startswith("-") and equals and _is_secret(name, value):
+            shown.append(f"{name}={REDACTED}")
+        elif before.startswith("-") and "=" not in before and not argument.startswith("-") and _is_secret(before, argument):
+            shown.append(REDACTED)
+        else:
+            shown.append(_encodable(argument))
+    return shown
 
 
 def to_plain_json(value: object) -> object:

@@ -13,7 +13,9 @@ import stat
 import zlib
 from typing import Any, Final
 
-_READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+from skillyard.open_flags import CLOEXEC, NOFOLLOW, NONBLOCK, owner_id
+
+_READ_FLAGS: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
 _HEADER: Final = 8  # four bytes that say what it is, four of the checksum
 
 
@@ -46,7 +48,7 @@ def _read(path: str, largest: int) -> bytes:
     descriptor = os.open(path, _READ_FLAGS)
     try:
         status = os.fstat(descriptor)
-        foreign = status.st_uid != os.geteuid() or status.st_mode & 0o022
+        foreign = owner_id() is not None and (status.st_uid != owner_id() or status.st_mode & 0o022)
         if foreign or not stat.S_ISREG(status.st_mode) or status.st_size > largest:
             return b""
         with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:

@@ -93,3 +93,10 @@ def test_of_several_who_take_a_name_at_once_one_gets_it(book: AgentStore) -> Non
         told = list(pool.map(create, range(8)))
     assert told.count("record_exists") == 7
     assert book.get("Clerk").description in told
+
+
+def test_an_agent_has_rules_about_commands_and_bad_ones_are_refused():
+    draft = AgentDraft("clerk", settings={"commands": {"deny": ["Bash(rm:*)"], "default": "ask"}})
+    assert draft.settings["commands"]["deny"] == ["Bash(rm:*)"]
+    with pytest.raises(InvalidInput, match="does not name a tool"):
+        AgentDraft("clerk", settings={"commands": {"deny": ["Bash("]}})

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 
 from skillyard.cli import main
@@ -67,25 +68,30 @@ def examples() -> Path:
 
 
 @pytest.fixture
-def process() -> Process:
-    """Give a function that runs the real thing: a process of its own, with pipes."""
+def process(request: pytest.FixtureRequest) -> Process:
+    """Give a function that runs a command in another process, with pipes: one of its own where its start is tried,
+    a fork of one that has it loaded for those of what a command does.
+    """
+    start = subprocess.run if request.path.name in ("test_cli_program.py", "test_cli_chat.py") else preloaded.run
 
     def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "skillyard.cli", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+        done: subprocess.CompletedProcess[str] = start(command, capture_output=True, text=True, timeout=60, **options)
+        return done
 
     return run
 
 
 @pytest.fixture
-def on_terminal() -> OnTerminal:
-    """Give a function that runs the real thing on a terminal of 100 columns, with what a person types."""
+def on_terminal(request: pytest.FixtureRequest) -> OnTerminal:
+    """Give a function that runs a command, as `process` does, on a terminal of 100 columns, with what a person types."""
+    start = subprocess.Popen if request.path.name == "test_cli_program.py" else preloaded.Popen
 
     def run(*arguments: str | Path, answer: str = "", env: dict[str, str] | None = None) -> tuple[int, str]:
         master, slave = pty.openpty()
         command = [sys.executable, "-m", "skillyard.cli", *map(str, arguments)]
         environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"} | (env or {})
-        started = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
+        started = start(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
         os.close(slave)
         os.write(master, answer.encode())
         shown = b"".join(_pieces(master))

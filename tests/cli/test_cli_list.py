@@ -18,7 +18,7 @@ Call = Callable[..., Any]
 @pytest.mark.row("001-21", "004-9")
 def test_the_list_for_programs_has_its_promised_shape(call: Call, skills_root: Path, make_skill: Call) -> None:
     make_skill(skills_root, "good", description="Does good. Use when good is needed.")
-    make_skill(skills_root, "bad", raw=b"no front matter")
+    make_skill(skills_root, "bad", raw=b"---\nnever closed")
     answer = call("list", "--root", skills_root, "--json")
     assert answer.code == 0
     assert set(answer.data) == {"skills", "roots"}

@@ -150,7 +150,7 @@ def test_show_explains_a_broken_skill(call: Call, skills_root: Path, make_skill:
 def test_show_offers_models_only_what_is_ok_and_names_the_script_that_runs(
     call: Call, skills_root: Path, make_skill: Call
 ) -> None:
-    make_skill(skills_root, "bad", raw=b"nothing")
+    make_skill(skills_root, "bad", raw=b"---\nnever closed")
     make_skill(skills_root, "alone", files={"scripts/summarize.py": "print()"})
     make_skill(skills_root, "several", files={f"scripts/{name}.py": "print()" for name in ("__init__", "draw", "fill")})
     assert "for models  no: it is broken" in call("show", "bad", "--root", skills_root).out

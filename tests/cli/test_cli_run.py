@@ -26,7 +26,18 @@ def test_the_answer_for_programs_has_its_promised_shape(call: Call, examples: Pa
         "memory_writes",
         "limits",
         "isolation",
+        "warnings",
+        "duration_ms",
+        "format",
+        "message",
+        "token_usage",
+        "interpreter",
         "contacts",
+        "cache_hit",
+        "files",
+        "exit_code",
+        "memory_usage",
+        "ran_as",
     }
     assert answer.data["status"] == "ok"
     assert answer.data["output"]["words"] == 4

@@ -192,7 +192,7 @@ def test_a_pin_that_fits_no_skill_is_an_error_with_a_way_out(call: Call, example
 def test_what_had_no_room_is_told_apart_from_what_is_not_offered(call: Call, skills_root: Path, make_skill: Call) -> None:
     for number in range(40):
         make_skill(skills_root, f"skill-number-{number}")
-    make_skill(skills_root, "bad", raw=b"nothing")
+    make_skill(skills_root, "bad", raw=b"---\nnever closed")
     note = call("prompt", "--root", skills_root, "--budget", "150").err
     assert ", 1 not offered (--json says why)" in note
     assert " left out for want of room, " in note

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,79 @@ from scripted_models import Call, Say, Seen
 ROOT = Path(__file__).resolve().parents[2]
 _RECIPE = re.compile(r"^```python recipe ([\w-]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RECIPES = [(match[1], match[2]) for match in _RECIPE.finditer((ROOT / "docs/agents.md").read_text("utf-8"))]
+
+
+_IMPORTING = """
+import ast, importlib, json, os, sys, threading, traceback
+sys.argv = ["-c"]
+for line in sys.stdin:
+    told = json.loads(line)
+    os.environ.clear()
+    os.environ.update(told["environment"])
+    for one in ast.walk(ast.parse(told["code"])):
+        if isinstance(one, ast.ImportFrom):
+            module = importlib.import_module(one.module)
+            [getattr(module, name.name) for name in one.names]
+    assert threading.active_count() == 1, "a fork has only one thread"
+    if (pid := os.fork()) == 0:
+        status = 1
+        try:
+            os.chdir(told["folder"])
+            for number, name in ((1, "out"), (2, "errors")):
+                os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), number)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            exec(compile(told["code"], "<string>", "exec"), {"__name__": "__main__"})
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+class Recipes:
+    """Runs recipes as forks of one process, which imports what each needs and what is loaded already once."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self, code: str, folder: Path, environment: dict[str, str]) -> tuple[int, str, str]:
+        """The exit status, and what was written to stdout and stderr."""
+        if self._process is None:
+            command = [sys.executable, "-c", _IMPORTING]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self._process = subprocess.Popen(command, env=environment, text=True, **pipes)  # type: ignore[call-overload]
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(
+            json.dumps({"code": code, "folder": str(folder), "environment": environment}), file=self._process.stdin, flush=True
+        )
+        assert select.select([self._process.stdout], [], [], 120)[0], "it takes more than two minutes"
+        status = int(self._process.stdout.readline())
+        return status, (folder / "out").read_text("utf-8"), (folder / "errors").read_text("utf-8")
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.communicate(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def recipes() -> Iterator[Recipes]:
+    """What runs the recipes of this module."""
+    made = Recipes()
+    yield made
+    made.close()
+
+
+def _alone(code: str, folder: Path, environment: dict[str, str]) -> tuple[int, str, str]:
+    """A recipe in a process of its own, as a reader runs it."""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
 
 
 def _count_words(seen: Seen) -> Say | Call:
@@ -30,31 +106,25 @@ def _count_words(seen: Seen) -> Say | Call:
 @pytest.mark.row("004-14", "004-15")
 @pytest.mark.parametrize(("name", "code"), RECIPES, ids=[f"{at}-{name}" for at, (name, _) in enumerate(RECIPES)])
 def test_a_recipe_loads_a_skill_runs_it_and_answers(
-    name: str, code: str, models: Any, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, code: str, models: Any, recipes: Recipes, tmp_path: Path, home: Path
 ) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     models.answer_with(_count_words)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=os.environ | {"PATH": path, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    run = _alone if name == "openai" else recipes.run
+    status, out, errors = run(code, tmp_path, os.environ | {"PATH": path, "NO_COLOR": "1"})
+    assert status == 0, errors
     assert models.faults == []
     if name != "mcp":
         models.seen[0].check_open("run_skill", {"name": "text-statistics", "input": {"text": "One fish.", "more": [1]}})
     if name == "chat":
-        assert "Load skill: text-statistics" in done.stdout
-        assert "There are 4 words." in done.stdout
+        assert "Load skill: text-statistics" in out
+        assert "There are 4 words." in out
         return
     if name == "mcp":
-        assert "run_skill" in done.stdout
-        assert '"words": 4' in done.stdout
+        assert "run_skill" in out
+        assert '"words": 4' in out
         return
-    assert "There are 4 words." in done.stdout
+    assert "There are 4 words." in out
     assert any("text-statistics" in seen.system for seen in models.seen)
     assert {"skill", "run_skill", "read_skill_file"} <= set(models.seen[0].tools)

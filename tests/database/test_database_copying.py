@@ -47,9 +47,8 @@ def _fill(database: Database) -> None:
         "context": {}, "cache_hit": False, "owner": "", "output": {"text": "\u2028 'quoted'"},
     }  # fmt: skip
     with database.write() as connection:
-        for number in range(1203):
-            moment = NOW + timedelta(microseconds=number)
-            connection.execute(insert(runs).values(**run, id=f"run_{number}", created_at=moment))
+        rows = [{**run, "id": f"run_{number}", "created_at": NOW + timedelta(microseconds=number)} for number in range(1203)]
+        connection.execute(insert(runs), rows)
         connection.execute(
             insert(steps).values(run_id="run_7", position=0, step_id="s", step_name="x", duration=0.1 + 0.2, input={"a": True})
         )

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -46,37 +43,35 @@ def cluster() -> Iterator[Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def skillyard(*words: str, url: str, home: Path, good: bool = True) -> Any:
-    """What a command says, as JSON."""
-    environment = {**os.environ, "SKILLYARD_DATABASE_URL": url, "SKILLYARD_HOME": str(home / "data"), "HOME": str(home)}
-    command = [sys.executable, "-m", "skillyard", *words, "--json"]
-    done = subprocess.run(command, env=environment, cwd=home, capture_output=True, text=True, timeout=120)
-    assert not good or done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout)
-
-
 def _skill(folder: Path, name: str) -> str:
     (folder / name).mkdir()
     (folder / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Tidies up. Use when asked to.\n---\nDo it.\n")
     return str(folder / name)
 
 
-def test_records_come_back_as_they_were_before_somebody_destroyed_them(cluster: Any, tmp_path: Path) -> None:
+def test_records_come_back_as_they_were_before_somebody_destroyed_them(
+    cluster: Any, tmp_path: Path, cli: Callable[..., Any]
+) -> None:
     import psycopg
 
+    def skillyard(*words: str, url: str, good: bool = True) -> Any:
+        said = cli(url, *words, "--json")
+        assert not good or said.code == 0, said
+        return json.loads(said.out)
+
     home = tmp_path
-    skillyard("install", _skill(home, "before"), url=cluster.url, home=home)
+    skillyard("install", _skill(home, "before"), url=cluster.url)
     cluster.call(
         "pg_basebackup", "-h", str(cluster.folder), "-U", "skillyard", "-D", str(cluster.folder / "base"), "-c", "fast",
         "-X", "none",
     )  # fmt: skip
-    skillyard("install", _skill(home, "between"), url=cluster.url, home=home)
+    skillyard("install", _skill(home, "between"), url=cluster.url)
     with psycopg.connect(cluster.url, autocommit=True) as connection:
         moment = connection.execute("SELECT clock_timestamp()").fetchone()
         assert moment is not None
         time.sleep(0.2)
         connection.execute("DELETE FROM skill_definitions")  # what must not have happened
-        skillyard("install", _skill(home, "after"), url=cluster.url, home=home)
+        skillyard("install", _skill(home, "after"), url=cluster.url)
         connection.execute("SELECT pg_switch_wal()")
         end = time.monotonic() + 60
         while connection.execute("SELECT archived_count < 2 FROM pg_stat_archiver").fetchone() == (True,):
@@ -95,15 +90,15 @@ def test_records_come_back_as_they_were_before_somebody_destroyed_them(cluster: 
     restored.data.chmod(0o700)
     restored.start()
 
-    assert skillyard("db", "status", url=restored.url, home=home)["current"] is True
+    assert skillyard("db", "status", url=restored.url)["current"] is True
     _until_it_can_be_written(restored.url)
-    checks = skillyard("doctor", url=restored.url, home=home, good=False)
+    checks = skillyard("doctor", url=restored.url, good=False)
     assert [check for check in checks["checks"] if check["status"] == "error"] == []
-    told = skillyard("history", url=restored.url, home=home)["logs"]
+    told = skillyard("history", url=restored.url)["logs"]
     assert {log["skill_id"] for log in told} == {"before", "between"}
-    filled = skillyard("db", "backfill", url=restored.url, home=home)  # what was installed after the moment is on the disk
+    filled = skillyard("db", "backfill", url=restored.url)  # what was installed after the moment is on the disk
     assert [version for version in filled["added"] if version.startswith("after")]
-    assert skillyard("versions", "after", url=restored.url, home=home)
+    assert skillyard("versions", "after", url=restored.url)
 
 
 def _until_it_can_be_written(url: str) -> None:

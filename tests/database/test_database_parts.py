@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,11 +34,26 @@ def _row(skill_id: str, name: str, description: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.fixture
-def filled(database: Database) -> Database:
+def _fill(database: Database) -> None:
     with database.write() as connection:
         connection.execute(insert(skill_definitions), [_row(key, *texts) for key, texts in TEXTS.items()])
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    _fill(database)
     return database
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def unchanged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """One that many tests read."""
+    with ExitStack() as stack:
+        url = stack.enter_context(request.getfixturevalue("_with_tables").one()) if request.param == "postgresql" else None
+        opened = Database.open(str(tmp_path_factory.mktemp("unchanged")), url)
+        stack.callback(opened.close)
+        _fill(opened)
+        yield opened
 
 
 def found(database: Database, part: str) -> list[str]:
@@ -67,20 +81,19 @@ PARTS = (
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_whatever_is_looked_for_the_index_changes_nothing(filled: Database, part: str) -> None:
-    assert found(filled, part) == looked_at(filled, part)
+def test_whatever_is_looked_for_the_index_changes_nothing(unchanged: Database, part: str) -> None:
+    assert found(unchanged, part) == looked_at(unchanged, part)
 
 
 @pytest.mark.parametrize(("part", "expected"), [("INER", ["pdf-miner"]), ("子表格", ["biao-ge"]), ("报告。", ["biao-ge"])])
-def test_parts_of_words_are_found_in_any_script(filled: Database, part: str, expected: list[str]) -> None:
-    assert found(filled, part) == expected
+def test_parts_of_words_are_found_in_any_script(unchanged: Database, part: str, expected: list[str]) -> None:
+    assert found(unchanged, part) == expected
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     opened = Database.open(str(tmp_path_factory.mktemp("large")))
-    with opened.write() as connection:
-        connection.execute(insert(skill_definitions), [_row(key, *texts) for key, texts in TEXTS.items()])
+    _fill(opened)
     yield opened
     opened.close()
 
@@ -155,15 +168,8 @@ def _role(url: str) -> str:
     return make_url(url).set(username="plain_writer").render_as_string(hide_password=False)
 
 
-def _said(url: str, home: Path, *words: str) -> str:
-    environment = {"SKILLYARD_DATABASE_URL": url, "HOME": str(home), "SKILLYARD_HOME": str(home / "data"), "COLUMNS": "300"}
-    command = [sys.executable, "-m", "skillyard", *words]
-    done = subprocess.run(command, env=environment, cwd=home, capture_output=True, text=True, timeout=120)
-    return done.stdout + done.stderr
-
-
 def test_who_may_make_no_extension_goes_on_without_the_index_and_is_told_how_to_get_it(
-    address_of: Callable[[str], str], tmp_path: Path
+    address_of: Callable[[str], str], cli: Callable[..., Any]
 ) -> None:
     import psycopg
 
@@ -176,11 +182,11 @@ def test_who_may_make_no_extension_goes_on_without_the_index_and_is_told_how_to_
         status = database.status()
         assert (status.current, status.indexed_search) == (True, False)
         assert found(database, "电子表格") == ["biao-ge"]
-        assert "CREATE EXTENSION pg_trgm" in _said(theirs, tmp_path, "db", "status")
-        assert "CREATE EXTENSION pg_trgm" in _said(theirs, tmp_path, "doctor")
+        assert "CREATE EXTENSION pg_trgm" in cli(theirs, "db", "status").out
+        assert "CREATE EXTENSION pg_trgm" in cli(theirs, "doctor").out
         with psycopg.connect(url, autocommit=True) as somebody:
             somebody.execute("CREATE EXTENSION pg_trgm WITH SCHEMA public")
-        assert "by an index" in _said(theirs, tmp_path, "db", "upgrade")
+        assert "by an index" in cli(theirs, "db", "upgrade").out
         assert database.status().indexed_search
         assert found(database, "miner") == ["pdf-miner"]
         database.close()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 from alembic import command
 from next_release import NEXT_REVISION, become_next_release
 from sqlalchemy import MetaData, Table, delete, insert, inspect, select, text, update
-from sqlalchemy.types import JSON, Boolean, DateTime, Float, Integer, TypeEngine
+from sqlalchemy.types import JSON, Boolean, DateTime, Float, Integer, LargeBinary, TypeEngine
 
 from skillyard.database import HEAD, METADATA, Database, copy_records, runs
 from skillyard.database.schema_upgrade import OLDEST, configuration
@@ -92,7 +91,7 @@ class OlderRelease(threading.Thread):
     def _value(self, table: Table, name: str, kind: TypeEngine[Any], number: int) -> Any:
         if (table.name, name) in self._allowed:
             return self._allowed[table.name, name]
-        values = ((JSON, []), (Boolean, False), (DateTime, NOW), (Integer, number), (Float, 1.0))
+        values = ((JSON, []), (LargeBinary, b"bytes"), (Boolean, False), (DateTime, NOW), (Integer, number), (Float, 1.0))
         return next((value for known, value in values if isinstance(kind, known)), str(number))
 
     def _mine(self, table: Table, number: int) -> list[Any]:
@@ -199,26 +198,19 @@ def test_an_older_program_goes_on_with_tables_to_which_a_newer_one_only_added(
 
 
 def test_an_older_program_says_so_and_copies_nothing_of_which_it_does_not_know_all(
-    database: Database, tmp_path: Path, database_address: str
+    database: Database, tmp_path: Path, database_address: str, cli: Callable[..., Any]
 ) -> None:
     _tell_newer(database, HEAD)
-    environment = {**os.environ, "SKILLYARD_DATABASE_URL": database_address, "HOME": str(tmp_path), "COLUMNS": "200"}
-
-    def said(*words: str) -> tuple[int, str]:
-        called = [sys.executable, "-m", "skillyard", *words]
-        done = subprocess.run(called, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-        return done.returncode, done.stdout + done.stderr
-
-    code, words = said("db", "status")
-    assert (code, "newer Skillyard" in words, "goes on" in words) == (0, True, True), words
-    assert json.loads(said("db", "status", "--json")[1])["newer"] is True
-    assert "newer Skillyard" in said("doctor")[1]
+    said = cli(database_address, "db", "status")
+    assert (said.code, "newer Skillyard" in said.out, "goes on" in said.out) == (0, True, True), said
+    assert json.loads(cli(database_address, "db", "status", "--json").out)["newer"] is True
+    assert "newer Skillyard" in cli(database_address, "doctor").out
     target = Database.open(str(tmp_path / "there"), f"sqlite:///{tmp_path}/there.db")
     with pytest.raises(DatabaseUnavailable, match="newer Skillyard"):
         copy_records(database, target)
     target.close()
-    code, words = said("backup", str(tmp_path / "backup.tar.gz"))
-    assert (code, "newer Skillyard" in words, "upgrade skillyard" in words) == (1, True, True), words
+    said = cli(database_address, "backup", str(tmp_path / "backup.tar.gz"))
+    assert (said.code, "newer Skillyard" in said.err, "upgrade skillyard" in said.err) == (1, True, True), said
     assert not (tmp_path / "backup.tar.gz").exists()
 
 

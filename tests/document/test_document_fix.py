@@ -63,12 +63,29 @@ def test_a_newline_is_put_behind_the_closing_fence() -> None:
         "---\nname: pdf\ndescription: d\nmodel: x\n---\n",
         "---\nname: pdf\ndescription: d\nmetadata: {a: [b]}\n---\n",
         "---\nname: pdf\ndescription: d\nallowed-tools:\n  - Read # why\n---\n",
-        "no front matter",
+        "# only a heading\n",
+        "---\nname: pdf\ndescription: [a]\n---\ntext\n",
         "---js\nname: pdf\n---\n",
     ],
 )
 def test_what_needs_a_person_is_left_alone(text: str) -> None:
     assert fix(text) == FixedDocument(text.encode(), ())
+
+
+@pytest.mark.row("C-3")
+@pytest.mark.parametrize("profile", ["standard", "spec"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("# T\n\nReads: forms.\n", "---\nname: pdf\ndescription: 'Reads: forms.'\n---\n# T\n\nReads: forms.\n"),
+        ("---\nname: pdf\n---\n\nReads forms.\n", "---\nname: pdf\ndescription: Reads forms.\n---\n\nReads forms.\n"),
+        ("---\ndescription:\n---\nReads forms.\n", "---\ndescription: Reads forms.\nname: pdf\n---\nReads forms.\n"),
+    ],
+)
+def test_what_a_catalog_infers_is_written_down(before: str, after: str, profile: Profile) -> None:
+    fixed = fix(before, profile=profile)
+    assert fixed.data.decode() == after
+    assert check_document(fixed.data, directory_name="pdf", profile="spec") == ()
 
 
 def test_a_file_that_is_not_text_is_left_alone() -> None:

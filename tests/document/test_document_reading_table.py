@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillyard.document import Document, check_document, parse_document, summarize
+from skillyard.document import Document, NeedMore, check_document, parse_document, summarize
 
 BODY = "\n# Steps\n\n1. Do it.\n"
 
@@ -173,11 +173,65 @@ def test_names_of_other_scripts_and_digits_load_and_the_specification_takes_them
     ],
 )
 @pytest.mark.abuse("G7")
-def test_without_a_description_a_skill_is_listed_as_broken(header: str, rule: str) -> None:
-    document = load(skill(header))
-    assert not document.usable
+def test_the_first_paragraph_stands_in_for_a_description_and_without_one_the_skill_is_broken(header: str, rule: str) -> None:
+    document = load(skill(header, "# PDF\n\nReads **forms**,\nand fills them.\n\nMore.\n"))
+    assert document.usable
     assert rules(document) == [rule]
+    assert (document.metadata.description, document.inferred) == ("Reads forms, and fills them.", ("description",))
+    broken = load(skill(header))
+    assert not broken.usable
+    assert sorted(rules(broken)) == sorted([rule, "description-not-found"])
+    assert load(skill(header), profile="minimal").usable
     assert rule in strict_errors(skill(header))
+    assert not load(skill(header, "Reads forms.\n"), profile="full").usable
+
+
+@pytest.mark.row("C-3", "001-2", "004-3")
+def test_without_front_matter_the_folder_and_the_first_paragraph_stand_in() -> None:
+    data = b"# PDF forms\n\nReads forms, and fills them.\n\n## Steps\n"
+    document = load(data)
+    assert document.usable
+    assert rules(document) == ["front-matter-missing"]
+    assert (document.metadata.name, document.metadata.description) == ("pdf", "Reads forms, and fills them.")
+    assert document.inferred == ("name", "description")
+    assert strict_errors(data) == ["front-matter-missing"]
+    assert not load(data, profile="spec").usable
+
+
+@pytest.mark.parametrize(
+    ("body", "paragraph"),
+    [
+        ("Title\n=====\ntext below\n", "text below"),
+        ("- a\n  goes on\n\nreal text\n", "real text"),
+        ("<!-- a\nb -->\nText here\n", "Text here"),
+        ("<div>\ninside\n</div>\n\noutside\n", "outside"),
+        ("```\ncode\n```\nAfter code\n", "After code"),
+        ("~~~~\n~~~\n~~~~\nAfter code\n", "After code"),
+        ("    indented code\n\nplain words\n", "plain words"),
+        ("| a | b |\n|---|---|\n\nPara\n", "Para"),
+        ("![logo](a.png)\n\n---\n\n***\n\nhi all\n", "hi all"),
+        ("> quoted\n> words\n\n- x\n", "quoted words"),
+        ("> quoted\n\nwords\n", "words"),
+        ("标题文字\n", "标题文字"),
+        ("1. Do it.\n", ""),
+        ("----\nname: pdf\n----\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_first_paragraph_is_prose(body: str, paragraph: str) -> None:
+    assert load(skill("name: pdf", body), profile="minimal").metadata.description == paragraph
+
+
+def test_a_list_reads_as_far_as_the_paragraph_that_it_needs() -> None:
+    """The first bytes of a file end inside its first paragraph: as much is read as a load would take."""
+    text = "word " * 2000
+    data = skill("name: pdf", f"\n{text}\n")
+    with pytest.raises(NeedMore):
+        summarize(data[:4096], directory_name="pdf", complete=False)
+    summary = summarize(data, directory_name="pdf")
+    assert summary.description == load(data).metadata.description
+    assert len(summary.description) <= 1024
+    assert summary.description.endswith("word…")
 
 
 @pytest.mark.row("C-16", "000-9")
@@ -255,9 +309,6 @@ def test_a_file_that_is_not_text_is_listed_as_broken(data: bytes, rule: str, lin
 @pytest.mark.parametrize(
     ("data", "rule"),
     [
-        (b"# Just text\n", "front-matter-missing"),
-        (b"", "front-matter-missing"),
-        (b"----\nname: pdf\n----\n", "front-matter-missing"),
         (b"---\nname: pdf\ndescription: d\n", "front-matter-unclosed"),
         (b"---\n- a\n- b\n---\nbody\n", "yaml-not-a-mapping"),
         (b"---\nname: pdf\n}\n---\nbody\n", "yaml-syntax"),
@@ -305,7 +356,7 @@ def test_nested_metadata_is_kept_and_is_no_text_as_the_specification_wants() -> 
 
 
 @pytest.mark.row("003-2")
-def test_a_missing_name_is_an_error_but_the_folder_stands_in() -> None:
+def test_a_missing_name_is_reported_and_the_folder_stands_in() -> None:
     document = load(skill("description: d"))
     assert document.usable
     assert document.metadata.name == "pdf"

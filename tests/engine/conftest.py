@@ -65,8 +65,8 @@ def records(database_address: str, tmp_path: Path, timing: Timing) -> Iterator[R
 
 @pytest.fixture
 def database_address(request: pytest.FixtureRequest, address_of: Callable[..., str]) -> str:
-    """The URL of a database without records."""
-    return address_of(request.param, bare=False)
+    """The URL of a database without records; for an engine with queues, one that had them before."""
+    return address_of(request.param, bare=False, queues=request.node.callspec.params.get("engine") == "queue")
 
 
 @pytest.fixture

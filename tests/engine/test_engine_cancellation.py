@@ -470,7 +470,7 @@ async def test_who_takes_a_run_back_and_who_takes_it_do_not_wait_for_each_other(
         state = "SELECT 1 FROM runs WHERE id = :id FOR UPDATE NOWAIT"  # who waits for the queue holds nothing of the run
         connection.execute(text(state), {"id": run_id})
         taking.start()
+        await asyncio.to_thread(taking.join, 60)
+        assert taken == [None], "who takes a run passes by the one whose place somebody holds"
     assert await back
-    await asyncio.to_thread(taking.join)
-    assert taken == [None]
     assert _state(pooled.records(), run_id) == ("running", None)

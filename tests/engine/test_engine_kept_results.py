@@ -41,7 +41,7 @@ async def test_a_result_is_given_again_for_the_same_request(engine: LocalEngine,
     assert (again.cache_hit, again.duration_ms, again.memory_writes) == (True, 0, ())
     assert (again.isolation, again.limits, again.steps) == (first.isolation, first.limits, first.steps)
     assert again.to_dict()["cache_hit"] is True
-    assert "cache_hit" not in first.to_dict()
+    assert first.to_dict()["cache_hit"] is False
     assert (await engine.run(RunRequest(skill, {"n": 2}))).output != first.output
     hit = records.journal.get(again.run_id)
     assert (hit.state, hit.cache_hit, hit.cached_from, hit.output) == ("succeeded", True, first.run_id, first.output)

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 from sqlalchemy import text, update
 
@@ -271,17 +272,16 @@ async def test_what_has_not_ended_when_the_grace_is_over_is_interrupted(make: Ma
 async def process(command: tuple[str, ...], skills_root: Path) -> Any:
     """`skillyard worker --pool gpu` as a process of its own, ready."""
     arguments = ("worker", "--pool", "gpu", "--root", str(skills_root), "--json")
-    child = await asyncio.create_subprocess_exec(*command, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    child = await asyncio.to_thread(preloaded.Popen, [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         assert child.stdout is not None
-        started = json.loads(await asyncio.wait_for(child.stdout.readline(), 60))
+        started = json.loads(await asyncio.wait_for(asyncio.to_thread(child.stdout.readline), 60))
         database = Database.open("", os.environ["SKILLYARD_DATABASE_URL"])
         await until(lambda: any(known.id == started["worker"] for known in WorkerRoster(database).workers()))
         yield child
     finally:
-        if child.returncode is None:
-            child.kill()
-        await child.wait()
+        child.kill()
+        await asyncio.to_thread(child.communicate)
 
 
 @FAST_AND_REAL
@@ -310,7 +310,7 @@ async def test_a_worker_that_is_told_to_stop_finishes_and_leaves(
         await until(lambda: states(catalog) == ["running"])
         child.send_signal(signal.SIGTERM)
         assert (await asyncio.wait_for(asked, 30)).output == 1
-        assert await asyncio.wait_for(child.wait(), 30) == 0
+        assert await asyncio.to_thread(child.wait, 30) == 0
     assert WorkerRoster(catalog.records().database).workers() == ()
 
 
@@ -340,10 +340,10 @@ async def test_a_caller_that_is_killed_leaves_no_run_open(
     catalog = make(SLOW)
     async with working(catalog, grace_s=0.1):
         command = [*skillyard_command, "run", "pooled", "--root", str(skills_root)]
-        child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        child = await asyncio.to_thread(preloaded.Popen, command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         await until(lambda: states(catalog) == ["running"], 60)
         child.kill()
-        await child.wait()
+        await asyncio.to_thread(child.wait)
         assert states(catalog) == ["running"]  # the worker carries it, and it is the worker's to end
     assert states(catalog) == ["interrupted"]
 

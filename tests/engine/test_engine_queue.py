@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 from sqlalchemy import text, update
 
@@ -75,17 +76,16 @@ async def working(serves: Any, catalog: Catalog) -> Any:
 async def process(command: tuple[str, ...], skills_root: Path, database: Any) -> Any:
     """`skillyard worker` as a process of its own, ready."""
     arguments = ("worker", "--root", str(skills_root), "--json")
-    child = await asyncio.create_subprocess_exec(*command, *arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    child = await asyncio.to_thread(preloaded.Popen, [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         assert child.stdout is not None
-        started = json.loads(await asyncio.wait_for(child.stdout.readline(), 60))
+        started = json.loads(await asyncio.wait_for(asyncio.to_thread(child.stdout.readline), 60))
         assert started["pools"] == ["default"]
         await until(lambda: any(known.id == started["worker"] for known in WorkerRoster(database).workers()))
         yield child
     finally:
-        if child.returncode is None:
-            child.kill()
-        await child.wait()
+        child.kill()
+        await asyncio.to_thread(child.communicate)
 
 
 async def until(condition: Callable[[], object], seconds: float = 60) -> None:
@@ -111,10 +111,10 @@ async def test_a_run_waits_for_a_worker_and_outlives_who_asked_for_it(
     catalog: Catalog, skills_root: Path, skillyard_command: tuple[str, ...]
 ) -> None:
     command = [*skillyard_command, "run", "plain", "--root", str(skills_root), "--input", '{"s": 0}']
-    child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = await asyncio.to_thread(preloaded.Popen, command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     await until(lambda: states(catalog) == ["queued"])
     child.kill()
-    await child.wait()
+    await asyncio.to_thread(child.wait)
     assert catalog.records().journal.recover() == ()
     async with working(catalog.worker(), catalog):
         await until(lambda: states(catalog) == ["succeeded"])
@@ -141,7 +141,7 @@ async def test_a_killed_worker_is_followed_by_another_where_the_skill_says_that_
     async with process(skillyard_command, skills_root, catalog.records().database) as child:
         await until(lambda: "running" in states(catalog))
         child.kill()
-        await child.wait()
+        await asyncio.to_thread(child.wait)
     async with process(skillyard_command, skills_root, catalog.records().database):
         safe, plain = [await asyncio.wait_for(one.ended, 60) for one in begun]
     assert (safe.ok, plain.ok) == (True, True)  # one worked on by both, one waited all the time
@@ -161,7 +161,7 @@ async def test_a_step_that_a_killed_worker_had_finished_is_not_done_again(
     async with process(skillyard_command, skills_root, catalog.records().database) as child:
         await until(lambda: any("step" in item.body for item in journal.events_since(begun.run_id)[1]))
         child.kill()
-        await child.wait()
+        await asyncio.to_thread(child.wait)
     async with process(skillyard_command, skills_root, catalog.records().database):
         run = await asyncio.wait_for(begun.ended, 60)
     assert (run.output, [step.step_name for step in run.steps]) == ("found before", ["find"])

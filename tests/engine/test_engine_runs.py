@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 from sqlalchemy import update
 
@@ -296,7 +296,7 @@ async def test_a_run_whose_process_was_killed_ends_as_interrupted_at_the_next_st
         f"skill = Catalog.discover(roots=[{str(Path(skill.directory).parent)!r}], cache=False).get('example')\n"
         "asyncio.run(LocalEngine(Executor(), records).run(RunRequest(skill, {})))\n"
     )
-    doomed = subprocess.Popen([sys.executable, "-c", script])
+    doomed = preloaded.Popen([sys.executable, "-c", script])
     watching = Records(str(tmp_path), database_address)
     try:
         while not (found := watching.journal.list(RunFilter(states=["running"]))):

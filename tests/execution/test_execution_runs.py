@@ -178,7 +178,7 @@ async def test_a_schema_that_is_none_or_refers_elsewhere_is_a_warning(write_skil
         ("main.py", "print(42)", 42),
         ("main.py", "import os\nos.write(int(os.environ['SKILL_RESULT_FD']), b'[\"pipe\"]')\nprint('a log')", ["pipe"]),
         ("main.py", "if __name__ == '__main__':\n    print('as main')", "as main"),
-        ("main.py", "import sys\nexit() if 'x' else quit()", None),
+        ("main.py", "print('left')\nexit() if 'x' else quit()", "left"),
         ("main.sh", "echo '{\"output\": '$(cat | wc -c)', \"status\": \"success\"}' >&3", 34),
         ("run.bash", "echo hello; echo problem >&2", "hello"),
     ],
@@ -234,7 +234,11 @@ async def test_steps_and_memory_writes_come_back_with_the_run(write_skill, execu
 async def test_the_shape_of_a_run_is_plain_json(write_skill, executor: Executor) -> None:
     run = await executor.run(RunRequest(write_skill("def execute(p):\n    return 1"), {}))
     shape = json.loads(json.dumps(run.to_dict()))
-    assert list(shape) == ["run_id", "status", "output", "error", "steps", "memory_writes", "limits", "isolation", "contacts"]
+    assert list(shape) == [
+        "run_id", "status", "output", "error", "steps", "memory_writes", "limits", "isolation", "warnings", "duration_ms",
+        "format",
+        "message", "token_usage", "interpreter", "contacts", "cache_hit", "files", "exit_code", "memory_usage", "ran_as",
+    ]  # fmt: skip
     assert {"name", "value", "enforced", "by"} == set(shape["limits"][0])
     later = await executor.run(RunRequest(write_skill("def execute(p):\n    return 1"), {}))
     assert later.run_id > run.run_id

@@ -147,3 +147,41 @@ async def test_nothing_to_try_is_not_fine(write_skill) -> None:
     report = await _try(write_skill, {})
     assert (report.trials, report.ok) == ((), False)
     assert report.to_dict() == {"ok": False, "skill_id": "user:example", "passed": 0, "failed": 0, "trials": [], "notes": []}
+
+
+async def test_tests_written_for_jest_run_in_the_sandbox(write_skill) -> None:
+    good = """
+    import { Color, paint } from '../scripts/execute';
+    import { ten } from './helper';
+    describe('paint', () => {
+      let colour: Color;
+      beforeEach(() => { colour = Color.Red; });
+      it('paints', () => { expect(paint(colour)).toEqual({ colour: 'red', coats: 1 }); });
+      test.each([[1, 11], [2, 12]])('adds %d', (a: number, b: number) => expect(a + ten).toBe(b));
+      it('is refused', async () => { await expect(Promise.reject(new Error('no'))).rejects.toThrow(/n/); });
+      it('calls', () => {
+        const told = jest.fn().mockReturnValue(3);
+        expect(told(1, 'two')).toBe(3);
+        expect(told).toHaveBeenCalledWith(1, expect.any(String));
+        expect({ a: 1, b: undefined }).toEqual({ a: 1 });
+        expect(() => { throw new TypeError('bad'); }).toThrow(TypeError);
+        expect([1, 2]).not.toContain(3);
+      });
+    });
+    """
+    bad = "import { expect, it } from '@jest/globals';\nit('fails', () => expect({ a: 1 }).toStrictEqual({ a: 2 }));"
+    skill = write_skill(
+        {
+            "scripts/execute.ts": "export enum Color { Red = 'red' }\n"
+            "export const paint = (colour: Color) => ({ colour, coats: 1 });\nexport const execute = () => paint(Color.Red);",
+            "tests/helper.ts": "export const ten: number = 10;",
+            "tests/good.test.ts": good,
+            "tests/bad.spec.ts": bad,
+        }
+    )
+    report = await try_skill(skill, Executor(), name="example")
+    assert [(trial.name, trial.passed) for trial in report.trials] == [
+        ("tests/bad.spec.ts", False),
+        ("tests/good.test.ts", True),
+    ]
+    assert "expect({ a: 1 }).toStrictEqual({ a: 2 })" in report.trials[0].log

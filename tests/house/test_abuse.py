@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,19 +11,9 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("the whole source")  # one process parses it
 ROOT = Path(__file__).resolve().parents[2]
-COUNTS = {"A": 20, "B": 25, "C": 12, "D": 23, "E": 9, "F": 31, "G": 23, "H": 18}
-
-
-@pytest.fixture(scope="module")
-def abuse() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("abuse", ROOT / "scripts/abuse.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules["abuse"] = module  # dataclasses look their module up
-    specification.loader.exec_module(module)
-    return module
+COUNTS = {"A": 20, "B": 25, "C": 12, "D": 23, "E": 9, "F": 31, "G": 23, "H": 18, "I": 14}
 
 
 def test_the_table_on_the_page_is_todays(abuse: ModuleType) -> None:
@@ -62,6 +52,7 @@ def test_an_attack_that_is_skipped_all_the_same_fails(tmp_path: Path) -> None:
         "import pytest\n\n@pytest.mark.abuse('A1')\ndef test_x():\n    pytest.skip('no program')\n", "utf-8"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "an attack of the catalogue was skipped" in done.stdout

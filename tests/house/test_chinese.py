@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from parsed import parsed
 
 from skillyard.document import RULES
 from skillyard.server import problems
 
+pytestmark = pytest.mark.xdist_group("the whole source")  # one process parses it
 ROOT = Path(__file__).parents[2]
 TABLES = ROOT / "web/src/chinese"
 _RUNS = re.compile(r'"([A-Z]{3,}(?:_[A-Z]+)*|kind_unavailable)"')
@@ -26,7 +28,7 @@ def table(name: str) -> dict[str, list[str]]:
 
 def given_codes(module: Path) -> Iterator[str]:
     """The `code` of each class of errors that a module defines: an argument of the class, of the root an attribute."""
-    for kind in ast.walk(ast.parse(module.read_text("utf-8"))):
+    for kind in ast.walk(parsed(module)):
         for line in kind.body if isinstance(kind, ast.ClassDef) else ():
             named = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
             value = getattr(line, "value", None)

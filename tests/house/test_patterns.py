@@ -13,26 +13,28 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from parsed import source_trees
 from pattern_growth import Subject, super_linear
 
 import skillyard
 from skillyard.permissions.rules import glob
 from skillyard.scanner import network
 
+pytestmark = pytest.mark.xdist_group("the whole source")  # one process parses it
 _SOURCE = Path(skillyard.__file__).parent
 _CALLS = {"compile", "search", "match", "fullmatch", "findall", "finditer", "split", "sub", "subn"}
 _PROGRAMS = {  # they run inside a sandbox, where strangers hold up only themselves; they cannot be imported
-    "sandbox.canary", "sandbox.landlock_launcher", "sandbox.proxy_opener", "sandbox.python_runner",
+    "sandbox.canary", "sandbox.landlock_launcher", "sandbox.proxy_opener", "sandbox.python_runner", "workspace.session_agent",
 }  # fmt: skip
 # Where functions make patterns of parts, and how many: `samples` has some of each, modules keep what the scanner makes.
 _MADE = {
     "catalog/catalog.py": 1, "cli/screen.py": 1, "execution/abp/declaration.py": 2, "permissions/rules.py": 2,
     "sandbox/processes.py": 1, "scanner/network.py": 2, "scanner/matching.py": 3,
+    "workspace/session_files.py": 3,  # a model's own search, in the sandbox of its session
 }  # fmt: skip
 _OLD = (  # patterns that froze the process that serves, and others of their kind
     (r'"(?:[^"\\]|\\.)*"', re.DOTALL),
@@ -56,11 +58,6 @@ class Calls:
 
     written: list[tuple[str | bytes, int, str, int]]
     made: int
-
-
-@cache
-def trees() -> dict[str, ast.Module]:
-    return {path.relative_to(_SOURCE).as_posix(): ast.parse(path.read_text("utf-8")) for path in sorted(_SOURCE.rglob("*.py"))}
 
 
 def modules() -> Iterator[ModuleType]:
@@ -125,7 +122,7 @@ def calls_in(tree: ast.Module) -> Calls:
 def subjects() -> list[Subject]:
     """Every pattern of the code, each once for each way in which it is used."""
     found: dict[tuple[str | bytes, int, str], Subject] = {}
-    written = {path: uses(tree) for path, tree in trees().items()}
+    written = {path: uses(tree) for path, tree in source_trees().items()}
     everywhere: dict[str, set[str]] = {}
     for names in written.values():
         for name, methods in names.items():
@@ -138,7 +135,7 @@ def subjects() -> list[Subject]:
             for pattern in patterns_in(value):
                 key = (pattern.pattern, pattern.flags, use)
                 found.setdefault(key, Subject(f"{path}: {name}", *key))
-    for path, tree in trees().items():
+    for path, tree in source_trees().items():
         for pattern, flags, use, line in calls_in(tree).written:
             if use != "search" or not any(key[0] == pattern for key in found):  # kept patterns are there already
                 found.setdefault((pattern, flags, use), Subject(f"{path}:{line}", pattern, flags, use))
@@ -191,11 +188,11 @@ def test_no_pattern_takes_time_that_grows_faster_than_the_text() -> None:
 
 
 def test_a_pattern_that_is_made_of_parts_has_a_sample() -> None:
-    made = {path: calls.made for path, tree in trees().items() if (calls := calls_in(tree)).made}
+    made = {path: calls.made for path, tree in source_trees().items() if (calls := calls_in(tree)).made}
     assert made == _MADE
     assert sys.modules["re"] is re  # what is counted is the module of this name, under this name:
     others = [
-        path for path, tree in trees().items() for node in ast.walk(tree)
+        path for path, tree in source_trees().items() for node in ast.walk(tree)
         if (isinstance(node, ast.ImportFrom) and node.module == "re")
         or (isinstance(node, ast.Import) and any(name.name == "re" and name.asname for name in node.names))
     ]  # fmt: skip

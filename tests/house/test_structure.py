@@ -14,10 +14,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from parsed import parsed
 
 import skillyard
 from skillyard import errors
 
+pytestmark = pytest.mark.xdist_group("the whole source")  # one process parses it
 SOURCE = Path(skillyard.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 LAZY = [path for path in SOURCE.rglob("__init__.py") if "lazy_exports(" in path.read_text("utf-8")]
@@ -33,10 +35,6 @@ def _within(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
 
-def _source(path: Path) -> str:
-    return path.read_text("utf-8")
-
-
 def test_every_module_stays_small() -> None:
     assert len(MODULES) > 300
     lengths = {_within(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
@@ -45,7 +43,7 @@ def test_every_module_stays_small() -> None:
 
 def test_every_module_begins_with_a_sentence() -> None:
     assert len(MODULES) > 300
-    first = {_within(path): (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "\n").splitlines()[0] for path in MODULES}
+    first = {_within(path): (ast.get_docstring(parsed(path)) or "\n").splitlines()[0] for path in MODULES}
     assert [path for path, line in first.items() if not line.endswith((".", ":", "?"))] == []
 
 
@@ -62,7 +60,7 @@ def test_a_room_exports_all_its_public_names_once_and_sorted(room: str) -> None:
 
 @pytest.mark.parametrize("path", LAZY, ids=_within)
 def test_the_names_a_package_imports_later_are_those_that_type_checkers_see(path: Path) -> None:
-    tree = ast.parse(_source(path))
+    tree = parsed(path)
     package = ".".join(("skillyard", *path.parent.relative_to(SOURCE).parts))
     blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import preloaded
 from mcp import StdioServerParameters
 
 Command = Callable[..., StdioServerParameters]
@@ -27,7 +28,7 @@ def frames(*messages: dict[str, Any]) -> str:
 
 def piped(parameters: StdioServerParameters, written: str) -> dict[Any, Any]:
     """The answers, by the ids of their requests, of a server whose input ends behind what is written."""
-    done = subprocess.run(
+    done = preloaded.run(
         [parameters.command, *parameters.args], input=written, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
@@ -39,9 +40,9 @@ def piped(parameters: StdioServerParameters, written: str) -> dict[Any, Any]:
 
 
 @contextmanager
-def started(parameters: StdioServerParameters) -> Iterator[subprocess.Popen[str]]:
+def started(parameters: StdioServerParameters) -> Iterator[preloaded.Popen]:
     words = [parameters.command, *parameters.args]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with preloaded.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         yield process
 
 

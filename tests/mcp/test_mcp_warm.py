@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import preloaded
 from mcp import Client, StdioServerParameters
 
 
@@ -44,6 +44,6 @@ async def test_a_server_keeps_sandboxes_ready_and_takes_them_along(
 async def test_more_than_may_stand_ready_is_refused(command: Callable[..., StdioServerParameters]) -> None:
     parameters = command("--prewarm", "9")
     words = [parameters.command, *parameters.args]
-    done = await asyncio.to_thread(subprocess.run, words, input="", capture_output=True, text=True, check=False)
+    done = await asyncio.to_thread(preloaded.run, words, input="", capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "from 1 to 8" in done.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import preloaded
 import pytest
 from mcp import Client, StdioServerParameters, types
 
@@ -76,7 +77,7 @@ def test_bad_frames_do_not_stop_the_server_and_output_is_protocol_only(command: 
         json.dumps({"jsonrpc": "2.0", "id": 5, "method": "skills/list"}),
     ]
     parameters = command("--no-watch")
-    with subprocess.Popen(
+    with preloaded.Popen(
         [parameters.command, *parameters.args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
@@ -98,7 +99,7 @@ def test_bad_frames_do_not_stop_the_server_and_output_is_protocol_only(command: 
 
 
 def test_a_root_that_cannot_be_served_is_said_on_standard_error(tmp_path: Path) -> None:
-    done = subprocess.run(
+    done = preloaded.run(
         [sys.executable, "-m", "skillyard", "mcp", "--language", "xx"], capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
     assert done.returncode == 2

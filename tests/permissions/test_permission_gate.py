@@ -32,7 +32,7 @@ def catalog(tmp_path: Path, make_skill: Callable[..., Any], monkeypatch: pytest.
     (tmp_path / "skillyard.toml").write_text(RULES)
     for name in ("deploy", "secret-sauce", "pdf"):
         make_skill(tmp_path / ".agents/skills", name, files={"scripts/execute.py": "print('ran')"})
-    make_skill(tmp_path / ".agents/skills", "torn", raw=b"no front matter")
+    make_skill(tmp_path / ".agents/skills", "torn", raw=b"---\nnever closed")
     monkeypatch.chdir(tmp_path)
     return Catalog.discover(cache=False)
 

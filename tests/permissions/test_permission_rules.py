@@ -176,7 +176,7 @@ def test_equal_rule_sets_are_equal():
 def test_denied_skills_vanish_from_iteration_and_stay_in_all_with_the_reason(skills_root, make_skill):
     for name in ("internal-pay", "pdf"):
         make_skill(skills_root, name)
-    make_skill(skills_root, "internal-broken", raw=b"no front matter")
+    make_skill(skills_root, "internal-broken", raw=b"---\nnever closed")
     catalog = SkillCatalog.discover(roots=[skills_root], cache=False)
     seen = without_denied(catalog, Rules({"internal-*": "deny", "pdf": "ask"}))
     assert [skill.name for skill in seen] == ["pdf"]

@@ -147,13 +147,24 @@ def test_a_manifest_is_ignored_with_a_warning(registry: Registry, write: Any) ->
     assert "manifest.json is ignored" in result.warnings[0]
 
 
-@pytest.mark.row("003-2")
-def test_a_skill_without_description_is_refused_and_the_old_version_serves(registry: Registry, write: Any) -> None:
+@pytest.mark.row("003-2", "C-3")
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [
+        ("---\nname: tidy\n---\nPuts things in order.\n", "its description"),
+        ("---\ndescription: Puts things in order.\n---\n", "its name"),
+        ("Puts things in order.\n", "its name and description"),
+    ],
+)
+def test_what_a_catalog_would_infer_must_be_declared_and_the_old_version_serves(
+    registry: Registry, write: Any, text: str, lacks: str
+) -> None:
     folder = write()
     before = registry.install(str(folder)).results[0].version
-    (folder / "SKILL.md").write_text("---\nname: tidy\n---\nx\n", "utf-8")
-    with pytest.raises(InvalidSkill, match="description"):
+    (folder / "SKILL.md").write_text(text, "utf-8")
+    with pytest.raises(InvalidSkill, match=f"SKILL.md does not declare {lacks}") as refused:
         registry.install(str(folder))
+    assert "check --fix" in str(refused.value.hint)
     assert registry.installed.current("tidy").version == before
     log = registry.installed.history("tidy")[0]
     assert (log.status, log.error_code, log.state) == ("failed", "invalid_skill", "failed")

@@ -5,18 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from ordinary_user import OrdinaryUser, ordinary_user
 
-import skillyard
-from skillyard.sandbox.runtimes import find_tools, runtime_for
-
-USER = 61_235
+from skillyard.sandbox.runtimes import find_tools
 
 PROGRAM = r"""
 import asyncio, json, os
@@ -63,48 +57,25 @@ asyncio.run(main())
 
 
 @pytest.fixture
-def ground() -> Iterator[Path]:
-    """A library that the user can read, and a private home of theirs with a node in it."""
-    folder = Path(tempfile.mkdtemp(prefix="ordinary-"))
-    folder.chmod(0o755)
-    shutil.copytree(Path(skillyard.__file__).parent, folder / "lib/skillyard", ignore=shutil.ignore_patterns("__pycache__"))
-    for path in (folder / "lib", *(folder / "lib").rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    (folder / "home/bin").mkdir(parents=True)
-    node = find_tools(".ts", as_other=False).program
-    try:
-        os.link(node, folder / "home/bin/node")
-    except OSError:
-        shutil.copy(node, folder / "home/bin/node")
-    for path in (folder / "home", folder / "home/bin"):
-        path.chmod(0o700)
-        if os.geteuid() == 0:
-            os.chown(path, USER, USER)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+def user() -> Iterator[OrdinaryUser]:
+    """A user with a private home and a node in it."""
+    with ordinary_user(61_237) as user:
+        (user.home / "bin").mkdir()
+        node = find_tools(".ts", as_other=False).program
+        try:
+            os.link(node, user.home / "bin/node")
+        except OSError:
+            shutil.copy(node, user.home / "bin/node")
+        for path in (user.home, user.home / "bin"):
+            path.chmod(0o700)
+            user.owns(path)
+        yield user
 
 
 @pytest.mark.row("C-28", "000-20")
 @pytest.mark.abuse("A1", "C2", on="bwrap, landlock")
-def test_node_in_a_private_home_runs_skills_and_reaches_nothing_else_there(ground: Path) -> None:
-    root = os.geteuid() == 0
-    python = runtime_for("x.py", as_other=True).program if root else sys.executable
-    done = subprocess.run(
-        [python, "-c", PROGRAM],
-        env={
-            "HOME": str(ground / "home"),
-            "PYTHONPATH": str(ground / "lib"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PATH": f"{ground}/home/bin:/usr/bin:/bin",
-        },
-        capture_output=True,
-        cwd=ground,
-        timeout=100,
-        check=False,
-        **({"user": USER, "group": USER, "extra_groups": []} if root else {}),
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    report = json.loads(done.stdout)
+def test_node_in_a_private_home_runs_skills_and_reaches_nothing_else_there(user: OrdinaryUser) -> None:
+    report = json.loads(user.run("-c", PROGRAM, path=f"{user.home}/bin:/usr/bin:/bin"))
     assert set(report) == {"bwrap", "landlock"}
     for found in report.values():
         assert found["typed"] is not None, found["stderr"]

@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-import skillyard
-from skillyard.sandbox.runtimes import runtime_for
-
-USER = 61_234
+from ordinary_user import ordinary_user
 
 PROGRAM = r"""
 import asyncio, json, os, sys
@@ -131,48 +120,11 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    """A home for the user and a copy of the library that the user can read."""
-    folder = Path(tempfile.mkdtemp(prefix="ordinary-"))
-    folder.chmod(0o755)
-    package = Path(skillyard.__file__).parent
-    shutil.copytree(package, folder / "lib/skillyard", ignore=shutil.ignore_patterns("__pycache__"))
-    for path in (folder / "lib").rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    (folder / "lib").chmod(0o755)
-    (folder / "home").mkdir()
-    if os.geteuid() == 0:
-        os.chown(folder / "home", USER, USER)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def as_user(ground: Path) -> dict[str, object]:
-    root = os.geteuid() == 0
-    python = runtime_for("x.py", as_other=True).program if root else sys.executable
-    answer = subprocess.run(
-        [python, "-c", PROGRAM],
-        env={
-            "HOME": str(ground / "home"),
-            "PYTHONPATH": str(ground / "lib"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PATH": "/usr/bin:/bin",
-        },
-        capture_output=True,
-        cwd=ground,
-        timeout=60,
-        check=False,
-        **({"user": USER, "group": USER, "extra_groups": []} if root else {}),
-    )
-    assert answer.returncode == 0, answer.stderr.decode()
-    return json.loads(answer.stdout)
-
-
 @pytest.mark.row("000-20", "D-14")
 @pytest.mark.abuse("A1", "A5", "A14", "A18", "B1", "B3", "C1", "C3", "C5", on="bwrap, landlock")
-def test_an_ordinary_user_is_as_safe_from_a_skill_as_root_is(ground: Path) -> None:
-    report = as_user(ground)
+def test_an_ordinary_user_is_as_safe_from_a_skill_as_root_is() -> None:
+    with ordinary_user(61_234) as user:
+        report = json.loads(user.run("-c", PROGRAM))
     assert set(report) == {"bwrap", "landlock"}
     for name, found in report.items():
         assert isinstance(found, dict)

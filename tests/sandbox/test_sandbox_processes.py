@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.sandbox import Policy, cgroups, staging
+from skillyard.sandbox import Job, Policy, cgroups, staging
+from skillyard.sandbox.runtimes import runtime_for
 
 Survivors = Callable[[str], list[int]]
 
@@ -309,19 +310,28 @@ async def test_a_call_that_is_cancelled_at_any_step_of_its_start_leaves_no_copy(
     assert await folders_of_runs() == []
 
 
-@pytest.mark.parametrize(("reader", "exit_code"), [(True, 0), (False, 1)])
-def test_a_run_whose_supervisor_was_killed_while_it_started_does_nothing(tmp_path: Path, reader: bool, exit_code: int) -> None:
-    (tmp_path / "main.py").write_text("open('ran', 'w').close()\n")
-    runner = Path(staging.__file__).with_name("python_runner.py")
+@pytest.mark.parametrize("alive", [True, False])
+@pytest.mark.parametrize(
+    ("entry", "script"),
+    [
+        ("main.py", "open('ran', 'w').close()\n"),
+        ("main.sh", "touch ran\n"),
+        ("main.mjs", "import { writeFileSync } from 'node:fs'\nwriteFileSync('ran', '')\n"),
+    ],
+)
+def test_a_run_whose_supervisor_was_killed_while_it_started_does_nothing(
+    tmp_path: Path, entry: str, script: str, alive: bool
+) -> None:
+    (tmp_path / entry).write_text(script)
+    runtime = runtime_for(entry, as_other=False)
+    runner = Path(staging.__file__).with_name("node_runner.cjs" if entry.endswith("mjs") else "python_runner.py")
     (result_read, result), (gate, opening) = os.pipe(), os.pipe()
     os.write(opening, b"1")
-    if not reader:
-        os.close(result_read)
-    done = subprocess.run(
-        [sys.executable, "-s", "-E", "-B", "-S", str(runner), str(result), str(gate), "", "script", str(tmp_path / "main.py")],
-        cwd=tmp_path,
-        pass_fds=(result, gate),
-    )
-    for descriptor in (result, gate, opening, *([result_read] if reader else [])):
+    if not alive:
+        os.close(opening)
+    job = Job(str(tmp_path), entry, mode="script")
+    command = runtime.command(str(tmp_path / entry), job, runner=str(runner), result=result, gate=gate, limits={})
+    done = subprocess.run(command, cwd=tmp_path, pass_fds=(result, gate))
+    for descriptor in (result_read, result, gate, *([opening] if alive else [])):
         os.close(descriptor)
-    assert (done.returncode, (tmp_path / "ran").exists()) == (exit_code, reader)
+    assert (done.returncode, (tmp_path / "ran").exists()) == (0 if alive else 1, alive)

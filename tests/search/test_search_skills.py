@@ -259,7 +259,7 @@ def test_compounds_and_runs():
 
 def test_a_real_catalog_is_searched(skills_root, make_skill):
     make_skill(skills_root, "pdf", description="Extract text from PDF files.")
-    make_skill(skills_root, "broken", raw=b"nothing here about pdf")
+    make_skill(skills_root, "broken", raw=b"---\nnothing here about pdf")
     matches = search_skills(SkillCatalog.discover(roots=[skills_root], cache=False), "extract pdf text")
     assert [match.skill.name for match in matches] == ["pdf"]
 

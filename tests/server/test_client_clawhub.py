@@ -144,9 +144,8 @@ def test_it_warns_of_what_the_scanner_finds(clawhub: Clawhub, address: str, pack
     clawhub("install", "evil", "--force")
     assert (workplace / "skills/evil/SKILL.md").is_file()
     assert "SUSPICIOUS" in clawhub("inspect", "evil")
-    told = json.loads(
-        clawhub("skill", "verify", "tidy").partition("{")[1] + clawhub("skill", "verify", "tidy").partition("{")[2]
-    )
+    said = clawhub("skill", "verify", "tidy")
+    told = json.loads(said[said.index("{") :])
     assert (told["ok"], told["decision"], told["version"]) == (True, "pass", "0.0.1")
 
 

@@ -11,6 +11,7 @@ from lazily import Lazily
 
 openai = Lazily("openai")
 
+pytestmark = pytest.mark.xdist_group("sdks")  # importing them takes longer than their tests
 Pack = Callable[..., bytes]
 
 

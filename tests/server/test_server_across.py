@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+import preloaded
 import pytest
 from scripted_models import Hold, Say
 
@@ -43,14 +44,14 @@ class Pair:
     one: httpx.Client
     other: httpx.Client
     project: Path
-    processes: tuple[subprocess.Popen[str], subprocess.Popen[str]]
+    processes: tuple[preloaded.Popen, preloaded.Popen]
 
 
 @contextmanager
-def _served(project: Path, environment: dict[str, str], grace: int) -> Iterator[tuple[httpx.Client, subprocess.Popen[str]]]:
+def _served(project: Path, environment: dict[str, str], grace: int) -> Iterator[tuple[httpx.Client, preloaded.Popen]]:
     """A client of a server of that folder, which is ended with the block."""
     command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", "--grace", str(grace)]
-    process = subprocess.Popen(
+    process = preloaded.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=project, env=environment
     )
     try:
@@ -195,7 +196,7 @@ def test_switching_installing_and_rolling_back_are_seen_by_every_server(both: Pa
         "HOME": str(both.project.parent), "SKILLYARD_HOME": str(both.project.parent / "data"),
     }  # fmt: skip
     command = [sys.executable, "-m", "skillyard", "disable", "project:switched"]
-    subprocess.run(command, cwd=both.project, env=environment, check=True, capture_output=True, timeout=60)
+    preloaded.run(command, cwd=both.project, env=environment, check=True, capture_output=True, timeout=60)
     for client in (both.one, both.other):
         assert not enabled(client)
         client.post("/api/v1/catalog/toggle", json={"skill": "project:switched"})

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import preloaded
 import pytest
 from mcp import Client
 from starlette.testclient import TestClient
@@ -140,7 +141,7 @@ def test_the_records_of_an_organisation_are_checked_by_its_name(home: Path, caps
 
 def test_a_server_says_it_when_it_starts_and_keeps_a_repair_away(damaged: Path, home: Path) -> None:
     command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home / "project") as process:
+    with preloaded.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home / "project") as process:
         try:
             assert process.stdout is not None
             assert process.stderr is not None
@@ -153,7 +154,7 @@ def test_a_server_says_it_when_it_starts_and_keeps_a_repair_away(damaged: Path, 
             assert httpx.get(f"{address}/healthz", timeout=60).status_code == 200
             assert httpx.get(f"{address}/readyz", timeout=60).status_code == 200
             repair = [sys.executable, "-m", "skillyard", "db", "repair", "--json"]
-            done = subprocess.run(repair, capture_output=True, text=True, timeout=60, cwd=home / "project")
+            done = preloaded.run(repair, capture_output=True, text=True, timeout=60, cwd=home / "project")
             assert done.returncode == 1
             error = json.loads(done.stdout)["error"]
             assert (error["code"], "is in use" in error["message"]) == ("database_unavailable", True)

@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 import httpx
+import preloaded
 import pytest
 
 from benchmarks.soak.relay import Relay
@@ -27,10 +29,11 @@ SMALL_DISK = 'mount -t tmpfs -o size=32m none "$1" && shift && exec "$@"'
 
 
 @contextmanager
-def serving(home: Path, *before: str, **environment: str) -> Iterator[tuple[httpx.Client, subprocess.Popen[str]]]:
+def serving(home: Path, *before: str, **environment: str) -> Iterator[tuple[httpx.Client, Any]]:
     """`skillyard serve` as a process of its own, started by `before`, and a client of it."""
     command = [*before, sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json"]
-    with subprocess.Popen(
+    begin: Any = subprocess.Popen if before else preloaded.Popen
+    with begin(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=home, env={**os.environ, **environment}
     ) as process:
         try:

@@ -73,6 +73,6 @@ def test_a_portrait_tells_all_about_a_skill_also_about_one_that_is_not_offered(s
     assert (shadowed["status"], [one["id"] for one in shadowed["namesakes"]]) == ("shadowed", ["project:weather"])
     assert [file["name"] for file in shadowed["files"]] == ["references/cities.md"]
     broken = client.get(f"{API}/skill", params={"skill": "broken"}).json()["data"]
-    assert (broken["status"], broken["diagnostics"][0]["rule"]) == ("broken", "description-missing")
+    assert (broken["status"], broken["diagnostics"][-1]["rule"]) == ("broken", "description-not-found")
     assert client.get(f"{API}/skill", params={"skill": "merg"}).json()["data"]["id"] == "user:merge", "a part is enough"
     assert client.get(f"{API}/skill", params={"skill": "nowhere"}).json()["code"] == "skill_not_found"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import preloaded
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
@@ -182,16 +183,16 @@ def test_a_repository_is_installed_and_updated_by_its_https_address(home: Path) 
     assert {(source.kind, source.ref) for source in fetcher.asked} == {("git", "main")}
 
 
-def _serve(home: Path) -> tuple[subprocess.Popen[str], int]:
+def _serve(home: Path) -> tuple[preloaded.Popen, int]:
     command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=home / "project", env=dict(os.environ))
+    process = preloaded.Popen(command, stdout=subprocess.PIPE, text=True, cwd=home / "project", env=dict(os.environ))
     assert process.stdout is not None
     told, _ = json.JSONDecoder().raw_decode(process.stdout.readline())
     return process, int(told["address"].rpartition(":")[2])
 
 
 @pytest.fixture
-def process(home: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def process(home: Path) -> Iterator[tuple[preloaded.Popen, int]]:
     """The server as a process of its own, and its port."""
     started, port = _serve(home)
     with started:
@@ -200,7 +201,7 @@ def process(home: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 def test_an_upload_that_a_killed_server_was_taking_leaves_nothing(
-    process: tuple[subprocess.Popen[str], int], home: Path, pack: Pack
+    process: tuple[preloaded.Popen, int], home: Path, pack: Pack
 ) -> None:
     server, port = process
     base = f"http://127.0.0.1:{port}"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import preloaded
 import pytest
 
 from skillyard.packages import tree_digest
@@ -25,7 +26,7 @@ from skillyard.registry import Registry
 
 Pack = Callable[..., bytes]
 API = "/api/v1/skill-definitions"
-KILLS, SENDERS = 3, 6
+SENDERS = 6
 
 
 class Server:
@@ -36,7 +37,7 @@ class Server:
         command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", "--workers", workers]
         self._log = (home / "server.log").open("a")
         environment = {**os.environ, "SKILLYARD_DATABASE_URL": url}
-        self._process = subprocess.Popen(
+        self._process = preloaded.Popen(
             command, stdout=subprocess.PIPE, stderr=self._log, text=True, cwd=home / "project", env=environment,
             start_new_session=True,
         )  # fmt: skip
@@ -128,13 +129,14 @@ def _look(home: Path, url: str, acknowledged: dict[str, set[int]], tried: dict[s
 
 
 @pytest.mark.abuse("F18")
+@pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.long)])
 def test_a_server_killed_during_many_uploads_loses_nothing_it_acknowledged_and_leaves_nothing_half(
-    servers: Callable[[], Server], home: Path, database_address: str, pack: Pack
+    servers: Callable[[], Server], home: Path, database_address: str, pack: Pack, kills: int
 ) -> None:
     chance = random.Random(18)
     tried: dict[str, int] = defaultdict(int)
     acknowledged: dict[str, set[int]] = defaultdict(set)
-    for _ in range(KILLS):
+    for _ in range(kills):
         server = servers()
         before = sum(map(len, acknowledged.values()))
         senders = [Sender(number, pack, tried, acknowledged) for number in range(SENDERS)]

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +57,7 @@ def test_processes_that_share_a_bucket_take_from_the_same_one(tmp_path: Path) ->
         " print(sum(bucket.take('ada', 1000.0)[0] >= 0 for _ in range(80)))"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "read.limits")]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    started = [preloaded.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     passed = [int(process.communicate(timeout=120)[0]) for process in started]
     assert sum(passed) == 100
     shared = SharedTokenBucket(RateLimit(100, 6000), tmp_path / "read.limits")

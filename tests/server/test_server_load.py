@@ -14,11 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import preloaded
 import pytest
 
 Pack = Callable[..., bytes]
 API = "/api/v1/skill-definitions"
-CLIENTS, REQUESTS = 6, 50
+CLIENTS = 6
 READS = (
     "/api/v1/catalog?limit=20", "/api/v1/catalog/facets", "/api/v1/catalog/search?q=tidy+up", f"{API}?limit=20",
     "/.well-known/agent-skills/index.json", "/anthropic/v1/skills", "/openai/v1/skills", "/api/v1/skills", "/readyz",
@@ -32,7 +33,7 @@ def address(home: Path, database_address: str) -> Iterator[str]:
     environment = {**os.environ, "SKILLYARD_DATABASE_URL": database_address}
     with (
         (home / "server.log").open("w+") as log,
-        subprocess.Popen(
+        preloaded.Popen(
             command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=home / "project", env=environment
         ) as process,
     ):
@@ -44,12 +45,13 @@ def address(home: Path, database_address: str) -> Iterator[str]:
         assert "Traceback" not in log.read()
 
 
-def test_under_mixed_load_no_answer_is_an_error_and_no_write_is_lost(address: str, pack: Pack) -> None:
+@pytest.mark.parametrize("requests", [20, pytest.param(200, marks=pytest.mark.long)])
+def test_under_mixed_load_no_answer_is_an_error_and_no_write_is_lost(address: str, pack: Pack, requests: int) -> None:
     def ask(number: int) -> dict[str, int]:
         """One in ten requests installs the next version of one of two skills; the rest read, also what was just installed."""
         chance, written = random.Random(number), dict[str, int]()
         with httpx.Client(base_url=address, timeout=60) as client:
-            for turn in range(REQUESTS):
+            for turn in range(requests):
                 name = f"of-{number}-{turn // 10 % 2}"
                 if turn % 10 == 0:
                     data = pack(name, body=f"Text {turn}.")

@@ -189,6 +189,7 @@ def test_no_answer_names_the_machine(
     keyed: Any, guest: TestClient, used: dict[str, str], words: tuple[str, ...], pack: Callable[..., bytes]
 ) -> None:
     told: list[str] = []
+    sent = Counter[str]()
     visited: dict[str, set[int]] = {}
     operations = [
         (method.upper(), path, operation)
@@ -204,6 +205,9 @@ def test_no_answer_names_the_machine(
             for style in ("compact", "section", "full") if "style" in wanted else ("",):
                 asked = {name: value for name, value in query.items() if name in wanted} | ({"style": style} if style else {})
                 for body in _bodies(f"{method} {path}", skill, pack):
+                    sent[request := f"{method} {address} {asked} {body}"] += 1
+                    if sent[request] > (1 if method == "GET" else 2):
+                        continue  # a skill does not stand in it: it has been sent for another one
                     answer = guest.request(method, address, params=asked, **body)
                     visited.setdefault(f"{method} {path}", set()).add(answer.status_code)
                     said = _said(answer)

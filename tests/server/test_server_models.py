@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import preloaded
 import pytest
 from starlette.testclient import TestClient
 
@@ -127,12 +127,12 @@ def test_what_another_process_installs_is_there_at_once(live: httpx.Client, home
     """Nobody tells the server: it sees the folder change. It would look again after ten seconds anyway."""
     home.joinpath("tidy.zip").write_bytes(pack())
     command = [sys.executable, "-m", "skillyard", "install", str(home / "tidy.zip")]
-    subprocess.run(command, check=True, capture_output=True, env=dict(os.environ), cwd=home / "project")
+    preloaded.run(command, check=True, capture_output=True, env=dict(os.environ), cwd=home / "project")
     began = time.monotonic()
     while not [skill for skill in live.get("/api/v1/catalog").json()["data"] if skill["status"] == "ok"]:
         assert time.monotonic() - began < 60
         time.sleep(0.02)
-    subprocess.run([*command[:3], "uninstall", "tidy"], check=True, capture_output=True, env=dict(os.environ))
+    preloaded.run([*command[:3], "uninstall", "tidy"], check=True, capture_output=True, env=dict(os.environ))
     while live.get("/api/v1/catalog").json()["data"]:
         assert time.monotonic() - began < 120
         time.sleep(0.02)

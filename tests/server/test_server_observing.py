@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 from fastapi import FastAPI
 from hypothesis import given
@@ -200,7 +201,6 @@ def test_streams_of_events_are_counted_while_they_are_open(app: FastAPI) -> None
 
 
 def test_a_log_form_is_written_as_the_command_says(home: Path) -> None:
-    import subprocess
     import sys
 
     command = [
@@ -209,6 +209,6 @@ def test_a_log_form_is_written_as_the_command_says(home: Path) -> None:
         "from skillyard.server.middleware.observability import configure_logs, log_event;"
         " configure_logs('json'); log_event('x')",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=60, check=True)
+    done = preloaded.run(command, capture_output=True, text=True, cwd=home, timeout=60, check=True)
     assert json.loads(done.stderr)["event"] == "x"
     assert done.stdout == ""

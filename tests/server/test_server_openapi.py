@@ -13,6 +13,10 @@ from schemathesis.checks import CHECKS
 from schemathesis.generation import GenerationMode
 from starlette.testclient import TestClient
 
+from skillyard import Catalog
+from skillyard.registry import Registry
+from skillyard.server import create_app
+
 HOST: Final = {"Host": "localhost"}
 FORMS: Final = {
     "clients: ClawHub": "text/plain",
@@ -39,10 +43,12 @@ OF_ANSWERS: Final = {
     "response_schema_conformance", "unsupported_method",
 }  # fmt: skip
 """For routes of other people's protocols: what they accept is what their clients send, and the clients are tried."""
-TRIES: Final = {GenerationMode.POSITIVE: 6, GenerationMode.NEGATIVE: 4}
+FEW: Final = {GenerationMode.POSITIVE: 2, GenerationMode.NEGATIVE: 1}
+MANY: Final = {GenerationMode.POSITIVE: 30, GenerationMode.NEGATIVE: 20}
 
 
-def test_random_requests_get_only_answers_that_are_described(app: FastAPI) -> None:
+@pytest.mark.parametrize("attempts", [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.long)])
+def test_random_requests_get_only_answers_that_are_described(app: FastAPI, attempts: dict[GenerationMode, int]) -> None:
     """Every check there is: also that what does not fit the description is refused, and what fits is not."""
     schema = schemathesis.openapi.from_asgi("/openapi.json", app, headers=HOST)
     every = CHECKS.get_by_names(CHECKS.get_all_names())
@@ -53,7 +59,7 @@ def test_random_requests_get_only_answers_that_are_described(app: FastAPI) -> No
         foreign = operation.definition.raw["tags"][0].startswith("clients")
         if foreign:
             checks = [check for check in every if check.__name__ in OF_ANSWERS]
-        for mode, tries in TRIES.items():
+        for mode, tries in attempts.items():
             if mode is GenerationMode.POSITIVE or (not foreign and _can_be_wrong(operation)):
                 _ask(operation, mode, tries, checks)
         tried += 1
@@ -78,8 +84,17 @@ def _ask(operation: Any, mode: GenerationMode, tries: int, checks: list[Any]) ->
     ask()
 
 
-def test_every_route_describes_its_errors(client: TestClient) -> None:
-    paths = client.get("/openapi.json").json()["paths"]
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The description, as it is served."""
+    folder = tmp_path_factory.mktemp("described")
+    catalog = Catalog.discover(cwd=folder, home=folder)
+    with TestClient(create_app(catalog, Registry.of(catalog)), base_url="http://127.0.0.1:8787") as client:
+        return client.get("/openapi.json").json()
+
+
+def test_every_route_describes_its_errors(described: Any) -> None:
+    paths = described["paths"]
     assert sum(map(len, paths.values())) > 170
     for path, methods in paths.items():
         for route in methods.values():
@@ -88,9 +103,8 @@ def test_every_route_describes_its_errors(client: TestClient) -> None:
             assert form in route["responses"]["400"]["content"]
 
 
-def test_every_answer_of_the_native_routes_has_a_shape_with_a_name(client: TestClient) -> None:
+def test_every_answer_of_the_native_routes_has_a_shape_with_a_name(described: Any) -> None:
     """Types of other languages are made of the description: an answer without a name is one without a type."""
-    described = client.get("/openapi.json").json()
     looked_at = 0
     for path, methods in described["paths"].items():
         for method, route in methods.items():
@@ -106,7 +120,7 @@ def test_every_answer_of_the_native_routes_has_a_shape_with_a_name(client: TestC
 
 
 @pytest.mark.parametrize(("stream", "names"), [("RunEvent", 5), ("InstallEvent", 2)])
-def test_the_events_of_a_stream_have_their_shapes(client: TestClient, stream: str, names: int) -> None:
-    shapes = client.get("/openapi.json").json()["components"]["schemas"]
+def test_the_events_of_a_stream_have_their_shapes(described: Any, stream: str, names: int) -> None:
+    shapes = described["components"]["schemas"]
     assert len(shapes[stream]["oneOf"]) == names
     assert set(shapes[stream]["discriminator"]["mapping"].values()) == {one["$ref"] for one in shapes[stream]["oneOf"]}

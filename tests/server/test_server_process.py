@@ -16,24 +16,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import preloaded
 import pytest
 
 from skillyard.engine import Records
 
-
-def _start(home: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home, env=dict(os.environ))
+COMMAND = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json"]
 
 
-def _address(process: subprocess.Popen[str]) -> str:
+def _start(home: Path, *options: str) -> preloaded.Popen:
+    command = [*COMMAND, *options]
+    return preloaded.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home, env=dict(os.environ))
+
+
+def _address(process: preloaded.Popen | subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     found, _ = json.JSONDecoder().raw_decode(process.stdout.readline())
     return str(found["address"])
 
 
 def test_the_command_serves_until_it_is_asked_to_stop(home: Path) -> None:
-    with _start(home) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(COMMAND, stdout=pipe, stderr=pipe, text=True, cwd=home) as process:  # the command itself
         try:
             with urllib.request.urlopen(f"{_address(process)}/readyz", timeout=60) as answer:
                 assert json.load(answer) == {"status": "ok"}
@@ -125,27 +129,27 @@ def test_a_server_that_is_asked_to_stop_ends_its_streams_and_finishes_its_runs(h
 
 def test_an_address_that_others_reach_is_one_error_with_a_way_out(home: Path) -> None:
     command = [sys.executable, "-m", "skillyard", "serve", "--host", "0.0.0.0"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=60)
+    done = preloaded.run(command, capture_output=True, text=True, cwd=home, timeout=60)
     assert done.returncode == 1
     assert done.stderr.splitlines()[1].startswith("hint: ")
 
 
 def test_a_queue_without_a_database_that_has_one_is_refused_before_anybody_is_served(home: Path) -> None:
     command = [sys.executable, "-m", "skillyard", "serve", "--engine", "procrastinate"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=60)
+    done = preloaded.run(command, capture_output=True, text=True, cwd=home, timeout=60)
     assert done.returncode == 2
     assert "--database-url postgresql://" in done.stderr
 
 
 @pytest.mark.parametrize("options", [("--host", "0.0.0.0"), ("--require-keys",)], ids=["elsewhere", "here"])
 def test_with_a_key_to_manage_it_the_server_serves_others_and_asks_each_for_one(home: Path, options: tuple[str, ...]) -> None:
-    refused = subprocess.run(
+    refused = preloaded.run(
         [sys.executable, "-m", "skillyard", "serve", *options], capture_output=True, text=True, cwd=home, timeout=60
     )
     assert refused.returncode == 1
     assert "skillyard keys create admin --scope admin" in refused.stderr
     made = [sys.executable, "-m", "skillyard", "keys", "create", "admin", "--scope", "admin"]
-    secret = subprocess.run(made, capture_output=True, text=True, cwd=home, timeout=60, check=True).stdout.strip()
+    secret = preloaded.run(made, capture_output=True, text=True, cwd=home, timeout=60, check=True).stdout.strip()
     with _start(home, *options) as process:
         try:
             address = _address(process).replace("0.0.0.0", "127.0.0.1")

@@ -18,6 +18,7 @@ from typing import Any
 
 import anyio
 import httpx2
+import preloaded
 import pytest
 from mcp import Client
 
@@ -27,13 +28,20 @@ Pack = Callable[..., bytes]
 SLEEPER = "import json, time\ntime.sleep({seconds})\nprint(json.dumps({{'output': 'rested'}}))\n"
 
 
+def _named(process: Path) -> bytes:
+    """How a process is called, by itself or by its command; nothing when it is gone."""
+    with contextlib.suppress(OSError):
+        return (process / "comm").read_bytes() + (process / "cmdline").read_bytes()
+    return b""
+
+
 class Served:
     """A server in a process of its own, and a client for it."""
 
-    def __init__(self, home: Path, *options: str) -> None:
+    def __init__(self, home: Path, *options: str, begin: Any = preloaded.Popen) -> None:
         command = [sys.executable, "-W", "error", "-m", "skillyard", "serve", "--port", "0", "--json", *options]
         self.errors = (home / "server.log").open("w+")
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=home / "project")
+        self.process = begin(command, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=home / "project")
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.log()
@@ -46,10 +54,9 @@ class Served:
 
     def children(self) -> list[int]:
         """The processes that serve."""
-        found = subprocess.run(
-            ["pgrep", "-P", str(self.process.pid), "-f", "spawn_main"], capture_output=True, text=True, check=False
-        )
-        return [int(line) for line in found.stdout.split()]
+        found = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False)
+        folders = [Path("/proc", line) for line in found.stdout.split()]
+        return [int(folder.name) for folder in folders if b"spawn_main" in _named(folder)]
 
     def log(self) -> str:
         self.errors.seek(0)
@@ -68,8 +75,8 @@ def start(home: Path) -> Iterator[Callable[..., Served]]:
     """Give a function that starts a server with more options; all of them are ended."""
     with contextlib.ExitStack() as stack:
 
-        def make(*options: str) -> Served:
-            served = Served(home, *options)
+        def make(*options: str, **more: Any) -> Served:
+            served = Served(home, *options, **more)
             stack.callback(served.close)
             return served
 
@@ -142,6 +149,13 @@ def test_a_run_that_takes_too_long_is_ended_and_recorded_as_cancelled(
     assert not subprocess.run(["pgrep", "-f", f"{home}.*sleeper"], capture_output=True, check=False).stdout
 
 
+def _refuses(host: str, port: int) -> bool:
+    """Whether nobody takes connections there any more."""
+    with contextlib.suppress(ConnectionRefusedError), socket.create_connection((host, port), timeout=60):
+        return False
+    return True
+
+
 def test_an_upload_that_has_begun_is_installed_before_the_server_leaves(start: Callable[..., Served], pack: Pack) -> None:
     served = start()
     data, edge = pack("tidy"), b"----x"
@@ -150,13 +164,14 @@ def test_an_upload_that_has_begun_is_installed_before_the_server_leaves(start: C
     host, port = served.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as connection:
         head = f"POST /api/v1/skill-definitions/upload-create HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n"
-        head += f"Content-Type: multipart/form-data; boundary={edge.decode()}\r\nContent-Length: {len(body)}\r\n\r\n"
-        connection.sendall(head.encode() + body[:40])
-        time.sleep(0.3)
-        served.process.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
-        connection.sendall(body[40:])
-        answer = connection.makefile("rb").read()
+        head += f"Content-Type: multipart/form-data; boundary={edge.decode()}\r\nContent-Length: {len(body)}\r\n"
+        connection.sendall(head.encode() + b"Expect: 100-continue\r\n\r\n" + body[:40])
+        with connection.makefile("rb") as answers:
+            assert [answers.readline(), answers.readline()] == [b"HTTP/1.1 100 Continue\r\n", b"\r\n"]  # it is read
+            served.process.send_signal(signal.SIGTERM)
+            until(lambda: _refuses(host, int(port)))
+            connection.sendall(body[40:])
+            answer = answers.read()
     assert answer.startswith(b"HTTP/1.1 201"), answer[:500]
     served.process.wait(60)
     assert start().client.get("/api/v1/skill-definitions/tidy").json()["data"]["isActive"] is True
@@ -227,7 +242,7 @@ def test_a_process_that_is_killed_is_replaced(start: Callable[..., Served]) -> N
 
 
 def test_no_process_stays_behind_when_the_first_one_is_killed(start: Callable[..., Served]) -> None:
-    served = start("--workers", "2")
+    served = start("--workers", "2", begin=subprocess.Popen)  # the command itself, and the processes that it executes
     children = until(lambda: len(found := served.children()) == 2 and found)
     served.client.get("/readyz")
     served.process.kill()
@@ -269,7 +284,7 @@ def test_the_store_that_is_named_keeps_the_packages(start: Callable[..., Served]
 )
 def test_options_that_cannot_be_meant_are_refused(home: Path, option: tuple[str, str], code: int) -> None:
     command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", *option]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=home / "project", timeout=60)
+    done = preloaded.run(command, capture_output=True, text=True, cwd=home / "project", timeout=60)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
 

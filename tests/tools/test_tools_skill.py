@@ -157,7 +157,7 @@ async def test_a_skill_cannot_pretend_to_be_the_system(skills_root: Path, make_s
 async def test_a_skill_that_broke_since_it_was_listed_says_so(skills_root: Path, make_skill: Any, tools: Tools) -> None:
     make_skill(skills_root, "pdf")
     calls = tools()
-    make_skill(skills_root, "pdf", raw=b"no front matter")
+    make_skill(skills_root, "pdf", raw=b"---\nnever closed")
     result = await calls.call("skill", {"skill": "pdf"})
     assert (result.ok, result.code, result.title) == (False, "skill_unusable", "Skill unavailable: pdf")
     (skills_root / "pdf" / "SKILL.md").unlink()

@@ -11,22 +11,29 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, sync_playwright
 from playwright.sync_api import Request as Asked
+from scripted_models import ScriptedModels
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "build/browser"  # of tests that failed
+_PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _SHIFTS = """
 window.__shift = 0;
 new PerformanceObserver((list) => {
   for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.__shift += entry.value;
 }).observe({ type: "layout-shift", buffered: true });
 """
+_FORGET = """() => {
+  try { localStorage.clear(); sessionStorage.clear(); return true }
+  catch { return false }  // of an error page, or a sandboxed one
+}"""
 
 
 @dataclass
@@ -54,7 +61,9 @@ class Site:
         (self.project / "skillyard.toml").write_text(f'[skills]\npaths = ["skills"]\n{settings}', "utf-8")
 
     def start(self) -> None:
-        """Start, on the port it had before."""
+        """Start, on the port it had before, unless it runs."""
+        if self._process is not None:
+            return
         environment = os.environ | {"HOME": str(self.home), "SKILLYARD_HOME": str(self.home / "data")}
         command = [sys.executable, "-m", "skillyard.cli", "serve", "--json", "--port", str(self.port)]
         with (self.home / "server.log").open("a") as log:
@@ -69,7 +78,13 @@ class Site:
         data = raw or (json.dumps(body).encode() if body is not None else None)
         request = Request(f"{self.address}{path}", data, {"Content-Type": media}, method=method)
         with urlopen(request, timeout=60) as answer:
-            return json.load(answer)
+            return json.loads(answer.read() or b"null")
+
+    def clear(self, *collections: str) -> None:
+        """Delete all there is in these collections of the API."""
+        for path in collections:
+            for one in self.ask("GET", path)["data"]:
+                self.ask("DELETE", f"{path}/{one.get('id', one.get('name'))}")
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it, gently or not."""
@@ -92,10 +107,13 @@ class Watch:
 
     def over(self, page: Page) -> None:
         """Watch a page from now on."""
-        page.on("console", self._console)
-        page.on("pageerror", lambda error: self.seen.append(f"error: {error}"))
-        page.on("request", self._request)
-        page.on("dialog", lambda dialog: (self.seen.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        for event, listen in self._listeners.items():
+            page.on(event, listen)  # type: ignore[call-overload]
+
+    def leave(self, page: Page) -> None:
+        """Watch it no more."""
+        for event, listen in self._listeners.items():
+            page.remove_listener(event, listen)
 
     def forgive(self, pattern: str) -> None:
         """What this test brings about itself."""
@@ -105,6 +123,17 @@ class Watch:
     def trouble(self) -> list[str]:
         """What was seen and not forgiven."""
         return [one for one in self.seen if not any(pattern.search(one) for pattern in self._forgiven)]
+
+    @cached_property
+    def _listeners(self) -> dict[str, Callable[[Any], None]]:
+        return {"console": self._console, "pageerror": self._error, "request": self._request, "dialog": self._dialog}
+
+    def _error(self, error: Error) -> None:
+        self.seen.append(f"error: {error}")
+
+    def _dialog(self, dialog: Dialog) -> None:
+        self.seen.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
@@ -129,8 +158,8 @@ _FAILED = pytest.StashKey[bool]()
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium, without a window."""
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    """Debian's Chromium, without a window; its headless shell, which has no profiles to keep, where that is installed."""
+    program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     assert program is not None, "scripts/system.sh installs it"
     with sync_playwright() as playwright:
         unboxed = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -148,18 +177,36 @@ def serve(home: Path, settings: str = "") -> Site:
     return site
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    """A server for this test alone."""
-    made = serve(tmp_path / "site")
-    yield made
-    made.stop()
+@pytest.fixture(scope="module")
+def models() -> Iterator[ScriptedModels]:
+    """A scripted model, where a server of this module looks for one that is started after it."""
+    made = ScriptedModels()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in made.environment.items():
+            patch.setenv(name, value)
+        yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")
 def shared_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server for tests that only look."""
+    """The server of a module: no test of it may need what another one left, or that nothing was left."""
     made = serve(tmp_path_factory.mktemp("shared") / "site")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def site(shared_site: Site) -> Site:
+    """The server of the module, running, whatever the test before did to it."""
+    shared_site.start()
+    return shared_site
+
+
+@pytest.fixture(scope="module")
+def ruled_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site whose rules deny one skill and ask about others."""
+    made = serve(tmp_path_factory.mktemp("ruled") / "site", '[permissions.skills]\n"text-*" = "deny"\n"data-*" = "ask"\n')
     yield made
     made.stop()
 
@@ -167,37 +214,84 @@ def shared_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 Open = Callable[..., Page]
 
 
-@pytest.fixture
-def visit(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Open]:
-    """Give a function that opens a page of a site as a new visitor; whatever goes wrong on it fails the test."""
-    contexts: list[tuple[BrowserContext, Watch]] = []
+@dataclass
+class Visitor:
+    """A tab of a browser with a memory of its own: cookies, storage and the cache of what it has loaded."""
 
-    def open_page(site: Site, path: str = "/", *, scheme: str = "light", language: str = "en-US", width: int = 1280) -> Page:
-        context = browser.new_context(
-            base_url=site.address,
-            color_scheme=scheme,  # type: ignore[arg-type]
-            locale=language,
-            viewport={"width": width, "height": 860},
-            reduced_motion="reduce",
-            permissions=["clipboard-read", "clipboard-write"],
-        )
-        context.add_init_script(_SHIFTS)
-        context.set_default_timeout(15_000)
-        page = context.new_page()
+    site: Site
+    page: Page
+    watch: Watch
+    fresh: bool
+
+    def reset(self) -> bool:
+        """Forget all but the cache, as if the next one came for the first time; whether that was possible."""
+        self.watch.leave(self.page)
+        context = self.page.context
+        if self.fresh or len(context.pages) > 1 or not self.page.evaluate(_FORGET):
+            return False
+        self.page.unroute_all()
+        context.clear_cookies()
+        self.page.goto("about:blank")
+        return True
+
+
+def _new_page(browser: Browser, site: Site, language: str) -> Page:
+    context = browser.new_context(
+        base_url=site.address,
+        locale=language,
+        reduced_motion="reduce",
+        permissions=["clipboard-read", "clipboard-write"],
+    )
+    context.add_init_script(_SHIFTS)
+    context.set_default_timeout(15_000)
+    return context.new_page()
+
+
+@pytest.fixture(scope="module")
+def idle_pages(browser: Browser) -> dict[tuple[str, str], list[Page]]:
+    """Pages that a test of this module has given back, by address and language: a new one takes a process and a profile."""
+    return {}
+
+
+@pytest.fixture
+def visit(request: pytest.FixtureRequest, browser: Browser, idle_pages: dict[tuple[str, str], list[Page]]) -> Iterator[Open]:
+    """Give a function that opens a page of a site as a new visitor; whatever goes wrong on it fails the test.
+
+    Visitors of one module share what they have loaded, unless they are to be `fresh`.
+    """
+    visitors: list[tuple[tuple[str, str], Visitor]] = []
+
+    def open_page(
+        site: Site,
+        path: str = "/",
+        *,
+        scheme: str = "light",
+        language: str = "en-US",
+        width: int = 1280,
+        fresh: bool = False,
+    ) -> Page:
+        idle = [] if fresh else idle_pages.setdefault((site.address, language), [])
+        page = idle.pop() if idle else _new_page(browser, site, language)
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        page.set_viewport_size({"width": width, "height": 860})
         watch = Watch(site.address)
         watch.over(page)
         page.watch = watch  # type: ignore[attr-defined]
-        contexts.append((context, watch))
+        visitors.append(((site.address, language), Visitor(site, page, watch, fresh)))
         page.goto(path)
         return page
 
     yield open_page
-    if request.node.stash.get(_FAILED, True):
+    failed = request.node.stash.get(_FAILED, True)
+    if failed:
         PICTURES.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"\W+", "-", request.node.name)
-        for number, page in enumerate(page for context, _ in contexts for page in context.pages):
+        for number, page in enumerate(page for _, visitor in visitors for page in visitor.page.context.pages):
             page.screenshot(path=PICTURES / f"{name}-{number}.png", full_page=True)
-    trouble = [one for _, watch in contexts for one in watch.trouble]
-    for context, _ in contexts:
-        context.close()
+    trouble = [one for _, visitor in visitors for one in visitor.watch.trouble]
+    for key, visitor in visitors:
+        if not (failed or trouble) and visitor.reset():
+            idle_pages[key].append(visitor.page)
+        else:
+            visitor.page.context.close()
     assert not trouble, "\n".join(trouble)

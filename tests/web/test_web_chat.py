@@ -20,6 +20,7 @@ Open = Callable[..., Page]
 CHAT = "/api/v1/chat"
 MODEL = "openai-chat:gpt-5"
 FORM = b"%PDF-1.4 << /AcroForm << /Fields [ << /T (name) >> << /T (date) >> ] >> >>"
+GUIDE = "# Forms\n\nRun scripts/check.py <file.pdf> first.\n"
 CHECK = """\
 import sys
 print("looking at", sys.argv[1], flush=True)
@@ -29,26 +30,47 @@ open("fields.txt", "w").write(names)
 open("started.txt", "a").write("once ")
 print("fields:", names)
 """
+STEPS = """\
+import time
+import skillyard_sdk as sdk
+def execute(parameters):
+    with sdk.step("look around"):
+        pass
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def skills(models: ScriptedModels, shared_site: Site) -> Path:
+    """The skills of a site that was started after its model: those of the examples and two more."""
+    slow: Path = shared_site.project / "skills/slow"
+    (slow / "scripts").mkdir(parents=True)
+    (slow / "SKILL.md").write_text("---\nname: slow\ndescription: Takes its time. Use when waiting is tried.\n---\n# Slow\n")
+    (slow / "scripts/execute.py").write_text(STEPS)
+    pdf = slow.with_name("pdf-forms")
+    (pdf / "scripts").mkdir(parents=True)
+    header = "---\nname: pdf-forms\ndescription: Reads PDF forms and fills them in. Use when a PDF form is mentioned.\n---\n"
+    (pdf / "SKILL.md").write_text(f"{header}# PDF forms\n\nTo fill in a form, read FORMS.md and do what it says.\n")
+    (pdf / "FORMS.md").write_text(GUIDE)
+    (pdf / "scripts/check.py").write_text(CHECK)
+    shared_site.ask("POST", "/api/v1/catalog/refresh")
+    return slow.parent
 
 
 @pytest.fixture
-def talk(models: ScriptedModels, site: Site, pdf: Path) -> Iterator[Site]:
-    """A site with a scripted model, which was there before it, and a skill for forms."""
+def pdf(skills: Path) -> Iterator[Path]:
+    """A skill of the structure that people publish: a guide for forms beside SKILL.md, and a script."""
+    yield skills / "pdf-forms"
+    (skills / "pdf-forms/FORMS.md").write_text(GUIDE)
+
+
+@pytest.fixture
+def talk(models: ScriptedModels, skills: Path, site: Site) -> Iterator[Site]:
+    """A site without conversations and agents, with a scripted model and a skill for forms."""
+    models.reset()
+    site.clear(f"{CHAT}/conversations", "/api/v1/agents")
     yield site
     assert models.faults == []
-
-
-@pytest.fixture
-def pdf(site: Site) -> Path:
-    """A skill of the structure that people publish: a guide for forms beside SKILL.md, and a script."""
-    folder: Path = site.project / "skills/pdf-forms"
-    (folder / "scripts").mkdir(parents=True)
-    header = "---\nname: pdf-forms\ndescription: Reads PDF forms and fills them in. Use when a PDF form is mentioned.\n---\n"
-    (folder / "SKILL.md").write_text(f"{header}# PDF forms\n\nTo fill in a form, read FORMS.md and do what it says.\n")
-    (folder / "FORMS.md").write_text("# Forms\n\nRun scripts/check.py <file.pdf> first.\n")
-    (folder / "scripts/check.py").write_text(CHECK)
-    site.ask("POST", "/api/v1/catalog/refresh")
-    return folder
 
 
 def begin(site: Site, **body: Any) -> str:
@@ -104,7 +126,7 @@ def test_a_form_is_filled_in_after_an_approval(talk: Site, models: ScriptedModel
         expect(call(page, name)).to_contain_text("tokens")
     expect(turn(page).get_by_text("Wrote fields.txt")).to_be_visible()
     trail = page.get_by_role("tabpanel", name="Usage")
-    for step in ("Offered 10 skills", "Loaded pdf-forms", "Read pdf-forms", "Run pdf-forms", "Outcome pdf-forms"):
+    for step in ("Offered 11 skills", "Loaded pdf-forms", "Read pdf-forms", "Run pdf-forms", "Outcome pdf-forms"):
         expect(trail).to_contain_text(step)
     page.get_by_role("tab", name="Files (3)").click()
     page.get_by_role("button", name="fields.txt", exact=True).click()
@@ -117,22 +139,7 @@ def test_a_form_is_filled_in_after_an_approval(talk: Site, models: ScriptedModel
     expect(page.get_by_role("log")).to_contain_text("fields: name, date")
 
 
-STEPS = """\
-import time
-import skillyard_sdk as sdk
-def execute(parameters):
-    with sdk.step("look around"):
-        pass
-    time.sleep(60)
-"""
-
-
 def test_the_steps_of_a_script_are_seen_while_it_runs(talk: Site, models: ScriptedModels, visit: Open) -> None:
-    slow = talk.project / "skills/slow"
-    (slow / "scripts").mkdir(parents=True)
-    (slow / "SKILL.md").write_text("---\nname: slow\ndescription: Takes its time. Use when waiting is tried.\n---\n# Slow\n")
-    (slow / "scripts/execute.py").write_text(STEPS)
-    talk.ask("POST", "/api/v1/catalog/refresh")
     models.script(Call("run_skill", {"name": "slow"}), Say("Done."))
     page = visit(talk, f"/chat/{begin(talk)}", width=1440)
     write(page, "Wait for it")
@@ -150,7 +157,7 @@ def test_small_talk_reads_no_skill(talk: Site, models: ScriptedModels, visit: Op
     page = visit(talk, f"/chat/{begin(talk)}", width=1440)
     write(page, "Hello!")
     expect(turn(page).get_by_text("Hello Ada, how are you?")).to_be_visible()
-    expect(page.get_by_role("tabpanel", name="Usage")).to_contain_text("Offered 10 skills")
+    expect(page.get_by_role("tabpanel", name="Usage")).to_contain_text("Offered 11 skills")
     expect(page.get_by_role("tabpanel", name="Usage")).not_to_contain_text("Loaded")
     assert models.seen[0].calls == ()
     page.get_by_role("link", name="How skills are used").click()
@@ -310,6 +317,7 @@ def test_a_server_that_dies_in_a_turn_leaves_it_marked_and_does_nothing_twice(
     models.script(
         Call("run_skill", {"name": "pdf-forms", "arguments": ["form.pdf"]}), Hold("It has"), Say("It has two fields.")
     )
+    before = len(talk.ask("GET", "/api/v1/runs?skill=pdf-forms")["data"])
     made = begin(talk)
     talk_file = f"{CHAT}/conversations/{made}/files"
     talk.ask("PUT", f"{talk_file}/form.pdf", raw=FORM, media="application/octet-stream")
@@ -328,7 +336,7 @@ def test_a_server_that_dies_in_a_turn_leaves_it_marked_and_does_nothing_twice(
     expect(page.get_by_text("The server ended in the middle of this turn")).to_be_visible()
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_text("It has two fields.")).to_be_visible()
-    assert len(talk.ask("GET", "/api/v1/runs?skill=pdf-forms")["data"]) == 1
+    assert len(talk.ask("GET", "/api/v1/runs?skill=pdf-forms")["data"]) == before + 1
 
 
 @pytest.mark.row("001-18")

@@ -26,8 +26,8 @@ def counts(page: Page, name: str) -> dict[str, int]:
     return {label: int(count.rstrip(")")) for label, _, count in told}
 
 
-def test_filters_leave_as_many_skills_as_they_say_and_stand_in_the_address(shared_site: Site, visit: Open) -> None:
-    page = visit(shared_site, "/skills")
+def test_filters_leave_as_many_skills_as_they_say_and_stand_in_the_address(site: Site, visit: Open) -> None:
+    page = visit(site, "/skills")
     expect(rows(page).first).to_be_visible()
     everyone = rows(page).count()
     assert sum(counts(page, "Source").values()) == everyone
@@ -42,8 +42,8 @@ def test_filters_leave_as_many_skills_as_they_say_and_stand_in_the_address(share
     expect(rows(page)).to_have_count(everyone)
 
 
-def test_a_request_in_own_words_finds_the_skill_and_a_filter_narrows_it(shared_site: Site, visit: Open) -> None:
-    page = visit(shared_site, "/skills")
+def test_a_request_in_own_words_finds_the_skill_and_a_filter_narrows_it(site: Site, visit: Open) -> None:
+    page = visit(site, "/skills")
     page.get_by_placeholder("What should be done? Say it in your own words.").fill("how many words has this text")
     expect(rows(page).first).to_contain_text("text-statistics")
     expect(rows(page).first).to_contain_text("Because of")
@@ -53,9 +53,9 @@ def test_a_request_in_own_words_finds_the_skill_and_a_filter_narrows_it(shared_s
     expect(page.get_by_text("No skill fits")).to_be_visible()
 
 
-def test_the_page_of_a_skill_tells_what_is_known_about_it_and_its_tags_lead_on(shared_site: Site, visit: Open) -> None:
-    told = shared_site.ask("GET", "/api/v1/catalog/skill?skill=text-statistics")["data"]
-    page = visit(shared_site, "/skills/config:text-statistics")
+def test_the_page_of_a_skill_tells_what_is_known_about_it_and_its_tags_lead_on(site: Site, visit: Open) -> None:
+    told = site.ask("GET", "/api/v1/catalog/skill?skill=text-statistics")["data"]
+    page = visit(site, "/skills/config:text-statistics")
     aside = page.get_by_role("complementary").filter(has_text="Digest")
     for fact in (told["id"], told["kind"], told["digest"], told["directory"]):
         expect(aside.get_by_text(fact, exact=True).first).to_be_visible()
@@ -104,7 +104,7 @@ def test_what_is_shown_of_an_installed_skill_is_edited_and_taken_back(site: Site
 
 
 def test_a_page_that_was_never_loaded_says_that_the_server_is_gone_and_comes_when_it_is_back(site: Site, visit: Open) -> None:
-    page = visit(site, "/skills")
+    page = visit(site, "/skills", fresh=True)
     page.watch.forgive(r"ERR_CONNECTION|Failed to load resource|error: Problem|preload CSS")  # type: ignore[attr-defined]
     expect(rows(page).first).to_be_visible()
     site.stop(signal.SIGKILL)
@@ -118,7 +118,7 @@ def test_a_page_that_was_never_loaded_says_that_the_server_is_gone_and_comes_whe
 
 
 def test_a_page_whose_parts_are_of_an_older_version_says_so(site: Site, visit: Open) -> None:
-    page = visit(site, "/skills")
+    page = visit(site, "/skills", fresh=True)
     page.watch.forgive("Failed to load resource|error: Problem|preload CSS")  # type: ignore[attr-defined]
     page.route("**/MemoryPage-*", lambda route: route.fulfill(status=404))
     page.get_by_role("link", name="Memory", exact=True).click()

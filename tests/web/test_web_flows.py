@@ -29,8 +29,8 @@ _SCRIPT = """def execute(parameters, context=None, config=None):
     output = {"greeting": f"Good day, {parameters['name']}!", "letters": [{"letter": "a", "times": 2}]}
     return {"status": "success", "output": output, "intermediateSteps": steps}
 """
-_HEADER = """name: greeter
-description: {description}
+_HEADER = """name: {name}
+description: Greets people by name. Use when somebody arrives.
 version: {version}
 type: direct
 input_schema:
@@ -41,14 +41,14 @@ input_schema:
 """
 
 
-def greeter(version: str, description: str = "Greets people by name. Use when somebody arrives.") -> bytes:
+def greeter(version: str, name: str = "greeter") -> bytes:
     """The archive of a small skill with a script."""
     stream = io.BytesIO()
-    header = _HEADER.format(version=version, description=description)
+    header = _HEADER.format(name=name, version=version)
     with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr("greeter/SKILL.md", f"---\n{header}---\n# Greeter\n\nSay **good day** in version {version}.\n")
-        archive.writestr("greeter/scripts/execute.py", _SCRIPT)
-        archive.writestr("greeter/references/manners.md", "# Manners\n\nBow first.\n")
+        archive.writestr(f"{name}/SKILL.md", f"---\n{header}---\n# Greeter\n\nSay **good day** in version {version}.\n")
+        archive.writestr(f"{name}/scripts/execute.py", _SCRIPT)
+        archive.writestr(f"{name}/references/manners.md", "# Manners\n\nBow first.\n")
     return stream.getvalue()
 
 
@@ -75,12 +75,23 @@ def tab(page: Page, name: str) -> Locator:
     return page.get_by_role("tabpanel")
 
 
+SKILLS = "/api/v1/skill-definitions"
+
+
+@pytest.fixture
+def site(site: Site) -> Site:
+    """The server of this module, without agents."""
+    site.clear("/api/v1/agents")
+    return site
+
+
 def test_a_skill_is_dropped_looked_at_installed_read_run_and_taken_back(site: Site, visit: Open) -> None:
+    installed = site.ask("GET", SKILLS)["data"]
     page = visit(site, "/install")
     drop(page, greeter("1.0.0"))
     expect(page.get_by_text("One skill was found")).to_be_visible()
     expect(page.get_by_text("Nothing is installed yet")).to_be_visible()
-    assert site.ask("GET", "/api/v1/skill-definitions")["data"] == []
+    assert site.ask("GET", SKILLS)["data"] == installed
     page.get_by_role("button", name="Install it").click()
     page.get_by_role("link", name="Open the skill").click()
 
@@ -114,17 +125,15 @@ def test_a_skill_is_dropped_looked_at_installed_read_run_and_taken_back(site: Si
     expect(page.get_by_text("Say good day in version 1.0.0.")).to_be_visible()
 
 
-def test_a_skill_that_is_denied_vanishes_for_agents_and_says_why_to_people(site: Site, visit: Open) -> None:
-    page = visit(site, "/skills?q=how+long+does+it+take+to+read")
-    listed = page.get_by_role("list", name="Skills")
+def test_a_skill_that_is_denied_vanishes_for_agents_and_says_why_to_people(site: Site, ruled_site: Site, visit: Open) -> None:
+    wanted = "how+long+does+it+take+to+read"
+    listed = visit(site, f"/skills?q={wanted}").get_by_role("list", name="Skills")
     expect(listed.get_by_text("text-statistics").first).to_be_visible()
-    page.goto("about:blank")
-    site.stop()
-    site.configure('[permissions.skills]\n"text-*" = "deny"\n')
-    site.start()
-    page.goto("/skills?q=how+long+does+it+take+to+read")
+    page = visit(ruled_site, f"/skills?q={wanted}")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.wait_for_load_state("networkidle")
     expect(page.get_by_role("main")).not_to_contain_text("Counts characters, words")
-    found = site.ask("GET", "/api/v1/catalog/search?q=how+long+does+it+take+to+read")["data"]
+    found = ruled_site.ask("GET", f"/api/v1/catalog/search?q={wanted}")["data"]
     assert "text-statistics" not in str(found)
     page.watch.forgive("status of 403")  # type: ignore[attr-defined] # its files may not be read
     page.goto("/skills/config:text-statistics")
@@ -139,13 +148,12 @@ def test_a_skill_is_switched_off_and_on_again(site: Site, visit: Open) -> None:
     expect(page.get_by_text("Ready", exact=True).first).to_be_visible()
 
 
-def test_a_run_that_a_rule_asks_about_waits_for_the_answer_on_the_page(site: Site, visit: Open) -> None:
-    site.stop()
-    site.configure('[permissions.skills]\n"text-*" = "ask"\n')
-    site.start()
-    order = {"skill": "text-statistics", "parameters": {"text": "One fish."}, "wait": False}
-    run = site.ask("POST", "/api/v1/runs", order)["data"]["run_id"]
-    page = visit(site, f"/runs/{run}")
+def test_a_run_that_a_rule_asks_about_waits_for_the_answer_on_the_page(ruled_site: Site, visit: Open) -> None:
+    page = visit(ruled_site, "/runs")
+    expect(page.get_by_text("Nothing has run yet")).to_be_visible()
+    order = {"skill": "data-processor", "parameters": {"data": [{"n": 1}]}, "wait": False}
+    run = ruled_site.ask("POST", "/api/v1/runs", order)["data"]["run_id"]
+    page.goto(f"/runs/{run}")
     expect(page.get_by_text("This run waits for an answer")).to_be_visible()
     page.get_by_role("link", name="Look and answer").click()
     page.get_by_role("button", name="Allow for longer").click()
@@ -160,7 +168,7 @@ def test_a_run_that_a_rule_asks_about_waits_for_the_answer_on_the_page(site: Sit
     page.get_by_role("dialog").get_by_role("button", name="Take back").click()
     expect(page.get_by_text("Nothing was agreed to")).to_be_visible()
 
-    site.ask("POST", "/api/v1/runs", order)
+    ruled_site.ask("POST", "/api/v1/runs", order)
     page.get_by_placeholder("Why not?").fill("not today")
     page.get_by_role("button", name="Refuse").click()
     expect(page.get_by_text("Nothing waits")).to_be_visible()
@@ -186,6 +194,7 @@ def test_a_run_is_seen_while_it_works_and_ended_from_the_page(site: Site, visit:
 
 @pytest.mark.parametrize("name", ["notes.txt", "empty.zip"])
 def test_what_is_no_skill_is_refused_with_a_way_out_and_can_be_chosen_anew(site: Site, visit: Open, name: str) -> None:
+    installed = site.ask("GET", SKILLS)["data"]
     page = visit(site, "/install")
     page.watch.forgive("Failed to load resource")  # type: ignore[attr-defined]
     stream = io.BytesIO()
@@ -193,8 +202,8 @@ def test_what_is_no_skill_is_refused_with_a_way_out_and_can_be_chosen_anew(site:
         archive.writestr("README.md", "nothing here")
     drop(page, stream.getvalue() if name.endswith("zip") else b"hello", name)
     expect(page.get_by_role("alert")).to_be_visible()
-    assert site.ask("GET", "/api/v1/skill-definitions")["data"] == []
-    install(page, greeter("1.0.0"))
+    assert site.ask("GET", SKILLS)["data"] == installed
+    install(page, greeter("1.0.0", f"greeter-{name.partition('.')[0]}"))
 
 
 def test_an_agent_is_built_while_its_exact_prompt_is_shown(site: Site, visit: Open) -> None:

@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 Site = Any  # of conftest.py, which is no module to import from
@@ -67,14 +68,20 @@ def _send(site: Site, data: bytes) -> None:
     site.ask("POST", "/api/v1/skill-definitions/upload-create?force=true", raw=raw, media=media)
 
 
+@pytest.fixture(scope="module")
+def hostile(shared_site: Site) -> Site:
+    """The site of this module with the skill installed."""
+    _send(shared_site, _archive())
+    return shared_site
+
+
 def _quiet(page: Page) -> None:
     page.wait_for_load_state("networkidle")
     assert page.locator("iframe, form[action*=evil], main svg[onload], main img[onerror]").count() == 0
     assert page.evaluate("getComputedStyle(document.body).display") != "none"
 
 
-def test_a_hostile_skill_is_text_wherever_it_is_shown(site: Site, visit: Open) -> None:
-    _send(site, _archive())
+def test_a_hostile_skill_is_text_wherever_it_is_shown(hostile: Site, site: Site, visit: Open) -> None:
     run = site.ask("POST", "/api/v1/runs", {"skill": "installed:hostile"})["data"]["run_id"]
     agent = {"name": "<img src=x onerror=alert(1)>", "system_prompt": _BODY, "skills": [{"skill": "installed:hostile"}]}
     made = site.ask("POST", "/api/v1/agents", agent)["data"]["id"]
@@ -95,8 +102,7 @@ def test_a_hostile_skill_is_text_wherever_it_is_shown(site: Site, visit: Open) -
     _quiet(page)
 
 
-def test_a_picture_of_a_skill_that_is_opened_by_itself_runs_nothing(site: Site, visit: Open) -> None:
-    _send(site, _archive())
+def test_a_picture_of_a_skill_that_is_opened_by_itself_runs_nothing(hostile: Site, site: Site, visit: Open) -> None:
     page = visit(site, "/api/v1/skill-definitions/hostile/files/assets/evil.svg")
     page.wait_for_load_state("networkidle")
     page.goto("/api/v1/catalog/file?skill=installed:hostile&path=assets/evil.svg")
@@ -104,7 +110,7 @@ def test_a_picture_of_a_skill_that_is_opened_by_itself_runs_nothing(site: Site, 
 
 
 def test_a_slow_line_shows_places_and_then_the_skills(site: Site, visit: Open) -> None:
-    page = visit(site, "about:blank")
+    page = visit(site, "about:blank", fresh=True)
     line = page.context.new_cdp_session(page)
     line.send("Network.enable")
     slow = {"offline": False, "latency": 400, "downloadThroughput": 60_000, "uploadThroughput": 30_000}
@@ -118,9 +124,9 @@ def test_a_slow_line_shows_places_and_then_the_skills(site: Site, visit: Open) -
 def test_a_server_that_is_killed_is_told_and_the_page_goes_on_when_it_is_back(site: Site, visit: Open) -> None:
     page = visit(site, "/runs")
     page.watch.forgive(r"ERR_CONNECTION|Failed to load resource|dynamically imported|preload CSS")  # type: ignore[attr-defined]
-    expect(page.get_by_text("Nothing has run yet")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
     site.stop(signal.SIGKILL)
-    page.get_by_label("Skill", exact=True).fill("text-statistics")
+    page.get_by_label("Skill", exact=True).fill("csv-summary")
     expect(page.get_by_text("The server does not answer")).to_be_visible(timeout=15_000)
     site.start()
     expect(page.get_by_text("The server does not answer")).to_have_count(0, timeout=30_000)

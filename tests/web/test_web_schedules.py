@@ -19,6 +19,13 @@ SCHEDULES = "/api/v1/schedules"
 NIGHTLY = {"name": "nightly", "skill": "data-processor", "parameters": {"data": [{"n": 1}]}, "cron": "0 3 * * mon-fri"}
 
 
+@pytest.fixture
+def site(site: Site) -> Site:
+    """The server of this module, without schedules."""
+    site.clear(SCHEDULES)
+    return site
+
+
 def test_a_schedule_is_made_for_a_skill_with_its_next_times_before_ones_eyes(site: Site, visit: Open) -> None:
     page = visit(site, "/schedules")
     expect(page.get_by_text("Nothing is scheduled")).to_be_visible()

@@ -25,6 +25,7 @@ _MODEL: Final = 200
 _SKILLS: Final = 500
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "permissions": (dict,),
+    "commands": (dict,),
     "pinned": (list, tuple),
     "tools": (bool,),
     "index_tokens": (int,),
@@ -50,8 +51,9 @@ class AgentSkill(WireForm):
 class AgentDraft:
     """An agent as a person defines it; `skills` are in the order of their positions, none of them means all.
 
-    `settings` may have `permissions` (rules that can only make those of the configuration stricter), `pinned` (skills that are
-    listed first), `tools` (false: the model gets everything as text), `index_tokens` (the budget of the index),
+    `settings` may have `permissions` (rules that can only make those of the configuration stricter), `commands` (the same about
+    tools: lists `allow`, `ask` and `deny` of rules such as `Bash(git:*)`, and `default` for the rest), `pinned` (skills that
+    are listed first), `tools` (false: the model gets everything as text), `index_tokens` (the budget of the index),
     `history_tokens` and `temperature`.
 
     Raises:
@@ -97,6 +99,10 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
             raise InvalidInput(f"unknown setting {name[:40]!r}", hint=f"known: {', '.join(_KINDS)}")
         if not isinstance(value, _KINDS[name]) or (isinstance(value, bool) and bool not in _KINDS[name]):
             raise InvalidInput(f"the setting {name} is {value!r}"[:200], hint="see the docs of agents")
+    if settings.get("commands"):
+        from skillyard.permissions import CommandRules  # only for who has such rules
+
+        CommandRules.of(settings["commands"])
     for name in ("index_tokens", "history_tokens"):
         if settings.get(name, 0) < 0:
             raise InvalidInput(f"the setting {name} is negative", hint="a whole number from 0")

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from skillyard.errors import InvalidConfiguration
+from skillyard.errors import InvalidConfiguration, InvalidInput
+from skillyard.open_flags import CLOEXEC, NONBLOCK
 from skillyard.paths import real_path
 from skillyard.reserved_files import refuse_reserved
 from skillyard.settings_reader import Settings, SettingsReader, any_table, flag, number, table_of, text, texts, word
@@ -84,7 +85,7 @@ def _read_ship(path: str) -> Mapping[str, object] | None:
 def _bytes(path: str) -> bytes | None:
     try:
         refuse_reserved(path)
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | NONBLOCK | CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -120,11 +121,23 @@ _USERS_OWN: Final[Mapping[str, tuple[str, str]]] = {
     "packages": ("choose where packages are kept or come from", ", or SKILLYARD_STORE"),
     "server": ("say who may use your server, and how much", ""),
     "servers": ("register MCP servers for skills", ""),
+    "workspace": ("say what a workspace may do", ""),
 }
 """What a table of a project would do, and the variable that does the same for the user."""
 _STRICTNESS: Final = ("off", "advise", "enforce")
 _MOST_PATHS: Final = 256
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def _tool_rules(entries: list[str]) -> tuple[str, ...]:
+    from skillyard.document.spelling import tool_parts  # only for who has rules of commands
+
+    for entry in entries:
+        try:
+            tool_parts(entry)
+        except ValueError as error:
+            raise InvalidInput(str(error), hint="write a tool's name, or Tool(argument), such as Bash(git:*)") from None
+    return tuple(entries)
 
 
 def _paths(paths: list[str]) -> tuple[str, ...]:
@@ -141,6 +154,10 @@ _SETTINGS: Final[Settings] = {
     "permissions": {
         "match": word(get_args(PermissionMatch), name="permission_match"),
         "skills": table_of(word(get_args(Permission)), "a table of pattern = permission", name="permissions", quoted=True),
+        "commands": {
+            **dict.fromkeys(get_args(Permission), texts('a list of rules, such as ["Bash(git:*)"]', _tool_rules)),
+            "default": word(get_args(Permission)),
+        },
     },
     "tools": {"allowed-tools": word(get_args(AllowedToolsMode))},
     "sandbox": any_table(),
@@ -154,6 +171,7 @@ _SETTINGS: Final[Settings] = {
     "scan": any_table(),
     "server": any_table(),
     "engine": any_table(),
+    "workspace": any_table(),
 }
 
 
@@ -162,11 +180,13 @@ class Configuration(NamedTuple):
 
     `paths` are as written: relative ones belong to the folder of `file`, `~` is the home folder. `sandbox` is the user's table
     and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room knows their
-    keys. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any. `server` is the
-    user's table of the HTTP service, whose keys the server room knows, and `engine` that of the engine, whose room knows its
-    keys. `scan` and `user_scan` list the suppressed findings, in the nearest file and in the user's own: the scanner room
-    knows their keys. `database_url`, `package_store`, `kept_versions` (of a skill, on the disk) and `private_hosts` (packages
-    may come from addresses that are not public) are the user's own: a project may not choose where records and packages go.
+    keys. `command_rules` are the user's rules about commands and `project_command_rules` the project's, which can only narrow
+    them too. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any. `server` is
+    the user's table of the HTTP service, whose keys the server room knows, `engine` that of the engine and `workspace` that of
+    workspaces, whose rooms know their keys. `scan` and `user_scan` list the suppressed findings, in the nearest file and in the
+    user's own: the scanner room knows their keys. `database_url`, `package_store`, `kept_versions` (of a skill, on the disk)
+    and `private_hosts` (packages may come from addresses that are not public) are the user's own: a project may not choose
+    where records and packages go.
     `file` is None when no project file was found.
     """
 
@@ -177,11 +197,14 @@ class Configuration(NamedTuple):
     permissions: Mapping[str, str] = _EMPTY
     permission_match: PermissionMatch = "first"
     allowed_tools: AllowedToolsMode = "advise"
+    command_rules: Mapping[str, Any] = _EMPTY
+    project_command_rules: Mapping[str, Any] = _EMPTY
     sandbox: Mapping[str, object] = _EMPTY
     project_sandbox: Mapping[str, object] = _EMPTY
     servers: Mapping[str, object] = _EMPTY
     server: Mapping[str, object] = _EMPTY
     engine: Mapping[str, object] = _EMPTY
+    workspace: Mapping[str, object] = _EMPTY
     database_url: str | None = None
     package_store: str | None = None
     kept_versions: int = 5
@@ -229,6 +252,8 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
     return checked._replace(
         allow_external_paths=checked.allow_external_paths and not _is_refused_by(user),
         allowed_tools=max(checked.allowed_tools, base.allowed_tools, key=_STRICTNESS.index) if user else checked.allowed_tools,
+        command_rules=base.command_rules,
+        project_command_rules=checked.command_rules,
         sandbox=base.sandbox,
         project_sandbox=checked.sandbox,
         file=file,
@@ -246,6 +271,7 @@ def _checked(values: _Table, file: str, base: Configuration | None = None) -> Co
     given: dict[str, Any] = {}
     for table, value in SettingsReader(file).read(_SETTINGS, values).items():
         given |= value if isinstance(value, dict) else {table: value}
+    given["command_rules"] = MappingProxyType(given.pop("commands", {}))
     if len(given.get("paths", ())) > _MOST_PATHS:
         raise SettingsReader(file).wrong("skills.paths", f"at most {_MOST_PATHS} paths", f"{len(given['paths'])} paths")
     return (base or Configuration())._replace(**given)

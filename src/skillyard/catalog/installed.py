@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 from skillyard.catalog.records import Root
 from skillyard.catalog.skill import Skill
 from skillyard.errors import SkillNotFound
+from skillyard.open_flags import CLOEXEC, DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 _CURRENT: Final = "/current"
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER: Final = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
 _TRIES: Final = 20
 
 
@@ -26,7 +27,7 @@ def pinned(skill: Skill) -> Iterator[Skill]:
 
     A skill that was not installed is returned unchanged.
     """
-    if skill.source != "installed":
+    if skill.source != "installed" or not HAS_FOLDER_DESCRIPTORS:
         yield skill
         return
     if not skill.directory.endswith(_CURRENT):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.catalog.walk import MAX_DEPTH, MAX_DEPTH_NAMED, SKILL_FILE, Boundary
+from skillyard.open_flags import owner_id
 from skillyard.paths import real_path
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _own(folders: list[str]) -> list[str]:
     own: list[str] = []
     for folder in folders:
         try:
-            if own and os.stat(folder).st_uid != os.geteuid():
+            if own and owner_id() not in (None, os.stat(folder).st_uid):
                 break
         except OSError:
             break

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.catalog.walk import LEGACY_FILE, OUTSIDE_BOUNDARY, SKILL_FILE, find_skill_files
 from skillyard.document import HEADER_LIMIT, Diagnostic, NeedMore, Summary, summarize
+from skillyard.open_flags import CLOEXEC, NOCTTY, NOFOLLOW, NONBLOCK
 from skillyard.paths import is_inside, real_path, slug
 from skillyard.reserved_files import refuse_reserved
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _FIRST_READ: Final = 4096
 _LONGEST_READ: Final = HEADER_LIMIT + 4096
 # A FIFO must not block and a link must not be followed: what is behind one is decided on its real path.
-_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_FLAGS: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC | NOCTTY
 
 
 def find_and_read(root: str, folders: list[str], profile: Profile) -> list[tuple[FileStamp, SkillFacts] | None]:
@@ -85,7 +86,7 @@ def read_facts(root: str, stamp: FileStamp, profile: Profile) -> SkillFacts:
 
 
 def _facts(summary: Summary, directory: str, file: str, folder: str, profile: Profile) -> SkillFacts:
-    if not summary.usable:
+    if summary.diagnostics:
         summary = _with_legacy_metadata(summary, directory, file, folder, profile)
     return _pack(summary, folder)
 

@@ -11,12 +11,14 @@ class CliCommand(NamedTuple):
     """One command: its module in `skillyard.cli.commands`, its group and its one-line help.
 
     The module has `add_NAME_arguments` and `NAME_command`, where NAME is `function` or, without one, the command's own name.
+    Where it `takes_command_line`, what follows `--` is for the script or command that it runs.
     """
 
     module: str
     group: str
     help: str
     function: str = ""
+    takes_command_line: bool = False
 
 
 GROUPS: Final = ("find and read", "write and check", "run", "this machine", "install")
@@ -61,13 +63,17 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "enable": CliCommand("user_skills", GROUPS[1], "offer a disabled skill to models again", function="switch"),
         "disable": CliCommand("user_skills", GROUPS[1], "keep a skill but offer it to no model", function="switch"),
         "delete": CliCommand("user_skills", GROUPS[1], "delete a user skill from the disk"),
-        "run": CliCommand("runs", GROUPS[2], "run a skill's script in the sandbox"),
+        "run": CliCommand("run", GROUPS[2], "run a skill's script in the sandbox", takes_command_line=True),
         "test": CliCommand("runs", GROUPS[2], "try a skill in the sandbox: its tests, its examples, its evals"),
         "runs": CliCommand("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
-        "schedule": CliCommand("schedule", GROUPS[2], "skills that run at a time, or again and again"),
+        "workspace": CliCommand(
+            "workspace", GROUPS[2], "run commands in a sandboxed workspace; list and remove workspaces", takes_command_line=True
+        ),
+        "schedule": CliCommand("schedule", GROUPS[2], "skills that run at a time, or again and again", takes_command_line=True),
         "agents": CliCommand("agents", GROUPS[2], "agents: a prompt, model and skills under a name; the exact prompt of each"),
         "memories": CliCommand("agents", GROUPS[2], "what was remembered: list, search, forget"),
         "approvals": CliCommand("access", GROUPS[2], "approvals given for this workspace: list and revoke them"),
+        "permissions": CliCommand("permissions", GROUPS[2], "rules about commands, and whether one is allowed, and why"),
         "chat": CliCommand("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
         "trail": CliCommand("chat", GROUPS[2], "how skills were used in conversations: offered, loaded, read, run"),
         "mcp": CliCommand("serve", GROUPS[2], "serve the skills to any MCP client over stdio"),

@@ -176,12 +176,21 @@ def _dispatch(argv: list[str]) -> int:
     parser = command_parser(name)
     add_arguments(parser)
     add_common_options(parser)
-    arguments = parser.parse_args(argv[1:], given)
-    arguments.command = name
+    words, command_line = _split_command_line(name, argv[1:])
+    arguments = parser.parse_args(words, given)
+    arguments.command, arguments.command_line = name, command_line
     arguments.screen = Screen(
         as_json=arguments.json, quiet=arguments.quiet, color=not arguments.no_color, roots=arguments.root or ()
     )
     return run(arguments)
+
+
+def _split_command_line(name: str, words: list[str]) -> tuple[list[str], tuple[str, ...]]:
+    """What is for the command, and what after `--` is for the script that it runs."""
+    if not COMMANDS[name].takes_command_line or "--" not in words:
+        return words, ()
+    at = words.index("--")
+    return words[:at], tuple(words[at + 1 :])
 
 
 def _functions_of(name: str) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]:

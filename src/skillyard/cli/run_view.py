@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Final
 
+from skillyard.execution.run import verdict
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ _LINE: Final = 88  # characters of JSON on one line
 
 def draw_run(screen: Screen, name: str, run: Run) -> None:
     """Draw the run in sections; only those that hold something."""
-    screen.line(f"{name}: {_verdict_run(run)}", style="ok" if run.error is None else "error")
+    screen.line(f"{name}: {run.verdict}", style="ok" if run.error is None else "error")
     if run.error is not None:
         screen.line(f"{run.error.code}: {run.error.message.partition(chr(10))[0]}", indent=2)
     if run.output is not None:
@@ -52,23 +54,36 @@ def draw_run(screen: Screen, name: str, run: Run) -> None:
             ),
             indent=2,
         )
+    if run.files:
+        screen.heading("Files")
+        screen.text("\n".join(single_line(name) for name in run.files), indent=2)
     if run.contacts:
         screen.heading("Network")
         screen.table(_contacts(run), indent=2)
     _draw_log(screen, run)
-    for warning in run.warnings:
-        screen.note(f"warning: {warning}")
+    _draw_remarks(screen, run)
     if run.limits:
         screen.heading("Limits")
         screen.table(_limits(run), indent=2)
 
 
-def _verdict_run(run: Run) -> str:
-    if run.cache_hit:
-        return f"{run.status}, a cached result"
-    if run.isolation == "none":
-        return f"{run.status}, nothing was started"
-    return f"{run.status} after {run.duration_ms:,} ms in {run.isolation}"
+def _draw_remarks(screen: Screen, run: Run) -> None:
+    if run.message and run.error is None:
+        screen.note(f"message: {single_line(run.message)}")
+    if used := _used(run.token_usage, run.memory_usage, run.exit_code):
+        screen.note(used)
+    for warning in run.warnings:
+        screen.note(f"warning: {warning}")
+
+
+def _used(tokens: object, memory: int | None, exit_code: int | None) -> str:
+    """What a run used, in one line; empty when nobody knows."""
+    parts = [
+        f"exit code {exit_code}" if exit_code else "",
+        f"{memory / 1_048_576:,.1f} MiB of memory" if memory is not None else "",
+        f"tokens {_cell_run(tokens)}" if tokens is not None else "",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _contacts(run: Run) -> Iterator[tuple[str, str, str, str]]:
@@ -182,11 +197,11 @@ def _bar(before: float, duration: float, total: float) -> str:
 
 def _verdict_record(record: RunRecord) -> str:
     state = record.state if record.status in (None, "ok", "error") else f"{record.state} ({record.status})"
-    if record.cache_hit:
-        return f"{state}, a cached result"
-    if record.isolation in (None, "none"):
-        return f"{state}, nothing was started" if record.finished_at else state
-    return f"{state} after {record.duration_ms or 0:,} ms in {record.isolation}"
+    if not record.finished_at:
+        return state
+    return verdict(
+        state, isolation=record.isolation, kind=record.ran_as, duration_ms=record.duration_ms, cached=record.cache_hit
+    )
 
 
 def _facts(record: RunRecord) -> Iterator[tuple[str, str]]:
@@ -202,6 +217,10 @@ def _facts(record: RunRecord) -> Iterator[tuple[str, str]]:
         ("result of", record.cached_from),
         ("kept until", _moment(record.expires_at) if record.expires_at else None),
         ("message", record.message),
+        ("arguments", shlex.join(record.arguments)),
+        ("packages", ", ".join(record.packages)),
+        ("files made", ", ".join(map(single_line, record.files))),
+        ("used", _used(None, record.memory_usage, record.exit_code)),
     ):
         if value:
             yield name, value

@@ -13,7 +13,7 @@ from skillyard.conversations.conversation import Attachment
 from skillyard.errors import FileMissing, FileProblem, FileTooLarge, InvalidInput
 from skillyard.files import replace_file
 from skillyard.paths import open_inside, safe_relative
-from skillyard.sandbox.workspace import MAXIMUM_DEPTH
+from skillyard.sandbox.work_files import MAXIMUM_DEPTH
 from skillyard.text import single_line
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from skillyard.database.tables import (
     live_events,
     questions,
     queued_runs,
+    run_files,
     session_approvals,
     tool_sessions,
     worker_pools,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _TRANSIENT: Final = (queued_runs, live_events, questions, session_approvals, tool_sessions, worker_pools, workers)
 _ROWS: Final = 500
+_LARGE: Final = {run_files.name: 4}
+"""How many rows at a time of tables whose rows may have many megabytes."""
 Progress = Callable[[str, int], object]
 """Is given the table, and how many of its rows were copied."""
 
@@ -133,7 +136,8 @@ def _tables() -> list[Table]:
 
 
 def _batches(connection: Connection, table: Table) -> Generator[Sequence[RowMapping]]:
-    query = select(table).order_by(*table.primary_key).execution_options(yield_per=_ROWS)
+    rows_at_once = _LARGE.get(table.name, _ROWS)
+    query = select(table).order_by(*table.primary_key).execution_options(yield_per=rows_at_once)
     with connection.execute(query).mappings() as rows:
         yield from rows.partitions()
 

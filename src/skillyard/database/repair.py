@@ -7,7 +7,6 @@ lost is counted by its indexes.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import mmap
 import os
@@ -28,6 +27,7 @@ from skillyard.database.sqlite_pages import PageFile, Row
 from skillyard.database.tables import METADATA
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
 from skillyard.files import sync_folder
+from skillyard.open_flags import CLOEXEC, NOFOLLOW
 from skillyard.wire import WireForm
 
 _LOCKS: Final = 0x40000000
@@ -87,7 +87,9 @@ def repair_file(file: Path) -> RepairReport:
 @contextmanager
 def _exclusively(file: Path) -> Iterator[int]:
     """The file, open, with SQLite's lock against every other process; this one must have no connection to it."""
-    descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    import fcntl  # not on every platform
+
+    descriptor = os.open(file, os.O_RDWR | NOFOLLOW | CLOEXEC)
     try:
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 512, _LOCKS)

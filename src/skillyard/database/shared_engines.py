@@ -159,4 +159,5 @@ def _reset_after_fork() -> None:
         shared.engine.dispose(close=False)
 
 
-os.register_at_fork(after_in_child=_reset_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)

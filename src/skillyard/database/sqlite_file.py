@@ -20,6 +20,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
 from skillyard.database.driver_errors import translate_refusal
+from skillyard.open_flags import CLOEXEC, NOFOLLOW, owner_id
 from skillyard.reserved_files import reserve_file
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def make_file(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _making:  # who opens a connection to it comes by here first, and waits until the descriptor is closed
         try:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC, 0o600))
         except FileExistsError:
             _keep_private(path)
             for name in SQLITE_SIDE_FILES:
@@ -69,7 +70,7 @@ def _keep_private(path: Path) -> None:
         return
     if stat.S_ISLNK(state.st_mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-    if state.st_uid == os.geteuid() and stat.S_IMODE(state.st_mode) != 0o600:
+    if state.st_uid == owner_id() and stat.S_IMODE(state.st_mode) != 0o600:
         path.chmod(0o600)
 
 

@@ -18,6 +18,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     UniqueConstraint,
@@ -78,6 +79,11 @@ runs: Final = Table(
     Column("priority", Integer, nullable=False, server_default="0"),
     Column("attempt", Integer, nullable=False, server_default="1"),  # the number of this one: who executes it shows it
     Column("schedule", SafeText),
+    Column("arguments", JSON(none_as_null=True)),
+    Column("packages", JSON(none_as_null=True)),
+    Column("files", JSON(none_as_null=True)),  # the names of those it made
+    Column("exit_code", Integer),
+    Column("memory_usage", BigInteger),  # bytes
     CheckConstraint(_STATES, name="state"),
     Index(None, "schedule", "created_at"),
     Index(None, "created_at"),
@@ -210,8 +216,24 @@ schedules: Final = Table(
     Column("made_by", SafeText),
     Column("key_id", SafeText),  # the API key it was made with; null: at this machine
     Column("held", SafeText),  # why it starts no more runs
+    Column("arguments", JSON(none_as_null=True)),
+    Column("packages", JSON(none_as_null=True)),
+    Column("files", JSON(none_as_null=True)),  # the names of those it is given
+    Column("entry", SafeText),
+    Column("workspace", SafeText),  # a folder of the machine at which it was made
     CheckConstraint("missed IN ('skip', 'once', 'all')", name="missed"),
     Index(None, "next_at"),
+)
+run_files: Final = Table(
+    "run_files",
+    METADATA,
+    Column("subject", SafeText, primary_key=True),  # a run, a schedule, or who has uploaded it
+    Column("origin", SafeText, primary_key=True),  # given, made, or the id of the upload
+    Column("name", SafeText, primary_key=True),
+    Column("size", Integer, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Column("at", Instant, nullable=False),
+    Index(None, "at"),
 )
 live_events: Final = Table(
     "live_events",

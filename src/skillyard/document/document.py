@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
-from skillyard.document.field_checks import check_fields, check_required
+from skillyard.document.field_checks import check_fields, check_required, written_text
 from skillyard.document.fields import FieldReader
-from skillyard.document.front_matter import CodeBlock, OpenedDocument, Section, open_document, read_body
+from skillyard.document.front_matter import CodeBlock, OpenedDocument, Section, first_paragraph, open_document, read_body
 from skillyard.document.metadata import Metadata
 from skillyard.document.metadata_reader import read_metadata
-from skillyard.document.records import Diagnostic, Facets, Profile, Summary
+from skillyard.document.records import DESCRIPTION_LIMIT, HEADER_LIMIT, Diagnostic, Facets, NeedMore, Profile, Summary
 from skillyard.document.rules import Findings
 from skillyard.document.yaml_reader import as_data, as_text
 from skillyard.paths import slug
-from skillyard.text import without_user
+from skillyard.text import shorten, without_user
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,9 @@ class Document:
     diagnostics: tuple[Diagnostic, ...]
     usable: bool
     """Whether the profile lets the skill be offered to a model."""
+    inferred: tuple[str, ...] = ()
+    """The fields among `name` and `description` that are not written: `metadata` has the name of the folder, and the first
+    paragraph of the instructions."""
 
     @property
     def skill_id(self) -> str:
@@ -84,6 +87,7 @@ def read_opened(opened: OpenedDocument, findings: Findings, directory_name: str)
         code_blocks=code_blocks,
         diagnostics=findings.sorted(),
         usable=findings.usable,
+        inferred=_inferred(opened),
     )
 
 
@@ -94,7 +98,10 @@ def precise_summary(data: bytes, *, file: str, directory_name: str, profile: Pro
         NeedMore: as `summarize`.
     """
     findings = Findings(file, profile)
-    metadata = _metadata(open_document(data, findings, complete=complete), findings, directory_name)
+    opened = open_document(data, findings, complete=complete)
+    if not complete and len(data) < HEADER_LIMIT and opened.opening is not None and "description" in _inferred(opened):
+        raise NeedMore
+    metadata = _metadata(opened, findings, directory_name)
     return Summary(
         name=metadata.name,
         description=metadata.description,
@@ -120,13 +127,26 @@ def _facets(metadata: Metadata) -> Facets:
 
 
 def _metadata(opened: OpenedDocument, findings: Findings, directory_name: str) -> Metadata:
-    """The metadata of an opened file; what it lacks is only reported when it could be read."""
+    """The metadata of an opened file; what it lacks is only reported when it could be read.
+
+    A missing name is the folder's, a missing description the first paragraph of the instructions (in a list as in a load).
+    """
     if opened.readable:
         check_required(opened.mapping, findings, directory_name)
         check_fields(opened.mapping, findings)
     elif not directory_name:
         findings.usable = False
-    return read_metadata(opened.mapping, findings, directory_name=directory_name)
+    metadata = read_metadata(opened.mapping, findings, directory_name=directory_name)
+    if opened.opening is None or "description" not in _inferred(opened):
+        return metadata
+    description = shorten(first_paragraph(opened.opening), DESCRIPTION_LIMIT)
+    if not description:
+        findings.add("description-not-found")
+    return replace(metadata, description=description)
+
+
+def _inferred(opened: OpenedDocument) -> tuple[str, ...]:
+    return tuple(key for key in ("name", "description") if not written_text(opened.mapping, key))
 
 
 def declared_data(document: Document, name: str) -> object:

@@ -35,8 +35,16 @@ def _required(mapping: Mapping, findings: Findings, key: str) -> str:
         kind = "a list" if isinstance(node, Sequence) else "a mapping"
         findings.add(f"{key}-not-text", line=line, message=f"the {key} is {kind}, not text")
         return ""
-    if not node.text.strip() or (node.plain and typed(node) is None):
+    text = written_text(mapping, key)
+    if not text:
         findings.add(f"{key}-blank", line=line)
+    return text
+
+
+def written_text(mapping: Mapping, key: str) -> str:
+    """The text that was written for a field; empty when it is missing, blank, null or no text."""
+    node = mapping.entries.get(key)
+    if not isinstance(node, Scalar) or (node.plain and typed(node) is None):
         return ""
     return node.text.strip()
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillyard.document.checks import check_document
+from skillyard.document.document import parse_document
 from skillyard.document.field_checks import is_name
 from skillyard.document.front_matter import find_fences
 from skillyard.document.records import Diagnostic, Profile
@@ -20,7 +21,11 @@ from skillyard.errors import InvalidSkill
 from skillyard.paths import slug
 
 _BOM: Final = "\ufeff"
-_NAME_RULES: Final = frozenset({"name-missing", "name-blank", "name-characters", "name-hyphens", "name-folder-mismatch"})
+_NO_HEADER: Final = "front-matter-missing"
+_NAME_RULES: Final = frozenset(
+    {_NO_HEADER, "name-missing", "name-blank", "name-characters", "name-hyphens", "name-folder-mismatch"}
+)
+_DESCRIPTION_RULES: Final = frozenset({_NO_HEADER, "description-missing", "description-blank"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,8 @@ def _fix(data: bytes, rules: set[str], directory_name: str) -> bytes:
         fences = find_fences(text.encode())
         before, _, after = _parts(text, fences.start, fences.end)
         text = f"{before}{read.text}{after}" if (read := _read(text)) else text
-    for change in (_name_fix(text, rules, directory_name), _tools_fix(text, rules)):
+    changes = (_name_fix(text, rules, directory_name) | _description_fix(text, rules), _tools_fix(text, rules))
+    for change in changes:
         try:
             text = set_front_matter(text, change) if change else text
         except InvalidSkill:  # written in a way that allows no edit of one field
@@ -110,15 +116,23 @@ def _read(text: str) -> Recovered | None:
 
 def _name_fix(text: str, rules: set[str], directory_name: str) -> dict[str, object]:
     """The name to write: the folder's where that is a good name, else the written one with only its form changed."""
-    read = None if rules.isdisjoint(_NAME_RULES) else _read(text)
-    if read is None:
+    if rules.isdisjoint(_NAME_RULES):
         return {}
     if is_name(directory_name):
         return {"name": directory_name}
+    read = _read(text)
+    if read is None:
+        return {}
     node = read.mapping.entries.get("name")
     written = node.text.strip() if isinstance(node, Scalar) else ""
     letters_stay = written.isascii() and any(char.isalnum() for char in written)
     return {"name": slug(written)} if letters_stay and not rules.isdisjoint({"name-characters", "name-hyphens"}) else {}
+
+
+def _description_fix(text: str, rules: set[str]) -> dict[str, object]:
+    """What a catalog shows in place of a description that is not written; nothing when there is none."""
+    description = "" if rules.isdisjoint(_DESCRIPTION_RULES) else parse_document(text.encode()).metadata.description
+    return {"description": description} if description else {}
 
 
 def _tools_fix(text: str, rules: set[str]) -> dict[str, object]:

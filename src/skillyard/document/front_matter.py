@@ -7,13 +7,15 @@ value, is never a fence. A byte order mark and blank lines may come before the o
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from collections.abc import Mapping as MappingLike
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, cast
 
 from skillyard.document.records import DOCUMENT_LIMIT, HEADER_LIMIT, NeedMore
 from skillyard.document.rules import Findings
 from skillyard.document.yaml_reader import Mapping, Repair, YamlProblem, as_data, as_text, read_with_recovery
+from skillyard.text import single_line
 
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -105,6 +107,9 @@ class OpenedDocument:
     repairs: tuple[Repair, ...] = ()
     readable: bool = True
     """Whether there was a front matter that could be read; what is missing in one that was not is not worth saying."""
+    opening: str | None = None
+    """The beginning of the instructions, in which a missing description is looked for; None where nothing is inferred, because
+    the file is broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +148,14 @@ def open_document(data: bytes, findings: Findings, *, complete: bool = True) -> 
     text = data[3 if data.startswith(_BOM) else 0 :].decode(errors="strict" if complete else "ignore")
     if fences.problem:
         findings.add(fences.problem)
-        return _nothing(text)
+        headless = fences.problem == "front-matter-missing"
+        return replace(_nothing(text), opening=_opening(data, 0)) if headless else _nothing(text)
     return _read(data, text, fences, findings)
+
+
+def _opening(data: bytes, body: int) -> str:
+    """What both a list, which reads so far, and a load see of the instructions."""
+    return data[body:HEADER_LIMIT].decode(errors="ignore").removeprefix("\ufeff")
 
 
 def _nothing(text: str) -> OpenedDocument:
@@ -185,7 +196,7 @@ def _read(data: bytes, text: str, fences: Fences, findings: Findings) -> OpenedD
         return OpenedDocument(text, header, Mapping({}, header_line), body, body_line, readable=False)
     for repair in read.repairs:
         findings.add(repair.rule, line=repair.line, message=repair.message, fix=repair.fix)
-    return OpenedDocument(text, header, read.mapping, body, body_line, read.repairs)
+    return OpenedDocument(text, header, read.mapping, body, body_line, read.repairs, opening=_opening(data, fences.body))
 
 
 def _report_style(data: bytes, fences: Fences, findings: Findings, header_line: int) -> None:
@@ -251,6 +262,68 @@ def read_body(body: str, *, first_line: int = 1) -> tuple[tuple[Section, ...], t
             headings.append((number, len(heading[1]), _title(line[heading.end() :])))
         number += 1
     return _sections(lines, headings, first_line), tuple(blocks)
+
+
+_NOT_PROSE: Final = re.compile(r" {0,3}(?:#{1,6}(?:[ \t]|$)|[-*+][ \t]|\d{1,9}[.)][ \t]|<|\||!\[|\[!\[|\[[^\]]{1,200}\]:)")
+"""A heading, an item of a list, HTML, a table, a picture, or the address of a link."""
+_RULE: Final = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*)$")
+"""A rule between paragraphs; directly below text it makes that text a heading."""
+_QUOTE: Final = re.compile(r" {0,3}>[ \t]?")
+_WORD: Final = re.compile(r"[^\W\d_]{2}")
+
+
+def first_paragraph(text: str) -> str:
+    """The first paragraph of a Markdown text in one line; without one, the first quote.
+
+    Headings, code, comments, lists, tables and pictures are no paragraphs. Empty when there is nothing else.
+    """
+    quote = ""
+    for lines in _blocks(text):
+        words = single_line(" ".join(_QUOTE.sub("", line, count=1) for line in lines)).replace("**", "").replace("__", "")
+        if not _WORD.search(words):
+            continue
+        if not _QUOTE.match(lines[0]):
+            return words
+        quote = quote or words
+    return quote
+
+
+def _blocks(text: str) -> Iterator[list[str]]:
+    """The paragraphs and quotes of a Markdown text, each as its lines."""
+    block: list[str] = []
+    skipped_to = ""  # what ends the code or comment that is skipped
+    in_list = False
+    for line in text.splitlines():
+        bare = line.strip()
+        if skipped_to:
+            skipped_to = "" if _closes(bare, skipped_to) else skipped_to
+        elif bare and not _ends_a_block(line) and not in_list and (block or not line.startswith(("    ", "\t"))):
+            block.append(line)
+        else:
+            if block and not (bare and _RULE.match(line)):
+                yield block
+            block = []
+            in_list = bool(bare) and (in_list or _NOT_PROSE.match(line) is not None) and not bare.startswith(("#", "<!--"))
+            skipped_to = _end_of_skipped(bare)
+    if block:
+        yield block
+
+
+def _closes(bare: str, end: str) -> bool:
+    """Whether a line ends the comment or code block that `end` ends."""
+    return end in bare if end == "-->" else len(bare) >= len(end) and not bare.strip(end[0])
+
+
+def _ends_a_block(line: str) -> bool:
+    return bool(_FENCE.match(line) or _RULE.match(line) or _NOT_PROSE.match(line))
+
+
+def _end_of_skipped(bare: str) -> str:
+    """What ends the code block or comment that begins with a line; empty where none does."""
+    if bare.startswith("<!--"):
+        return "" if "-->" in bare else "-->"
+    fence = _FENCE.match(bare)
+    return fence[1] if fence else ""
 
 
 def _language(info: str) -> str:

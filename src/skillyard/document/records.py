@@ -40,14 +40,17 @@ class Diagnostic(WireForm):
 
 
 Profile = Literal["minimal", "standard", "spec", "manifest", "full"]
-"""How strict to be: `minimal` requires nothing, `standard` a name and a description, `spec` the Agent Skills specification
-to the letter, `manifest` the fields and limits of a published package, `full` every field and section of the rich format."""
+"""How strict to be: `minimal` requires nothing, `standard` a description or a paragraph of the instructions instead,
+`spec` the Agent Skills specification to the letter, `manifest` the fields and limits of a published package, `full` every field
+and section of the rich format."""
 
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
 ALWAYS: Final[frozenset[Profile]] = frozenset(PROFILES)
 """A finding makes the skill unusable in every profile."""
 REQUIRED: Final[frozenset[Profile]] = ALWAYS - {"minimal"}
-"""A finding makes the skill unusable in every profile that requires a front matter."""
+"""A finding makes the skill unusable in every profile but `minimal`."""
+DECLARED: Final[frozenset[Profile]] = REQUIRED - {"standard"}
+"""A finding makes the skill unusable in every profile that requires its fields to be written, not inferred."""
 
 
 @dataclass(frozen=True, slots=True)

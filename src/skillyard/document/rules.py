@@ -5,13 +5,13 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from skillyard.document.records import ALWAYS, REQUIRED, Diagnostic, Profile, Rule, levels
+from skillyard.document.records import ALWAYS, DECLARED, REQUIRED, Diagnostic, Profile, Rule, levels
 
 _BROKEN: Final = levels("error", "error", "error", "error", "error")
 _UNREADABLE: Final = levels("warning", "error", "error", "error", "error")
 _STYLE: Final = levels(None, "info", "warning", "info", "info")
 _RECOVERED: Final = levels("warning", "warning", "error", "error", "error")
-_REQUIRED: Final = levels("info", "error", "error", "error", "error")
+_INFERRED: Final = levels("info", "warning", "error", "error", "error")
 _NAME: Final = levels(None, "info", "error", "info", "warning")
 _SPEC_ONLY: Final = levels(None, None, "error", None, None)
 _MANIFEST: Final = levels(None, None, None, "error", None)
@@ -33,7 +33,8 @@ _RULES: Final = (
          levels("warning", "warning", "warning", "warning", "warning")),
     # Its fences
     Rule("front-matter-missing", "there is no front matter",
-         "begin the file with a line `---`, then `name:` and `description:`, then a line `---`", _UNREADABLE, REQUIRED),
+         "begin the file with a line `---`, then `name:` and `description:`, then a line `---`",
+         _INFERRED, DECLARED, fixable=True),
     Rule("front-matter-unclosed", "the front matter is never closed",
          "put a line `---` after the last field", _UNREADABLE, REQUIRED),
     Rule("front-matter-language", "the opening fence names a language",
@@ -70,9 +71,9 @@ _RULES: Final = (
     Rule("yaml-too-many-keys", "the front matter has more than 256 keys", "move data into a file of its own", _BROKEN, ALWAYS),
     Rule("yaml-control-character", "the front matter holds a control character", "delete the character", _BROKEN, ALWAYS),
     # Agent Skills specification: the name
-    Rule("name-missing", "there is no name", "add a line `name:` with the name of the folder", _REQUIRED, fixable=True),
-    Rule("name-blank", "the name is empty", "write the name of the folder after `name:`", _REQUIRED, fixable=True),
-    Rule("name-not-text", "the name is not text", "write the name as plain text", _REQUIRED),
+    Rule("name-missing", "there is no name", "add a line `name:` with the name of the folder", _INFERRED, fixable=True),
+    Rule("name-blank", "the name is empty", "write the name of the folder after `name:`", _INFERRED, fixable=True),
+    Rule("name-not-text", "the name is not text", "write the name as plain text", _INFERRED),
     Rule("name-characters", "the name has characters other than lower-case letters, digits and hyphens",
          "use lower-case letters, digits and hyphens", _NAME, fixable=True),
     Rule("name-hyphens", "the name begins or ends with a hyphen, or has two in a row",
@@ -86,11 +87,14 @@ _RULES: Final = (
          "use lower-case letters, digits and hyphens", levels("warning", "warning", "error", "error", "error")),
     # and the description
     Rule("description-missing", "there is no description",
-         "add a line `description:` that says what the skill does and when to use it", _REQUIRED, REQUIRED),
+         "add a line `description:` that says what the skill does and when to use it", _INFERRED, DECLARED, fixable=True),
     Rule("description-blank", "the description is empty",
-         "say after `description:` what the skill does and when to use it", _REQUIRED, REQUIRED),
+         "say after `description:` what the skill does and when to use it", _INFERRED, DECLARED, fixable=True),
     Rule("description-not-text", "the description is not text",
-         "write the description as one sentence or a `|` block", _REQUIRED, REQUIRED),
+         "write the description as one sentence or a `|` block", _INFERRED, DECLARED),
+    Rule("description-not-found", "there is no description, and no paragraph of the instructions that could stand in for it",
+         "add a line `description:` that says what the skill does and when to use it",
+         levels("info", "error", None, None, None), frozenset({"standard"})),
     Rule("description-too-long", "the description is over 1,024 characters",
          "shorten it to 1,024 characters; move detail into the body", levels(None, "warning", "error", "warning", "error")),
     Rule("text-hidden-characters", "the name or the description holds invisible characters",

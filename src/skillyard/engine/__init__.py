@@ -20,6 +20,7 @@ from skillyard.engine.tracing import flush_spans, observe_runs
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from skillyard.engine.run_files import RunFile, RunFiles
     from skillyard.engine.scheduler import ScheduleOwners, Scheduler, begin_scheduled
     from skillyard.engine.schedules import MissedRunPolicy, Schedule, Schedules, next_times
     from skillyard.engine.worker import Worker, WorkerGroup
@@ -36,6 +37,8 @@ __all__ = [
     "PoolInfo",
     "ProcessIdentity",
     "Records",
+    "RunFile",
+    "RunFiles",
     "RunFilter",
     "RunRecord",
     "RunState",
@@ -59,6 +62,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "run_files": ("RunFile", "RunFiles"),
         "scheduler": ("ScheduleOwners", "Scheduler", "begin_scheduled"),
         "schedules": ("MissedRunPolicy", "Schedule", "Schedules", "next_times"),
         "worker": ("Worker", "WorkerGroup"),

@@ -130,7 +130,7 @@ class BaseEngine(ABC):
         return await _recorded_or_cancelled(call.run_id, journal, self._prepared(call, journal))
 
     async def _prepared(self, call: RunCall, journal: Journal) -> Run | RunCall:
-        cache_policy = None if call.must_run_here else await asyncio.to_thread(cache_policy_of, call.request)
+        cache_policy = None if not call.request.is_plain else await asyncio.to_thread(cache_policy_of, call.request)
         if cache_policy is not None:
             call = replace(call, cache_policy=cache_policy)
             if not call.request.fresh and (kept := await asyncio.to_thread(journal.cached, cache_policy.key)) is not None:

@@ -31,11 +31,12 @@ from skillyard.database import (
 from skillyard.engine.attempts import attempts_of, lock_queue_row, requeue, step_rows, steps_of
 from skillyard.engine.live_output import collect_output, log_tail, recorded_output
 from skillyard.engine.liveness import ProcessIdentity, is_gone
+from skillyard.engine.run_files import delete_files, delete_old_files, write_files
 from skillyard.engine.run_record import ALL_RUNS, QUEUE_OWNER, RunFilter, RunRecord, RunState
 from skillyard.errors import ExecutionProblem, RecordExists, RecordNotFound
 from skillyard.execution import RunError, StepTrace
 from skillyard.execution.run import read_steps
-from skillyard.plain_json import to_plain_json, to_redacted_json
+from skillyard.plain_json import redacted_arguments, to_plain_json, to_redacted_json
 from skillyard.times import utc_now
 from skillyard.wire import to_wire
 
@@ -43,14 +44,14 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row
 
     from skillyard.database import Database
-    from skillyard.execution import Run
+    from skillyard.execution import Run, WorkFile
 
 
 _LONG: Final = ("stdout", "stderr", "printed", "output", "parameters", "limits", "contacts")  # too long for a list
 _AT_START: Final = (
     "id", "skill_id", "skill_name", "kind", "entry", "digest", "cache_hit", "cached_from", "created_at", "priority", "schedule",
 )  # fmt: skip
-_AT_END: Final = ("status", "format", "message", "isolation", "interpreter", "duration_ms")
+_AT_END: Final = ("status", "format", "message", "isolation", "interpreter", "duration_ms", "exit_code", "memory_usage")
 _OPEN: Final = ("queued", "running")
 _ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
 INTERRUPTED: Final = RunError("INTERRUPTED", "the process that executed the run has ended")
@@ -171,7 +172,7 @@ class Journal:
             "expires_at": now + timedelta(seconds=keep_s) if keep_s and run.ok else None,
         }
         done = self._owner is None or not run.memory_writes  # else the worker releases it, when they are saved
-        return self._end(run.run_id, values, run.steps, attempt, done=done, printed=(run.stdout, run.stderr))
+        return self._end(run.run_id, values, run.steps, attempt, done=done, printed=(run.stdout, run.stderr), made=run.made)
 
     def stop(self, run_id: str, state: RunState, error: RunError, *, attempt: int | None = None) -> bool:
         """Record that a run ended without a result; False when it had ended already (see `finish`)."""
@@ -208,6 +209,7 @@ class Journal:
         query = query.outerjoin(queued_runs, queued_runs.c.run_id == runs.c.id)
         with self.database.write() as connection:
             delete_old_live_events(connection)
+            delete_old_files(connection)
         with self.database.read() as connection:
             abandoned = [row for row in connection.execute(query) if _is_left(row)]
         return tuple(row.id for row in abandoned if not self._again(row) and self.stop(row.id, "interrupted", INTERRUPTED))
@@ -231,6 +233,7 @@ class Journal:
         *,
         done: bool,
         printed: tuple[str, str] | None = None,
+        made: tuple[WorkFile, ...] = (),
     ) -> bool:
         """End an open run that `printed` its two logs; of one that says nothing by itself, what was reported of it is kept."""
         ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN))
@@ -246,6 +249,9 @@ class Journal:
             if connection.execute(ending.values({**values, **recorded_output(output, traced, printed)})).rowcount != 1:
                 return False
             delete_live_events(connection, run_id)
+            delete_files(connection, run_id, "given")
+            if made:
+                write_files(connection, run_id, "made", made)
             if traced:
                 if attempt != 1:  # those of the previous attempt
                     connection.execute(delete(steps).where(steps.c.run_id == run_id))
@@ -293,7 +299,7 @@ def _record(row: Row[Any]) -> RunRecord:
     values = dict(row._mapping)
     for name in ("owner", "cache_key"):
         values.pop(name)
-    for name in ("warnings", "limits", "memory_writes", "contacts"):
+    for name in ("warnings", "limits", "memory_writes", "contacts", "arguments", "packages", "files"):
         if name in values:
             values[name] = tuple(values[name] or ())
     for name in ("stdout", "stderr"):
@@ -351,6 +357,8 @@ def queued_row(record: RunRecord) -> dict[str, Any]:
         "state": "queued",
         "parameters": to_redacted_json(record.parameters),
         "context": to_redacted_json(record.context),
+        "arguments": redacted_arguments(record.arguments) or None,
+        "packages": list(record.packages) or None,
         "owner": str(ProcessIdentity.current()),
     }
     return {name: getattr(record, name) for name in _AT_START} | changed
@@ -367,6 +375,7 @@ def _ending(run: Run) -> dict[str, Any]:
         "token_usage": to_plain_json(run.token_usage),
         "contacts": to_wire(run.contacts),
         "ran_as": run.kind,
+        "files": list(run.files) or None,
         "stdout": log_tail(run.stdout),
         "stderr": log_tail(run.stderr),
     }

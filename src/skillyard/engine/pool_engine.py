@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from skillyard.timing import Timing
 
 
-_STAYS: Final = "files and command lines of this machine cannot go to a worker pool"
+_STAYS: Final = "a folder of this machine cannot go to a worker pool: give files instead"
 _UNRECORDED: Final = "a run that is not recorded cannot go to a worker pool"
 
 
@@ -125,6 +125,7 @@ class PoolEngine(BaseEngine):
             recorded=call.recorded,
             attempts=retry.attempts,
             lasting=lasting,
+            files=call.request.files,
         )
         if lasting:
             self._lasting.add(call.run_id)
@@ -287,6 +288,15 @@ class _RunWatch:
                 await record_end(self.reach.journal, "failed", self.run_id, late, attempt=queued.attempt)
                 await in_thread(lambda: self.reach.queue.release(self.run_id))
 
+    def _ended(self) -> Run:
+        """The recorded run with the files that it made."""
+        run = run_from_record(self.reach.journal.get(self.run_id))
+        if not run.files:
+            return run
+        from skillyard.engine.run_files import RunFiles
+
+        return replace(run, made=RunFiles(lambda: self.reach.journal.database).of(self.run_id, "made"))
+
     async def result(self) -> Run | None:
         """The result of the run; None when it was taken back, recorded as running here.
 
@@ -302,7 +312,7 @@ class _RunWatch:
                 changed.clear()
                 queued = await self.look()
                 if queued is not None and queued.state in FINAL_STATES and (not queued.open or await self.is_abandoned(queued)):
-                    return run_from_record(await asyncio.to_thread(reach.journal.get, self.run_id))
+                    return await asyncio.to_thread(self._ended)
                 if queued is not None and queued.state == "queued":
                     if await self.taken_back():
                         return None

@@ -32,7 +32,8 @@ class Engine(Protocol):
     async def run(self, request: RunRequest) -> Run:
         """Execute the request, or return a cached result that is still valid, unless it is to be `fresh`.
 
-        With `arguments` or a `workspace` the run works in this process, and its result is not cached.
+        With a `workspace` the run works in this process. A result is only cached for a request without arguments, packages,
+        files and a workspace.
 
         Raises:
             InvalidInput: the priority is not from -100 to 100.

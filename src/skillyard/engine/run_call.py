@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillyard.engine.run_record import RunRecord
 from skillyard.engine.slots import SlotRequest
 from skillyard.errors import InvalidInput
-from skillyard.execution import ONCE, RetryPolicy, RunRequest, StepTrace, without_credentials
+from skillyard.execution import ONCE, RetryPolicy, RunRequest, StepTrace, WorkFile, without_credentials
 from skillyard.plain_json import to_plain_json
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class RunCall:
 
     @property
     def must_run_here(self) -> bool:
-        """Whether the run belongs to this process, because of the files or the command line it is given."""
-        return bool(self.request.arguments) or self.request.workspace is not None
+        """Whether the run belongs to this machine, because of the folder that it works in."""
+        return self.request.workspace is not None
 
     def with_request(self, **changes: Any) -> RunCall:
         """The call with these fields of its request replaced."""
@@ -78,7 +78,9 @@ class RunCall:
             entry=request.entry,
             digest=self.cache_policy.digest if self.cache_policy else request.digest,
             parameters=request.parameters,
-            context={**request.context, **({"arguments": list(request.arguments)} if request.arguments else {})},
+            context=request.context,
+            arguments=request.arguments,
+            packages=request.packages,
             priority=request.priority,
             schedule=request.schedule,
         )
@@ -123,16 +125,21 @@ class WorkerRequest:
     entry: str | None
     timeout_ms: int
     warnings: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
 
-    def run_request(self, skill: Skill, run_id: str, finished: tuple[StepTrace, ...]) -> RunRequest:
-        """The request again, now that the skill is found."""
+    def run_request(
+        self, skill: Skill, run_id: str, finished: tuple[StepTrace, ...], files: tuple[WorkFile, ...]
+    ) -> RunRequest:
+        """The request again, now that the skill is found and its files are here."""
         return RunRequest(
-            skill, self.parameters, self.context, self.entry, self.digest, run_id=run_id, finished=finished
+            skill, self.parameters, self.context, self.entry, self.digest, self.arguments, self.packages, files,
+            run_id=run_id, finished=finished,
         )  # fmt: skip
 
 
 def write_request(call: RunCall, *, timeout_ms: int) -> str:
-    """The request as text that any database stores, without what may be a credential in the context.
+    """The request as text that any database stores, without its files and what may be a credential in the context.
 
     Raises:
         InvalidInput: the parameters are no JSON.
@@ -147,6 +154,8 @@ def write_request(call: RunCall, *, timeout_ms: int) -> str:
         "entry": request.entry,
         "timeout_ms": timeout_ms,
         "warnings": warnings,
+        "arguments": request.arguments,
+        "packages": request.packages,
     }
     try:
         return json.dumps(values, allow_nan=False, default=to_plain_json)
@@ -166,7 +175,8 @@ def read_request(text: str) -> WorkerRequest:
             raise TypeError("it names no skill to run")
         if not isinstance(values.get("entry"), str | None) or not 0 < values["timeout_ms"] <= MAX_RUN_MS:
             raise ValueError("it runs nothing, or for longer than anything may")
-        return WorkerRequest(**values | {"warnings": tuple(map(str, values["warnings"]))})
+        lists = {name: tuple(map(str, values.get(name, ()))) for name in ("warnings", "arguments", "packages")}
+        return WorkerRequest(**values | lists)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InvalidInput(
             f"the request of this run cannot be read: {type(error).__name__}: {error}",

@@ -20,6 +20,7 @@ from skillyard.engine.attempts import IMMEDIATELY, is_due, is_reusable, lock_que
 from skillyard.engine.journal import INTERRUPTED, Journal, duplicate_run_explained, insert_queued_run, queued_row
 from skillyard.engine.live_output import collect_output
 from skillyard.engine.liveness import is_gone
+from skillyard.engine.run_files import delete_files, write_files
 from skillyard.engine.run_record import QUEUE_OWNER
 from skillyard.errors import DatabaseUnavailable
 from skillyard.execution import StepTrace
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from skillyard.database import Database
     from skillyard.engine.liveness import HeartbeatMonitor
     from skillyard.engine.run_record import RunRecord
-    from skillyard.execution import RunError
+    from skillyard.execution import RunError, WorkFile
 
 
 _TASK: Final = "skillyard.run"
@@ -134,10 +135,12 @@ class RunQueue:
         recorded: bool = False,
         attempts: int = 1,
         lasting: bool = False,
+        files: tuple[WorkFile, ...] = (),
     ) -> None:
         """Record a run, unless it is `recorded` already, and put it into the queue of a pool: both, or nothing.
 
-        At most so many `attempts` are made at it. One that is `lasting` waits for a worker whatever becomes of this process.
+        The `files` that it is given go along. At most so many `attempts` are made at it. One that is `lasting` waits for a
+        worker whatever becomes of this process.
 
         Raises:
             RecordExists: there is a run with its id.
@@ -149,6 +152,7 @@ class RunQueue:
         with duplicate_run_explained(record.id), self._database.write() as connection:
             insert_queued_run(connection, row, recorded=recorded)
             connection.execute(insert(queued_runs).values(**handed, waiting=True, ready_at=IMMEDIATELY))
+            write_files(connection, record.id, "given", files)
             self._defer(connection, record.id, pool, priority=record.priority)
 
     def reclaim(self, run_id: str) -> bool:
@@ -159,6 +163,7 @@ class RunQueue:
             taken = connection.execute(begun.values(state="running", started_at=func.now())).rowcount == 1
             if taken:
                 connection.execute(delete(queued_runs).where(queued_runs.c.run_id == run_id))
+                delete_files(connection, run_id, "given")
         return taken
 
     def give_up(self, run_id: str, attempt: int, reason: RunError) -> bool:

@@ -62,7 +62,8 @@ class RunRecord(WireForm, also=("error",)):
     `state` is where it is; `status` how its process ended (`ok`, `error`, `timeout`, …). Parameters and context are recorded
     without what stands under a secret's name. `attempt` is the number of this attempt, `attempts` are those before it;
     `schedule` is the name of the schedule that requested it. Each of `memory_writes` has `saved`: whether a memory service
-    kept it, and else why not. Times are UTC.
+    kept it, and else why not. `arguments` and `packages` are those of the request, `files` the names of what the run made;
+    `memory_usage` is in bytes. Times are UTC.
     """
 
     id: str = field(metadata=wire(name="run_id"))
@@ -105,6 +106,11 @@ class RunRecord(WireForm, also=("error",)):
     attempt: int = 1
     schedule: str | None = None
     attempts: tuple[Attempt, ...] = ()
+    arguments: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    exit_code: int | None = None
+    memory_usage: int | None = None
 
     @property
     def error(self) -> dict[str, str | None] | None:
@@ -122,7 +128,10 @@ _SUMMARY: Final = {"run_id": "id", "skill": "skill_id"} | {
 
 
 _STOPPED: Final = ("cancelled", "interrupted")
-_SAME_IN_RUN: Final = ("skill_id", "output", "steps", "stdout", "stderr", "warnings", "message", "token_usage", "interpreter")
+_SAME_IN_RUN: Final = (
+    "skill_id", "output", "steps", "stdout", "stderr", "warnings", "message", "token_usage", "interpreter", "exit_code",
+    "memory_usage", "files",
+)  # fmt: skip
 _CODES: Final = {
     error.code: error
     for error in vars(errors).values()

@@ -149,6 +149,9 @@ class Scheduler:
             context=schedule.context,
             priority=schedule.priority,
             schedule=schedule.name,
+            entry=schedule.entry,
+            arguments=schedule.arguments,
+            packages=schedule.packages,
         )
         journal = self._journal()
         try:
@@ -159,7 +162,13 @@ class Scheduler:
 
 
 async def begin_scheduled(
-    schedule: Schedule, run_id: str, *, find: Callable[[str], Skill], gate: PermissionGate, engine: Callable[[], PoolEngine]
+    schedule: Schedule,
+    run_id: str,
+    *,
+    schedules: Schedules,
+    find: Callable[[str], Skill],
+    gate: PermissionGate,
+    engine: Callable[[], PoolEngine],
 ) -> StartedRun:
     """Begin the run of a schedule, without anybody to approve it.
 
@@ -172,8 +181,9 @@ async def begin_scheduled(
     gate.check(skill)
     if schedule.digest is None and gate.rules.decide(skill) == "ask":
         raise ApprovalRejected("a rule requires approval first", hint="create the schedule again and approve it")
+    files = await asyncio.to_thread(schedules.given, schedule)
     request = RunRequest(
-        skill, schedule.parameters, schedule.context, digest=schedule.digest, run_id=run_id, priority=schedule.priority,
-        schedule=schedule.name,
+        skill, schedule.parameters, schedule.context, schedule.entry, schedule.digest, schedule.arguments, schedule.packages,
+        files, schedule.workspace, run_id=run_id, priority=schedule.priority, schedule=schedule.name,
     )  # fmt: skip
     return await engine().begin(request)

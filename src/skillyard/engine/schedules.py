@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -20,13 +20,17 @@ from sqlalchemy import delete, func, insert, select, update
 from skillyard.access import record_audit
 from skillyard.database import schedules
 from skillyard.engine.run_call import check_priority
+from skillyard.engine.run_files import RunFiles, delete_files, schedule_subject, write_files
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
-from skillyard.plain_json import to_plain_json, to_redacted_json
+from skillyard.execution import WorkFile, check_travelling
+from skillyard.plain_json import redacted_arguments, to_plain_json, to_redacted_json
 from skillyard.times import utc_now, utc_text
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
+
+    from sqlalchemy import Row
 
     from skillyard.database import Database
 
@@ -110,7 +114,8 @@ class Schedule(WireForm):
     """One schedule: `skill` runs at every moment that `cron` means in `time_zone`, or once at `next_at`.
 
     Of the moments that were `missed`, because no server was there, none (`skip`), the last one (`once`) or each of the last
-    hundred (`all`) is made up for. With `digest` nothing runs but exactly that content. `next_at` is None when it has ended.
+    hundred (`all`) is made up for. `entry`, `arguments`, `packages` and `workspace` are as of a `RunRequest`, `files` names
+    those that each run is given. With `digest` nothing runs but exactly that content. `next_at` is None when it has ended.
     `made_by` is who made it, or has taken it over, with the API key `key_id`, or at this machine where that is None; `held` is
     why nothing is begun for them any more (see `ScheduleOwners`). Its plain data is for people: without what stands under a
     secret's name, as in the records of its runs.
@@ -133,6 +138,11 @@ class Schedule(WireForm):
     made_by: str | None = None
     key_id: str | None = field(default=None, metadata=wire(hidden=True))
     held: str | None = None
+    entry: str | None = None
+    arguments: tuple[str, ...] = field(default=(), metadata=wire(write=redacted_arguments))
+    packages: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    workspace: str | None = None
 
     def run_id(self, moment: datetime) -> str:
         """The id of the run of that moment."""
@@ -179,22 +189,27 @@ class Schedules:
 
     database: Callable[[], Database]
 
-    def add(self, schedule: Schedule, *, at: datetime | None = None) -> Schedule:
+    def add(self, schedule: Schedule, *, at: datetime | None = None, files: Sequence[WorkFile] = ()) -> Schedule:
         """Keep a new schedule: a recurring one with its `cron`, or one that comes due once, `at` that moment.
+
+        Each of its runs is given a copy of the `files`.
 
         Raises:
             InvalidInput: its name, time, zone, priority or parameters cannot be meant, the moment is in the past, or there are
                 a thousand schedules.
             RecordExists: there is one of that name.
         """
-        kept = _checked(schedule, at)
+        check_travelling(schedule.arguments, schedule.packages, files)
+        kept = replace(_checked(schedule, at), files=tuple(file.name for file in files))
         row = {name: getattr(kept, name) for name in Schedule.__dataclass_fields__}
+        row |= {name: list(getattr(kept, name)) or None for name in _LISTS}
         row |= {"parameters": to_plain_json(dict(kept.parameters)), "context": to_plain_json(dict(kept.context))}
         try:
             with self.database().write() as connection:
                 if connection.execute(select(func.count()).select_from(schedules)).scalar_one() >= _FULL:
                     raise InvalidInput(f"there are {_FULL:,} schedules already", hint="remove those that are over")
                 connection.execute(insert(schedules).values(row))
+                write_files(connection, schedule_subject(kept.name), "given", files)
         except RecordExists as error:
             raise RecordExists(
                 f"there is a schedule {kept.name!r} already", hint="remove it, or choose another name"
@@ -204,7 +219,7 @@ class Schedules:
     def all(self) -> tuple[Schedule, ...]:
         """Every schedule, by name."""
         with self.database().read() as connection:
-            return tuple(Schedule(**row._mapping) for row in connection.execute(select(schedules).order_by(schedules.c.name)))
+            return tuple(map(_schedule, connection.execute(select(schedules).order_by(schedules.c.name))))
 
     def get(self, name: str) -> Schedule:
         """The schedule of that name.
@@ -216,7 +231,11 @@ class Schedules:
             row = connection.execute(select(schedules).where(schedules.c.name == name)).first()
         if row is None:
             raise RecordNotFound(f"there is no schedule {name[:60]!r}", hint="`skillyard schedule list` lists them")
-        return Schedule(**row._mapping)
+        return _schedule(row)
+
+    def given(self, schedule: Schedule) -> tuple[WorkFile, ...]:
+        """The files that each run of the schedule is given."""
+        return RunFiles(self.database).of(schedule_subject(schedule.name), "given") if schedule.files else ()
 
     def remove(self, name: str) -> Schedule:
         """Remove a schedule; its runs stay in the records.
@@ -227,6 +246,7 @@ class Schedules:
         removed = self.get(name)
         with self.database().write() as connection:
             connection.execute(delete(schedules).where(schedules.c.name == name))
+            delete_files(connection, schedule_subject(name))
         return removed
 
     def pause(self, name: str, *, paused: bool) -> Schedule:
@@ -275,7 +295,7 @@ class Schedules:
         """Those that have come due, the one that waits for longest first."""
         query = select(schedules).where(schedules.c.next_at <= now, *_GOING)
         with self.database().read() as connection:
-            return tuple(Schedule(**row._mapping) for row in connection.execute(query.order_by(schedules.c.next_at)))
+            return tuple(map(_schedule, connection.execute(query.order_by(schedules.c.next_at))))
 
     def next_at(self) -> datetime | None:
         """When the next one comes due."""
@@ -294,6 +314,13 @@ class Schedules:
         with self.database().write() as connection:
             changed = update(schedules).where(schedules.c.name == schedule.name, *same).values(values)
             return connection.execute(changed).rowcount == 1
+
+
+_LISTS: Final = ("arguments", "packages", "files")
+
+
+def _schedule(row: Row[Any]) -> Schedule:
+    return Schedule(**dict(row._mapping) | {name: tuple(row._mapping[name] or ()) for name in _LISTS})
 
 
 def next_times(cron: str | None, at: datetime | None, time_zone: str, *, count: int = 5) -> tuple[datetime, ...]:

@@ -18,6 +18,7 @@ from skillyard.engine.journal import Journal
 from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity
 from skillyard.engine.result_cache import cache_policy_of
 from skillyard.engine.run_call import RunCall, WorkerRequest, read_request
+from skillyard.engine.run_files import RunFiles
 from skillyard.engine.run_lifecycle import RunLifecycle, record_end, run_error, write_or_defer
 from skillyard.engine.run_queue import (
     ClaimedRun,
@@ -236,8 +237,9 @@ class Worker:
         """The call of a claimed run: the skill with exactly that content, and whether its result may be cached."""
         skill = await asyncio.to_thread(self._find, request.skill, request.digest)
         retry = await asyncio.to_thread(retry_policy, skill)
-        run_request = request.run_request(skill, claimed.run_id, retry.finished(claimed.finished))
-        cache_policy = await asyncio.to_thread(cache_policy_of, run_request)
+        files = await asyncio.to_thread(RunFiles(lambda: self._database).of, claimed.run_id, "given")
+        run_request = request.run_request(skill, claimed.run_id, retry.finished(claimed.finished), files)
+        cache_policy = await asyncio.to_thread(cache_policy_of, run_request) if run_request.is_plain else None
         return RunCall(run_request, cache_policy, warnings=request.warnings, attempt=claimed.attempt, retry=retry)
 
     async def _execute_watched(self, work: RunLifecycle, call: RunCall) -> None:

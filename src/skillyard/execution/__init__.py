@@ -13,8 +13,9 @@ from skillyard.execution.executor import Executor
 from skillyard.execution.kinds import find_entry
 from skillyard.execution.outcome import infer_format, read_outcome
 from skillyard.execution.rerun_policy import ONCE, RetryPolicy, cache_seconds, result_cache_key, retry_policy
-from skillyard.execution.run import Format, MemoryWrite, Run, RunError, StepTrace, new_run_id
+from skillyard.execution.run import Format, MemoryWrite, Run, RunError, StepTrace, new_run_id, verdict
 from skillyard.execution.skill_call import RunRequest, without_credentials
+from skillyard.execution.work_files import WorkFile, check_travelling, read_work_file, text_files
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
@@ -51,9 +52,11 @@ __all__ = [
     "StepTrace",
     "Trial",
     "TrialReport",
+    "WorkFile",
     "abp_result",
     "abp_tool_definitions",
     "cache_seconds",
+    "check_travelling",
     "execution_response",
     "fill_parameters",
     "find_entry",
@@ -63,12 +66,15 @@ __all__ = [
     "new_run_id",
     "parse_abp_calls",
     "read_outcome",
+    "read_work_file",
     "result_cache_key",
     "result_text",
     "retry_policy",
+    "text_files",
     "try_skill",
     "validate_abp_format",
     "vcp_result",
+    "verdict",
     "without_credentials",
     "worker_pool",
 ]

@@ -8,16 +8,17 @@ another name and then moved into place, so that any number of processes may requ
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.errors import DependenciesUnavailable, FileMissing, InvalidPolicy, NotExecutable
-from skillyard.execution.script_block import ScriptBlock, read_script_block
+from skillyard.execution.script_block import ScriptBlock, read_requirements, read_script_block
 from skillyard.network.hosts import MalformedHost, read_rules
 from skillyard.paths import read_inside
 from skillyard.sandbox import interpreter_for
@@ -142,11 +143,14 @@ def index_settings(settings: Mapping[str, object]) -> dict[str, object]:
     return own
 
 
-def environment_for(directory: str, entry: str, *, install: bool, settings: Mapping[str, object] | None = None) -> str:
+def environment_for(
+    directory: str, entry: str, *, install: bool, settings: Mapping[str, object] | None = None, wanted: Sequence[str] = ()
+) -> str:
     """The folder with the packages the script `entry` of the skill in `directory` requires, empty when it requires none.
 
     What is not there yet is resolved and installed when `install` says so, from the index that the user's `[sandbox]` table
-    `settings` names. Blocks; may take as long as downloading does.
+    `settings` names. `wanted` are requirements of the caller beside the script's own. Blocks; may take as long as downloading
+    does.
 
     Raises:
         DependenciesUnavailable: they are not there and may not, or cannot, be installed.
@@ -154,12 +158,18 @@ def environment_for(directory: str, entry: str, *, install: bool, settings: Mapp
         InvalidPolicy: the index cannot be used.
     """
     if not entry.endswith(".py"):
+        if wanted:
+            listed = ", ".join(wanted)
+            message = f"{entry} is no Python script, and cannot be given the packages {listed}"
+            raise DependenciesUnavailable(message, hint="run it without them", dependencies=list(wanted))
         return ""
     try:
         source = read_inside(directory, entry, limit=_SCRIPT_LIMIT)
     except FileMissing:
         return ""  # the run itself says so
     block = read_script_block(source)
+    if wanted:
+        block = replace(block, dependencies=(*block.dependencies, *read_requirements(wanted)))
     if block == ScriptBlock():
         return ""
     program = interpreter_for(entry)
@@ -181,7 +191,7 @@ class _Interpreter:
 
     @property
     def identity(self) -> str:
-        return f"{self.program} {self.version[:2]} {os.uname().machine}"
+        return f"{self.program} {self.version[:2]} {platform.machine()}"
 
 
 @dataclass(frozen=True, slots=True)

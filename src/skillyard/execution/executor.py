@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -23,12 +24,14 @@ from skillyard.execution.kinds import (
     fallback_warning,
     find_entry,
     has_data,
+    is_module_name,
     read_static,
+    scripts_in,
     unavailable_message,
 )
 from skillyard.execution.outcome import read_outcome
 from skillyard.execution.run import Run, RunError
-from skillyard.execution.run_report import output_value, run_from_answer, run_from_outcome
+from skillyard.execution.run_report import missing_execute, output_value, run_from_answer, run_from_outcome
 from skillyard.execution.skill_call import (
     RunRequest,
     SkillCall,
@@ -39,6 +42,7 @@ from skillyard.execution.skill_call import (
     with_defaults,
     without_credentials,
 )
+from skillyard.execution.work_files import collect_files, work_folder
 from skillyard.sandbox import (
     Job,
     Policy,
@@ -57,7 +61,7 @@ if TYPE_CHECKING:
     from skillyard.document import Document, Metadata
 
 
-_SDK_FILES: Final = ("__init__.py", "index.cjs", "index.mjs", "package.json")
+_SDK_FILES: Final = ("__init__.py", "index.cjs", "index.mjs", "package.json", "testing.cjs", "testing.mjs")
 
 
 @cache
@@ -67,6 +71,7 @@ def sdk_files() -> Mapping[str, bytes]:
     return MappingProxyType({f"skillyard_sdk/{name}": folder.joinpath(name).read_bytes() for name in _SDK_FILES})
 
 
+_ONLY_SCRIPTS: Final = "arguments, packages and files are for scripts: this skill works elsewhere and got its parameters only"
 REMOTE_KINDS: Final = ("service", "distributed")
 """The kinds of skills that a remote service or server executes."""
 
@@ -212,7 +217,7 @@ class Executor:
             return True
         if not skill.has_entry:  # part of the summary: the file need not be read
             entry = conventional_entry(skill.directory)
-            return entry is not None and can_start(entry)
+            return can_start(entry) if entry is not None else any(map(can_start, scripts_in(skill.directory, "scripts")))
         try:
             document = skill.document()
             if skill.kind == "static" and has_data(document.metadata.config):
@@ -243,11 +248,14 @@ class Executor:
         context, warnings = without_credentials(request.context)
         parameters = with_defaults(metadata.input_schema, request.parameters)
         request = replace(request, parameters=parameters, context=context)
-        checked = await check_call(SkillCall(request, metadata, warnings))
+        call = SkillCall(request, metadata, warnings)
+        is_program = request.arguments and not request.parameters
+        checked = call if is_program else await check_call(call)
         if isinstance(checked, Run):
             return checked if request.entry is not None else self._unfit(checked, request, metadata)
         if request.entry is not None:
-            return await self._run_script(checked, find_entry(request.skill, document, request.entry))
+            entry = find_entry(request.skill, document, request.entry)
+            return await self._run_script(checked, entry, as_module=is_module_name(request.entry, entry))
         return await self._run_kind(checked, document)
 
     def _unfit(self, run: Run, request: RunRequest, metadata: Metadata) -> Run:
@@ -285,6 +293,8 @@ class Executor:
             return await run_from_outcome(call, read_outcome(output), None)
         is_local = kind == "distributed" and declared_worker_pool(config) in self._pools
         if kind in REMOTE_KINDS and not is_local:
+            if not call.request.is_plain:
+                call = replace(call, warnings=(*call.warnings, _ONLY_SCRIPTS))
             return await self._remote.ask(kind, call)
         try:
             return await self._run_script(call, find_entry(call.skill, document))
@@ -305,42 +315,60 @@ class Executor:
         if declared.filesystem == "none":
             declared = replace(declared, filesystem="read-only")
         call = SkillCall(RunRequest(skill, digest=digest), metadata)
-        call, result = await self._sandboxed(call, script, declared, request_document(call), called=False)
+        job, asked = self._job(call, script, declared, request_document(call))
+        call, result = await self._sandboxed(call, replace(job, mode="test"), asked)
         return await run_from_outcome(call, read_outcome(None), result)
 
-    async def _run_script(self, call: SkillCall, entry: str) -> Run:
+    async def _run_script(self, call: SkillCall, entry: str, *, as_module: bool = False) -> Run:
+        """Run one script of the skill, in a work folder of its own where it is given none and may need one."""
         try:
             stdin = request_document(call)
         except InvalidInput as error:
             return call.refused("VALIDATION_FAILED", error.message)
         declared = Policy.from_security(call.metadata.security)
-        call, result = await self._sandboxed(call, entry, declared, stdin)
-        return await run_from_outcome(call, read_outcome(unwrapped(output_value(result))), result)
-
-    async def _sandboxed(
-        self, call: SkillCall, entry: str, declared: Policy, stdin: bytes, *, called: bool = True
-    ) -> tuple[SkillCall, SandboxResult]:
-        """What the sandbox says about one script, and the call with the warnings on the way."""
         request = call.request
-        workspace = request.workspace if declared.filesystem != "none" else None
+        begins_empty = request.workspace is None and bool(
+            request.files or request.arguments or request.entry is not None or declared.filesystem == "read-write"
+        )
+        with work_folder(request.files) if begins_empty and declared.filesystem != "none" else nullcontext() as folder:
+            job, asked = self._job(call, entry, declared, stdin, folder=folder or "")
+            call, result = await self._sandboxed(call, replace(job, as_module=as_module), asked)
+            made, problems = collect_files(folder, result.files) if folder else ((), ())
+        run = await run_from_outcome(call, read_outcome(unwrapped(output_value(result))), result)
+        if request.entry is None and not request.arguments:
+            run = missing_execute(run, result, entry)
+        if folder:
+            run = replace(run, made=made, files=tuple(file.name for file in made), warnings=(*run.warnings, *problems))
+        return run
+
+    def _job(self, call: SkillCall, entry: str, declared: Policy, stdin: bytes, *, folder: str = "") -> tuple[Job, Policy]:
+        """The job for one script of the skill, within what the operator allows, and the policy that was asked for."""
+        request = call.request
+        workspace = (request.workspace or folder) if declared.filesystem != "none" else ""
+        asked = declared
         if workspace and not declares_filesystem(call.metadata.security):  # who gives files to work on wants them worked on
-            declared = replace(declared, filesystem="read-write")
-        policy = effective_policy(declared, self._ceiling)
+            asked = replace(declared, filesystem="read-write")
+        policy = effective_policy(asked, self._ceiling)
+        if folder and not request.files and declared.filesystem != "read-write":  # nobody has asked for the empty folder
+            asked = replace(asked, filesystem=policy.filesystem)
+        verify = partial(verify_copy, call) if request.digest else None
+        packages = partial(  # what the verified copy asks for
+            environment_for, entry=entry, install=self._install, settings=self._index, wanted=request.packages
+        )
+        job = Job(
+            call.skill.directory, entry, stdin, policy, request.arguments, verify, sdk_files(), packages,
+            workspace=workspace if policy.filesystem != "none" else "",
+        )  # fmt: skip
+        return job, asked
+
+    async def _sandboxed(self, call: SkillCall, job: Job, asked: Policy) -> tuple[SkillCall, SandboxResult]:
+        """What the sandbox says about one script, and the call with the warnings on the way."""
         import asyncio  # only a run needs it; everything above works without a loop
 
         # The first choice of a process attacks the backends, which takes a while.
-        backend = await asyncio.to_thread(choose_backend, policy, self._backend)
-        verify = partial(verify_copy, call) if request.digest else None
-        packages = partial(
-            environment_for, entry=entry, install=self._install, settings=self._index
-        )  # what the verified copy asks for
-        tree, library = call.skill.directory, sdk_files()
-        job = Job(
-            tree, entry, stdin, policy, request.arguments, verify, library, packages, call=called,
-            workspace=workspace if workspace and policy.filesystem != "none" else "",
-        )  # fmt: skip
-        result = await (self._pool.run(backend, job) if self._pool and called else backend.run(job))
-        return replace(call, warnings=(*call.warnings, *narrowing_warnings(declared, policy), *result.warnings)), result
+        backend = await asyncio.to_thread(choose_backend, job.policy, self._backend)
+        result = await (self._pool.run(backend, job) if self._pool and job.mode == "call" else backend.run(job))
+        return replace(call, warnings=(*call.warnings, *narrowing_warnings(asked, job.policy), *result.warnings)), result
 
 
 def declares_filesystem(security: object) -> bool:

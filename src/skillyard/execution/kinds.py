@@ -6,6 +6,7 @@ policy refuses stays refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -143,14 +144,15 @@ def read_static(directory: str, config: Mapping[str, object]) -> object:
 
 
 _NAMES: Final = ("execute", "main", "index", "run")
+_MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 ENDINGS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".mts")
 
 
 def find_entry(skill: Skill, document: Document, requested: str | None = None) -> str:
     """The script to run, as a path relative to the skill.
 
-    In this order: the requested one, `resources.entry`, `scripts/{execute,main,index,run}` with an ending that can run, the
-    only script in `scripts/`.
+    In this order: the requested one, by its path or as `package.module`, `resources.entry`, `scripts/{execute,main,index,run}`
+    with an ending that can run, the only script in `scripts/`.
 
     Raises:
         NotExecutable: there is none, or more than one and no rule to choose.
@@ -164,6 +166,11 @@ def find_entry(skill: Skill, document: Document, requested: str | None = None) -
     if script := conventional_entry(skill.directory):
         return script
     raise _nothing_to_run(skill, document)
+
+
+def is_module_name(requested: str, entry: str) -> bool:
+    """Whether the entry was requested as `python -m` takes it, by the name of a module."""
+    return entry != requested and entry in (f"{requested.replace('.', '/')}{ending}" for ending in (".py", "/__main__.py"))
 
 
 def conventional_entry(directory: str) -> str | None:
@@ -190,6 +197,11 @@ def _resolve_entry(skill: Skill, requested: str) -> str:
     """The script meant by a path: itself when it is there, else the only one of that name, with or without its ending."""
     if Path(skill.directory, safe_relative(requested)).is_file():
         return requested
+    if _MODULE.fullmatch(requested):
+        path = requested.replace(".", "/")
+        for module in (f"{path}.py", f"{path}/__main__.py"):
+            if Path(skill.directory, module).is_file():
+                return module
     name = PurePosixPath(requested).name
     matches = [
         path for path in scripts_in(skill.directory, "scripts") if name in (PurePosixPath(path).name, PurePosixPath(path).stem)
@@ -214,7 +226,7 @@ def _list_scripts(skill: Skill) -> str:
 def _nothing_to_run(skill: Skill, document: Document) -> NotExecutable:
     scripts = scripts_in(skill.directory, "scripts")
     if scripts:
-        hint = f"declare resources.entry, or name one of: {', '.join(scripts[:10])}"
+        hint = f"name one with --entry, or as `entry`: {', '.join(scripts[:10])}; a skill declares its own in resources.entry"
         return NotExecutable("the skill has several scripts and declares no entry", hint=hint, candidates=scripts)
     if any(block.language in CODE_LANGUAGES for block in document.code_blocks):
         hint = (

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from skillyard.execution.work_files import WorkFile
 from skillyard.network import Contact
 from skillyard.sandbox import Limit, Status
 from skillyard.wire import WireForm, wire
@@ -212,8 +213,9 @@ class Run(WireForm):
 
     `output` is plain JSON data; strings in it and in the logs come from the skill and are not yet made safe to show.
     `isolation` names the sandbox backend, `none` when nothing was started. `contacts` has the hosts it requested, `files`
-    what it wrote into the folder it was given to work in. With
-    `cache_hit` it is a cached result, with the steps, limits and sandbox it came of.
+    what it wrote into the folder it worked in: into the folder of the caller, or else what is in `made`. `exit_code` is that of
+    its process, `memory_usage` the most bytes of memory it used at once; both are None where nobody knows. With `cache_hit` it
+    is a cached result, with the steps, limits and sandbox it came of.
     """
 
     run_id: str
@@ -227,16 +229,19 @@ class Run(WireForm):
     isolation: str = "none"
     stdout: str = field(default="", metadata=_HIDDEN)
     stderr: str = field(default="", metadata=_HIDDEN)
-    warnings: tuple[str, ...] = field(default=(), metadata=_HIDDEN)
-    duration_ms: int = field(default=0, metadata=_HIDDEN)
-    format: Format = field(default="void", metadata=_HIDDEN)
-    message: str | None = field(default=None, metadata=_HIDDEN)
-    token_usage: TokenUsage | None = field(default=None, hash=False, metadata=_HIDDEN)
-    interpreter: str | None = field(default=None, metadata=_HIDDEN)
+    warnings: tuple[str, ...] = ()
+    duration_ms: int = 0
+    format: Format = "void"
+    message: str | None = None
+    token_usage: TokenUsage | None = field(default=None, hash=False, metadata=_PLAIN)
+    interpreter: str | None = None
     contacts: tuple[Contact, ...] = ()
-    cache_hit: bool = field(default=False, metadata=_HIDDEN)
-    files: tuple[str, ...] = field(default=(), metadata=wire(omit_empty=True))
-    kind: str | None = field(default=None, metadata=_HIDDEN)
+    cache_hit: bool = False
+    files: tuple[str, ...] = ()
+    exit_code: int | None = None
+    memory_usage: int | None = None
+    made: tuple[WorkFile, ...] = field(default=(), repr=False, compare=False, metadata=_HIDDEN)
+    kind: str | None = field(default=None, metadata=wire(name="ran_as"))
     """How it was run in the end: the skill's own kind, or its fallback; None when nothing was."""
 
     @property
@@ -244,11 +249,31 @@ class Run(WireForm):
         """Whether the skill succeeded."""
         return self.status == "ok"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The run as plain data; `cache_hit` and `files` are only there when they say something."""
-        return WireForm.to_dict(self) | ({"cache_hit": True} if self.cache_hit else {})
+    @property
+    def verdict(self) -> str:
+        """How it ended in a few words for people: the status, how long it took, and where."""
+        return verdict(
+            self.status, isolation=self.isolation, kind=self.kind, duration_ms=self.duration_ms, cached=self.cache_hit
+        )
 
 
+def verdict(status: str, *, isolation: str | None, kind: str | None, duration_ms: int | None, cached: bool) -> str:
+    """How a run with that status ended: `ok after 12 ms in bwrap`, `ok after 80 ms, asked over HTTP`."""
+    if cached:
+        return f"{status}, a cached result"
+    took = f"{status} after {duration_ms or 0:,} ms"
+    if isolation not in (None, "none"):
+        return f"{took} in {isolation}"
+    if kind in _ASKED and status not in ("denied", "unavailable"):
+        return f"{took}, {_ASKED[kind]}"
+    return f"{status}, nothing was started"
+
+
+_ASKED: Final = {
+    "service": "asked over HTTP",
+    "distributed": "asked of an MCP server",
+    "static": "read from a file of the skill",
+}
 _lock = threading.Lock()
 _last = 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Final
 
 from skillyard.document.schema_bounds import UnusableSchema
@@ -22,7 +23,7 @@ _CODES: Final[Mapping[Status, str]] = {
     "pids": "RESOURCE_LIMIT_ERROR",
     "output_limit": "RESOURCE_LIMIT_ERROR",
 }
-_OF_PROCESS: Final = ("limits", "isolation", "duration_ms", "interpreter", "contacts", "files")
+_OF_PROCESS: Final = ("limits", "isolation", "duration_ms", "interpreter", "contacts", "files", "exit_code")
 _BY_ERROR: Final = (
     (("SyntaxError", "IndentationError", "TabError"), "COMPILATION_ERROR"),
     (
@@ -52,7 +53,7 @@ def error_of_result(result: SandboxResult) -> RunError | None:
 def execution_response(run: Run) -> dict[str, object]:
     """The run as `{"success", "result"?, "error"?, "metadata", "warnings"?}`: `result` when it succeeded, else `error`.
 
-    `metadata` has `executionTime` (milliseconds), `memoryUsage` (null: it is limited and not measured), `tokenUsage`,
+    `metadata` has `executionTime` (milliseconds), `memoryUsage` (bytes, null where nothing counts them), `tokenUsage`,
     `cacheHit`, `executionType` and `timestamp` (milliseconds, when it began). A text is the `message` of the result and not its
     `data`, unless the skill has a message of its own.
     """
@@ -63,7 +64,7 @@ def execution_response(run: Run) -> dict[str, object]:
         shape["error"] = run.error.to_dict()
     shape["metadata"] = {
         "executionTime": run.duration_ms,
-        "memoryUsage": None,
+        "memoryUsage": run.memory_usage,
         "tokenUsage": dict(run.token_usage) if isinstance(run.token_usage, Mapping) else run.token_usage,
         "cacheHit": run.cache_hit,
         "executionType": run.kind or "direct",
@@ -83,6 +84,24 @@ def _result(run: Run) -> dict[str, object]:
     return shape | {"message": run.message} if run.message is not None else shape
 
 
+_CALLED: Final = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts")
+
+
+def missing_execute(run: Run, result: SandboxResult, entry: str) -> Run:
+    """The run of a skill's own entry, as an error when it should have had an `execute` to call and has none.
+
+    That is one that answered nothing: one that prints its answer, or writes files, is a program.
+    """
+    path = PurePosixPath(entry)
+    if run.status != "ok" or result.result is not None or path.suffix.lower() not in _CALLED:
+        return run
+    if result.stdout.strip() or result.files:
+        return run
+    hint = "define `execute(parameters)`" if path.suffix.lower() == ".py" else "export `execute(parameters, context, config)`"
+    message = f"{entry} defines no `execute`, so nothing was called: {hint}, or run it as a program (`--entry {entry}`)"
+    return replace(run, status="error", error=RunError("EXECUTE_MISSING", message), memory_writes=())
+
+
 async def run_from_answer(call: SkillCall, answer: RemoteAnswer) -> Run:
     """The run of a skill whose work was done elsewhere."""
     call = replace(call, warnings=(*call.warnings, *answer.warnings))
@@ -99,7 +118,12 @@ def output_value(result: SandboxResult) -> object:
     """The document from the result pipe; without one the standard output, as JSON when it is, else as text."""
     if result.result is not None:
         return result.value
-    text = result.stdout.decode("utf-8", "replace").strip()
+    return printed_value(result.stdout.decode("utf-8", "replace"))
+
+
+def printed_value(stdout: str) -> object:
+    """What a program that only prints has answered: JSON where its output is, else the text."""
+    text = stdout.strip()
     if not text:
         return None
     try:
@@ -142,6 +166,7 @@ def _with_process(run: Run, result: SandboxResult) -> Run:
         **{name: getattr(result, name) for name in _OF_PROCESS},
         stdout=result.stdout.decode("utf-8", "replace"),
         stderr=result.stderr.decode("utf-8", "replace"),
+        memory_usage=result.memory_bytes,
     )
 
 

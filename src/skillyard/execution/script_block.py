@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import NotExecutable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SOURCE_LIMIT: Final = 2 * 1024 * 1024
 """The bytes of a script in which its block is looked for."""
@@ -72,6 +75,15 @@ def read_script_block(source: bytes) -> ScriptBlock:
     if len(blocks[0]) > _BLOCK_LIMIT:
         raise NotExecutable(f"the `# /// script` block is over {_BLOCK_LIMIT // 1024} KiB", hint="name fewer packages")
     return _parsed(blocks[0])
+
+
+def read_requirements(written: Sequence[str]) -> tuple[str, ...]:
+    """Requirements that a caller names, in their canonical form.
+
+    Raises:
+        NotExecutable: one is something other than a package by name.
+    """
+    return tuple(_canonical(item.strip(" \t")) for item in written)
 
 
 def _blocks(source: str) -> list[str]:

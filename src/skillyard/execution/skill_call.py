@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from skillyard.document import UnusableSchema, schema_weight, value_weight
 from skillyard.errors import InvalidInput, PermissionDenied, WorkProblem
 from skillyard.execution.run import Run, RunError, new_run_id
+from skillyard.execution.work_files import WorkFile, check_travelling
 from skillyard.sandbox import Status
 from skillyard.text import shorten
 
@@ -113,16 +114,24 @@ def _kept(context: Mapping[str, object], prefix: str, removed: list[str], depth:
 class RunRequest:
     """One request to run a skill with these parameters, for one run; it travels whole from an interface to the sandbox.
 
-    `context` says who calls (`userId`, `sessionId`, …). `entry` names another script of the skill. With `digest` (the content
-    digest that was approved) nothing runs but exactly that content. `arguments` follow a script on its command line.
-    `workspace` is a folder of files: the script begins in a copy of it, and what it writes there is copied back; a skill that
-    declares `security.filesystem: read-only` only reads it, and one that declares `none` does not get it.
+    `context` says who calls (`userId`, `sessionId`, …). `entry` names another script of the skill, by its path or, as in
+    `python -m`, as `package.module`. With `digest` (the content digest that was approved) nothing runs but exactly that
+    content. `arguments` follow a script on its command line; `packages` are those it is to have beside what it asks for itself.
+
+    `workspace` is a folder of this machine: the script begins in a copy of it, and what it writes there is copied back; a skill
+    that declares `security.filesystem: read-only` only reads it, and one that declares `none` does not get it. `files` are
+    copied into an empty folder instead, and what the script makes there is in `Run.made`. A script that is named by `entry`,
+    has `arguments`, or declares `read-write` begins in such a folder also without files.
 
     With `fresh` a cached result is not used. Of the runs of an organisation that wait, one with a higher `priority` (-100 to
     100) goes first. `schedule` is the name of the schedule that starts the run, `run_id` the id under which it is recorded.
 
     The engine adds `unavailable`, why the skill's own kind cannot be used, so that only a fallback kind runs, and `finished`,
     the steps of an earlier attempt that need not be done again.
+
+    Raises:
+        InvalidInput: an argument, a package or a file cannot be one, there are too many, or files come with a workspace.
+        FileTooLarge: the files are too large together.
     """
 
     skill: Skill
@@ -131,6 +140,8 @@ class RunRequest:
     entry: str | None = None
     digest: str | None = None
     arguments: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    files: tuple[WorkFile, ...] = ()
     workspace: str | None = None
     fresh: bool = False
     priority: int = 0
@@ -138,6 +149,17 @@ class RunRequest:
     run_id: str = field(default_factory=new_run_id)
     unavailable: str | None = None
     finished: tuple[StepTrace, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.arguments or self.packages or self.files:
+            check_travelling(self.arguments, self.packages, self.files)
+        if self.files and self.workspace is not None:
+            raise InvalidInput("files and a work folder exclude each other", hint="put the files into the work folder")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the request is only parameters and a context: its result depends on nothing else and may be kept."""
+        return not (self.arguments or self.packages or self.files or self.workspace is not None)
 
 
 @dataclass(frozen=True, slots=True)

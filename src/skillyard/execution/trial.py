@@ -6,6 +6,7 @@ Everything that runs, runs in the sandbox and within the skill's own policy. A t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -200,6 +201,7 @@ def _shown(value: object) -> str:
 
 
 _LOG: Final = 4_000  # characters of what a failed script wrote
+_NAMED_TEST: Final = re.compile(r"\.(?:test|spec)\.[mc]?[jt]s$")
 _NEVER_CALLED: Final = "it defines tests that nothing calls; end it with unittest.main(), or call them"
 
 
@@ -248,11 +250,18 @@ async def try_skill(
     but exactly that content.
     """
     notes: list[str] = []
-    scripts = filter(_is_test, scripts_in(skill.directory, "tests"))
+    scripts = _tests_in(skill.directory)
     trials = [await _try_script(skill, executor, script, digest) for script in scripts]
     trials += [trial async for trial in _try_examples(skill, executor, declared, digest, notes)]
     trials += [Trial(what, "eval", not problem, problem) for what, problem in check_evals(skill.directory, name)]
     return TrialReport(skill.id, tuple(trials), tuple(notes))
+
+
+def _tests_in(directory: str) -> list[str]:
+    """The scripts in `tests/` that are tests; where some are named as Jest wants it, other JavaScript is their helpers."""
+    scripts = [script for script in scripts_in(directory, "tests") if _is_test(script)]
+    named = {script for script in scripts if _NAMED_TEST.search(script)}
+    return [script for script in scripts if not named or script in named or script.endswith((".py", ".sh", ".bash"))]
 
 
 def _is_test(path: str) -> bool:

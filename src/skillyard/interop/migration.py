@@ -279,10 +279,10 @@ def _entry(skill: LegacySkill, issues: list[str]) -> tuple[str | None, str | Non
 
 def _unusable(plan: _MigrationPlan) -> str | None:
     document = parse_document(plan.text.encode(), directory_name=plan.skill.folder.name)
-    if document.usable:
+    if document.usable and not document.inferred:
         return None
     errors = [diagnostic.message for diagnostic in document.diagnostics if diagnostic.severity == "error"]
-    return f"SKILL.md would not be usable: {errors[0] if errors else 'it lacks a name or a description'}"
+    return f"SKILL.md would not be usable: {errors[0] if errors else 'it lacks a ' + ' and a '.join(document.inferred)}"
 
 
 def _planned_changes(plan: _MigrationPlan, *, backup: bool) -> Iterator[str]:

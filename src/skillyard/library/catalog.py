@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
     from skillyard.engine import PoolEngine, Records, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
-    from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport
+    from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport, WorkFile
     from skillyard.library.catalog_services import CatalogServices
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, PermissionGate, Rules
@@ -195,6 +195,10 @@ class Catalog(SkillCatalog):
         *,
         context: Mapping[str, object] | None = None,
         entry: str | None = None,
+        arguments: Sequence[str] = (),
+        packages: Sequence[str] = (),
+        files: Sequence[WorkFile] = (),
+        work: str | os.PathLike[str] | None = None,
         timeout_ms: int | None = None,
         digest: str | None = None,
         record: bool = True,
@@ -204,6 +208,10 @@ class Catalog(SkillCatalog):
         priority: int = 0,
     ) -> Run:
         """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
+
+        `entry` is another script of the skill, by its path or as `package.module`; `arguments` are its command line and
+        `packages` those it is to have. It begins in a copy of the folder `work`, where what it writes returns, or in an empty
+        one with `files`, and what it makes there is in `Run.made`.
 
         With `digest` nothing runs but exactly that content; with `install` packages that the script asks for are downloaded
         when they are not there yet. A script that fails is no exception: the run says so in `status` and `error`. The run is
@@ -215,6 +223,8 @@ class Catalog(SkillCatalog):
         Raises:
             ApprovalRejected: the approver refused.
             DatabaseUnavailable: the run cannot be recorded; nothing was started.
+            InvalidInput: an argument, a package or a file cannot be one.
+            FileMissing: there is no folder `work`.
             SkillNotFound: no skill of that name.
             PermissionDenied: a rule denies the skill.
             SkillUnusable: it is broken, disabled or shadowed.
@@ -234,9 +244,11 @@ class Catalog(SkillCatalog):
                 raise PermissionDenied(message, hint="look at it, and call with its digest as it is now")
             digest = digest or agreed
         engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms, install=install, prewarm=0))
-        return await engine.run(
-            RunRequest(resolved, parameters or {}, context or {}, entry, digest, fresh=fresh, priority=priority)
-        )
+        request = RunRequest(
+            resolved, parameters or {}, context or {}, entry, digest, tuple(arguments), tuple(packages), tuple(files),
+            None if work is None else str(work), fresh=fresh, priority=priority,
+        )  # fmt: skip
+        return await engine.run(request)
 
     async def test(
         self, skill: Skill | str, *, timeout_ms: int | None = None, digest: str | None = None, install: bool = False

@@ -127,7 +127,9 @@ class CatalogServices:
             return self.engine(record=True).through(Executor.from_configuration(catalog.configuration, prewarm=0))
 
         async def start(schedule: Schedule, run_id: str) -> StartedRun:
-            starting = begin_scheduled(schedule, run_id, find=catalog.get, gate=self.gate(), engine=engine)
+            starting = begin_scheduled(
+                schedule, run_id, schedules=self.schedules(), find=catalog.get, gate=self.gate(), engine=engine
+            )
             return await (begin(starting) if begin is not None else starting)
 
         return Scheduler(self.schedules(), lambda: self.records.journal, start, makers)

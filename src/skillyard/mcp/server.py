@@ -137,9 +137,10 @@ class _Handlers:
         await self._announcer.announce_changes(self._tools.access.offered())  # the call may have looked at the folders again
         if not result.ok:
             await self._announcer.log("warning", {"tool": params.name, "code": result.code})
-        detail = None if result.ok else {"code": result.code, "title": sanitize(result.title or "")}
+        run: dict[str, Any] = dict(result.data) if "run_id" in result.data else {}  # the whole outcome, for programs
+        detail = run if result.ok else run | {"code": result.code, "title": sanitize(result.title or "")}
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]
-        return types.CallToolResult(content=content, structured_content=detail, is_error=not result.ok)
+        return types.CallToolResult(content=content, structured_content=detail or None, is_error=not result.ok)
 
     async def list_resources(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         self._announcer.remember_connection(context)

@@ -409,7 +409,8 @@ def _forget() -> None:
     _shared, _sharing = None, threading.Lock()
 
 
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def run_in_helper(function: Callable[..., _T], *arguments: object, subject: str, limits: WorkLimits) -> _T:

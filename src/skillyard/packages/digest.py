@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
 from skillyard.errors import DigestMismatch, InvalidInput
+from skillyard.open_flags import CLOEXEC, NOCTTY, NOFOLLOW, NONBLOCK
 from skillyard.packages.entries import PackageLimits
 from skillyard.reserved_files import is_reserved
 
-_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_FLAGS: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC | NOCTTY
 _CHUNK: Final = 1024 * 1024
 
 EntryKind = Literal["f", "x", "l", "d", "o"]

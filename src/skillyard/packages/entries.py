@@ -25,6 +25,7 @@ from skillyard.errors import (
     UnsafePath,
 )
 from skillyard.files import wait_for_disk
+from skillyard.open_flags import CLOEXEC, DIRECTORY, NOFOLLOW
 from skillyard.text import sanitize
 
 _MIB = 1024 * 1024
@@ -154,8 +155,8 @@ class EntryNames:
         )
 
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER: Final = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 
 
 @contextlib.contextmanager

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 from skillyard.errors import ArchiveTooLarge, MalformedArchive, NoSkillInside
+from skillyard.open_flags import CLOEXEC, NONBLOCK
 from skillyard.packages.digest import tree_digest
 from skillyard.packages.entries import PackageLimits
 from skillyard.paths import is_regular
 
 ArchiveFormat = Literal["zip", "tar.gz", "tar"]
 
-_OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+_OPEN: Final = os.O_RDONLY | CLOEXEC | NONBLOCK
 _FORMATS_HINT: Final = "packages are zip (.zip, .skill), tar.gz (.tar.gz, .tgz) or tar"
 _DEFAULT: Final = PackageLimits()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import InvalidInput, SignatureInvalid
+from skillyard.open_flags import CLOEXEC, NOFOLLOW
 from skillyard.packages.digest import tree_digest
 from skillyard.times import utc_now, utc_text
 from skillyard.wire import WireForm
@@ -29,7 +30,7 @@ _KEY: Final = re.compile(r"ed25519:[A-Za-z0-9+/]{43}=")
 _SIGNATURE: Final = re.compile(r"[A-Za-z0-9+/]{86}==")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)

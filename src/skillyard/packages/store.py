@@ -14,13 +14,14 @@ from typing import Final, Protocol
 
 from skillyard.errors import FileMissing, InvalidConfiguration, PackageMissing, StoreFailed
 from skillyard.files import replace_file, sync_folder
+from skillyard.open_flags import CLOEXEC, NOFOLLOW, NONBLOCK
 from skillyard.packages.digest import DIGEST_PATTERN, check_content, check_size, digest_hex, digest_of
 from skillyard.packages.entries import PackageLimits
 from skillyard.packages.source import shown_address
 from skillyard.paths import read_inside
 from skillyard.wire import WireForm
 
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
 
 
 class Store(Protocol):

@@ -1,11 +1,11 @@
-"""Which skills may be used: rules by pattern, approvals bound to content, and what `allowed-tools` permit."""
+"""Which skills and commands may be used: rules by pattern, approvals bound to content, and what `allowed-tools` permit."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
-from skillyard.permissions.allowed_tools import ALWAYS_PERMITTED, AllowedTools, ToolRule, parse_tool_rule
+from skillyard.permissions.allowed_tools import ALWAYS_PERMITTED, AllowedTools
 from skillyard.permissions.approvals import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -15,10 +15,13 @@ from skillyard.permissions.approvals import (
     PolicyApprover,
     SqlApprovalStore,
 )
+from skillyard.permissions.command_policy import CommandPolicy, CommandRuling, LevelDecision, ListedRule, RuleLevel
+from skillyard.permissions.command_rules import CommandRules, LevelRuling
 from skillyard.permissions.gate import PermissionGate, SkillConsent, unusable_skill
 from skillyard.permissions.origins import InstalledOrigins, OriginLookup
 from skillyard.permissions.rules import PermissionRuling, Rules, without_denied
 from skillyard.permissions.store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
+from skillyard.permissions.tool_rules import ToolRule, parse_tool_rule
 
 if TYPE_CHECKING:
     from skillyard.permissions.sql_tables import SqlSessionApprovals
@@ -32,13 +35,20 @@ __all__ = [
     "ApprovalStore",
     "Approvals",
     "Approver",
+    "CommandPolicy",
+    "CommandRules",
+    "CommandRuling",
     "Decision",
     "InstalledOrigins",
+    "LevelDecision",
+    "LevelRuling",
+    "ListedRule",
     "MemoryApprovalStore",
     "OriginLookup",
     "PermissionGate",
     "PermissionRuling",
     "PolicyApprover",
+    "RuleLevel",
     "Rules",
     "SkillConsent",
     "SqlApprovalStore",

@@ -9,7 +9,6 @@ two renames. A restore that was killed in between is run again: earlier data are
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
@@ -25,6 +24,7 @@ from skillyard._version import __version__
 from skillyard.database import Database, has_records, replace_records, skill_definitions, skill_versions
 from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput
 from skillyard.files import locked, wait_for_disk
+from skillyard.open_flags import CLOEXEC, DIRECTORY, NOFOLLOW
 from skillyard.packages import tree_digest, tree_entries
 from skillyard.registry.backup_archive import (
     RECORDS,
@@ -40,7 +40,7 @@ from skillyard.registry.version_store import VersionStore, delete_tree
 from skillyard.reserved_files import is_reserved
 from skillyard.wire import WireForm
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,8 @@ class _HomeBackup:
     @contextlib.contextmanager
     def _lock_against_deletion(self, skill: str, version: str) -> Iterator[bool]:
         """Keep a version from being deleted while it is read; False when it is not there."""
+        import fcntl  # not on every platform
+
         try:
             descriptor = os.open(self.home.versions.path(skill, version), _FOLDER)
         except OSError:
@@ -311,7 +313,7 @@ def _extract(backup: Path, manifest: BackupManifest, homes: Mapping[str, Path], 
     for name, file, _ in members(backup):
         if name in manifest.entries and (target := _target(name, homes, project, force=force)) is not None:
             target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as writing:  # noqa: PTH123
+            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600), "wb") as writing:  # noqa: PTH123
                 shutil.copyfileobj(file, writing)
                 os.fchmod(writing.fileno(), manifest.entries[name].mode & 0o777)
             written.append(target)

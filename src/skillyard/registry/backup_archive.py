@@ -18,6 +18,7 @@ from typing import IO, Any, Final, Literal, NamedTuple, Self
 
 from skillyard.database import Database
 from skillyard.errors import DigestMismatch, InvalidInput, MalformedArchive, PathRefused
+from skillyard.open_flags import CLOEXEC, NOFOLLOW, NONBLOCK
 from skillyard.paths import safe_relative
 from skillyard.registry.version_store import VersionStore
 from skillyard.reserved_files import is_reserved
@@ -26,7 +27,7 @@ _MANIFEST: Final = "manifest.json"
 _FORMAT: Final = "skillyard backup 1"
 _CHUNK: Final = 1 << 20
 _MOST_MANIFEST: Final = 1 << 30
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
 _BROKEN: Final = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, OSError, ValueError, KeyError, TypeError)
 
 
@@ -57,7 +58,7 @@ class ArchiveWriter:
         self._entries: dict[str, BackupEntry] = {}
 
     def __enter__(self) -> Self:
-        descriptor = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600)
         self._file = os.fdopen(descriptor, "wb")
         self._gzip = gzip.GzipFile("", "wb", 1, self._file, mtime=0)
         self._tar = tarfile.open(fileobj=self._gzip, mode="w|", format=tarfile.PAX_FORMAT)

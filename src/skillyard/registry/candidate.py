@@ -138,6 +138,12 @@ def check_candidate(candidate: Candidate, folder_name: str) -> Candidate:
             hint=(errors[0].fix if errors else None) or "`skillyard check` shows everything that is wrong with it",
             diagnostics=[diagnostic.to_dict() for diagnostic in document.diagnostics],
         )
+    if document.inferred:
+        raise InvalidSkill(
+            f"{folder_name or candidate.name}: SKILL.md does not declare its {' and '.join(document.inferred)}",
+            hint="`skillyard check --fix` in its folder writes what a catalog infers; then install it from there",
+            diagnostics=[diagnostic.to_dict() for diagnostic in document.diagnostics],
+        )
     warnings = tuple(
         f"SKILL.md:{diagnostic.line}: {diagnostic.message}"
         for diagnostic in document.diagnostics

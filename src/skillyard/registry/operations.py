@@ -6,7 +6,6 @@ abandoned operations and recovers them.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import time
@@ -17,12 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from skillyard.errors import DatabaseUnavailable
+from skillyard.errors import DatabaseUnavailable, InstallProblem
 from skillyard.files import lock_file
+from skillyard.open_flags import CLOEXEC, HAS_FOLDER_DESCRIPTORS, NOFOLLOW
 from skillyard.registry.model import Operation, Progress, ProgressEvent
 from skillyard.registry.version_store import delete_tree, ensure_real_folder
 
-_LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK: Final = os.O_RDWR | os.O_CREAT | NOFOLLOW | CLOEXEC
 _NAME: Final = re.compile(r"op_[0-9a-f]{28}\.lock")
 
 
@@ -50,6 +50,13 @@ class Operations:
     @contextmanager
     def begin(self, operation_id: str | None = None) -> Iterator[RunningOperation]:
         """A new operation, with an id that was made for it or another; its folder is deleted afterwards when it was settled."""
+        if not HAS_FOLDER_DESCRIPTORS:
+            raise InstallProblem(
+                "skills can be installed on Linux and macOS only: versions are kept behind links and locks of their kind",
+                hint="use WSL 2, or copy the skill's folder into one of your roots",
+            )
+        import fcntl  # not on every platform
+
         ensure_real_folder(self.folder, 0o700)
         name = operation_id or new_operation_id()
         with self._gate():
@@ -88,8 +95,10 @@ class Operations:
             os.close(descriptor)
 
     def _try_hold(self, path: Path) -> int | None:
+        import fcntl  # not on every platform
+
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDWR | NOFOLLOW | CLOEXEC)
         except FileNotFoundError:
             return None
         try:

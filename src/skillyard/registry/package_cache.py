@@ -6,7 +6,6 @@ Cached packages are fetched by digest, verified, read-only and bounded in size; 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import tempfile
 import time
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import DigestMismatch, SkillNotFound
 from skillyard.files import lock_file
+from skillyard.open_flags import CLOEXEC, DIRECTORY, NOFOLLOW
 from skillyard.packages import PackageLimits, Store, extract, tree_digest, tree_size
 from skillyard.packages.digest import digest_hex
 from skillyard.registry.registry import Registry
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skillyard.permissions import PermissionGate
 
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER: Final = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
 _YOUNG_S: Final = 60.0  # what was requested that recently is about to be used
 
 
@@ -92,6 +92,8 @@ class PackageCache:
                     total -= sizes[entry]
 
     def _is_in_use(self, entry: Path) -> bool:
+        import fcntl  # not on every platform
+
         for folder in entry.iterdir() if entry.is_dir() else ():
             try:
                 descriptor = os.open(folder, _FOLDER)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
+from skillyard.open_flags import CLOEXEC, NOFOLLOW, NONBLOCK
 from skillyard.packages import TreeEntry, tree_entries
 from skillyard.packages.extraction import hidden_files
 from skillyard.wire import WireForm
@@ -127,7 +128,7 @@ def _could_run(folder: Path, entry: TreeEntry) -> bool:
 def _beginning(path: Path) -> bytes:
     """The first bytes of a file; none of one that cannot be read, and so cannot be run either."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC), "rb") as file:
             return file.read(8)
     except OSError:
         return b""

@@ -7,7 +7,6 @@ inside the project is written relative to it.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
 
 from skillyard.errors import InvalidConfiguration, SignerChanged
+from skillyard.open_flags import CLOEXEC, DIRECTORY
 from skillyard.packages import Source, SourceKind, is_signer, tree_digest
 from skillyard.paths import slug
 from skillyard.reserved_files import refuse_reserved
@@ -190,7 +190,9 @@ class ProjectLock:
 @contextlib.contextmanager
 def _locked_folder(folder: Path) -> Iterator[None]:
     """Keep other processes from writing this lock; the folder itself is held, so that no further file lies beside it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    import fcntl  # not on every platform
+
+    descriptor = os.open(folder, os.O_RDONLY | DIRECTORY | CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

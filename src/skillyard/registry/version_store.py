@@ -7,7 +7,6 @@ same holds for a version that somebody reads.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -18,11 +17,12 @@ from typing import Final
 
 from skillyard.errors import InstallProblem, InvalidInput, VersionUnusable
 from skillyard.files import lock_file, sync_folder
+from skillyard.open_flags import CLOEXEC, DIRECTORY, NOFOLLOW
 
 CURRENT: Final = "current"
 _ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,99}")
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER: Final = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
 
 
 class VersionStore:
@@ -124,6 +124,8 @@ class VersionStore:
 
         It is moved away in one step, so that nobody ever sees a part of it.
         """
+        import fcntl  # not on every platform
+
         path = self.path(skill_id, version)
         if self.current(skill_id) == version:
             return False

@@ -2,35 +2,64 @@
 
 `choose_backend(policy)` gives the strongest backend that can enforce a policy here; `await backend.run(job)` runs one script of
 one folder and leaves nothing behind. `WarmPool(k, digest)` runs jobs in sandboxes that were started beforehand.
+`await open_session(backend, request, receive)` gives a sandbox that stays.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from skillyard.lazy_exports import lazy_exports
 from skillyard.sandbox.backend_selection import backends, choose_backend, probe_all
+from skillyard.sandbox.environment import redact
+from skillyard.sandbox.identity import can_reach
 from skillyard.sandbox.job import Job, Limit, Probe, SandboxBackend, SandboxResult, Status
 from skillyard.sandbox.policy import Policy, effective_policy, lowered_ceiling, narrowing_warnings, prewarm_count
-from skillyard.sandbox.run_output import listen_to_output
-from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_path
+from skillyard.sandbox.run_output import StreamListener, listen_to_output
+from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_path, strips_types
 from skillyard.sandbox.warm_pool import WarmPool
+
+if TYPE_CHECKING:
+    from skillyard.sandbox.limits import folder_bytes
+    from skillyard.sandbox.session import SandboxSession, open_session
+    from skillyard.sandbox.session_preparation import ReadOnlyMount, SessionRequest
 
 __all__ = [
     "Job",
     "Limit",
     "Policy",
     "Probe",
+    "ReadOnlyMount",
     "SandboxBackend",
     "SandboxResult",
+    "SandboxSession",
+    "SessionRequest",
     "Status",
+    "StreamListener",
     "WarmPool",
     "backends",
+    "can_reach",
     "can_start",
     "choose_backend",
     "effective_policy",
+    "folder_bytes",
     "interpreter_for",
     "listen_to_output",
     "lowered_ceiling",
     "narrowing_warnings",
     "on_trusted_path",
+    "open_session",
     "prewarm_count",
     "probe_all",
+    "redact",
+    "strips_types",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "limits": ("folder_bytes",),
+        "session": ("SandboxSession", "open_session"),
+        "session_preparation": ("ReadOnlyMount", "SessionRequest"),
+    },
+)

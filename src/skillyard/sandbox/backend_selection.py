@@ -9,7 +9,10 @@ from skillyard.errors import InvalidInput, SandboxUnavailable
 from skillyard.sandbox.job import Probe, SandboxBackend, UnmetRequirement
 from skillyard.sandbox.policy import Policy
 
-_ELSEWHERE: Final = "run skills on Linux: in a virtual machine, a container or WSL 2; everything else works here"
+_NAMES: Final = ("bwrap", "landlock")
+"""The names of the backends, strongest first; where they cannot be, their modules cannot be imported either."""
+
+_ELSEWHERE: Final = "run skills on Linux: in a virtual machine, a container or WSL 2"
 
 
 def backends() -> tuple[SandboxBackend, ...]:
@@ -32,12 +35,15 @@ def choose_backend(policy: Policy, prefer: str | None = None) -> SandboxBackend:
     """
     unmet: list[UnmetRequirement] = []
     remedies: list[str] = []
+    if sys.platform != "linux":
+        probes = _probes_elsewhere()
+        raise _unavailable([UnmetRequirement(probe.backend, probe.reason) for probe in probes], [_ELSEWHERE])
     for backend in _candidates(prefer):
         missing = backend.supports(policy)
         if missing:
             unmet += missing
             continue
-        probe = _probe(backend)
+        probe = backend.probe()
         if probe.ok:
             return backend
         unmet.append(UnmetRequirement(backend.name, probe.reason))
@@ -69,12 +75,12 @@ def _unavailable(unmet: list[UnmetRequirement], remedies: list[str]) -> SandboxU
 
 def probe_all() -> tuple[Probe, ...]:
     """Every backend's probe, for `doctor`."""
-    return tuple(_probe(backend) for backend in backends())
-
-
-def _probe(backend: SandboxBackend) -> Probe:
-    """The backend's probe of this machine; it is only called on Linux, whose system calls it uses."""
     if sys.platform != "linux":
-        reason = f"sandboxes need Linux, and this is {sys.platform}"
-        return Probe(backend.name, ok=False, reason=reason, remedies=(_ELSEWHERE,))
-    return backend.probe()
+        return _probes_elsewhere()
+    return tuple(backend.probe() for backend in backends())
+
+
+def _probes_elsewhere() -> tuple[Probe, ...]:
+    """What there is to say of the backends on a system that is not Linux, whose system calls they use."""
+    reason = f"sandboxes need Linux, and this is {sys.platform}"
+    return tuple(Probe(name, ok=False, reason=reason, remedies=(_ELSEWHERE,)) for name in _NAMES)

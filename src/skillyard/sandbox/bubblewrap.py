@@ -26,6 +26,7 @@ from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, SandboxCom
 from skillyard.sandbox.run_lifecycle import run_job
 from skillyard.sandbox.runtimes import runtime_for, version_of
 from skillyard.sandbox.seccomp import FilterOptions
+from skillyard.sandbox.session_preparation import PreparedSession, session_limits
 
 _PROGRAMS: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 _CHROOT: Final = "/usr/sbin/chroot"
@@ -125,6 +126,24 @@ class BubblewrapBackend:
         argv = [self.program, "--args", str(descriptors.control), "--", *inner]
         return _as_user(SandboxCommand(argv, options.encode("utf-8", "surrogateescape")), run.identity)
 
+    def session_command(self, session: PreparedSession, descriptors: Descriptors) -> SandboxCommand:
+        """How to start a session; as root it begins in mounts of its own where its user could not reach a folder otherwise."""
+        limits = dict(session_limits(session))
+        if session.cgroup is None:
+            limits["NPROC"] = session.policy.pids
+        program = f"{_RUNNER}session/{session.program}"
+        inner = session.command(program, descriptors, limits)
+        opening: list[str] = []
+        if descriptors.proxy_listener != -1:
+            opening, inner = _opened(session, descriptors.proxy_listener, inner)
+        options = "\0".join([*_session_options(session, descriptors.files, opening), ""])
+        argv = [self.program, "--args", str(descriptors.control), "--", *inner]
+        command = _as_user(SandboxCommand(argv, options.encode("utf-8", "surrogateescape")), session.identity)
+        if not session.hidden:
+            return command
+        argv = [self.program, *_uncovering(session), "--", *command.argv]
+        return replace(command, argv=argv)
+
 
 def _without_cores(limits: dict[str, int]) -> list[str]:
     """The start of a command line that sets the limit on cores instead of bash, which does not count it in bytes."""
@@ -138,7 +157,7 @@ def _without_cores(limits: dict[str, int]) -> list[str]:
 _NO_LIMIT: Final = UnmetRequirement("network.allowlist", "a run needs each host by name; '*' cannot be enforced")
 
 
-def _opened(run: PreparedRun, proxy_listener: int, inner: list[str]) -> tuple[list[str], list[str]]:
+def _opened(run: PreparedRun | PreparedSession, proxy_listener: int, inner: list[str]) -> tuple[list[str], list[str]]:
     """The mounts for the program that opens the proxy's listener, and its command line, which ends with the skill's own."""
     python = runtime_for("opener.py", as_other=run.identity is not None)
     opener = run.stage.add_file(*own_script("proxy_opener", compiled=python.same_python))
@@ -175,18 +194,9 @@ def _changes_users(program: str) -> bool:
 def _options(run: PreparedRun, files: tuple[int, ...], opening: list[str]) -> list[str]:
     policy, (seccomp, *etc) = run.policy, files
     return [
-        "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
-        "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
+        *_ISOLATION,
         "--clearenv", *_environment(policy),
-        *_system_mounts(),
-        *(part for folder in run.runtime.folders for part in ("--ro-bind", folder, folder)),
-        *opening,
-        *(part for path, file in zip(_ETC, etc, strict=True) for part in ("--file", str(file), path)),
-        "--symlink", "/proc/self/mounts", "/etc/mtab",
-        "--proc", "/proc",
-        "--dev", "/dev", *(() if run.cgroup else _NO_MEMORY_DEVICE),
-        "--size", str(16 * _MEBIBYTE), "--tmpfs", _SHARED, "--remount-ro", "/dev",
-        "--size", str(policy.tmp_mb * _MEBIBYTE), "--tmpfs", _SCRATCH,
+        *_system(run, etc, opening, shared_mb=16),
         "--ro-bind", run.stage.tree, "/skill",
         *(("--ro-bind", run.stage.runner, _runner(run)) if run.stage.runner else ()),
         *_imports(run),
@@ -195,6 +205,62 @@ def _options(run: PreparedRun, files: tuple[int, ...], opening: list[str]) -> li
         "--chdir", "/workspace" if run.has_workspace else "/skill",
         "--remount-ro", "/", "--seccomp", str(seccomp),
     ]  # fmt: skip
+
+
+_ISOLATION: Final = (
+    "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
+    "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
+)  # fmt: skip
+
+
+def _system(run: PreparedRun | PreparedSession, etc: list[int], opening: list[str], *, shared_mb: int) -> list[str]:
+    """The machine's programs, the small files of `/etc`, `/proc`, `/dev`, and `/tmp` of the sandbox's own."""
+    return [
+        *_system_mounts(),
+        *(part for folder in run.runtime.folders for part in ("--ro-bind", folder, folder)),
+        *opening,
+        *(part for path, file in zip(_ETC, etc, strict=True) for part in ("--file", str(file), path)),
+        "--symlink", "/proc/self/mounts", "/etc/mtab",
+        "--proc", "/proc",
+        "--dev", "/dev", *(() if run.cgroup else _NO_MEMORY_DEVICE),
+        "--size", str(shared_mb * _MEBIBYTE), "--tmpfs", _SHARED, "--remount-ro", "/dev",
+        "--size", str(run.policy.tmp_mb * _MEBIBYTE), "--tmpfs", _SCRATCH,
+    ]  # fmt: skip
+
+
+# What programs of a session serve to each other is in its own network and not the proxy's concern.
+_OWN_SERVERS: Final = dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1")
+
+
+def _session_options(session: PreparedSession, files: tuple[int, ...], opening: list[str]) -> list[str]:
+    """The mounts of a session: its first process is the program itself, so that it reaps whatever loses its parent."""
+    seccomp, *etc = files
+    proxy = {**proxy_environment(PROXY_PORT), **_OWN_SERVERS} if session.policy.reaches_network else {}
+    variables = {**session.environment(scratch=_SCRATCH, programs=f"{_RUNNER}bin"), **proxy}
+    return [
+        *_ISOLATION, "--as-pid-1",
+        "--clearenv", *(part for name, value in variables.items() for part in ("--setenv", name, value)),
+        *_system(session, etc, opening, shared_mb=64),
+        "--ro-bind", session.stage.tree, f"{_RUNNER}session",
+        *(part for path in session.extra_programs for part in ("--ro-bind", path, _RUNNER + Path(path).name)),
+        *(part for name, path in session.names(_RUNNER) for part in ("--symlink", path, f"{_RUNNER}bin/{name}")),
+        *(part for mount in session.mounts for part in ("--ro-bind", mount.source, mount.target)),
+        "--bind", session.folder, "/workspace", "--chdir", "/workspace",
+        "--remount-ro", "/", "--seccomp", str(seccomp),
+    ]  # fmt: skip
+
+
+def _uncovering(session: PreparedSession) -> list[str]:
+    """Mounts of root's own in which the folders of the session can be reached by its user, although what is above them cannot.
+
+    Each closed folder on the way is covered by an empty one, and what is to be seen is mounted into that at its usual path.
+    """
+    covers = [part for folder in session.hidden for part in ("--perms", "0755", "--tmpfs", folder)]
+    paths = [path for path in (session.folder, *(mount.source for mount in session.mounts)) if session.is_hidden(path)]
+    above = dict.fromkeys(str(folder) for path in paths for folder in reversed(Path(path).parents))
+    folders = [part for folder in above if session.is_hidden(folder) for part in ("--perms", "0755", "--dir", folder)]
+    binds = [part for path in paths for part in ("--bind", path, path)]
+    return ["--die-with-parent", "--dev-bind", "/", "/", *covers, *folders, *binds]
 
 
 def _workspace(run: PreparedRun) -> tuple[str, ...]:

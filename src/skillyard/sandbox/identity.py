@@ -37,6 +37,11 @@ def pick_identity() -> Identity | None:
     return Identity(_NOBODY, _NOBODY, single=False)
 
 
+def is_own_number(uid: int) -> bool:
+    """Whether a user number is one that `pick_identity` gives, which nobody else has."""
+    return _FIRST <= uid < _FIRST + _COUNT
+
+
 def _is_mapped(number: int) -> bool:
     """Whether this user namespace knows the number: in a container perhaps only the first 65,536 exist."""
     try:

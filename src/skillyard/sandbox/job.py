@@ -14,6 +14,7 @@ Status = Literal[
     "ok", "error", "timeout", "memory", "pids", "output_limit", "result_invalid", "killed", "denied", "unavailable"
 ]  # fmt: skip
 Level = Literal["vm", "namespace", "lsm", "none"]
+RunMode = Literal["call", "script", "test"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,11 @@ class Job:
     and may raise, for example when its digest is not the approved one. `arguments` follow the script on its command line.
     `library` are files the script can import: names like `package/__init__.py` and their content (what ends in `.py` for
     Python, the rest for node). `packages` is a folder of installed Python packages, seen by the script instead of the machine's
-    own, or what names one when it is called with the path of the copy, which is verified by then. Without `call` the script
-    runs as it is, also when it defines `execute`. `workspace` is a folder of this machine whose files the run works on: it gets
-    a copy, begins in it, and what it changes there is copied back, unless the policy lets it only read.
+    own, or what names one when it is called with the path of the copy, which is verified by then. `mode` says how the script
+    runs: `call` calls the `execute` that it may define, `script` runs it as it is, `test` too, with `describe`, `it` and
+    `expect` for node. With `as_module` a Python script runs like `python -m` in the skill's folder. `workspace` is a folder of
+    this machine whose files the run works on: it gets a copy, begins in it, and what it changes there is copied back,
+    unless the policy lets it only read.
     """
 
     tree: str
@@ -37,7 +40,8 @@ class Job:
     verify: Callable[[str], None] | None = None
     library: Mapping[str, bytes] = field(default_factory=dict, hash=False)
     packages: str | Callable[[str], str] = ""
-    call: bool = True
+    mode: RunMode = "call"
+    as_module: bool = False
     workspace: str = ""
 
 
@@ -57,8 +61,8 @@ class SandboxResult:
 
     `result` is the JSON document from the result pipe (`None` when nothing was written) and `value` the same, read. `detail`
     says in one sentence why the status is not `ok`. `exit_code` is `None` when the run was killed. `contacts` has
-    the hosts that the run requested of its proxy, `files` what it wrote into the job's workspace. Values of secrets are already
-    removed from everything.
+    the hosts that the run requested of its proxy, `files` what it wrote into the job's workspace, `memory_bytes` the most
+    memory that it used at once (`None` where nothing counts it). Values of secrets are already removed from everything.
     """
 
     status: Status
@@ -76,6 +80,7 @@ class SandboxResult:
     warnings: tuple[str, ...] = ()
     contacts: tuple[Contact, ...] = ()
     files: tuple[str, ...] = ()
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

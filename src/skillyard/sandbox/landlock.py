@@ -11,11 +11,13 @@ import ctypes
 import marshal
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import ClassVar, Final
 
+from skillyard.errors import SandboxUnavailable
 from skillyard.sandbox.environment import base_environment
 from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
 from skillyard.sandbox.limits import common_limits, process_limits
@@ -26,6 +28,7 @@ from skillyard.sandbox.processes import threads_of_user
 from skillyard.sandbox.run_lifecycle import run_job
 from skillyard.sandbox.runtimes import runtime_for
 from skillyard.sandbox.seccomp import FilterOptions
+from skillyard.sandbox.session_preparation import PreparedSession, session_limits
 
 _CREATE_RULESET: Final = 444
 _OLDEST: Final = 3  # before it, files could be truncated that may not be written
@@ -101,6 +104,23 @@ class LandlockBackend:
         argv = [own.program, "-I", "-S", "-B", launcher, str(descriptors.control)]
         return SandboxCommand(argv, marshal.dumps(_configuration(run, descriptors), _PLAIN), own_reaper=True)
 
+    def session_command(self, session: PreparedSession, descriptors: Descriptors) -> SandboxCommand:
+        """The launcher's command line for a session.
+
+        Raises:
+            SandboxUnavailable: a folder cannot be reached by the user of the session, or is to be seen at another path.
+        """
+        if session.hidden or any(mount.source != os.path.realpath(mount.target) for mount in session.mounts):
+            raise SandboxUnavailable(
+                f"{session.folder} cannot be reached by the user of the sandbox without bubblewrap",
+                hint="install bubblewrap, or put the folder below one that every user may enter",
+            )
+        own = runtime_for("launcher.py", as_other=False)
+        launcher = session.stage.add_file(*own_script("landlock_launcher", compiled=own.same_python))
+        argv = [own.program, "-I", "-S", "-B", launcher, str(descriptors.control)]
+        configuration = marshal.dumps(_session_configuration(session, descriptors), _PLAIN)
+        return SandboxCommand(argv, configuration, own_reaper=True)
+
 
 _PORTS_ONLY: Final = UnmetRequirement(
     "network.allowlist", "Landlock can allow ports but not hosts; an allow-list needs a network namespace"
@@ -134,8 +154,32 @@ def _configuration(run: PreparedRun, descriptors: Descriptors) -> dict[str, obje
     }
 
 
+def _session_configuration(session: PreparedSession, descriptors: Descriptors) -> dict[str, object]:
+    stage = session.stage
+    everything = _handled(landlock_version())[0] & ~_NEW_DEVICES
+    seen = (*session.extra_programs, stage.tree, stage.programs, *(mount.source for mount in session.mounts))
+    rules = _readable_rules((*_SYSTEM, *session.runtime.folders, *seen), memory_device=session.cgroup is not None)
+    inside = replace(descriptors, result=3, gate=4)
+    return {
+        "parent": os.getpid(),
+        "result": descriptors.result,
+        "gate": descriptors.gate,
+        "filter": descriptors.files[0],
+        "user": session.identity.uid if session.identity else None,
+        "folder": session.folder,
+        "limits": _with_processes(dict(session_limits(session)), session),
+        "handled": _handled(landlock_version()),
+        "rules": rules + [(path, everything) for path in (stage.scratch, session.folder)],
+        "argv": session.command(f"{stage.tree}/{session.program}", inside, {}),
+        "environment": session.environment(scratch=stage.scratch, programs=stage.programs),
+    }
+
+
 def _limits(run: PreparedRun) -> dict[str, int]:
-    limits = dict(process_limits(run))
+    return _with_processes(dict(process_limits(run)), run)
+
+
+def _with_processes(limits: dict[str, int], run: PreparedRun | PreparedSession) -> dict[str, int]:
     if run.cgroup is None:
         # The kernel counts per user: a run with a user of its own starts from nothing, others on top of what runs already.
         single_identity = run.identity is not None and run.identity.single
@@ -160,8 +204,13 @@ def _rules(run: PreparedRun) -> list[tuple[str, int]]:
     given = (stage.workspace,) if run.job.workspace else ()
     readable = (*_SYSTEM, *run.runtime.folders, *run.runtime.extra_programs, stage.tree, *ours, *given)
     writable = (stage.scratch, *((stage.workspace,) if run.policy.filesystem == "read-write" else ()))
-    real = dict.fromkeys(os.path.realpath(path) for path in readable)
-    rules = [(path, _READ if Path(path).is_dir() else _READ & _FILE_BITS) for path in real if Path(path).exists()]
-    devices = (*_DEVICES, _MEMORY_DEVICE) if run.cgroup else _DEVICES
-    rules += [(path, _READ_WRITE_FILE) for path in devices if Path(path).exists()]
+    rules = _readable_rules(readable, memory_device=run.cgroup is not None)
     return rules + [(path, everything) for path in writable if Path(path).is_dir()]
+
+
+def _readable_rules(paths: Iterable[str], *, memory_device: bool) -> list[tuple[str, int]]:
+    """Reading and executing below `paths`, and the few devices everyone needs."""
+    real = dict.fromkeys(os.path.realpath(path) for path in paths)
+    rules = [(path, _READ if Path(path).is_dir() else _READ & _FILE_BITS) for path in real if Path(path).exists()]
+    devices = (*_DEVICES, _MEMORY_DEVICE) if memory_device else _DEVICES
+    return rules + [(path, _READ_WRITE_FILE) for path in devices if Path(path).exists()]

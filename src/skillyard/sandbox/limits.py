@@ -12,6 +12,7 @@ from skillyard.sandbox.processes import deleted_bytes, files_in
 
 if TYPE_CHECKING:
     from skillyard.sandbox.preparation import IsolationMechanism, PreparedRun
+    from skillyard.sandbox.session_preparation import PreparedSession
 
 
 _MEBIBYTE: Final = 1024 * 1024
@@ -74,6 +75,14 @@ def quota_check(engine: IsolationMechanism, run: PreparedRun) -> Callable[[list[
     return lambda pids: _folders_over_quota(run, pids, "/workspace") or (in_memory is not None and in_memory(pids))
 
 
+def session_quota(engine: IsolationMechanism, session: PreparedSession) -> Callable[[list[int]], bool] | None:
+    """How to see that the temporary folder of a session is too large; `None` where it is a file system of that size."""
+    if not engine.own_folders:
+        return None
+    allowed = session.policy.tmp_mb * _MEBIBYTE
+    return lambda _pids: folder_bytes(session.stage.scratch, allowed) > allowed
+
+
 def _folders_over_quota(run: PreparedRun, pids: list[int], seen_as: str = "") -> bool:
     """Whether the run's own folders, or files it has deleted and still holds, are larger than they may be.
 
@@ -81,11 +90,11 @@ def _folders_over_quota(run: PreparedRun, pids: list[int], seen_as: str = "") ->
     """
     allowed, stage = run.policy.tmp_mb * _MEBIBYTE, run.stage
     given = stage.seeded.size + 2 * _A_FILE * len(stage.seeded.marks) if stage.seeded else 0
-    large = _size(stage.scratch, allowed) > allowed or _size(stage.workspace, allowed + given) > allowed + given
+    large = folder_bytes(stage.scratch, allowed) > allowed or folder_bytes(stage.workspace, allowed + given) > allowed + given
     return large or deleted_bytes(pids, stage.base, seen_as=seen_as) > allowed + given
 
 
-def _size(folder: str, enough: int) -> int:
+def folder_bytes(folder: str, enough: int) -> int:
     """The bytes that a folder takes; more than `enough` when a part of it cannot be looked into."""
     total, waiting = 0, [folder]
     while waiting and total <= enough:

@@ -17,8 +17,66 @@ const run = { context: {}, protocol: 'vcp', memoryWrites: [], steps: [], outcome
 globalThis[Symbol.for('skillyard.run')] = run;
 let waiting = false;
 
+// What tests import elsewhere is our own here.
+const TESTING = new Set(['@jest/globals', 'vitest', 'skillyard_sdk/testing']);
+const SOURCE = /\.[mc]?ts$/;
+const TRIED = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs', '.json', '/index.ts', '/index.mts', '/index.js', '/index.mjs', '/index.cjs'];
+
+/** TypeScript as JavaScript: types erased in their place, or, for enums, namespaces and parameter properties, written anew. */
+function compile(source, file) {
+  const { stripTypeScriptTypes } = require('node:module');
+  try {
+    return stripTypeScriptTypes(source, { mode: 'strip' });
+  } catch (error) {
+    if (error.code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
+    try {
+      return stripTypeScriptTypes(source, { mode: 'transform', sourceMap: true, sourceUrl: file });
+    } catch (other) {
+      throw other.code === 'ERR_INVALID_ARG_VALUE' ? error : other; // node 26 only strips
+    }
+  }
+}
+
+/** The code without imports of names that it does not use: TypeScript takes them for types. */
+function withoutTypeImports(code) {
+  const statement = /^([ \t]*)import\s+(?!type\b)((?:[\w$]+\s*,\s*)?\{[^{}]*\}|[\w$]+)\s*from\s*(['"][^'"\n]+['"])[ \t]*;?/gm;
+  const rest = code.replace(statement, '');
+  const used = (name) => new RegExp(`(?<![\\w$])${name.replaceAll('$', '\\$')}(?![\\w$])`).test(rest);
+  return code.replace(statement, (whole, indent, names, from) => {
+    const [, standard = '', list] = /^([\w$]+)?\s*,?\s*(?:\{([^{}]*)\})?$/.exec(names) ?? [];
+    const parts = (list ?? '').split(',').map((part) => part.trim()).filter(Boolean);
+    const kept = parts.filter((part) => used(part.split(/\s+as\s+/).pop()));
+    const main = standard && used(standard) ? standard : '';
+    const lines = '\n'.repeat(whole.split('\n').length - 1); // what comes after stays on its line
+    if (!main && !kept.length) return parts.length || standard ? lines : whole;
+    const words = [main, kept.length ? `{ ${kept.join(', ')} }` : ''].filter(Boolean).join(', ');
+    return `${indent}import ${words} from ${from};${lines}`;
+  });
+}
+
+/** Imports as compilers resolve them: without an ending, of a folder, and `./x.js` that is written in `x.ts`. */
+function resolveImport(specifier, context, next) {
+  if (TESTING.has(specifier)) return next('skillyard_sdk/testing', context);
+  try {
+    return next(specifier, context);
+  } catch (error) {
+    if (!/^\.{1,2}(\/|$)/.test(specifier) || !context.parentURL?.startsWith('file:')) throw error;
+    const tried = [...TRIED.map((ending) => specifier + ending), specifier.replace(/\.([mc]?)js$/, '.$1ts')];
+    const found = tried.find((name) => fs.statSync(new URL(name, context.parentURL), { throwIfNoEntry: false })?.isFile());
+    if (!found) throw error;
+    return next(found, context);
+  }
+}
+
+function loadSource(url, context, next) {
+  if (!url.startsWith('file:') || !SOURCE.test(url) || url.includes('/node_modules/')) return next(url, context);
+  const source = withoutTypeImports(compile(fs.readFileSync(new URL(url), 'utf8'), url));
+  const isModule = url.endsWith('.mts') || /^[ \t]*(?:import\b(?!\s*\()|export\b)|\bimport\.meta\b|^await\b/m.test(source);
+  return { format: isModule && !url.endsWith('.cts') ? 'module' : 'commonjs', source, shortCircuit: true };
+}
+
 const REMEDIES = [
-  [/enum/, 'write `const Color = { Red: "red" } as const` instead of an enum'],
+  [/enum/, 'install esbuild or node 24 for enums, or write `const Color = { Red: "red" } as const`'],
   [/namespace|module/, 'write a module of its own (a file that is imported) instead of a namespace'],
   [/parameter propert/, 'declare the field and assign it in the constructor'],
   [/import\b.*=|export\b.*=/, 'write `import x from "..."` and `export default x`'],
@@ -167,6 +225,12 @@ process.on('exit', (code) => {
 
 async function main() {
   process.argv.splice(1, process.argv.length, entry, ...rest);
+  const { registerHooks } = require('node:module');
+  if (registerHooks && (SOURCE.test(loaded) || mode === 'test')) {
+    process.setSourceMapsEnabled(true);
+    registerHooks({ resolve: resolveImport, load: loadSource });
+  }
+  if (mode === 'test') Object.assign(globalThis, require('module').createRequire(loaded)('skillyard_sdk/testing'));
   if (mode !== 'call' || !mayExport(fs.readFileSync(loaded, 'utf8'))) {
     require('node:module').runMain(loaded);
     return;

@@ -20,6 +20,7 @@ from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.process_launch import Descriptors, SandboxCommand
 from skillyard.sandbox.runtimes import Runtime, runtime_for
 from skillyard.sandbox.seccomp import FilterOptions
+from skillyard.sandbox.session_preparation import PreparedSession
 from skillyard.sandbox.staging import StagedCopy, stage_skill
 
 _LIBRARIES: Final[Mapping[str, str]] = {"python": "library", "node": "node_modules"}  # where each looks for what is imported
@@ -69,6 +70,9 @@ class IsolationMechanism(Protocol):
 
     def command(self, run: PreparedRun, descriptors: Descriptors) -> SandboxCommand:
         """How to start the run."""
+
+    def session_command(self, session: PreparedSession, descriptors: Descriptors) -> SandboxCommand:
+        """How to start a session."""
 
     def files(self) -> tuple[bytes, ...]:
         """What the program needs as files in memory, beside the seccomp filter, which is always the first."""

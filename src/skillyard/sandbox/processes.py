@@ -37,6 +37,21 @@ def _children(pid: int) -> list[int]:
     return children
 
 
+def namespace_number(pid: int) -> int:
+    """The number that a process has for those of its own process namespace; 0 when it has ended."""
+    with contextlib.suppress(OSError, ValueError):
+        _, name, rest = Path(f"/proc/{pid}/status").read_bytes().partition(b"\nNSpid:")
+        return int(rest.partition(b"\n")[0].split()[-1]) if name else pid
+    return 0
+
+
+def started_at(pid: int) -> int:
+    """When a process was started, in ticks since the machine was; 0 when it has ended."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+    return 0
+
+
 def memory_in_use(pids: list[int], *, enough: int) -> int:
     """The bytes of memory these processes hold together; and what dead processes left behind.
 

@@ -1,10 +1,12 @@
 """Started inside the sandbox by Python itself: sets the last limits, then runs a skill's Python entry.
 
-`runner.py RESULT_FD GATE_FD LIMITS MODE ENTRY ARGUMENT...`. In the mode `call` an entry that defines `execute` is called with
+`runner.py RESULT_FD GATE_FD LIMITS MODE ROOT ENTRY ARGUMENT...`, where ROOT is the skill's folder. In the mode `call` an
+entry that defines `execute` is called with
 the parameters, the context and the configuration from standard input, and what it returns goes to the result pipe, with what
 it collected through `skillyard_sdk` (in the folder `library` beside this file). Any other entry runs as a plain script. It sees
 the packages in the folder `packages` beside this file, when there is one, and otherwise those of the machine. A mode that
-begins with `waiting-` says that the gate opens only when there is something to do.
+begins with `waiting-` says that the gate opens only when there is something to do; `module-` after that that the entry runs
+like `python -m`: its imports begin at ROOT. In every mode its relative imports work, and what is below ROOT is found last.
 This file stands alone: it imports nothing of Skillyard and works on every Python from 3.8. It is on the way of every run, so it
 imports next to nothing.
 """
@@ -43,6 +45,21 @@ class _LateSite:
         return PathFinder.find_spec(name, path, target)
 
 
+class _SkillFolder:
+    """Finds modules below the skill's folder (`from scripts.helpers import ...`) that nothing else offers."""
+
+    root = ""
+
+    @classmethod
+    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
+        """Look for a name without a package in the skill's folder."""
+        if path is not None:
+            return None
+        from importlib.machinery import PathFinder
+
+        return PathFinder.find_spec(name, [cls.root], target)
+
+
 def _prepare(result: int, gate: int, limits: str) -> None:
     """Move the result pipe to its promised number, lower the limits (`NAME=number,...`), wait until the gate opens."""
     if result != _RESULT:
@@ -56,18 +73,21 @@ def _prepare(result: int, gate: int, limits: str) -> None:
             resource.setrlimit(getattr(resource, "RLIMIT_" + name), (int(number), int(number)))
     if gate >= 0:
         opened = posix.read(gate, 1)
-        posix.close(gate)
-        if not opened or _is_abandoned():
+        if not opened or _is_abandoned(gate):
             posix._exit(1)
+        posix.close(gate)
 
 
-def _is_abandoned() -> bool:
-    """Whether nobody reads the result: who started this run was killed before the kernel knew that it ends with him."""
+def _is_abandoned(gate: int) -> bool:
+    """Whether the supervisor is gone, which holds the other end of the gate until the run is over.
+
+    It was killed before the kernel knew that this process ends with it.
+    """
     import select
 
-    results = select.poll()
-    results.register(_RESULT, 0)
-    return bool(results.poll(0))
+    supervisor = select.poll()
+    supervisor.register(gate, 0)
+    return bool(supervisor.poll(0))
 
 
 def _load_early(folder: str) -> None:
@@ -92,6 +112,7 @@ def _like_python(here: str) -> None:
     else:
         sys.meta_path.append(_LateSite)
     sys.path.append(here + "/library")
+    sys.meta_path.append(_SkillFolder)
     for name in ("exit", "quit"):
         setattr(builtins, name, sys.exit)
 
@@ -219,6 +240,9 @@ def _run(entry: str, mode: str) -> None:
     name = "skill_entry" if called else "__main__"
     module = type(sys)(name)
     module.__file__ = entry
+    parts = entry[len(_SkillFolder.root) + 1 :].split("/")[:-1]
+    if parts and all(map(str.isidentifier, parts)):
+        module.__package__ = ".".join(parts)  # relative imports begin where `python -m` would let them begin
     sys.modules[name] = module
     exec(code, module.__dict__)  # noqa: S102 # this is what a runner does
     if called:
@@ -243,14 +267,18 @@ def _report_failure(error: Exception) -> bool:
 
 def main() -> None:
     """Run the entry; an error in it is shown without the frames of this file."""
-    result, gate, limits, mode, entry = sys.argv[1:6]
+    result, gate, limits, mode, root, entry = sys.argv[1:7]
+    _SkillFolder.root = root
     if mode.startswith("waiting-"):
         _load_early(entry.rpartition("/")[0])
         mode = mode[len("waiting-") :]
+    as_module = mode.startswith("module-")
+    if as_module:
+        mode = mode[len("module-") :]
     _like_python(sys.path[0])
     _prepare(int(result), int(gate), limits)
-    sys.argv[:] = [entry, *sys.argv[6:]]
-    sys.path[0] = entry.rpartition("/")[0]
+    sys.argv[:] = [entry, *sys.argv[7:]]
+    sys.path[0] = root if as_module else entry.rpartition("/")[0]
     gc.freeze()  # what is here now stays to the end, which need not look at it again
     try:
         _run(entry, mode)

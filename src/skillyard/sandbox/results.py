@@ -138,6 +138,7 @@ def build_result(
         signal=number,
         warnings=warnings,
         contacts=tuple(_without_secrets(item, secrets) for item in contacts),
+        memory_bytes=record.memory_peak,
     )
 
 

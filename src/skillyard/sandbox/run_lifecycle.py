@@ -18,7 +18,7 @@ from skillyard.sandbox.results import build_result
 from skillyard.sandbox.run_output import ProcessRecord
 from skillyard.sandbox.seccomp import build_filter, this_machine
 from skillyard.sandbox.supervisor import supervise
-from skillyard.sandbox.workspace import copy_changes_back
+from skillyard.sandbox.work_files import copy_changes_back
 
 if TYPE_CHECKING:
     from skillyard.network import Contact
@@ -62,7 +62,7 @@ async def _collected(run: PreparedRun, result: SandboxResult) -> SandboxResult:
 
 
 async def _run(engine: IsolationMechanism, run: PreparedRun) -> SandboxResult:
-    proxy = _proxy(run.policy)
+    proxy = policy_proxy(run.policy)
     try:
         record = await supervise(
             partial(engine.command, run),
@@ -93,7 +93,7 @@ def run_result(
     )
 
 
-def _proxy(policy: Policy) -> Proxy | None:
+def policy_proxy(policy: Policy) -> Proxy | None:
     """The way out for a run that may reach hosts."""
     if not policy.reaches_network:
         return None
@@ -104,7 +104,17 @@ def _proxy(policy: Policy) -> Proxy | None:
 
 
 def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, ...]:
-    """What the run's program gets as files in memory, its seccomp filter first.
+    """What the run's program gets as files in memory, its seccomp filter first; see `filter_files`."""
+    return filter_files(engine, counted=run.cgroup is not None, streams=run.policy.reaches_network)
+
+
+def filter_files(
+    engine: IsolationMechanism, *, counted: bool, streams: bool, own_user: bool = False, local_sockets: bool = False
+) -> tuple[bytes, ...]:
+    """What a sandbox gets as files in memory, its seccomp filter first; `streams` when it may make TCP sockets.
+
+    With a user of its own (`own_user`) it may change modes and times of files, because it owns only its own. With
+    `local_sockets` its programs may speak with each other over local sockets.
 
     Raises:
         SandboxUnavailable: there is no filter for this machine.
@@ -112,7 +122,8 @@ def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, .
     machine = this_machine()
     if machine is None:
         raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
-    options = replace(engine.filter_options(counted=run.cgroup is not None), streams=run.policy.reaches_network)
+    options = replace(engine.filter_options(counted=counted), streams=streams)
+    options = replace(options, metadata=options.metadata and not own_user, local_sockets=local_sockets)
     return (build_filter(machine, options), *engine.files())
 
 

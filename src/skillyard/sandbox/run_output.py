@@ -132,19 +132,24 @@ def note_reader(secrets: tuple[str, ...]) -> NoteReader:
 class PipeBuffer:
     """What came through one pipe, in the pieces it came in: joined once, so that a flood is never held three times.
 
-    A `listener` gets each piece as it comes; the `note_reader` takes notes out before.
+    A `listener` gets each piece as it comes; the `note_reader` takes notes out before. With a `sink` nothing is kept: it gets
+    everything, as it came.
     """
 
-    __slots__ = ("_pieces", "listener", "note_reader", "size")
+    __slots__ = ("_pieces", "listener", "note_reader", "sink", "size")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self.listener: StreamListener | None = None
         self.note_reader: NoteReader | None = None
+        self.sink: Callable[[bytes], object] | None = None
         self.size = 0
 
     def add(self, piece: bytes) -> None:
         """Keep one more piece."""
+        if self.sink is not None:
+            self.sink(piece)
+            return
         self._pieces.append(piece)
         self.size += len(piece)
         if self.listener is not None:

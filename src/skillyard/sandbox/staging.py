@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,7 @@ from skillyard.paths import open_inside, safe_relative
 from skillyard.reserved_files import is_reserved
 from skillyard.sandbox.identity import Identity, can_reach
 from skillyard.sandbox.processes import OrphanSweeper
-from skillyard.sandbox.workspace import WorkspaceSnapshot, copy_files_in, pour
+from skillyard.sandbox.work_files import WorkFilesSnapshot, copy_files_in, pour
 
 MAXIMUM_ENTRIES: Final = 2_000
 MAXIMUM_BYTES: Final = 100 * 1024 * 1024
@@ -51,7 +51,7 @@ class StagedCopy:
     library: str = ""
     packages: str = ""
     left_out: frozenset[str] = frozenset()
-    seeded: WorkspaceSnapshot | None = None
+    seeded: WorkFilesSnapshot | None = None
     skipped: list[str] = field(default_factory=list)
     entries: int = 0
     total: int = 0
@@ -65,6 +65,11 @@ class StagedCopy:
     def scratch(self) -> str:
         """The run's temporary folder."""
         return f"{self.base}/scratch"
+
+    @property
+    def programs(self) -> str:
+        """The folder of names under which programs are called."""
+        return f"{self.base}/bin"
 
     @property
     def workspace(self) -> str:
@@ -86,6 +91,13 @@ class StagedCopy:
                 Path(self.base, folder).mkdir(exist_ok=True)
                 Path(self.base, folder).chmod(0o755)
             _write(str(path), data)
+
+    def add_programs(self, names: Iterable[tuple[str, str]]) -> None:
+        """Make the folder of `programs` with these names, each a link to the path of its program."""
+        os.mkdir(self.programs, 0o755)
+        Path(self.programs).chmod(0o755)
+        for name, path in names:
+            os.symlink(path, f"{self.programs}/{name}")
 
     def add_packages(self, folder: str, identity: Identity | None) -> None:
         """Link the folder of installed packages under a name beside the skill; copied when the run could not reach it."""
@@ -157,13 +169,9 @@ def stage_skill(tree: str, entry: str, *, whole: bool, complete: bool, identity:
     """
     entry = safe_relative(entry)
     os.close(open_inside(_folder(tree), entry))
-    parent = _parent(identity)
-    SWEEPER.sweep(parent, _delete_own)
-    made = StagedCopy(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
+    made = new_stage(identity)
     made.left_out = frozenset() if complete else _LEFT_OUT
     try:
-        if identity:
-            Path(made.base).chmod(0o711)  # the run's user passes through and cannot list
         os.mkdir(made.tree, 0o755)
         Path(made.tree).chmod(0o755)  # whatever the umask is
         if whole:
@@ -175,6 +183,16 @@ def stage_skill(tree: str, entry: str, *, whole: bool, complete: bool, identity:
     except BaseException:
         made.remove()
         raise
+    return made
+
+
+def new_stage(identity: Identity | None) -> StagedCopy:
+    """A fresh temporary folder with nothing in it yet; what dead processes of this user left behind goes."""
+    parent = _parent(identity)
+    SWEEPER.sweep(parent, _delete_own)
+    made = StagedCopy(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
+    if identity:
+        Path(made.base).chmod(0o711)  # the run's user passes through and cannot list
     return made
 
 

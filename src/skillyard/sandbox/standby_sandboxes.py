@@ -37,7 +37,7 @@ class _Key:
     entry: str
     arguments: tuple[str, ...]
     policy: Policy
-    call: bool
+    mode: str
     verified: bool
     library: tuple[tuple[str, bytes], ...]
     packages: str
@@ -55,7 +55,7 @@ class _Key:
         # What is derived by looking at the copy follows from its content, and that is the first part of the key.
         packages = os.path.realpath(job.packages) if job.packages and isinstance(job.packages, str) else ""
         return cls(
-            tree_digest, job.tree, job.entry, job.arguments, job.policy, job.call, job.verify is not None, library, packages,
+            tree_digest, job.tree, job.entry, job.arguments, job.policy, job.mode, job.verify is not None, library, packages,
             interpreter, backend,
         )  # fmt: skip
 

@@ -62,7 +62,11 @@ async def supervise(
 
 
 class SupervisedProcess:
-    """The state of one supervised process; one that `waits` has its interpreter stand at the gate until `begin`."""
+    """The state of one supervised process; one that `waits` has its interpreter stand at the gate until `begin`.
+
+    One with a `channel` stays: its input remains open for `send`, it has no time limit, and what it writes to its result pipe
+    goes to the channel, piece by piece as it comes, and is not kept.
+    """
 
     def __init__(
         self,
@@ -72,8 +76,11 @@ class SupervisedProcess:
         proxy_listener: Proxy | None,
         *,
         waits: bool = False,
+        channel: Callable[[bytes], object] | None = None,
     ) -> None:
         self.record = ProcessRecord()
+        self.record.result.sink = channel
+        self.watch_seconds = _WATCH_SECONDS
         self.finished = asyncio.Event()
         self._policy = policy
         self._cgroup = cgroup
@@ -115,6 +122,11 @@ class SupervisedProcess:
             pipes.close()
 
     @property
+    def pid(self) -> int:
+        """The number of the started program, the root of its tree; 0 before it was started."""
+        return self._process.pid if self._process else 0
+
+    @property
     def alive(self) -> bool:
         """Whether the process still runs and nothing has ended it."""
         if self._pidfd == -1 or self.record.reason is not None:
@@ -131,13 +143,24 @@ class SupervisedProcess:
         self._hand_over(stdin)
         return self._ready("job")
 
+    def send(self, data: bytes) -> bool:
+        """Write more to the input of a process with a channel; `False` when it takes no more."""
+        rest = self._writers.get(self._stdin)
+        if rest is None:
+            return False
+        self._writers[self._stdin] = memoryview(bytes(rest) + data)
+        if not rest:
+            self._writable(self._stdin)
+        return self._stdin in self._writers
+
     def _hand_over(self, stdin: bytes) -> None:
         """Give the input, and let the clock and the watchdog start; from now on listeners get the notes of this run."""
-        self.record.stdout.listener, self.record.stderr.listener = stream_listeners(self._policy.secret_values)
-        self.record.result.note_reader = note_reader(self._policy.secret_values)
         self._writers[self._stdin] = memoryview(stdin)
         self._writable(self._stdin)
-        self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
+        if self.record.result.sink is None:
+            self.record.stdout.listener, self.record.stderr.listener = stream_listeners(self._policy.secret_values)
+            self.record.result.note_reader = note_reader(self._policy.secret_values)
+            self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
         if self._cgroup is None or self._over_quota is not None:
             self._later(_WATCH_SECONDS, self._look)
 
@@ -229,9 +252,12 @@ class SupervisedProcess:
         except BlockingIOError:
             pass
         except OSError:  # the other side closed it: it wants no more
-            self._writers[fd] = memoryview(b"")
+            self._drop_writer(fd)
+            return
         if self._writers[fd]:
             self._loop.add_writer(fd, self._writable, fd)
+        elif self.record.result.sink is not None:
+            self._loop.remove_writer(fd)
         else:
             self._drop_writer(fd)
 
@@ -272,7 +298,8 @@ class SupervisedProcess:
                 self.stop("pids")
             elif self._too_much_memory(pids):
                 self.stop("memory")
-        self._later(_WATCH_SECONDS, self._look)
+        self._timers = [timer for timer in self._timers if timer.when() > self._loop.time() and not timer.cancelled()]
+        self._later(self.watch_seconds, self._look)
 
     def _too_much_memory(self, pids: list[int]) -> bool:
         left = self._policy.memory_bytes - kernel_memory_bytes(pids)

@@ -86,6 +86,7 @@ def _suitable(backend: SandboxBackend, job: Job) -> BubblewrapBackend | None:
         and not policy.reaches_network
         and policy.filesystem != "none"
         and not job.arguments
+        and not job.as_module
         and not job.workspace
         and not policy.secret_values  # a sandbox that waits holds nobody's secrets
     )

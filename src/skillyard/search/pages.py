@@ -13,6 +13,7 @@ from array import array
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skillyard.open_flags import CLOEXEC, NOFOLLOW, NONBLOCK
 from skillyard.search.words import compounds, root, words
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _FENCE: Final = re.compile(rb"\n---[ \t]*\r?\n")
 # In UTF-8 everything that is not ASCII stays together and comes apart in `words`: bytes are searched three times as fast.
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9\x80-\xff]+")
 _THIRD_PARTY: Final = re.compile(rb"(?i)\bthird[- ]part(?:y|ies)\b")  # as in `words`
-_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FLAGS: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
 
 
 class PageSource(NamedTuple):

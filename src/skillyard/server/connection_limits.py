@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -71,6 +70,8 @@ class OpenConnections:
 
 def _of_files() -> int:
     """As many connections as half of the files that this process may open: the records and the runs need some too."""
+    import resource  # not on every platform
+
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(_FEWEST, (soft if soft != resource.RLIM_INFINITY else 1 << 16) // 2)
 

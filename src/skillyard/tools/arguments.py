@@ -60,6 +60,10 @@ class Arguments:
     def __init__(self, values: Mapping[str, object]) -> None:
         self._values = dict(values)
 
+    def given(self) -> dict[str, object]:
+        """All that was given, by name."""
+        return dict(self._values)
+
     def text(self, name: str) -> str:
         """The text given for a required parameter."""
         return str(self._values[name])

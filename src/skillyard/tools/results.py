@@ -17,6 +17,7 @@ from skillyard.text import sanitize, shorten, single_line
 if TYPE_CHECKING:
     from skillyard.execution import AbpCall, AbpProblem, Run
     from skillyard.tools.definitions import Language, ToolDefinition
+    from skillyard.workspace import WorkspaceImage
 
 
 _TITLE: Final = 300  # characters
@@ -28,7 +29,7 @@ class ToolResult:
 
     `text` is what goes to the model. `ok` says whether the call succeeded; when it did not, `code` is one of the codes
     of `skillyard.errors` (or `unknown_tool`) and `text` says what to do instead. `title` is one line for a person who watches.
-    `data` is the same answer for programs.
+    `data` is the same answer for programs, `images` are for models that take pictures.
     """
 
     text: str
@@ -36,6 +37,7 @@ class ToolResult:
     code: str | None = None
     title: str | None = None
     data: Mapping[str, object] = field(default_factory=dict)
+    images: tuple[WorkspaceImage, ...] = ()
 
 
 def failure(code: str, title: str, text: str, **data: object) -> ToolResult:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _OUTPUT: Final = 100_000
 _STDERR: Final = 4_000
+_MADE: Final = 8_000  # bytes of a file that is shown, and of all of them
+_ALL_MADE: Final = 32_000
 
 
 def _offered(context: ToolContext) -> bool:
@@ -43,17 +45,27 @@ def _define(context: ToolContext) -> ToolDefinition:
         Parameter("input", "object", words.run_skill_input),
         Parameter("entry", "string", words.run_skill_entry),
         Parameter("arguments", "strings", words.run_skill_arguments),
+        Parameter("files", "object", words.run_skill_files),
+        Parameter("packages", "strings", words.run_skill_packages),
     )
     return ToolDefinition("run_skill", "Run skill", words.run_skill, parameters, read_only=False)
 
 
 async def _run(context: ToolContext, arguments: Arguments, caller: ToolCaller) -> ToolResult:
+    from skillyard.execution import text_files
+
     skill = context.access.find(arguments.text("name"))
     if context.engine is None:
         raise NotExecutable("Running skills is switched off here", hint="do the task by the skill's instructions instead")
     consent = await context.approve(skill, caller)
     request = context.run_request(skill, arguments.mapping("input"), caller, digest=consent.digest)
-    request = replace(request, entry=arguments.optional_text("entry"), arguments=arguments.texts("arguments"))
+    request = replace(
+        request,
+        entry=arguments.optional_text("entry"),
+        arguments=arguments.texts("arguments"),
+        packages=arguments.texts("packages"),
+        files=text_files(arguments.mapping("files")),
+    )
     run = await context.engine.run(request)
     return answer_run(skill.label, run)
 
@@ -75,11 +87,25 @@ def _report(run: Run) -> str:
     if run.error is not None:
         sections.append(("Error", run.error.message))
         sections.append(("Standard error", run.stderr[-_STDERR:].strip()))
+    sections.append(("Message", run.message if run.message and run.error is None else ""))
+    sections.append(("Exit code", str(run.exit_code) if run.exit_code else ""))
     sections.append(("Files written", "\n".join(f"- {single_line(name)}" for name in run.files)))
+    sections += _made_texts(run)
     sections.append(("Steps", "\n".join(f"- {to_model_json(step.to_dict())}" for step in run.steps)))
     sections.append(("Warnings", "\n".join(f"- {single_line(str(warning))}" for warning in run.warnings)))
     sections.append(("Suggested memories", "\n".join(f"- {to_model_json(write.to_dict())}" for write in run.memory_writes)))
     return "\n\n".join(f"{title}:\n{content}" for title, content in sections if content)
+
+
+def _made_texts(run: Run) -> list[tuple[str, str]]:
+    """What a run made for nobody's folder and can be read: small files, as long as there is room."""
+    shown, room = [], _ALL_MADE
+    for file in run.made:
+        text = file.data.decode("utf-8", "replace") if len(file.data) <= min(_MADE, room) else "\0"
+        if "\0" not in text and "\ufffd" not in text:
+            room -= len(file.data)
+            shown.append((f"Content of {single_line(file.name)}", text))
+    return shown
 
 
 def _shown(output: object) -> str:

@@ -21,6 +21,7 @@ from skillyard.tools.results import TextAnswer, ToolResult, failure, problem_blo
 from skillyard.tools.run_tools import RUN_SKILL, answer_run, find_declared, run_declared
 from skillyard.tools.skill_access import SkillAccess
 from skillyard.tools.tool_context import Repeat, Tool, ToolCaller, ToolContext, refusal
+from skillyard.tools.workspace_tools import WORKSPACE_TOOLS
 
 if TYPE_CHECKING:
     from skillyard.catalog import AllowedToolsMode, Permission, Skill, SkillCatalog
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from skillyard.permissions import Approver
     from skillyard.prompt import Index, Style
     from skillyard.tools.definitions import Dialect, ToolDefinition
+    from skillyard.workspace import CommandListener, Workspace
 
 TOOLS: Final[Mapping[str, Tool]] = {
     tool.name: tool for tool in (SKILL, SKILLS_LIST, SKILLS_LOAD, READ_SKILL_FILE, RUN_SKILL, SEARCH_SKILLS)
@@ -41,6 +43,7 @@ class ToolOffer:
     def __init__(self, context: ToolContext) -> None:
         self.with_declared = False
         self._context = context
+        self.tools: Final = {**TOOLS, **(WORKSPACE_TOOLS if context.workspace is not None else {})}
         self._definitions: dict[str, tuple[tuple[Skill, ...], ToolDefinition]] = {}
 
     def names(self) -> tuple[str, ...]:
@@ -55,12 +58,12 @@ class ToolOffer:
         Raises:
             InvalidInput: no such tool.
         """
-        if name not in TOOLS:
-            raise InvalidInput(f"no tool {name!r}", hint=f"the tools are: {', '.join(TOOLS)}")
+        if name not in self.tools:
+            raise InvalidInput(f"no tool {name!r}", hint=f"the tools are: {', '.join(self.tools)}")
         offered = self._context.access.offered()
         cached = self._definitions.get(name)
         if cached is None or cached[0] is not offered:
-            cached = self._definitions[name] = (offered, TOOLS[name].define(self._context))
+            cached = self._definitions[name] = (offered, self.tools[name].define(self._context))
         return cached[1]
 
     def all(self, *, declared: bool) -> list[ToolDefinition]:
@@ -71,10 +74,10 @@ class ToolOffer:
 
     def is_ours(self, name: str) -> bool:
         """Whether a call of that name is for us, and not for a tool of the host."""
-        return name in TOOLS or (self.with_declared and name in self._context.declared().by_function)
+        return name in self.tools or (self.with_declared and name in self._context.declared().by_function)
 
     def _usable(self) -> list[Tool]:
-        return [tool for tool in TOOLS.values() if tool.offered(self._context)]
+        return [tool for tool in self.tools.values() if tool.offered(self._context)]
 
 
 _log = logging.getLogger(__name__)
@@ -90,7 +93,7 @@ class ToolDispatcher:
 
     async def call(self, name: str, arguments: Mapping[str, object] | str | None, caller: ToolCaller) -> ToolResult:
         """Call one of our tools, or the function of a tool that a skill declares."""
-        tool = TOOLS.get(name)
+        tool = self._offer.tools.get(name)
         try:
             if tool is None:
                 return await self._declared(name, arguments, caller)
@@ -107,7 +110,7 @@ class ToolDispatcher:
 
     async def call_in_text(self, call: AbpCall, caller: ToolCaller) -> tuple[ToolResult, str]:
         """Execute a block in a model's text; the result, and the block to send back."""
-        if call.tool in TOOLS:
+        if call.tool in self._offer.tools:
             result = await self.call(call.tool, call.parameters, caller)
             return result, result_block(call.tool, result.text if result.ok else f"Tool execution failed: {result.text}")
         try:
@@ -168,7 +171,7 @@ class SkillTools:
     takes `run_skill` away. `repeat` says what a second load of an unchanged skill in one session gives: a short `note`, or the
     `text` again (for interfaces that cannot distinguish conversations). `preferences` are the user's: a tool that a skill
     declares gets them for parameters that are absent and have no default. `opened` are the records to use instead of opening
-    them again.
+    them again. With a `workspace` its tools are offered too, also where there is no skill; who gives it closes it.
 
     ::
 
@@ -199,6 +202,7 @@ class SkillTools:
         repeat: Repeat = "note",
         preferences: Mapping[str, object] | None = None,
         opened: Records | None = None,
+        workspace: Workspace | None = None,
     ) -> None:
         if language not in WORDINGS:
             raise InvalidInput(f"no language {language!r}", hint=f"choose one of: {', '.join(WORDINGS)}")
@@ -208,8 +212,9 @@ class SkillTools:
         mode = allowed_tools or catalog.configuration.allowed_tools
         runner = (engine or _engine(catalog, executor, records() if record else None)) if run_skills else None
         self._context = ToolContext(
-            access, WORDINGS[language], mode, runner, repeat, dict(context or {}), dict(preferences or {}), tuple(TOOLS)
-        )
+            access, WORDINGS[language], mode, runner, repeat, dict(context or {}), dict(preferences or {}),
+            (*TOOLS, *(WORKSPACE_TOOLS if workspace is not None else ())), language, workspace,
+        )  # fmt: skip
         self._language: Language = language
         self._session = session
         self._offer = ToolOffer(self._context)
@@ -252,14 +257,17 @@ class SkillTools:
         message_id: str | None = None,
         call_id: str | None = None,
         user: str | None = None,
+        listener: CommandListener | None = None,
     ) -> ToolResult:
         """Execute a call of a model and return the answer; never raises.
 
         `arguments` is the object the model sent, or its JSON text. `session` names the conversation; `message_id` and `call_id`
         go to the approver with a question, so that a dialog can stand beside the call it is about. `user` is whose
-        run it is, where several users share these tools: it replaces the `userId` of `context`.
+        run it is, where several users share these tools: it replaces the `userId` of `context`. `listener` gets what a command
+        of the workspace writes while it runs.
         """
-        return await self._calling.call(name, arguments, self._caller(session, message_id, call_id, user))
+        caller = replace(self._caller(session, message_id, call_id, user), listener=listener)
+        return await self._calling.call(name, arguments, caller)
 
     def prompt(
         self,

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from skillyard.permissions import SkillConsent
     from skillyard.prompt import Index
     from skillyard.tools.arguments import Arguments
-    from skillyard.tools.definitions import ToolDefinition, Wording
+    from skillyard.tools.definitions import Language, ToolDefinition, Wording
     from skillyard.tools.skill_access import SkillAccess
+    from skillyard.workspace import CommandListener, Workspace
 
 
 _KEPT: Final = 1024
@@ -146,6 +147,8 @@ class ToolContext:
     context: Mapping[str, object] = field(default_factory=dict)
     preferences: Mapping[str, object] = field(default_factory=dict)
     reserved: Collection[str] = ()
+    language: Language = "en"
+    workspace: Workspace | None = None
     sessions: ToolSessions = field(default_factory=ToolSessions)
     _declared: _CachedPerCatalog[DeclaredTools] = field(default_factory=lambda: _CachedPerCatalog(DeclaredTools()))
     _runnable: _CachedPerCatalog[tuple[Skill, ...]] = field(default_factory=lambda: _CachedPerCatalog(()))
@@ -190,12 +193,16 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolCaller:
-    """The caller: the conversation, and where the host knows them the message and the call in it, and the `user`."""
+    """The caller: the conversation, and where the host knows them the message and the call in it, and the `user`.
+
+    `listener` gets what a command of a workspace writes while it runs.
+    """
 
     session: ToolSession
     message_id: str | None = None
     call_id: str | None = None
     user: str | None = None
+    listener: CommandListener | None = None
 
 
 @dataclass(frozen=True, slots=True)

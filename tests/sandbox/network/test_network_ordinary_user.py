@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import h11
 import pytest
-
-import skillyard
-from skillyard.sandbox.runtimes import runtime_for
-
-USER = 61_235
+from ordinary_user import ordinary_user
 
 PROGRAM = r"""
 import asyncio, json, os
@@ -61,43 +50,11 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    """A home for the user and a copy of the libraries that the user can read."""
-    folder = Path(tempfile.mkdtemp(prefix="ordinary-"))
-    folder.chmod(0o755)
-    for package in (skillyard, h11):
-        source = Path(package.__file__).parent
-        shutil.copytree(source, folder / "lib" / source.name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in (folder / "lib", *(folder / "lib").rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    (folder / "home").mkdir()
-    if os.geteuid() == 0:
-        os.chown(folder / "home", USER, USER)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 @pytest.mark.row("000-20", "D-14")
 @pytest.mark.abuse("D5", "D6", on="bwrap")
-def test_an_ordinary_users_run_reaches_its_hosts_and_nothing_else(ground: Path) -> None:
-    root = os.geteuid() == 0
-    done = subprocess.run(
-        [runtime_for("x.py", as_other=True).program if root else sys.executable, "-c", PROGRAM],
-        env={
-            "HOME": str(ground / "home"),
-            "PYTHONPATH": str(ground / "lib"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PATH": "/usr/bin:/bin",
-        },
-        capture_output=True,
-        cwd=ground,
-        timeout=60,
-        check=False,
-        **({"user": USER, "group": USER, "extra_groups": []} if root else {}),
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    status, value, stderr, verdicts = json.loads(done.stdout)
+def test_an_ordinary_users_run_reaches_its_hosts_and_nothing_else() -> None:
+    with ordinary_user(61_235, h11) as user:
+        status, value, stderr, verdicts = json.loads(user.run("-c", PROGRAM))
     assert status == "ok", stderr
     assert value == ["hello", 403, "in"]
     assert verdicts == ["allowed", "denied"]

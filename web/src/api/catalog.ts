@@ -5,7 +5,7 @@ import { answer, api, whole } from "./client";
 import type { components, paths } from "./schema";
 
 export type Entry = components["schemas"]["ListedSkill"];
-export type Fit = components["schemas"]["SearchMatch"];
+export type SearchMatch = components["schemas"]["SearchMatch"];
 export type Narrowing = Omit<NonNullable<paths["/api/v1/catalog"]["get"]["parameters"]["query"]>, "page" | "limit">;
 
 /** How many skills one page of the list holds. */

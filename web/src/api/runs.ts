@@ -3,11 +3,13 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions, useQuery, useQuer
 import { useEffect, useReducer } from "react";
 
 import { answer, api, whole } from "./client";
+import { problemOf } from "./problem";
 import { isOver, type RunState } from "./runStates";
 import type { components } from "./schema";
 
 export type RunSummary = components["schemas"]["RunSummary"];
 export type RunDetail = components["schemas"]["RunDetail"];
+export type MadeFile = components["schemas"]["MadeFile"];
 export type RunStep = components["schemas"]["RunStep"];
 export type RunAsked = components["schemas"]["RunQuestionAsked"];
 type RunEvent = components["schemas"]["RunEvent"];
@@ -99,6 +101,47 @@ export function useRun(id: string) {
   return { query, heard };
 }
 
-/** Start a skill and let it go on. */
-export const startRun = (order: { skill: string; parameters: Record<string, unknown>; fresh: boolean }) =>
-  answer(api.POST("/api/v1/runs", { body: { ...order, wait: false, priority: 0 } }));
+export interface RunOrder {
+  skill: string;
+  parameters: Record<string, unknown>;
+  fresh: boolean;
+  entry: string | undefined;
+  arguments: string[];
+  files: readonly File[];
+}
+
+/** Start a skill on files, which are uploaded before, and let it go on. */
+export async function startRun({ files, entry, ...order }: RunOrder) {
+  const uploads = [];
+  for (const file of files) uploads.push({ name: "", upload: (await upload(file)).id });
+  const body = { ...order, ...(entry ? { entry } : {}), files: uploads, packages: [], context: {}, wait: false, priority: 0 };
+  return answer(api.POST("/api/v1/runs", { body }));
+}
+
+function upload(file: File) {
+  const sent = { body: file as unknown as string, bodySerializer: () => file, headers: { "Content-Type": "application/octet-stream" } };
+  return answer(api.POST("/api/v1/runs/uploads", { params: { query: { name: file.name } }, ...sent }));
+}
+
+export const madeFilesQuery = (run: string) =>
+  queryOptions({
+    queryKey: ["runs", "files", run],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/runs/{run_id}/files", { params: { path: { run_id: run } }, signal })),
+    staleTime: Infinity,
+  });
+
+export const madeFileAddress = (run: string, name: string): string =>
+  `/api/v1/runs/${encodeURIComponent(run)}/files/${name.split("/").map(encodeURIComponent).join("/")}`;
+
+/** The bytes of a file that a run made, and whether the server takes it for text. */
+export const madeFileQuery = (run: string, { name }: MadeFile) =>
+  queryOptions({
+    queryKey: ["runs", "files", run, name],
+    queryFn: async ({ signal }) => {
+      const found = await fetch(madeFileAddress(run, name), { signal, credentials: "same-origin" });
+      if (!found.ok) throw await problemOf(found);
+      const isText = found.headers.get("content-type")?.startsWith("text/plain") ?? false;
+      return { isText, data: await found.blob() };
+    },
+    staleTime: Infinity,
+  });

@@ -4,7 +4,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { answer, api, whole } from "./client";
 import type { components } from "./schema";
 
-export type Portrait = components["schemas"]["SkillDetailShape"];
+export type SkillDetail = components["schemas"]["SkillDetailShape"];
 export type Powers = components["schemas"]["Powers"];
 export type Harm = components["schemas"]["Finding"];
 export type Loading = components["schemas"]["ClientLoading"];
@@ -15,7 +15,7 @@ export function installedId(id: string): string | undefined {
   return id.startsWith("installed:") ? id.slice("installed:".length) : undefined;
 }
 
-export const portraitQuery = (skill: string) =>
+export const skillQuery = (skill: string) =>
   queryOptions({
     queryKey: ["skill", skill, "portrait"],
     queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/skill", { params: { query: { skill } }, signal })),

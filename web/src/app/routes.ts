@@ -2,11 +2,11 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router";
 
 import { cache } from "@/api/cache";
-import { catalogQuery, facetsQuery, type Narrowing } from "@/api/catalog";
+import { catalogQuery, facetsQuery } from "@/api/catalog";
 import { fetched } from "@/api/parts";
-import { RUN_STATES, type RunState } from "@/api/runStates";
 
 import { Failed, Missing } from "./Failed";
+import { catalogSearch, narrowing, runsSearch, schedulesSearch, skillSearch } from "./search";
 import { Shell } from "./Shell";
 
 const root = createRootRoute({ component: Shell, notFoundComponent: Missing });
@@ -19,34 +19,10 @@ const home = createRoute({
   },
 });
 
-const text = (value: unknown): string | undefined => (typeof value === "string" && value ? value : undefined);
-
-/** What the list of skills is narrowed to; it stands in the address, so that it can be sent to somebody. */
-export interface CatalogSearch {
-  q?: string | undefined;
-  source?: string | undefined;
-  state?: string | undefined;
-  tag?: string | undefined;
-}
-
-/** The filters as the server knows them; what no filter knows is refused by it. */
-export function narrowing({ source, state, tag }: CatalogSearch): Narrowing {
-  return {
-    ...(source ? { source: source as NonNullable<Narrowing["source"]> } : {}),
-    ...(state ? { status: state as NonNullable<Narrowing["status"]> } : {}),
-    ...(tag ? { tag } : {}),
-  };
-}
-
 const skills = createRoute({
   getParentRoute: () => root,
   path: "/skills",
-  validateSearch: (found: Record<string, unknown>): CatalogSearch => ({
-    q: text(found.q),
-    source: text(found.source),
-    state: text(found.state),
-    tag: text(found.tag),
-  }),
+  validateSearch: catalogSearch,
   // Asked for while the page itself is still loading.
   loaderDeps: ({ search }) => search,
   loader: ({ deps }) => {
@@ -57,21 +33,10 @@ const skills = createRoute({
   component: lazyRouteComponent(() => fetched(import("@/pages/catalog/CatalogPage")), "CatalogPage"),
 });
 
-/** Which part of a skill is looked at. */
-export interface SkillSearch {
-  tab?: string | undefined;
-  file?: string | undefined;
-  line?: number | undefined;
-}
-
 const skill = createRoute({
   getParentRoute: () => root,
   path: "/skills/$id",
-  validateSearch: (found: Record<string, unknown>): SkillSearch => ({
-    tab: text(found.tab),
-    file: text(found.file),
-    line: typeof found.line === "number" && found.line > 0 ? Math.trunc(found.line) : undefined,
-  }),
+  validateSearch: skillSearch,
   component: lazyRouteComponent(() => fetched(import("@/pages/skill/SkillPage")), "SkillPage"),
 });
 
@@ -81,21 +46,10 @@ const install = createRoute({
   component: lazyRouteComponent(() => fetched(import("@/pages/install/InstallPage")), "InstallPage"),
 });
 
-/** What the list of runs is narrowed to. */
-export interface RunsSearch {
-  skill?: string | undefined;
-  state?: RunState | undefined;
-  schedule?: string | undefined;
-}
-
 const runs = createRoute({
   getParentRoute: () => root,
   path: "/runs",
-  validateSearch: (found: Record<string, unknown>): RunsSearch => ({
-    skill: text(found.skill),
-    state: RUN_STATES.find((state) => state === found.state),
-    schedule: text(found.schedule),
-  }),
+  validateSearch: runsSearch,
   component: lazyRouteComponent(() => fetched(import("@/pages/runs/RunsPage")), "RunsPage"),
 });
 
@@ -105,15 +59,10 @@ const run = createRoute({
   component: lazyRouteComponent(() => fetched(import("@/pages/run/RunPage")), "RunPage"),
 });
 
-/** Whether a schedule is being made, of which skill when that is chosen. */
-export interface SchedulesSearch {
-  add?: string | true | undefined;
-}
-
 const schedules = createRoute({
   getParentRoute: () => root,
   path: "/schedules",
-  validateSearch: (found: Record<string, unknown>): SchedulesSearch => ({ add: found.add === true || text(found.add) }),
+  validateSearch: schedulesSearch,
   component: lazyRouteComponent(() => fetched(import("@/pages/schedules/SchedulesPage")), "SchedulesPage"),
 });
 

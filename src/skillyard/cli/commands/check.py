@@ -20,6 +20,7 @@ from skillyard.cli.screen import ScanProgress, counted
 from skillyard.document import DOCUMENT_LIMIT, Diagnostic, Profile, check_document, diagnose, fix_document
 from skillyard.errors import FileTooLarge, SkillNotFound, SkillyardError
 from skillyard.files import replace_file
+from skillyard.open_flags import NOCTTY, NONBLOCK
 from skillyard.reserved_files import refuse_reserved
 from skillyard.text import nearest, shorten
 from skillyard.wire import WireForm, wire
@@ -136,7 +137,7 @@ def _read(target: CheckTarget) -> bytes:
 def _without_waiting(path: str, flags: int) -> int:
     """Open a file, and refuse what would keep its reader waiting: a pipe, a terminal, a device."""
     refuse_reserved(path)
-    file = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    file = os.open(path, flags | NONBLOCK | NOCTTY)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise OSError(errno.EINVAL, "it is not a regular file", path)

@@ -1,101 +1,21 @@
-"""`skillyard run` and `test`: a skill's script, or its own tests, in the sandbox; `skillyard runs`: the recorded runs."""
+"""`skillyard test`: a skill's own tests in the sandbox; `skillyard runs`: the recorded runs and the files they made."""
 
 from __future__ import annotations
 
 import argparse
-import shlex
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.confirmation import require_consent
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.openers import open_catalog, open_records
-from skillyard.cli.option_values import parse_json_object, parse_milliseconds, parse_positive
-from skillyard.cli.run_view import draw_run
+from skillyard.cli.option_values import parse_milliseconds, parse_positive
 from skillyard.cli.screen import counted
-from skillyard.errors import NotExecutable
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.engine import RunRecord
+    from skillyard.engine.journal import Journal
     from skillyard.execution import Trial, TrialReport
-
-
-_HINTS: Final = {
-    "VALIDATION_FAILED": "`skillyard show {id}` tells what input it takes",
-    "kind_unavailable": "`skillyard read {id}` shows its instructions, which a model can follow",
-}
-
-
-def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `run`."""
-    parser.add_argument("name", help="the skill's name or id")
-    parser.add_argument(
-        "--input",
-        default="{}",
-        metavar="JSON",
-        help="the parameters: a JSON object, @FILE to read one, or - for standard input",
-    )
-    parser.add_argument(
-        "--context", default="{}", metavar="JSON", help='who asks, for example {"userId": "u1"}; written like --input'
-    )
-    parser.add_argument("--entry", metavar="PATH", help="the script to run, when it is not the one the skill declares")
-    parser.add_argument(
-        "--timeout",
-        type=parse_milliseconds,
-        metavar="TIME",
-        help="at most this long: 5, 5s or 500ms; never more than configured",
-    )
-    parser.add_argument(
-        "--install", action="store_true", help="download the packages a Python script asks for in a `# /// script` block"
-    )
-    parser.add_argument(
-        "--priority",
-        type=int,
-        default=0,
-        metavar="N",
-        help="of the runs that wait a higher one goes first, from -100 to 100 (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--no-cache-result", action="store_true", help="run it again, also when the skill lets its last result be kept"
-    )
-
-
-def run_command(arguments: argparse.Namespace) -> int:
-    """Run it; 1 when the run did not succeed."""
-    import asyncio  # 30 ms: only this command waits for a process
-
-    from skillyard.engine import flush_spans
-
-    screen: Screen = arguments.screen
-    parameters = parse_json_object("--input", arguments.input)
-    context = parse_json_object("--context", arguments.context)
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
-    digest = require_consent(catalog, skill, screen)
-    running = catalog.run(
-        skill,
-        parameters,
-        context=context,
-        entry=arguments.entry,
-        timeout_ms=arguments.timeout,
-        digest=digest,
-        fresh=arguments.no_cache_result,
-        install=arguments.install,
-        priority=arguments.priority,
-    )
-    try:
-        outcome = asyncio.run(running)
-    except NotExecutable as error:  # here, unlike elsewhere, its folder may be named
-        hint = (error.hint or "").replace("--skill-dir FOLDER", f"--skill-dir {shlex.quote(skill.directory)}")
-        raise NotExecutable(error.message, hint=hint, **error.details) from None
-    flush_spans()
-    if screen.as_json:
-        screen.data(outcome.to_dict())
-    else:
-        draw_run(screen, skill.name, outcome)
-        if outcome.error is not None and outcome.error.code in _HINTS:
-            screen.hint(_HINTS[outcome.error.code].format(id=skill.id))
-    return OK if outcome.error is None else FAILURE
 
 
 def add_test_arguments(parser: argparse.ArgumentParser) -> None:
@@ -156,8 +76,15 @@ _STATES: Final = ("queued", "running", "succeeded", "failed", "cancelled", "inte
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `runs`."""
-    parser.add_argument("action", nargs="?", choices=("list", "show"), default="list", help="list (the default) or show")
-    parser.add_argument("run_id", nargs="?", metavar="RUN_ID", help="for show: the run's id, or its last 8 characters or more")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "show", "take"),
+        default="list",
+        help="list (the default), show, take: copies its files",
+    )
+    parser.add_argument("run_id", nargs="?", metavar="RUN_ID", help="for show and take: the run's id, or its last 8 characters")
+    parser.add_argument("--output", metavar="DIR", default=".", help="for take: the folder to copy into (default: this one)")
     parser.add_argument("--skill", metavar="NAME", help="only runs of the skill with this name or id")
     parser.add_argument(
         "--status",
@@ -173,9 +100,9 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def runs_command(arguments: argparse.Namespace) -> int:
-    """List the newest runs, or show one."""
+    """List the newest runs, show one, or take the files that it made."""
     screen: Screen = arguments.screen
-    if (arguments.action == "show") != (arguments.run_id is not None):
+    if (arguments.action in ("show", "take")) != (arguments.run_id is not None):
         raise UsageProblem("which run?", hint="`skillyard runs` lists the runs, `skillyard runs show RUN_ID` shows one")
     from skillyard.engine import RunFilter
 
@@ -189,6 +116,8 @@ def runs_command(arguments: argparse.Namespace) -> int:
         else:
             draw_run_record(screen, record)
         return OK
+    if arguments.action == "take":
+        return _take(journal, arguments)
     only = RunFilter(skill=arguments.skill, states=arguments.status or (), schedule=arguments.schedule)
     records = journal.list(only, limit=arguments.limit)
     if screen.as_json:
@@ -197,6 +126,27 @@ def runs_command(arguments: argparse.Namespace) -> int:
         _draw_runs(screen, records)
     else:
         screen.note("no runs" if not (arguments.skill or arguments.status or arguments.schedule) else "no such runs")
+    return OK
+
+
+def _take(journal: Journal, arguments: argparse.Namespace) -> int:
+    """Copy the files that a run made into a folder."""
+    from skillyard.cli.commands.run import take_files
+    from skillyard.engine import RunFiles
+
+    screen: Screen = arguments.screen
+    record = journal.get(arguments.run_id)
+    made = RunFiles(lambda: journal.database).of(record.id, "made")
+    if not made:
+        where = "they are in the folder that it worked in, or no longer kept" if record.files else "it made none"
+        screen.note(f"there are no files of this run to take: {where}")
+        return FAILURE
+    folder = take_files(made, arguments.output)
+    if screen.as_json:
+        screen.data({"folder": str(folder), "files": [file.name for file in made]})
+    else:
+        screen.table(((file.name, f"{len(file.data):,} bytes") for file in made), header=("FILE", "SIZE"))
+        screen.note(f"{counted(len(made), 'file')} in {folder}")
     return OK
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
+from skillyard.cli.commands.run import add_request_arguments, given_files, given_work
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.openers import open_database, open_organisation
 
@@ -42,12 +43,7 @@ def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
         default="once",
         help="what becomes of the times at which no server was there (default: %(default)s)",
     )
-    parser.add_argument(
-        "--input", default="{}", metavar="JSON", help="the parameters: a JSON object, @FILE, or - for standard input"
-    )
-    parser.add_argument(
-        "--context", default="{}", metavar="JSON", help='for add and take-over: for whom, for example {"userId": "u1"}'
-    )
+    add_request_arguments(parser)
     parser.add_argument("--priority", type=int, default=0, metavar="N", help="as of `skillyard run` (default: %(default)s)")
     parser.add_argument("--organisation", metavar="NAME", help="of this one (default: the server's own)")
 
@@ -115,8 +111,12 @@ def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
         missed=arguments.missed,
         priority=arguments.priority,
         digest=require_consent(catalog, skill, arguments.screen),
+        entry=arguments.entry,
+        arguments=arguments.command_line,
+        packages=tuple(arguments.packages),
+        workspace=given_work(arguments),
     )
-    return catalog.schedules().add(schedule, at=_moment(arguments.at))
+    return catalog.schedules().add(schedule, at=_moment(arguments.at), files=given_files(arguments))
 
 
 def _moment(text: str | None) -> datetime | None:

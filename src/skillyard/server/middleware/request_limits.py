@@ -7,7 +7,6 @@ A rate limit is a token bucket per caller; where several processes serve one add
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import math
 import mmap
@@ -25,6 +24,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from skillyard.errors import InvalidInput, TooManyRequests
+from skillyard.open_flags import CLOEXEC, NOFOLLOW
 from skillyard.server.authorization import LOCAL_USER, READ_METHODS, Caller
 from skillyard.server.middleware.observability import METRICS_FOLDER_VARIABLE
 from skillyard.server.problems import problem_response
@@ -239,7 +239,7 @@ class SharedTokenBucket(TokenBucket):
 
     def __init__(self, rate: RateLimit, path: Path) -> None:
         super().__init__(rate)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | CLOEXEC | NOFOLLOW, 0o600)
         os.ftruncate(self._file, _SLOTS * _SLOT.size)
         self._slots = mmap.mmap(self._file, _SLOTS * _SLOT.size)
 
@@ -266,6 +266,8 @@ class SharedTokenBucket(TokenBucket):
     @contextmanager
     def _slot(self, caller: str) -> Iterator[tuple[int, int, float]]:
         """The caller as a number, the offset of its slot, held against the other processes, and when its bucket is full."""
+        import fcntl  # not on every platform
+
         name = int.from_bytes(hashlib.blake2b(caller.encode("utf-8", "replace"), digest_size=8).digest()) or 1
         first = name % (_SLOTS - _TRIES) * _SLOT.size
         fcntl.lockf(self._file, fcntl.LOCK_EX, _TRIES * _SLOT.size, first)

@@ -31,14 +31,27 @@ class AgentSkillChoice(RequestBody):
     auto_update: bool = True
 
 
+_RuleList = Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=500)]
+
+
+class AgentCommandRules(RequestBody):
+    """Rules about tools such as `Bash(git push:*)`, and what becomes of the rest."""
+
+    allow: _RuleList | None = None
+    ask: _RuleList | None = None
+    deny: _RuleList | None = None
+    default: Literal["allow", "ask", "deny"] | None = None
+
+
 class AgentSettings(RequestBody):
     """What else holds for an agent.
 
-    `permissions` can only be stricter than the configured rules, `pinned` skills are listed first, without `tools` its model is
-    told everything in text; `index_tokens` and `history_tokens` are budgets.
+    `permissions` and `commands` can only be stricter than the configured rules, `pinned` skills are listed first, without
+    `tools` its model is told everything in text; `index_tokens` and `history_tokens` are budgets.
     """
 
     permissions: dict[str, Literal["allow", "ask", "deny"]] | None = None
+    commands: AgentCommandRules | None = None
     pinned: list[str] | None = Field(default=None, max_length=500)
     tools: bool | None = None
     index_tokens: int | None = Field(default=None, ge=0, le=100_000)

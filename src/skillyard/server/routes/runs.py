@@ -32,7 +32,9 @@ from skillyard.server.background.approval_questions import rejecting_approver
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import EventStream, stream_responses
-from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, to_utc
+from skillyard.server.routes.run_files import kept_files
+from skillyard.server.shapes import Answer, Listed, Meta, to_utc
+from skillyard.server.shapes.run_requests import RunInput
 from skillyard.server.shapes.runs import (
     RunDetail,
     RunEnded,
@@ -123,7 +125,7 @@ def _new_events(news: Iterable[LiveEvent], position: Position, steps: int) -> It
 
 
 def _remaining_events(record: RunRecord, position: Position) -> Iterator[_PositionedEvent]:
-    """What is left to be reported of a run that has ended."""
+    """What is left to be reported of a run that has ended: what it did before the state in which it ended, as it happened."""
     printed: Any = record.printed or {}
     for stream in STREAMS:
         whole: str = getattr(record, stream)
@@ -131,14 +133,14 @@ def _remaining_events(record: RunRecord, position: Position) -> Iterator[_Positi
         if rest := _printed(stream, kept, printed.get(stream, len(kept)), position):
             position = rest[0]
             yield rest
-    if position.state < _ENDED:
-        position = replace(position, state=_ENDED)
-        yield position, RunStateChanged(run_id=record.id, state=record.state)
     first = printed.get("steps", [])
     for at in [*first, *(at for at in range(len(record.steps)) if at not in first)][position.steps :]:
         position = replace(position, steps=position.steps + 1)
         if at >= 0:  # else it was reported of an attempt that failed
             yield position, RunStepEnded(step=RunStep.of(record.steps[at]))
+    if position.state < _ENDED:
+        position = replace(position, state=_ENDED)
+        yield position, RunStateChanged(run_id=record.id, state=record.state)
     yield position, RunEnded(run=RunDetail.of(record))
 
 
@@ -171,15 +173,18 @@ _Key = Annotated[
 ]
 
 
-class NewRun(RequestBody):
-    """What to run; with `digest` only exactly that content.
+class NewRun(RunInput):
+    """What to run, and what it is given; with `digest` only exactly that content.
+
+    `entry` is another script of the skill: its path, or `package.module` as for `python -m`. `arguments` are its command line,
+    `packages` those that a Python script is to have. The script begins in an empty folder with the `files`; what it makes there
+    is at `/api/v1/runs/{run_id}/files`.
 
     With `wait: false` the answer comes at once, and where a rule requires an approval, the run waits for it.
     `fresh` runs although a result is kept.
     """
 
     skill: str = Field(min_length=1, max_length=300)
-    parameters: dict[str, Any] = Field(default={})
     timeout_ms: int | None = Field(default=None, ge=1, le=3_600_000)
     digest: str | None = Field(default=None, max_length=100)
     fresh: bool = False
@@ -222,16 +227,20 @@ async def _start_run(service: OrganisationServices, caller: Caller, body: NewRun
     service.catalog.gate().check(skill)
     approver = rejecting_approver() if body.wait else service.questions.asker(caller.name, run_id)
     consent = _consent(service, caller, skill, body, approver)
+    context, kept = body.context_of(service.owner(caller)), kept_files(service)
+    files = await run_in_threadpool(body.given_files, kept, caller.name)
     digest = body.digest
     if body.wait and consent is not None:
         digest, consent = await consent() or digest, None
     runner = service.catalog.executor(timeout_ms=body.timeout_ms, prewarm=0)
     engine = service.catalog.engine().through(runner)
     request = RunRequest(
-        skill, body.parameters, {"userId": service.owner(caller)}, digest=digest, fresh=body.fresh, run_id=run_id,
-        priority=body.priority,
+        skill, body.parameters, context, body.entry, digest, tuple(body.arguments), tuple(body.packages), files,
+        fresh=body.fresh, run_id=run_id, priority=body.priority,
     )  # fmt: skip
     begun: StartedRun = await service.runs.begin(engine.begin(request, consent=consent))
+    if body.uploads:
+        await run_in_threadpool(kept.discard, caller.name, body.uploads)
     if body.wait:
         await service.runs.ended(run_id)
         begun.ended.result()

@@ -16,8 +16,10 @@ from skillyard.engine import MissedRunPolicy, RunState, Schedule, ScheduleOwners
 from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_own, require_scope
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.routes.run_files import kept_files
 from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, RequestBody
+from skillyard.server.shapes.run_requests import RunInput
 from skillyard.times import utc_text
 
 routes: Final = APIRouter(prefix="/api/v1/schedules", tags=["schedules"], dependencies=[require_scope("skills:read")])
@@ -37,16 +39,15 @@ class ScheduleTimes(RequestBody):
     time_zone: str = Field(default="UTC", max_length=60)
 
 
-class ScheduleBody(ScheduleTimes):
+class ScheduleBody(ScheduleTimes, RunInput):
     """A new schedule: with `cron` (minute, hour, day, month, weekday) a recurring run, with `at` a single one.
 
     A time without an offset is one of `time_zone`. Of the times that were `missed`, because no server was there, none, the last
-    one or each of the last hundred is made up for.
+    one or each of the last hundred is made up for. Each run is given the same `entry`, `arguments`, `packages` and `files`.
     """
 
     name: str = Field(min_length=1, max_length=63)
     skill: str = Field(min_length=1, max_length=300)
-    parameters: dict[str, Any] = Field(default={})
     missed: Literal["skip", "once", "all"] = "once"
     priority: int = Field(default=0, ge=-100, le=100)
 
@@ -61,6 +62,11 @@ class ScheduleDetail(BaseModel):
     name: str
     skill: str
     parameters: dict[str, Any]
+    entry: str | None
+    arguments: list[str]
+    packages: list[str]
+    files: list[str]
+    workspace: str | None
     cron: str | None
     time_zone: str
     missed: MissedRunPolicy
@@ -84,6 +90,7 @@ class _CallerSchedules:
         self._clock = state.clock
         self._book = service.catalog.schedules()
         self._owner = service.owner(caller)
+        self._files = kept_files(service)
         self._makers = ScheduleOwners(Keys(state.pool.database), caller.organisation)
 
     def shown(self, schedules: Sequence[Schedule]) -> list[ScheduleDetail]:
@@ -103,10 +110,15 @@ class _CallerSchedules:
         """One of them."""
         return self.shown([self._book.get(name)])[0]
 
-    def add(self, schedule: Schedule, at: datetime | None) -> ScheduleDetail:
+    def add(self, schedule: Schedule, body: ScheduleBody) -> ScheduleDetail:
         """Keep a new one, of the caller."""
-        made = replace(schedule, made_by=self._caller.name, key_id=self._caller.key, context={"userId": self._owner})
-        return self._changed(self._book.add(made, at=at))
+        context = body.context_of(self._owner)
+        files = body.given_files(self._files, self._caller.name)
+        made = replace(schedule, made_by=self._caller.name, key_id=self._caller.key, context=context)
+        kept = self._book.add(made, at=body.at, files=files)
+        if body.uploads:
+            self._files.discard(self._caller.name, body.uploads)
+        return self._changed(kept)
 
     def remove(self, name: str) -> ScheduleDetail:
         """Forget one that the caller may change."""
@@ -166,8 +178,11 @@ async def add_schedule(service: CurrentServices, book: _Schedules, body: Schedul
         missed=body.missed,
         priority=body.priority,
         digest=digest,
+        entry=body.entry,
+        arguments=tuple(body.arguments),
+        packages=tuple(body.packages),
     )
-    return Answer(data=await run_in_threadpool(book.add, schedule, body.at))
+    return Answer(data=await run_in_threadpool(book.add, schedule, body))
 
 
 @routes.get("/{name}", responses=READ_PROBLEMS)

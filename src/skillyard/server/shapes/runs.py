@@ -77,7 +77,8 @@ class RunSummary(BaseModel):
 class RunDetail(RunSummary, ResponseShape):
     """A run with its whole record. Values under a secret's name are redacted; logs are kept to their end.
 
-    `status` is how its process ended (`ok`, `error`, `timeout`, …), `ran_as` the kind that did the work in the end. Strings in
+    `status` is how its process ended (`ok`, `error`, `timeout`, …), `ran_as` the kind that did the work in the end, `files` the
+    names of what it made, `memory_usage` the most bytes of memory it used at once. Strings in
     `output`, `stdout` and `stderr` come from the skill: show them as text.
     """
 
@@ -106,6 +107,11 @@ class RunDetail(RunSummary, ResponseShape):
     priority: int
     attempt: int
     attempts: list[RunAttempt]
+    arguments: list[str]
+    packages: list[str]
+    files: list[str]
+    exit_code: int | None
+    memory_usage: int | None
 
 
 class RunStateChanged(BaseModel):

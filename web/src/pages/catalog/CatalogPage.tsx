@@ -7,7 +7,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { catalogQuery, facetsQuery, refreshCatalog, searchQuery } from "@/api/catalog";
-import { type CatalogSearch, narrowing } from "@/app/routes";
+import { type CatalogSearch, narrowing } from "@/app/search";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";

@@ -3,7 +3,7 @@ import { Button, Group, NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
 import { facetsQuery } from "@/api/catalog";
-import type { CatalogSearch } from "@/app/routes";
+import type { CatalogSearch } from "@/app/search";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 

@@ -1,7 +1,7 @@
 /** The skills, one below the other; of a long list only what is on the screen is drawn. */
 import { Box, Skeleton } from "@mantine/core";
 
-import type { Entry, Fit } from "@/api/catalog";
+import type { Entry, SearchMatch } from "@/api/catalog";
 import { LongList, LongListSkeleton } from "@/parts/LongList";
 
 import classes from "./SkillList.module.css";
@@ -9,7 +9,7 @@ import { ROW, SkillRow } from "./SkillRow";
 
 export interface Listed {
   skill: Entry;
-  fit?: Fit;
+  fit?: SearchMatch;
 }
 
 interface Props {

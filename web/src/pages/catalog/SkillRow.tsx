@@ -3,7 +3,7 @@ import { Badge, Box, Group, Highlight, Text, Tooltip } from "@mantine/core";
 import { IconAlertTriangle, IconPlayerPlay, IconUser } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 
-import type { Entry, Fit } from "@/api/catalog";
+import type { Entry, SearchMatch } from "@/api/catalog";
 import { useText } from "@/i18n";
 import { useMeaning } from "@/i18n/chinese";
 import { useFormat } from "@/i18n/format";
@@ -16,7 +16,7 @@ import { catalog } from "./words";
 /** Every row is so high, in pixels, whatever a skill says of itself. */
 export const ROW = { plain: 92, fitting: 124 } as const;
 
-export function SkillRow({ skill, fit }: { skill: Entry; fit?: Fit | undefined }) {
+export function SkillRow({ skill, fit }: { skill: Entry; fit?: SearchMatch | undefined }) {
   const t = useText(catalog);
   const matched = fit?.matched.map(reason) ?? [];
   const quiet = skill.status !== "ok";

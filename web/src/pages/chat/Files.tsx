@@ -2,12 +2,13 @@
 import { ActionIcon, Anchor, Box, Button, FileButton, Skeleton, Text } from "@mantine/core";
 import { IconDownload, IconPlus, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useMemo, useState } from "react";
+import { useState } from "react";
 
 import { type ChatFile, chatFileAddress, chatFileQuery, type ConversationDetail, deleteFile, putFile } from "@/api/chat";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { Dialog } from "@/parts/Dialog";
+import { FilePreview } from "@/parts/FilePreview";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
@@ -16,9 +17,6 @@ import { Empty } from "@/parts/Section";
 
 import classes from "./Panel.module.css";
 import { chat } from "./words";
-
-const PICTURES: Record<string, string> = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp" };
-const LONGEST = 200_000;
 
 export function Files({ conversation: { id, files } }: { conversation: ConversationDetail }) {
   const t = useText(chat);
@@ -88,32 +86,8 @@ function Preview({ conversation, file, close }: { conversation: string; file: Ch
   return (
     <Dialog opened close={close} size="xl" title={<bdi>{visible(file.name)}</bdi>} centered={false}>
       <Loaded query={query} skeleton={<Skeleton h={240} />}>
-        {({ isText, data }) => <Shown name={file.name} isText={isText} data={data} />}
+        {({ isText, data }) => <FilePreview name={file.name} isText={isText} data={data} />}
       </Loaded>
     </Dialog>
-  );
-}
-
-function Shown({ name, isText, data }: { name: string; isText: boolean; data: Blob }) {
-  const t = useText(chat);
-  const kind = PICTURES[name.split(".").pop()?.toLowerCase() ?? ""];
-  const [text, setText] = useState<string>();
-  useEffect(() => {
-    if (isText) void data.slice(0, LONGEST).text().then(setText);
-  }, [isText, data]);
-  const address = useMemo(() => (kind && !isText ? URL.createObjectURL(new Blob([data], { type: kind })) : undefined), [kind, isText, data]);
-  useEffect(
-    () => () => {
-      if (address) URL.revokeObjectURL(address);
-    },
-    [address],
-  );
-  if (address) return <img src={address} alt={visible(name)} className={classes.picture} />;
-  if (!isText) return <Empty>{t.noPreview}</Empty>;
-  return (
-    <pre className={classes.text} tabIndex={0} role="region" aria-label={visible(name)}>
-      {visible(text ?? "")}
-      {data.size > LONGEST && "\n…"}
-    </pre>
   );
 }

@@ -20,6 +20,7 @@ import { runs } from "../runs/words";
 import { Facts } from "./Facts";
 import { Fault } from "./Fault";
 import { Logs } from "./Logs";
+import { MadeFiles } from "./MadeFiles";
 import { Output } from "./Output";
 import { Contacts, Limits, MemoryWrites } from "./Records";
 import { together, Waterfall } from "./Waterfall";
@@ -95,6 +96,7 @@ function RunView({ run, heard }: { run: RunDetail; heard: Heard }) {
         </Alert>
       )}
       <Output run={run} />
+      <MadeFiles run={run} />
       <Section title={t.steps} lead={t.stepsTogether(format.duration(together(steps)))} empty={!steps.length && t.noSteps}>
         <Waterfall steps={steps} />
       </Section>

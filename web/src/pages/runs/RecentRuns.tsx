@@ -3,7 +3,7 @@ import { Box } from "@mantine/core";
 import type { InfiniteData, UseInfiniteQueryResult } from "@tanstack/react-query";
 
 import type { RunSummary } from "@/api/runs";
-import type { RunsSearch } from "@/app/routes";
+import type { RunsSearch } from "@/app/search";
 import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { Empty, Section } from "@/parts/Section";

@@ -5,7 +5,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
 
 import { addSchedule, type NewSchedule, schedulesQuery } from "@/api/schedules";
-import { type Portrait, portraitQuery } from "@/api/skills";
+import { type SkillDetail, skillQuery } from "@/api/skills";
 import { useText } from "@/i18n";
 import { FormOrJson, Parameters, useParameters } from "@/pages/skill/Parameters";
 import { Dialog } from "@/parts/Dialog";
@@ -46,7 +46,7 @@ export default function AddSchedule({ skill, close }: Props) {
 
 function OfSkill({ id, close, other }: { id: string; close: () => void; other: () => void }) {
   const t = useText(schedules);
-  const portrait = useQuery(portraitQuery(id));
+  const portrait = useQuery(skillQuery(id));
   const runs = portrait.data?.run.possible === true;
   return (
     <Stack gap="md">
@@ -70,7 +70,7 @@ function OfSkill({ id, close, other }: { id: string; close: () => void; other: (
   );
 }
 
-function CannotRun({ skill }: { skill: Portrait }) {
+function CannotRun({ skill }: { skill: SkillDetail }) {
   const t = useText(schedules);
   return (
     <Alert color="yellow" title={t.cannotRun}>
@@ -79,7 +79,7 @@ function CannotRun({ skill }: { skill: Portrait }) {
   );
 }
 
-function Form({ skill, close }: { skill: Portrait; close: () => void }) {
+function Form({ skill, close }: { skill: SkillDetail; close: () => void }) {
   const t = useText(schedules);
   const cache = useQueryClient();
   const [name, setName] = useState(() => nameFor(skill));
@@ -98,7 +98,7 @@ function Form({ skill, close }: { skill: Portrait; close: () => void }) {
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const parameters = writing.take();
-    if (parameters && times) adding.mutate({ ...times, name: name.trim(), skill: skill.id, parameters, missed, priority: 0 });
+    if (parameters && times) adding.mutate({ ...times, name: name.trim(), skill: skill.id, parameters, missed, priority: 0, context: {}, arguments: [], packages: [], files: [] });
   };
   return (
     <form onSubmit={submit}>
@@ -128,7 +128,7 @@ function Form({ skill, close }: { skill: Portrait; close: () => void }) {
 }
 
 /** A name to begin with: that of the skill, as far as one of a schedule may be so. */
-const nameFor = ({ name }: Portrait): string =>
+const nameFor = ({ name }: SkillDetail): string =>
   name
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-")

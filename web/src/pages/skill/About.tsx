@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
 import { fileAddress, fileQuery } from "@/api/files";
-import { installedId, type Portrait } from "@/api/skills";
+import { installedId, type SkillDetail } from "@/api/skills";
 import { useText } from "@/i18n";
 import { useMeaning } from "@/i18n/chinese";
 import { useFormat } from "@/i18n/format";
@@ -22,7 +22,7 @@ import { skill as table } from "./words";
 
 const route = getRouteApi("/skills/$id");
 
-export default function About({ skill }: { skill: Portrait }) {
+export default function About({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const navigate = route.useNavigate();
   const text = useQuery(fileQuery(skill.id, skill.path.slice(skill.directory.length + 1) || "SKILL.md"));
@@ -48,7 +48,7 @@ export default function About({ skill }: { skill: Portrait }) {
   );
 }
 
-function Findings({ skill }: { skill: Portrait }) {
+function Findings({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const meaning = useMeaning("rules");
   if (skill.diagnostics.length === 0) return null;
@@ -79,7 +79,7 @@ function Findings({ skill }: { skill: Portrait }) {
   );
 }
 
-function Side({ skill }: { skill: Portrait }) {
+function Side({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const format = useFormat();
   const known = installedId(skill.id);
@@ -137,7 +137,7 @@ function Side({ skill }: { skill: Portrait }) {
 }
 
 /** The fields of the header that are not shown elsewhere, as they were read. */
-function Header({ skill }: { skill: Portrait }) {
+function Header({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const fields = Object.entries(skill.front_matter).filter(([name]) => !SHOWN.has(name));
   if (fields.length === 0) return null;

@@ -5,7 +5,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { deleteSkill, installedId, type Portrait, toggleSkill, uninstallSkill } from "@/api/skills";
+import { deleteSkill, installedId, type SkillDetail, toggleSkill, uninstallSkill } from "@/api/skills";
 import { useText } from "@/i18n";
 import { Confirm } from "@/parts/Confirm";
 import { ButtonLink } from "@/parts/links";
@@ -16,7 +16,7 @@ import { skill as table } from "./words";
 
 const route = getRouteApi("/skills/$id");
 
-export function Actions({ skill }: { skill: Portrait }) {
+export function Actions({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const { tab } = route.useSearch();
   return (
@@ -32,7 +32,7 @@ export function Actions({ skill }: { skill: Portrait }) {
   );
 }
 
-function Toggle({ skill }: { skill: Portrait }) {
+function Toggle({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const cache = useQueryClient();
   const switching = useMutation({
@@ -53,7 +53,7 @@ function Toggle({ skill }: { skill: Portrait }) {
 }
 
 /** Uninstall what was installed; delete what is the user's own. Other skills belong to whoever put them there. */
-function More({ skill }: { skill: Portrait }) {
+function More({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const cache = useQueryClient();
   const navigate = useNavigate();

@@ -2,7 +2,7 @@
 import { Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
-import { clientsQuery, installedId, type Portrait } from "@/api/skills";
+import { clientsQuery, installedId, type SkillDetail } from "@/api/skills";
 import { useText } from "@/i18n";
 import { ClientTable } from "@/parts/ClientTable";
 import { CopyLine } from "@/parts/CopyLine";
@@ -12,7 +12,7 @@ import { Section } from "@/parts/Section";
 import { clients as table } from "./clientWords";
 import { safety } from "./safetyWords";
 
-export default function Clients({ skill }: { skill: Portrait }) {
+export default function Clients({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const s = useText(safety);
   const loading = useQuery(clientsQuery(skill.id));
@@ -54,7 +54,7 @@ function elsewhere(t: Said, id: string): [string, string][] {
   ];
 }
 
-function here(t: Said, skill: Portrait): [string, string][] {
+function here(t: Said, skill: SkillDetail): [string, string][] {
   const quoted = (text: string) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`);
   return [
     [t.installFirst, `skillyard install ${quoted(skill.directory)}`],

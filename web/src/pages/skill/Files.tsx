@@ -7,7 +7,7 @@ import { lazy, Suspense, useState } from "react";
 
 import { fileAddress, fileQuery } from "@/api/files";
 import { fetched } from "@/api/parts";
-import type { Portrait } from "@/api/skills";
+import type { SkillDetail } from "@/api/skills";
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
 import { useFormat } from "@/i18n/format";
@@ -27,7 +27,7 @@ const route = getRouteApi("/skills/$id");
 const PICTURE = /\.(png|jpe?g|gif|webp|avif|bmp|ico)$/i;
 const NO_TEXT = /\.(zip|gz|tgz|tar|pdf|docx?|xlsx?|pptx?|ttf|otf|woff2?|eot|mp3|mp4|wav|mov|webm|exe|dll|so|dylib|pyc|whl|jar|class|bin|skill|sqlite|db)$/i;
 
-export default function Files({ skill }: { skill: Portrait }) {
+export default function Files({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const { file, line } = route.useSearch();
   const navigate = route.useNavigate();

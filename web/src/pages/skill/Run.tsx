@@ -4,9 +4,9 @@ import { IconCalendarTime, IconPlayerPlay } from "@tabler/icons-react";
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
 
-import { runsQuery, startRun, useRun } from "@/api/runs";
+import { type RunOrder, runsQuery, startRun, useRun } from "@/api/runs";
 import { isOver } from "@/api/runStates";
-import type { Portrait } from "@/api/skills";
+import type { SkillDetail } from "@/api/skills";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { ErrorState } from "@/parts/ErrorState";
@@ -16,13 +16,15 @@ import { Section } from "@/parts/Section";
 
 import { Fault } from "../run/Fault";
 import { Logs } from "../run/Logs";
+import { MadeFiles } from "../run/MadeFiles";
 import { Output } from "../run/Output";
 import { RecentRuns } from "../runs/RecentRuns";
 import { RunStateBadge } from "../runs/RunStateBadge";
 import { FormOrJson, Parameters, useParameters } from "./Parameters";
+import { NOTHING_GIVEN, RunInput, scriptsOf } from "./RunInput";
 import { running } from "./runWords";
 
-export default function Run({ skill }: { skill: Portrait }) {
+export default function Run({ skill }: { skill: SkillDetail }) {
   const cache = useQueryClient();
   const [run, setRun] = useState<string>();
   const starting = useMutation({
@@ -34,7 +36,7 @@ export default function Run({ skill }: { skill: Portrait }) {
   });
   return (
     <Stack gap="md">
-      <RunForm skill={skill} busy={starting.isPending} again={run !== undefined} start={(parameters, fresh) => starting.mutate({ skill: skill.id, parameters, fresh })} />
+      <RunForm skill={skill} busy={starting.isPending} again={run !== undefined} start={(order) => starting.mutate({ skill: skill.id, ...order })} />
       {starting.error && <ErrorState error={starting.error} />}
       {run && <Going key={run} id={run} />}
       <Recent skill={skill} />
@@ -43,28 +45,32 @@ export default function Run({ skill }: { skill: Portrait }) {
 }
 
 interface FormProps {
-  skill: Portrait;
+  skill: SkillDetail;
   busy: boolean;
   again: boolean;
-  start: (parameters: Record<string, unknown>, fresh: boolean) => void;
+  start: (order: Omit<RunOrder, "skill">) => void;
 }
 
 function RunForm({ skill, busy, again, start }: FormProps) {
   const t = useText(running);
   const writing = useParameters(skill.input_schema);
   const [fresh, setFresh] = useState(false);
+  const [given, give] = useState(NOTHING_GIVEN);
+  const missing = !skill.run.entry && !given.entry && scriptsOf(skill).length > 0;
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const parameters = writing.take();
-    if (parameters) start(parameters, fresh);
+    const { entry, line, files } = given;
+    if (parameters) start({ parameters, fresh, entry, arguments: line.split("\n").filter((argument) => argument !== ""), files });
   };
   return (
     <Section title={t.parameters} actions={<FormOrJson writing={writing} />}>
       <form onSubmit={submit} noValidate>
         <Stack gap="md" maw={720}>
           <Parameters writing={writing} />
+          <RunInput skill={skill} given={given} give={give} />
           <Group gap="md">
-            <Button type="submit" loading={busy} leftSection={<IconPlayerPlay size={16} />}>
+            <Button type="submit" loading={busy} disabled={missing} title={missing ? t.noScript : undefined} leftSection={<IconPlayerPlay size={16} />}>
               {again ? t.again : t.run}
             </Button>
             {skill.status === "ok" && (
@@ -109,6 +115,7 @@ function Going({ id }: { id: string }) {
             </Group>
             <Fault run={run} />
             {(run.state === "succeeded" || live) && <Output run={run} />}
+            <MadeFiles run={run} />
             {(heard.stdout || heard.stderr || run.stdout || run.stderr) && (
               <Logs stdout={live ? heard.stdout : run.stdout} stderr={live ? heard.stderr : run.stderr} live={live} />
             )}
@@ -119,7 +126,7 @@ function Going({ id }: { id: string }) {
   );
 }
 
-function Recent({ skill }: { skill: Portrait }) {
+function Recent({ skill }: { skill: SkillDetail }) {
   const t = useText(running);
   const query = useInfiniteQuery(runsQuery({ skill: skill.id }, 5));
   return <RecentRuns title={t.recent} none={t.none} query={query} all={{ label: t.allRuns, search: { skill: skill.id } }} />;

@@ -3,7 +3,7 @@ import { Box, Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
-import { type Portrait, scanQuery } from "@/api/skills";
+import { type SkillDetail, scanQuery } from "@/api/skills";
 import { useText } from "@/i18n";
 import { HarmList } from "@/parts/HarmList";
 import { Loaded } from "@/parts/Loaded";
@@ -15,7 +15,7 @@ import { safety } from "./safetyWords";
 
 const route = getRouteApi("/skills/$id");
 
-export default function Safety({ skill }: { skill: Portrait }) {
+export default function Safety({ skill }: { skill: SkillDetail }) {
   const t = useText(safety);
   const navigate = route.useNavigate();
   const scan = useQuery(scanQuery(skill.id));

@@ -7,7 +7,7 @@ import { lazy, type ReactNode, Suspense } from "react";
 
 import { fetched } from "@/api/parts";
 import { asProblem } from "@/api/problem";
-import { installedId, type Portrait, portraitQuery } from "@/api/skills";
+import { installedId, type SkillDetail, skillQuery } from "@/api/skills";
 import { versionsQuery } from "@/api/versions";
 import { useText } from "@/i18n";
 import { catalog } from "@/pages/catalog/words";
@@ -32,7 +32,7 @@ const route = getRouteApi("/skills/$id");
 
 export function SkillPage() {
   const { id } = route.useParams();
-  const portrait = useQuery(portraitQuery(id));
+  const portrait = useQuery(skillQuery(id));
   const problem = portrait.error && asProblem(portrait.error);
   const known = installedId(id);
   if (problem?.code === "skill_not_found" && known) return <Uninstalled id={known} />;
@@ -43,7 +43,7 @@ export function SkillPage() {
   );
 }
 
-function OneSkill({ skill }: { skill: Portrait }) {
+function OneSkill({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const { tab } = route.useSearch();
   const navigate = route.useNavigate();
@@ -92,7 +92,7 @@ function OneSkill({ skill }: { skill: Portrait }) {
   );
 }
 
-function Frame({ skill, children }: { skill: Portrait; children: ReactNode }) {
+function Frame({ skill, children }: { skill: SkillDetail; children: ReactNode }) {
   const t = useText(table);
   const c = useText(catalog);
   const name = visible(skill.display_name ?? skill.name) || skill.id;

@@ -1,4 +1,4 @@
-"""The workspace: files copied in before a run starts, and what it changed copied back when no process of it is left.
+"""The files a run works on: copied in before it starts, and what it changed copied back when no process of it is left.
 
 Only regular files are copied, opened without following links, within fixed caps. Hidden files, control files of other programs
 and files that hold secrets do not go back unless the operator allows it.
@@ -88,7 +88,7 @@ _Mark = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class WorkspaceSnapshot:
+class WorkFilesSnapshot:
     """What was copied in: a mark of each file, by which a change shows, and the bytes of all."""
 
     marks: Mapping[str, _Mark]
@@ -96,14 +96,14 @@ class WorkspaceSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkspaceChanges:
+class WorkFilesChanges:
     """What came back: the names of new and changed files, and a sentence for each that could not."""
 
     files: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def copy_files_in(folder: str, into: str, owner: Identity | None) -> WorkspaceSnapshot:
+def copy_files_in(folder: str, into: str, owner: Identity | None) -> WorkFilesSnapshot:
     """Copy the files of `folder` into the empty folder `into`, for its run to read and change.
 
     Raises:
@@ -129,12 +129,12 @@ def copy_files_in(folder: str, into: str, owner: Identity | None) -> WorkspaceSn
                 os.close(source)
                 raise FileTooLarge("there is too much to work on", hint=f"at most {MAXIMUM_FILES} files, {MAXIMUM_BYTES} bytes")
             marks[f"{relative}{name}"] = _copy_in(source, f"{into}/{relative}{name}", owner)
-    return WorkspaceSnapshot(marks, total)
+    return WorkFilesSnapshot(marks, total)
 
 
 def copy_changes_back(
-    made: str, before: WorkspaceSnapshot, folder: str, *, hidden_files: bool = False, secrets: Sequence[str] = ()
-) -> WorkspaceChanges:
+    made: str, before: WorkFilesSnapshot, folder: str, *, hidden_files: bool = False, secrets: Sequence[str] = ()
+) -> WorkFilesChanges:
     """Copy what is new or changed in `made` back into `folder`; no process of the run may be left.
 
     Hidden and control files stay behind unless `hidden_files` are allowed, and so do files with `secrets` in them.
@@ -173,7 +173,7 @@ def copy_changes_back(
             else:
                 warnings.append(f"{shown} could not be kept under that name")
     more = len(warnings) - _NAMED
-    return WorkspaceChanges(tuple(files), (*warnings[:_NAMED], *((f"and {more} more",) if more > 0 else ())))
+    return WorkFilesChanges(tuple(files), (*warnings[:_NAMED], *((f"and {more} more",) if more > 0 else ())))
 
 
 def _walk(folder: str) -> Iterator[tuple[str, list[str], list[str], int]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skillyard.errors import FileMissing, FileTooLarge, InvalidPolicy
-from skillyard.sandbox import Job, Policy, SandboxBackend, SandboxResult, effective_policy, lowered_ceiling, workspace
+from skillyard.sandbox import Job, Policy, SandboxBackend, SandboxResult, effective_policy, lowered_ceiling, work_files
 
 Work = Any
 WRITES = Policy(timeout_ms=10_000, filesystem="read-write", tmp_mb=8)
@@ -118,7 +118,7 @@ async def test_what_was_given_does_not_count_against_what_may_be_written(work: W
 async def test_too_much_to_work_on_is_refused_before_anything_starts(
     work: Work, desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workspace, "MAXIMUM_FILES", 1)
+    monkeypatch.setattr(work_files, "MAXIMUM_FILES", 1)
     with pytest.raises(FileTooLarge):
         await work("print(1)")
     with pytest.raises(FileMissing):

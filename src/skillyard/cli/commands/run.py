@@ -1,0 +1,249 @@
+"""`skillyard run`: a skill's script in the sandbox, with parameters, a command line, files and a work folder."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillyard.cli.confirmation import require_consent
+from skillyard.cli.failures import FAILURE, OK, UsageProblem
+from skillyard.cli.openers import open_catalog
+from skillyard.cli.option_values import parse_json_object, parse_milliseconds
+from skillyard.cli.run_view import draw_run
+from skillyard.cli.screen import counted
+from skillyard.errors import NotExecutable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillyard.cli.screen import Screen
+    from skillyard.execution import Run, WorkFile
+
+
+_HINTS: Final = {
+    "VALIDATION_FAILED": "`skillyard show {id}` tells what input it takes",
+    "kind_unavailable": "`skillyard read {id}` shows its instructions, which a model can follow",
+}
+
+
+def add_request_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what a run is given, the same for `run` and `schedule add`."""
+    parser.add_argument(
+        "--input",
+        default="{}",
+        metavar="JSON",
+        help="the parameters: a JSON object, @FILE to read one, or - for standard input",
+    )
+    parser.add_argument(
+        "--context", default="{}", metavar="JSON", help='who asks, for example {"userId": "u1"}; written like --input'
+    )
+    parser.add_argument(
+        "--entry",
+        metavar="PATH",
+        help="the script to run, when it is not the one the skill declares: its path, or package.module as for `python -m`",
+    )
+    parser.add_argument(
+        "--work",
+        metavar="DIR",
+        help="a folder of yours that the script begins in, and may read and write; nothing else of yours",
+    )
+    parser.add_argument(
+        "--file",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="give the script a copy of this file in an empty folder; may be given several times, also as NAME=PATH",
+    )
+    parser.add_argument(
+        "--with",
+        dest="packages",
+        action="append",
+        default=[],
+        metavar="PACKAGE",
+        help="a package that a Python script is to have, as requests>=2; may be given several times",
+    )
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `run`."""
+    parser.add_argument("name", help="the skill's name or id")
+    add_request_arguments(parser)
+    parser.add_argument("--output", metavar="DIR", help="copy the files that the script makes into this folder")
+    parser.add_argument(
+        "--output-only",
+        action="store_true",
+        help="print nothing but the output, for pipes, and end with the exit code of the script",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=parse_milliseconds,
+        metavar="TIME",
+        help="at most this long: 5, 5s or 500ms; never more than configured",
+    )
+    parser.add_argument(
+        "--install", action="store_true", help="download the packages a Python script asks for in a `# /// script` block"
+    )
+    parser.add_argument(
+        "--priority",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of the runs that wait a higher one goes first, from -100 to 100 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-cache-result", action="store_true", help="run it again, also when the skill lets its last result be kept"
+    )
+    parser.epilog = "What follows `--` is the command line of the script: skillyard run pdf --entry scripts/x.py -- in.pdf -v"
+
+
+def run_command(arguments: argparse.Namespace) -> int:
+    """Run it; 1 when the run did not succeed."""
+    import asyncio  # 30 ms: only this command waits for a process
+
+    from skillyard.engine import flush_spans
+
+    screen: Screen = arguments.screen
+    if arguments.output_only and screen.as_json:
+        raise UsageProblem("--output-only and --json exclude each other", hint="--json answers with the whole run")
+    parameters = parse_json_object("--input", arguments.input)
+    context = parse_json_object("--context", arguments.context)
+    work, files = given_work(arguments), given_files(arguments)
+    output = _output_folder(arguments.output)
+    catalog = open_catalog(arguments)
+    skill = catalog.get(arguments.name)
+    digest = require_consent(catalog, skill, screen)
+    if work is not None:
+        screen.note(f"the script works in {work}: it may read and write the files there, and no others of yours")
+    running = catalog.run(
+        skill,
+        parameters,
+        context=context,
+        entry=arguments.entry,
+        arguments=arguments.command_line,
+        packages=arguments.packages,
+        files=files,
+        work=work,
+        timeout_ms=arguments.timeout,
+        digest=digest,
+        fresh=arguments.no_cache_result,
+        install=arguments.install,
+        priority=arguments.priority,
+    )
+    try:
+        outcome = asyncio.run(running)
+    except NotExecutable as error:  # here, unlike elsewhere, its folder may be named
+        hint = (error.hint or "").replace("--skill-dir FOLDER", f"--skill-dir {shlex.quote(skill.directory)}")
+        raise NotExecutable(error.message, hint=hint, **error.details) from None
+    flush_spans()
+    if output is not None:
+        _take(outcome.made, output)
+    if arguments.output_only:
+        return _write_output(outcome, screen)
+    if screen.as_json:
+        screen.data(outcome.to_dict())
+    else:
+        draw_run(screen, skill.name, outcome)
+        if output is not None:
+            screen.note(f"{counted(len(outcome.made), 'file')} in {output}")
+        elif outcome.made:
+            screen.hint(
+                f"`skillyard runs take {outcome.run_id} --output DIR` copies the files it made, --output DIR does at once"
+            )
+        if outcome.error is not None and outcome.error.code in _HINTS:
+            screen.hint(_HINTS[outcome.error.code].format(id=skill.id))
+    return OK if outcome.error is None else FAILURE
+
+
+def given_work(arguments: argparse.Namespace) -> str | None:
+    """The real path of the folder of `--work`.
+
+    Raises:
+        UsageProblem: there is no such folder.
+    """
+    if arguments.work is None:
+        return None
+    folder: str = os.path.realpath(arguments.work)
+    if not Path(folder).is_dir():
+        raise UsageProblem(f"--work {arguments.work}: there is no such folder", hint="name a folder that is there")
+    return folder
+
+
+def given_files(arguments: argparse.Namespace) -> tuple[WorkFile, ...]:
+    """The files of `--file`; of `NAME=PATH` under that name, unless there is a file called so.
+
+    Raises:
+        SkillyardError: one cannot be read or given.
+    """
+    from skillyard.execution import read_work_file
+
+    given = []
+    for text in arguments.file:
+        name, equals, path = text.partition("=")
+        named = equals and not Path(text).exists()
+        given.append(read_work_file(path, name) if named else read_work_file(text))
+    return tuple(given)
+
+
+def _output_folder(output: str | None) -> Path | None:
+    """The folder for what the run makes, looked at before anything runs."""
+    if output is None:
+        return None
+    folder = Path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageProblem(f"--output {output}: {error.strerror}", hint="name a folder that can be made") from None
+    return folder.resolve()
+
+
+def _take(made: Sequence[WorkFile], folder: Path) -> None:
+    """Write what a run made into a folder of the user, never through a link in it."""
+    from skillyard.files import replace_file
+    from skillyard.paths import is_inside
+
+    for file in made:
+        target = folder / file.name
+        if not is_inside(target.parent, folder):
+            raise UsageProblem(
+                f"{file.name} would leave {folder} through a link", hint="name another folder, or remove the link"
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(target, file.data, durable=False)
+
+
+def take_files(made: Sequence[WorkFile], output: str) -> Path:
+    """Write what a run made into the folder `output`, and give its real path.
+
+    Raises:
+        UsageProblem: the folder cannot be made, or a file would leave it.
+    """
+    folder = _output_folder(output)
+    assert folder is not None  # noqa: S101 # a folder was given
+    _take(made, folder)
+    return folder
+
+
+def _write_output(run: Run, screen: Screen) -> int:
+    """Write the output as it is, the logs and the reason of a failure beside it; gives the exit code of the script."""
+    import json
+
+    from skillyard.execution.run_report import printed_value
+
+    if run.stdout and printed_value(run.stdout) == run.output:
+        text = run.stdout  # to the letter, as the program printed it
+    elif isinstance(run.output, str):
+        text = f"{run.output}\n"
+    else:
+        text = "" if run.output is None else json.dumps(run.output, ensure_ascii=False) + "\n"
+    sys.stdout.write(text)
+    if run.stderr:
+        sys.stderr.write(run.stderr)
+    if run.error is None:
+        return OK
+    if not run.stderr:
+        screen.note(f"{run.error.code}: {run.error.message}")
+    return run.exit_code or FAILURE

@@ -1,0 +1,98 @@
+"""`skillyard workspace`: commands in a sandboxed workspace, as a model would run them; the workspaces of this home."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from skillyard.cli.failures import FAILURE, OK, UsageProblem
+from skillyard.cli.openers import open_catalog
+from skillyard.cli.option_values import parse_milliseconds
+
+if TYPE_CHECKING:
+    from skillyard.cli.screen import Screen
+    from skillyard.library import Catalog
+    from skillyard.workspace import WorkspaceAnswer
+
+
+def add_workspace_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `workspace`."""
+    parser.add_argument("action", choices=("exec", "list", "remove"), help="exec runs a command; list and remove workspaces")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="for remove: the id; for exec: the command, after --")
+    parser.add_argument("--dir", metavar="DIR", help="for exec: the folder to work in (default: the current one)")
+    parser.add_argument("--id", metavar="ID", help="for exec: the workspace of this home to work in, made when it is new")
+    parser.add_argument(
+        "--timeout", type=parse_milliseconds, metavar="TIME", help="for exec: at most this long: 5, 5s or 500ms"
+    )
+
+
+def workspace_command(arguments: argparse.Namespace) -> int:
+    """Run a command, list or remove; `exec` ends with the exit code of the command."""
+    import asyncio  # 30 ms: only this command waits for a session
+
+    catalog, screen = open_catalog(arguments), arguments.screen
+    if arguments.action == "list":
+        return _list(catalog, screen)
+    words = [*arguments.words, *arguments.command_line]
+    if not words:
+        raise UsageProblem("nothing to do", hint="`skillyard workspace exec -- ls -la`, `skillyard workspace remove ID`")
+    if arguments.action == "remove":
+        return asyncio.run(_remove(catalog, screen, words))
+    answer = asyncio.run(_execute(catalog, screen, arguments, words))
+    if screen.as_json:
+        screen.data(answer.to_dict())
+    elif not answer.ok and answer.code != "command_failed":
+        screen.note(answer.text.splitlines()[-1].strip("[]"))
+    if answer.exit_code is not None:
+        return answer.exit_code
+    return OK if answer.ok else FAILURE
+
+
+async def _execute(catalog: Catalog, screen: Screen, arguments: argparse.Namespace, words: list[str]) -> WorkspaceAnswer:
+    from skillyard.workspace import Workspace, Workspaces, options_from_settings
+
+    if arguments.dir is not None and arguments.id is not None:
+        raise UsageProblem("both --dir and --id", hint="name the folder or the workspace")
+    options = options_from_settings(catalog.configuration.workspace)
+    options = replace(options, skills=tuple(skill.location for skill in catalog))
+    if arguments.id is not None:
+        workspace = Workspaces(catalog.data_directory, options=options).get(arguments.id)
+    else:
+        workspace = Workspace(arguments.dir or ".", options=options)
+    command = words[0] if len(words) == 1 else shlex.join(words)
+    try:
+        return await workspace.bash(command, timeout=arguments.timeout, listener=None if screen.as_json else _print)
+    finally:
+        await workspace.close()
+
+
+def _print(stream: str, text: str) -> None:
+    target = sys.stdout if stream == "stdout" else sys.stderr
+    target.write(text)
+    target.flush()
+
+
+def _list(catalog: Catalog, screen: Screen) -> int:
+    from skillyard.workspace import Workspaces
+
+    found = Workspaces(catalog.data_directory).list()
+    if screen.as_json:
+        screen.data({"workspaces": list(found)})
+    else:
+        for workspace_id in found:
+            screen.line(workspace_id)
+    return OK
+
+
+async def _remove(catalog: Catalog, screen: Screen, ids: list[str]) -> int:
+    from skillyard.workspace import Workspaces
+
+    home = Workspaces(catalog.data_directory)
+    for workspace_id in ids:
+        await home.remove(workspace_id)
+    if screen.as_json:
+        screen.data({"removed": ids})
+    return OK

@@ -1,0 +1,336 @@
+"""What one level says about tools: lists of what is allowed, asked about and denied, and what becomes of the rest.
+
+Deny wins over ask, ask over allow. A line of shell is allowed when every command in it is, also those that other commands run,
+and so are the files it is redirected to. What cannot be understood is never allowed by a list: it is asked about, and denied
+where a rule that denies could be meant.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+
+from skillyard.catalog import Permission
+from skillyard.errors import InvalidInput
+from skillyard.permissions.command_line import CommandLine, CommandStep
+from skillyard.permissions.command_patterns import CommandPattern, Fit
+from skillyard.permissions.shell_words import word_set
+from skillyard.permissions.tool_rules import ToolKind, ToolRule, parse_tool_rule, tool_kind
+from skillyard.wire import WireForm, wire
+
+if TYPE_CHECKING:
+    from skillyard.permissions.shell_words import ShellWord
+
+_MOST_RULES: Final = 500
+_HARMLESS_FILES: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
+_HARMLESS_VARIABLES: Final = word_set(
+    "LANG LANGUAGE TZ NO_COLOR FORCE_COLOR CLICOLOR COLUMNS LINES CI DEBUG PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE "
+    "PYTHONIOENCODING PYTHONUTF8 NODE_ENV"
+)
+_MOVES: Final = frozenset({"cd", "pushd", "popd", "chdir"})
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRuling(WireForm):
+    """What one level says: its `permission`, the rule that decided (None: what becomes of the rest), why, and about what.
+
+    `part` is the command or file of the call that the rule is about.
+    """
+
+    permission: Permission
+    rule: str | None
+    reason: str
+    part: str = field(default="", metadata=wire(omit_empty=True))
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCall:
+    """A call to be decided: the tool, its command, path or address, the folder it works in, and the command as it was read."""
+
+    tool: str
+    argument: str | None
+    folder: str = "/"
+    line: CommandLine | None = None
+
+    @classmethod
+    def read(cls, tool: str, argument: str | None, folder: str = "/") -> Self:
+        """The call of a tool; a command is parsed, once for all levels."""
+        command = argument is not None and tool_kind(tool) == "command"
+        return cls(tool, argument, folder, CommandLine.parse(argument or "") if command else None)
+
+
+class CommandRules:
+    """The lists of one level.
+
+    `default` is what becomes of what no rule fits; without it that is `ask` for kinds of tools of which something is allowed by
+    the list, and `allow` for the others.
+
+    Raises:
+        InvalidInput: an entry that is no rule, too many of them, or an unknown default.
+    """
+
+    __slots__ = ("allow", "ask", "default", "deny")
+
+    def __init__(
+        self,
+        *,
+        allow: Iterable[str | ToolRule] = (),
+        ask: Iterable[str | ToolRule] = (),
+        deny: Iterable[str | ToolRule] = (),
+        default: Permission | None = None,
+    ) -> None:
+        if default is not None and default not in get_args(Permission):
+            raise InvalidInput(f"what no rule fits cannot be {default!r}", hint="use 'allow', 'ask' or 'deny'")
+        self.allow, self.ask, self.deny = (_rules(entries) for entries in (allow, ask, deny))
+        self.default: Permission | None = default
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """The rules that a table of settings has: `allow`, `ask` and `deny`, lists of text, and `default`.
+
+        Raises:
+            InvalidInput: another key, or a value that cannot be meant.
+        """
+        for key, value in settings.items():
+            if key not in ("allow", "ask", "deny", "default"):
+                raise InvalidInput(f"rules of commands have no {key[:40]!r}", hint="use allow, ask, deny and default")
+            if key != "default" and not (isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)):
+                raise InvalidInput(f"{key} of the rules of commands is no list of rules", hint='such as ["Bash(git:*)"]')
+        return cls(**settings)
+
+    def __repr__(self) -> str:
+        lists = {name: [str(rule) for rule in getattr(self, name)] for name in ("allow", "ask", "deny")}
+        return f"CommandRules({lists!r}, default={self.default!r})"
+
+    def __bool__(self) -> bool:
+        return bool(self.allow or self.ask or self.deny or self.default)
+
+    def decide(self, call: JudgedCall) -> LevelRuling | None:
+        """What these rules say of a call; None when they have nothing to say about such calls."""
+        if not self:
+            return None
+        if call.line is not None:
+            return _LineDecision(self, call, call.line).ruling()
+        return _CallDecision(self, call).ruling()
+
+    def rest(self, tool: str) -> Permission:
+        """What becomes of a call of the tool that no rule fits."""
+        return self.default or ("ask" if any(rule.speaks_of(tool) for rule in self.allow) else "allow")
+
+
+def _rules(entries: Iterable[str | ToolRule]) -> tuple[ToolRule, ...]:
+    rules = tuple(parse_tool_rule(entry) if isinstance(entry, str) else entry for entry in entries)
+    if len(rules) > _MOST_RULES:
+        raise InvalidInput(f"there are over {_MOST_RULES} rules in one list", hint="use patterns such as Bash(git:*)")
+    return rules
+
+
+@dataclass(slots=True)
+class _CallDecision:
+    """One call of a tool that works on one file, or on no file."""
+
+    rules: CommandRules
+    call: JudgedCall
+
+    def ruling(self) -> LevelRuling | None:
+        call = self.call
+        named = f"{call.tool} {call.argument}" if call.argument is not None else call.tool
+        for permission, rules in (("deny", self.rules.deny), ("ask", self.rules.ask)):
+            for rule in rules:
+                if self._may_fit(rule):
+                    return _by_rule(permission, rule, named)
+        for rule in self.rules.allow:
+            if self._fits(rule):
+                return _by_rule("allow", rule, named)
+        if self.rules.default is None and not any(rule.speaks_of(call.tool) for rule in self._all()):
+            return None
+        return _by_default(self.rules.rest(call.tool), named)
+
+    def _all(self) -> Iterator[ToolRule]:
+        yield from (*self.rules.allow, *self.rules.ask, *self.rules.deny)
+
+    def _fits(self, rule: ToolRule) -> bool:
+        if not rule.speaks_of(self.call.tool):
+            return False
+        if rule.kind in ("read", "write"):
+            return rule.permits_path(self.call.argument, self.call.folder)
+        return rule.fits_text(self.call.argument)
+
+    def _may_fit(self, rule: ToolRule) -> bool:
+        if not rule.speaks_of(self.call.tool):
+            return False
+        if rule.kind in ("read", "write") and self.call.argument is not None:
+            return rule.may_fit_path(self.call.argument, self.call.folder)
+        return self.call.argument is None or rule.fits_text(self.call.argument)
+
+
+@dataclass(slots=True)
+class _LineDecision:
+    """One line of shell."""
+
+    rules: CommandRules
+    call: JudgedCall
+    line: CommandLine
+
+    def ruling(self) -> LevelRuling | None:
+        asked = None
+        for permission, rules in (("deny", self.rules.deny), ("ask", self.rules.ask)):
+            for rule in rules:
+                fit, part = self._fit(rule)
+                if fit == "yes":
+                    return asked if asked and permission == "ask" else _by_rule(permission, rule, part)
+                if fit == "maybe" and asked is None:
+                    reason = f"{part} could be one that a rule to {permission} is about"
+                    asked = LevelRuling("ask", f"{permission} {rule}", reason, part)
+        return asked or self._allowed()
+
+    def _fit(self, rule: ToolRule) -> tuple[Fit, str]:
+        """Whether the rule could be about some part of the line, and which."""
+        if rule.kind == "command" and rule.speaks_of(self.call.tool):
+            return self._fit_command(CommandPattern.parse(rule.argument))
+        return self._fit_files(rule, rule.kind) if rule.kind in ("read", "write") else ("no", "")
+
+    def _fit_command(self, pattern: CommandPattern) -> tuple[Fit, str]:
+        maybe = ""
+        for step in self.line.steps:
+            fit = pattern.may_fit(step.command)
+            if fit == "yes":
+                return "yes", step.command.text
+            if fit == "maybe":
+                maybe = maybe or step.command.text
+        if (self.line.unclear or maybe) and pattern.may_be_in(self.line.tokens()):
+            return "yes", maybe or self.line.text
+        return ("maybe", maybe) if maybe else ("no", "")
+
+    def _fit_files(self, rule: ToolRule, kind: ToolKind) -> tuple[Fit, str]:
+        """Files that the line is redirected to, and those that its commands name, which may be read or written."""
+        maybe = ""
+        places = _places(self.line.steps, self.call.folder)
+        for word, does in self._files():
+            if word.text is None:
+                maybe = maybe or word.raw
+                continue
+            folders = places or [self.call.folder]
+            fits = any(rule.may_fit_path(path, folder) for path in _paths(word.text) for folder in folders)
+            if fits and (does == kind or (does is None and kind == "read")):
+                return "yes", word.text
+            near = fits and does is None
+            if near or (does != "read" and any(rule.may_be_below(word.text, folder) for folder in folders)) or not places:
+                maybe = maybe or word.text
+        if self.line.unclear and rule.argument and _literal_name(rule.argument) in self.line.tokens():
+            return "yes", self.line.text
+        return ("maybe", maybe) if maybe else ("no", "")
+
+    def _files(self) -> Iterator[tuple[ShellWord, ToolKind | None]]:
+        for redirection in self.line.redirections:
+            if redirection.target.text not in _HARMLESS_FILES:
+                yield redirection.target, "write" if redirection.writes else "read"
+        for step in self.line.steps:
+            if step.name in _MOVES:
+                continue
+            for word in step.command.words[1:]:
+                if word.text is None or not word.text.startswith("-") or "=" in word.text or "/" in word.text:
+                    yield word, None
+
+    def _allowed(self) -> LevelRuling | None:
+        """What becomes of a line that nothing asks about or denies."""
+        tool, line = self.call.tool, self.line
+        about = [rule for rule in self.rules.allow if rule.kind == "command" and rule.speaks_of(tool)]
+        restricted = any(rule.speaks_of(tool) for rule in (*self.rules.ask, *self.rules.deny))
+        everything = next((rule for rule in about if CommandPattern.parse(rule.argument).fits_all), None)
+        if not about and not restricted and self.rules.default is None:
+            return None
+        if everything is not None and not restricted:
+            return _by_rule("allow", everything, line.text)
+        rest = "allow" if everything is not None else self.rules.rest(tool)
+        if line.unclear:
+            return LevelRuling(_stricter("ask", rest), None, f"{line.unclear[0]}, so no rule can allow it", line.text)
+        if rest == "allow":
+            return _by_rule("allow", everything, line.text) if everything else _by_default("allow", line.text)
+        return self._each_allowed(about, rest)
+
+    def _each_allowed(self, about: list[ToolRule], rest: Permission) -> LevelRuling:
+        used: dict[str, None] = {}
+        patterns = [(rule, CommandPattern.parse(rule.argument)) for rule in about]
+        for step in self.line.steps:
+            if name := _odd_variable(step):
+                return LevelRuling(rest, None, f"it sets {name}, which can change what a command does", step.command.text)
+            if step.passes:
+                continue
+            rule = next((rule for rule, pattern in patterns if pattern.permits(step.command)), None)
+            if rule is None:
+                return _by_default(rest, step.command.text)
+            used[f"allow {rule}"] = None
+        for redirection in self.line.redirections:
+            if redirection.target.text in _HARMLESS_FILES:
+                continue
+            file_rule = self._redirection_rule(redirection.target.text, "write" if redirection.writes else "read")
+            if file_rule is None:
+                does = "writes to" if redirection.writes else "reads from"
+                return LevelRuling(rest, None, f"it {does} a file that no rule allows", redirection.target.raw)
+            used[f"allow {file_rule}"] = None
+        if not self.line.steps and not self.line.redirections and not used:
+            return LevelRuling(rest, None, "there is no command in it", self.line.text)
+        return LevelRuling("allow", ", ".join(used) or None, "every command in it is allowed", self.line.text)
+
+    def _redirection_rule(self, path: str | None, kind: Literal["read", "write"]) -> ToolRule | None:
+        if path is None or any(step.name in _MOVES for step in self.line.steps):
+            return None
+        rules = (rule for rule in self.rules.allow if rule.kind == kind)
+        return next((rule for rule in rules if rule.permits_path(path, self.call.folder)), None)
+
+
+def _odd_variable(step: CommandStep) -> str | None:
+    """A variable that the step sets and that may change what commands do; None when there is none."""
+    for name, _ in step.command.assignments:
+        if name in _HARMLESS_VARIABLES or name.startswith("LC_"):
+            continue
+        if name.islower() and not name.endswith("_proxy"):
+            continue
+        return name
+    return None
+
+
+def _places(steps: Iterable[CommandStep], folder: str) -> list[str]:
+    """The folders that commands of the line may work in; none when that is not known."""
+    places = [folder]
+    for step in steps:
+        if step.name not in _MOVES:
+            continue
+        target = step.command.words[1].text if len(step.command.words) == 2 else None
+        if target is None or target.startswith(("-", "~")) or len(places) > 8:
+            return []
+        places += [posixpath.join(place, target) for place in places[:4]]
+    return places
+
+
+def _paths(text: str) -> list[str]:
+    """What of a word may be a path: the whole, and what follows an option and `=`."""
+    paths = [text]
+    if "=" in text:
+        paths.append(text.partition("=")[2])
+    if text.startswith("-") and len(text) > 2:
+        paths.append(text[2:])
+    return paths
+
+
+def _literal_name(pattern: str) -> str:
+    """The last part of a path pattern that is no wildcard, in small letters."""
+    parts = [part for part in pattern.casefold().split("/") if part and "*" not in part and "?" not in part]
+    return parts[-1] if parts else ""
+
+
+def _stricter(first: Permission, second: Permission) -> Permission:
+    order = get_args(Permission)
+    return max(first, second, key=order.index)
+
+
+def _by_rule(permission: str, rule: ToolRule, part: str) -> LevelRuling:
+    says: Permission = "deny" if permission == "deny" else "ask" if permission == "ask" else "allow"
+    return LevelRuling(says, f"{says} {rule}", f"a rule to {says} is about it", part)
+
+
+def _by_default(permission: Permission, part: str) -> LevelRuling:
+    return LevelRuling(permission, None, "no rule is about it", part)

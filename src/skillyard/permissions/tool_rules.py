@@ -1,0 +1,154 @@
+"""One rule about a tool, as agents write it: the grammar, and when it fits what the tool is called with.
+
+The grammar of one entry::
+
+    Read                     the tool, with any argument
+    Bash(git:*)              the tool, when the command's first words are `git`; the same as Bash(git *)
+    Bash(git status)         exactly this command
+    Bash(python scripts/*)   in a word `*` is any characters; a `*` at the end is any further words too
+    Read(src/**)             a path pattern: `*` stays within a folder, `**` is any folders or none
+    WebFetch(domain:a.org)   a web address on this host; `*.a.org` its subdomains
+    mcp__server__tool        a tool of an MCP server; mcp__server__* or mcp__server are all of them
+
+`Bash`, `Read` and `Write` speak of every tool that runs commands, reads files or changes files; `Edit` is the same as `Write`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from skillyard.errors import InvalidInput
+from skillyard.permissions.rules import glob, matches
+
+_ODD_IN_ADDRESS: Final = re.compile(r"[\\\s\x00-\x1f\x7f]")
+_SHELLS: Final = ("bash", "shell", "sh", "exec_shell", "exec_command", "run_shell", "run_command", "execute_command")
+_READERS: Final = ("read", "read_file", "file_read", "glob", "grep", "ls", "file_list", "file_search", "notebookread")
+_WRITERS: Final = ("write", "edit", "multiedit", "notebookedit", "write_file", "edit_file", "file_write", "file_edit")
+ToolKind = Literal["command", "read", "write", "other"]
+_KINDS: Final[dict[str, ToolKind]] = {
+    **dict.fromkeys(_SHELLS, "command"),
+    **dict.fromkeys(_READERS, "read"),
+    **dict.fromkeys(_WRITERS, "write"),
+}
+_FOR_ALL_OF_A_KIND: Final = frozenset({"bash", "read", "write", "edit"})
+ANYTHING: Final = (None, "*", "**", ":*")
+"""Arguments of a rule that fit whatever the tool is called with."""
+
+
+def tool_kind(tool: str) -> ToolKind:
+    """What a tool does, by its name."""
+    return _KINDS.get(tool.casefold(), "other")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRule:
+    """One entry: a pattern for the tool's name and, if given, one for its argument."""
+
+    tool: str
+    argument: str | None = None
+
+    def __str__(self) -> str:
+        return self.tool if self.argument is None else f"{self.tool}({self.argument})"
+
+    @property
+    def kind(self) -> ToolKind:
+        """What the tools do that the entry is about."""
+        return tool_kind(self.tool)
+
+    def speaks_of(self, tool: str) -> bool:
+        """Whether the entry is about `tool`, whatever the argument."""
+        if self.tool.casefold() in _FOR_ALL_OF_A_KIND and self.kind == tool_kind(tool):
+            return True
+        whole_server = self.tool.startswith("mcp__") and self.tool.count("__") == 1
+        return matches(self.tool, tool) or (whole_server and matches(f"{self.tool}__*", tool))
+
+    def fits_text(self, argument: str | None) -> bool:
+        """Whether the entry fits a call of a tool that runs no command and works on no file."""
+        if self.argument in ANYTHING:
+            return True
+        if argument is None or self.argument is None:
+            return False
+        if self.argument.startswith("domain:"):
+            return _fits_address(self.argument, argument)
+        return glob(self.argument).fullmatch(argument) is not None
+
+    def permits_path(self, path: str | None, folder: str) -> bool:
+        """Whether the entry surely fits this path; relative paths are below `folder`."""
+        if self.argument in ANYTHING:
+            return True
+        if not path or "\0" in path or "\\" in path or self.argument is None:
+            return False
+        relative = _below(folder, path) if path.startswith("/") else posixpath.normpath(path)
+        forms = [path] if relative is None else [relative, path] if path.startswith("/") else [relative]
+        return any(
+            ".." not in (names := posixpath.normpath(form).split("/")) and _segments_match(_parts(self.argument), names)
+            for form in forms
+        )
+
+    def may_fit_path(self, path: str, folder: str) -> bool:
+        """Whether the entry could be about this path: letter case does not count, and a bare name fits in every folder."""
+        if self.argument in ANYTHING or self.argument is None:
+            return True
+        pattern, whole = self.argument.casefold(), posixpath.normpath(posixpath.join(folder, path)).casefold()
+        if "/" not in pattern and _segments_match([pattern], [whole.rpartition("/")[2]]):
+            return True
+        return _segments_match(_parts(posixpath.join(folder.casefold(), pattern)), whole.split("/"))
+
+    def may_be_below(self, path: str, folder: str) -> bool:
+        """Whether something that the entry is about may be inside this path."""
+        pattern = posixpath.normpath(posixpath.join(folder, self.argument or "**")).split("/")
+        inside = posixpath.normpath(posixpath.join(folder, path)).split("/")
+        fixed = [part for part in pattern if "*" not in part and "?" not in part]
+        return "/" in (self.argument or "/") and len(inside) < len(pattern) and fixed[: len(inside)] == inside
+
+
+def parse_tool_rule(text: str) -> ToolRule:
+    """One entry, for example `Bash(git:*)`.
+
+    Raises:
+        InvalidInput: it is not of the grammar of this module.
+    """
+    from skillyard.document.spelling import tool_parts
+
+    try:
+        return ToolRule(*tool_parts(text))
+    except ValueError as error:
+        raise InvalidInput(str(error), hint="write a tool's name, or Tool(argument), such as Bash(git:*)") from None
+
+
+def _parts(pattern: str) -> list[str]:
+    return posixpath.normpath(pattern).split("/")
+
+
+def _below(folder: str, path: str) -> str | None:
+    """The path relative to a folder that it is below; None when it is not."""
+    normal, base = posixpath.normpath(path), posixpath.normpath(folder).rstrip("/") + "/"
+    return normal.removeprefix(base) if normal.startswith(base) else None
+
+
+def _segments_match(patterns: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether path segments fit, `**` standing for any number of them."""
+    reached = {0}  # how many of `names` the patterns so far can have used up
+    for pattern in patterns:
+        if pattern == "**":
+            reached = set(range(min(reached), len(names) + 1)) if reached else reached
+        else:
+            reached = {at + 1 for at in reached if at < len(names) and glob(pattern).fullmatch(names[at])}
+    return len(names) in reached
+
+
+def _fits_address(pattern: str, address: str) -> bool:
+    from urllib.parse import urlsplit  # not at the top: few skills limit addresses
+
+    if _ODD_IN_ADDRESS.search(address):  # programs disagree about where the host of such an address ends
+        return False
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and matches(pattern.removeprefix("domain:").strip(), host)

@@ -1,0 +1,209 @@
+"""A session: a sandbox that stays, with one program that is told over a pipe what to do, until it is closed or ended.
+
+What comes back from it is a stranger's: `receive` gets the bytes as they are, and the one who reads them believes nothing. The
+kernel ends a session with the process that opened it, whatever ends that process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import SandboxUnavailable
+from skillyard.sandbox.job import SandboxBackend, Status
+from skillyard.sandbox.limits import session_quota
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.preparation import IsolationMechanism
+from skillyard.sandbox.processes import descendants, namespace_number, started_at
+from skillyard.sandbox.run_lifecycle import filter_files, policy_proxy, run_slot
+from skillyard.sandbox.session_preparation import PreparedSession, SessionRequest, prepare_session
+from skillyard.sandbox.supervisor import SupervisedProcess
+
+if TYPE_CHECKING:
+    from skillyard.network import Contact
+    from skillyard.network.proxy import Proxy
+    from skillyard.sandbox.runtimes import Runtime
+
+_IDLE_WATCH_SECONDS: Final = 0.25
+_BUSY_WATCH_SECONDS: Final = 0.025
+
+
+class SandboxSession:
+    """One open session; `ended` is set when no process of it is left. Belongs to the event loop that opened it."""
+
+    def __init__(
+        self, mechanism: IsolationMechanism, session: PreparedSession, watch: SupervisedProcess, proxy: Proxy | None
+    ) -> None:
+        self._mechanism = mechanism
+        self._session = session
+        self._watch = watch
+        self._proxy = proxy
+        self._closing: asyncio.Task[None] | None = None
+        self.ended: Final = watch.finished
+
+    @property
+    def folder(self) -> str:
+        """The path of the session's folder as programs in it see it."""
+        return self._session.folder if self._mechanism.own_folders else "/workspace"
+
+    @property
+    def isolation(self) -> str:
+        """The name of the backend."""
+        return self._mechanism.name
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._watch.alive
+
+    @property
+    def end_reason(self) -> Status | None:
+        """Why it was ended, `None` when nothing has ended it (it may have ended by itself)."""
+        return self._watch.record.reason
+
+    @property
+    def diagnosis(self) -> str:
+        """What the first program said of itself, for the log; read once."""
+        return self._watch.record.stderr.take().decode("utf-8", "replace")
+
+    @property
+    def node(self) -> Runtime | None:
+        """The node of the session, that programs in it call `node`; `None` where there is none."""
+        return self._session.node
+
+    @property
+    def contacts(self) -> tuple[Contact, ...]:
+        """The hosts that were asked for."""
+        return self._proxy.contacts if self._proxy else ()
+
+    @property
+    def processes_refused(self) -> bool:
+        """Whether the kernel has refused a process or thread since the session began."""
+        cgroup = self._session.cgroup
+        return cgroup is not None and cgroup.out_of_processes()
+
+    def send(self, data: bytes) -> bool:
+        """Write to the first program's input; `False` when it takes no more."""
+        return self._watch.send(data)
+
+    def watch_closely(self, close: bool) -> None:
+        """Look at memory and processes often (where no control group counts them), while something is at work."""
+        self._watch.watch_seconds = _BUSY_WATCH_SECONDS if close else _IDLE_WATCH_SECONDS
+
+    def processes(self) -> list[int]:
+        """The numbers, on this machine, of all processes of the session beside its first program; blocks for a moment."""
+        return [pid for pid in self._below() if pid != self.first]
+
+    def end_processes(self, since: float, keep: Collection[int]) -> int:
+        """Kill what was started since a moment and is not below one of `keep`; how many there were. Blocks for a moment.
+
+        For what a command has left behind when it was ended: processes that have gone out of its group. `since` is in seconds
+        since the machine was started (`CLOCK_BOOTTIME`), `keep` are numbers as the session's own processes see them.
+        """
+        begun = int(since * os.sysconf("SC_CLK_TCK"))
+        inside = {namespace_number(pid): pid for pid in self.processes()}
+        kept = {pid for number in keep if number in inside for pid in (inside[number], *descendants(inside[number]))}
+        victims = [pid for pid in inside.values() if pid not in kept and started_at(pid) >= begun]
+        for pid in victims:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        return len(victims)
+
+    def stop(self, reason: Status = "killed") -> None:
+        """End it now, with everything in it; `close` waits for that."""
+        self._watch.stop(reason)
+
+    async def close(self) -> None:
+        """End it, and leave nothing: no process, no descriptor, no control group, no temporary folder."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        try:
+            await self._watch.close()
+        finally:
+            await asyncio.get_running_loop().run_in_executor(None, self._session.stage.remove)
+
+    @property
+    def first(self) -> int:
+        """The number of the first program on this machine; where it has a process namespace, it is the first in that."""
+        shared = self._mechanism.own_folders
+        return next((pid for pid in descendants(self._watch.pid) if shared or namespace_number(pid) == 1), self._watch.pid)
+
+    def _below(self) -> list[int]:
+        """The first program, if it runs, and everything below the program that was started."""
+        first = self.first
+        everything = descendants(self._watch.pid)
+        return everything[everything.index(first) :] if first in everything else []
+
+
+async def open_session(backend: SandboxBackend, request: SessionRequest, receive: Callable[[bytes], object]) -> SandboxSession:
+    """Open a session in `backend`; `receive` is called on the loop with each piece that its first program writes.
+
+    Raises:
+        SandboxUnavailable: it could not be started, or the backend cannot enforce the policy.
+        FileMissing, InvalidInput, RuntimeUnavailable: as `prepare_session`.
+    """
+    if unmet := backend.supports(request.policy):
+        raise SandboxUnavailable(f"{backend.name} cannot enforce this policy: {unmet[0].reason}", hint="run `skillyard doctor`")
+    mechanism: IsolationMechanism = backend  # type: ignore[assignment] # every backend is one
+    async with run_slot():
+        session = await _prepared(mechanism, request)
+        proxy = policy_proxy(request.policy)
+        watch = SupervisedProcess(request.policy, session.cgroup, session_quota(mechanism, session), proxy, channel=receive)
+        watch.watch_seconds = _IDLE_WATCH_SECONDS
+        opened = SandboxSession(mechanism, session, watch, proxy)
+        try:
+            watch.start(partial(mechanism.session_command, session), b"", _files(mechanism, request.policy, session))
+        except OSError as error:
+            await opened.close()
+            raise SandboxUnavailable(f"the sandbox could not be started: {error}", hint="run `skillyard doctor`") from None
+        except BaseException:
+            await opened.close()
+            raise
+        return opened
+
+
+async def _prepared(mechanism: IsolationMechanism, request: SessionRequest) -> PreparedSession:
+    """Prepare in a thread; who goes away meanwhile leaves nothing behind."""
+    work = partial(
+        prepare_session,
+        request,
+        own_folders=mechanism.own_folders,
+        extra_bytes=mechanism.overhead_bytes,
+        extra_processes=mechanism.overhead_processes + 2,
+    )
+    preparing = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(preparing)
+    except asyncio.CancelledError:
+        preparing.add_done_callback(_forget)
+        raise
+
+
+def _forget(preparing: asyncio.Future[PreparedSession]) -> None:
+    if not preparing.cancelled() and preparing.exception() is None:
+        session = preparing.result()
+        if session.cgroup:
+            session.cgroup.remove()
+        session.stage.remove()
+
+
+def _files(mechanism: IsolationMechanism, policy: Policy, session: PreparedSession) -> tuple[bytes, ...]:
+    """The files in memory. Where the session has a network of its own, its programs may serve and reach each other there."""
+    own_network = not mechanism.own_folders
+    streams = own_network or policy.reaches_network
+    own_user = session.identity is not None and session.identity.single
+    return filter_files(
+        mechanism,
+        counted=session.cgroup is not None,
+        streams=streams,
+        own_user=own_user,
+        local_sockets=own_network and session.request.local_sockets,
+    )

@@ -1,0 +1,250 @@
+"""Preparation of a session: a sandbox that stays, with one program in it that does what it is told over its input.
+
+The folder of a session is shown to it as it is, writable. So is all that is given to it read-only. When this process is root,
+the session is the user that the folder belongs to: one that owns nothing else, or the one it was found with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import FileMissing, InvalidInput, RuntimeUnavailable
+from skillyard.sandbox.cgroups import Cgroup, make_cgroup
+from skillyard.sandbox.environment import base_environment
+from skillyard.sandbox.identity import Identity, is_own_number, pick_identity
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.runtimes import Runtime, runtime_for
+from skillyard.sandbox.staging import StagedCopy, new_stage
+
+if TYPE_CHECKING:
+    from skillyard.sandbox.process_launch import Descriptors
+
+_MEBIBYTE: Final = 1024 * 1024
+_SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
+_NOT_A_TARGET: Final = ("/workspace", "/proc", "/dev", "/opt/skillyard", "/etc")
+_NODE_ENTRIES: Final = (".ts", ".js")  # a node that runs both comes first
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnlyMount:
+    """A folder or file of this machine that a session may read, at the path `target` (that of the source when it is empty).
+
+    Landlock shows each at its own path only.
+    """
+
+    source: str
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """A session to open over `folder`: what runs in it first, and what it may see.
+
+    `program` is the file name of the Python program that speaks over the session's pipes, `files` that file and those it may
+    import, by name. `path` are folders that come first in `PATH`, `environment` further variables (the operator's or granted,
+    never a skill's own). With `local_sockets` its programs may speak with each other over sockets that are files, as browsers
+    do; then no socket of another program may lie in what it sees. Landlock has none.
+    """
+
+    folder: str
+    program: str
+    files: Mapping[str, bytes]
+    policy: Policy
+    mounts: tuple[ReadOnlyMount, ...] = ()
+    path: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+    local_sockets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSession:
+    """Everything decided before a session starts. `hidden` are the folders that keep its user from what it is to see."""
+
+    request: SessionRequest
+    folder: str
+    mounts: tuple[ReadOnlyMount, ...]
+    runtime: Runtime
+    node: Runtime | None
+    identity: Identity | None
+    stage: StagedCopy
+    cgroup: Cgroup | None
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def policy(self) -> Policy:
+        """What the session may do."""
+        return self.request.policy
+
+    @property
+    def program(self) -> str:
+        """The file name of its first program."""
+        return self.request.program
+
+    @property
+    def extra_programs(self) -> tuple[str, ...]:
+        """Single programs outside the system's folders that the session is shown."""
+        return self.node.extra_programs if self.node else ()
+
+    def command(self, program: str, descriptors: Descriptors, limits: Mapping[str, int]) -> list[str]:
+        """The command line of the first program: the numbers of its result pipe and its gate, and the limits it has to set."""
+        text = ",".join(f"{name}={number}" for name, number in limits.items())
+        return [self.runtime.program, "-I", "-S", "-B", program, str(descriptors.result), str(descriptors.gate), text]
+
+    def names(self, programs: str) -> Iterator[tuple[str, str]]:
+        """What the session can call by these names whatever the system has: names, and the paths of the programs.
+
+        Programs outside of the system's folders are in the folder `programs`, when that is not empty.
+        """
+        yield from (("python", self.runtime.program), ("python3", self.runtime.program))
+        if self.node is not None:
+            moved = self.node.with_programs_in(programs) if programs else self.node
+            yield "node", moved.program
+            if moved.compiler:
+                yield "esbuild", moved.compiler
+
+    def environment(self, *, scratch: str, programs: str) -> dict[str, str]:
+        """The variables the session begins with; `programs` is the folder of the names of `names`."""
+        base = base_environment(scratch=scratch)
+        for name in ("SKILL_RESULT_FD", "SKILL_PROTOCOL"):
+            del base[name]
+        path = ":".join((*self.request.path, programs, base["PATH"]))
+        return {**base, **self.policy.environment, **self.request.environment, "PATH": path}
+
+    def is_hidden(self, path: str) -> bool:
+        """Whether the session's user could not reach a path."""
+        return any(path.startswith(f"{folder}/") for folder in self.hidden)
+
+
+def session_limits(session: PreparedSession) -> Mapping[str, int]:
+    """The process limits of everything in a session, by the names of `resource.RLIMIT_*`.
+
+    Time is limited for each command and not for the session, so no process has a limit of processor time.
+    """
+    policy = session.policy
+    limits = {"CORE": 1, "NOFILE": policy.nofile, "FSIZE": policy.file_size_mb * _MEBIBYTE, "STACK": 8 * _MEBIBYTE}
+    if session.cgroup is None:
+        limits["DATA"] = policy.memory_bytes + 8192 * _MEBIBYTE  # node reserves that much; the watchdog counts what is used
+    return limits
+
+
+def prepare_session(request: SessionRequest, *, own_folders: bool, extra_bytes: int, extra_processes: int) -> PreparedSession:
+    """Make everything a session needs beside its process; blocks. The caller removes its stage and its cgroup.
+
+    Raises:
+        FileMissing: there is no such folder.
+        InvalidInput: a mount cannot be made.
+        RuntimeUnavailable: there is no Python for it.
+    """
+    folder = os.path.realpath(request.folder)
+    if not Path(folder).is_dir():
+        raise FileMissing(f"there is no folder {request.folder!r} to work in", hint="make it first")
+    mounts = _mounts(request.mounts, folder)
+    if request.local_sockets:
+        _refuse_sockets((folder, *(mount.source for mount in mounts)))
+    identity = _owner(folder)
+    runtime = runtime_for("session.py", as_other=identity is not None)
+    node = _node(as_other=identity is not None)
+    stage = new_stage(identity)
+    try:
+        os.mkdir(stage.tree, 0o755)
+        Path(stage.tree).chmod(0o755)
+        for name, data in request.files.items():
+            stage.add_file(f"skill/{name}", data)
+        cgroup = make_cgroup(
+            memory_bytes=request.policy.memory_bytes + extra_bytes, pids=request.policy.pids + extra_processes + 1
+        )
+        hidden = _closed((folder, *(mount.source for mount in mounts))) if identity else ()
+        session = PreparedSession(request, folder, mounts, runtime, node, identity, stage, cgroup, hidden)
+        if own_folders:
+            stage.add_folder(stage.scratch, identity)
+            stage.add_programs(session.names(""))
+    except BaseException:
+        stage.remove()
+        raise
+    return session
+
+
+def _node(*, as_other: bool) -> Runtime | None:
+    for ending in _NODE_ENTRIES:
+        with contextlib.suppress(RuntimeUnavailable):
+            return runtime_for(f"code{ending}", as_other=as_other)
+    return None
+
+
+def _mounts(mounts: Iterable[ReadOnlyMount], folder: str) -> tuple[ReadOnlyMount, ...]:
+    """The mounts with real sources, without those that are seen anyway because they lie in the system or in another."""
+    found: dict[str, ReadOnlyMount] = {}
+    for mount in mounts:
+        source, target = os.path.realpath(mount.source), os.path.normpath(mount.target or mount.source)
+        if not target.startswith("/") or "\0" in target or any(_within(target, place) for place in _NOT_A_TARGET):
+            raise InvalidInput(f"nothing can be mounted at {target!r} in a workspace", hint="give an absolute path elsewhere")
+        if not os.path.exists(source):
+            raise FileMissing(f"there is nothing at {mount.source!r} to show to the workspace")
+        if _within(folder, source):
+            raise InvalidInput(f"{source} holds the workspace itself", hint="mount a folder that does not")
+        if not any(_within(target, place) for place in _SYSTEM):
+            found.setdefault(target, ReadOnlyMount(source, target))
+    return tuple(
+        mount for target, mount in sorted(found.items()) if not any(_within(target, one) for one in found if one != target)
+    )
+
+
+def _refuse_sockets(folders: Iterable[str]) -> None:
+    """Refuse what holds a socket of a program outside: whoever may make local sockets could speak to it."""
+    for folder in folders:
+        for base, _, files, opened in os.fwalk(folder, follow_symlinks=False):
+            for name in files:
+                with contextlib.suppress(FileNotFoundError):
+                    if stat.S_ISSOCK(os.stat(name, dir_fd=opened, follow_symlinks=False).st_mode):
+                        raise InvalidInput(
+                            f"{base}/{name} is a socket of another program", hint="remove it, or work in another folder"
+                        )
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _owner(folder: str) -> Identity | None:
+    """Who the session is when this process is root: who owns the folder, or a new user to whom all of it is given."""
+    if os.geteuid() != 0:
+        return None
+    state = os.stat(folder)
+    if state.st_uid == 0:
+        identity = pick_identity()
+        assert identity is not None  # noqa: S101 # this process is root
+    else:
+        identity = Identity(state.st_uid, state.st_gid or state.st_uid, single=is_own_number(state.st_uid))
+    give_to(folder, identity)
+    return identity
+
+
+def give_to(folder: str, identity: Identity) -> None:
+    """Give what belongs to root in a folder, and the folder itself, to a user. No link is followed."""
+    for _, folders, files, opened in os.fwalk(folder, follow_symlinks=False):
+        if os.fstat(opened).st_uid == 0:
+            os.fchown(opened, identity.uid, identity.gid)
+        for name in (*files, *(name for name in folders if _is_link(name, opened))):
+            if os.stat(name, dir_fd=opened, follow_symlinks=False).st_uid == 0:
+                os.chown(name, identity.uid, identity.gid, dir_fd=opened, follow_symlinks=False)
+
+
+def _is_link(name: str, folder: int) -> bool:
+    return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+
+
+def _closed(paths: Iterable[str]) -> tuple[str, ...]:
+    """The topmost folders above `paths` through which other users may not pass."""
+    closed: dict[str, None] = {}
+    for path in paths:
+        for above in reversed(Path(path).parents):
+            if not above.stat().st_mode & stat.S_IXOTH:
+                closed.setdefault(str(above))
+                break
+    return tuple(closed)

@@ -1,0 +1,58 @@
+"""Workspaces: a folder, a sandboxed session over it that stays, and the tools with which a model works in it.
+
+`workspace = Workspace(folder)`, `answer = await workspace.bash("ls -la")`, and at the end `await workspace.close()`.
+`Workspaces(home)` keeps one for each conversation. What a tool answers is a `WorkspaceAnswer` with a stable code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillyard.lazy_exports import lazy_exports
+from skillyard.workspace.answers import WorkspaceAnswer, WorkspaceImage
+from skillyard.workspace.options import (
+    WORKSPACE_POLICY,
+    CommandListener,
+    GrantedEnvironment,
+    OutputStream,
+    ToolAuthorizer,
+    ToolRuling,
+    WorkspaceOptions,
+)
+
+if TYPE_CHECKING:
+    from skillyard.workspace.background import BackgroundProcess
+    from skillyard.workspace.folder import WorkspaceFile, WorkspaceFolder
+    from skillyard.workspace.settings import options_from_settings
+    from skillyard.workspace.store import Workspaces
+    from skillyard.workspace.workspace import TOOL_NAMES, Workspace
+
+__all__ = [
+    "TOOL_NAMES",
+    "WORKSPACE_POLICY",
+    "BackgroundProcess",
+    "CommandListener",
+    "GrantedEnvironment",
+    "OutputStream",
+    "ToolAuthorizer",
+    "ToolRuling",
+    "Workspace",
+    "WorkspaceAnswer",
+    "WorkspaceFile",
+    "WorkspaceFolder",
+    "WorkspaceImage",
+    "WorkspaceOptions",
+    "Workspaces",
+    "options_from_settings",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "background": ("BackgroundProcess",),
+        "folder": ("WorkspaceFile", "WorkspaceFolder"),
+        "settings": ("options_from_settings",),
+        "store": ("Workspaces",),
+        "workspace": ("TOOL_NAMES", "Workspace"),
+    },
+)

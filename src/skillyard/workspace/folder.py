@@ -1,0 +1,237 @@
+"""The folder of a workspace from outside: its files for people, without a session, and the watch over its quota.
+
+What lies in the folder was made by strangers' programs: no link is followed, and only regular files are opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import mimetypes
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import DiskFull, FileMissing, PathRefused
+from skillyard.paths import open_inside, read_inside, safe_relative
+from skillyard.sandbox import folder_bytes
+from skillyard.wire import WireForm
+
+if TYPE_CHECKING:
+    from skillyard.workspace.channel import SessionCall, SessionChannel
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DEEPEST: Final = 32
+_LEFT_OUT: Final = frozenset({"node_modules", "__pycache__"})
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceFile(WireForm):
+    """One regular file: its path below the folder, its size in bytes, when it was changed, its media type by its name."""
+
+    path: str
+    size: int
+    modified: datetime
+    media_type: str
+
+
+class WorkspaceFolder:
+    """The folder of a workspace, as the interfaces see it. Methods block; call them in a thread from an event loop."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.path: Final = os.path.realpath(folder)
+
+    def files(self, *, limit: int = 2000, hidden: bool = False) -> tuple[WorkspaceFile, ...]:
+        """Its files, by path, at most `limit`; those whose path has a part that begins with a dot only when `hidden`."""
+        found: list[WorkspaceFile] = []
+        for file in self._walk(hidden=hidden):
+            found.append(file)
+            if len(found) >= limit:
+                break
+        return tuple(sorted(found, key=lambda file: file.path))
+
+    def open(self, path: str) -> int:
+        """A descriptor to read a file from; the caller closes it.
+
+        Raises:
+            PathRefused, FileMissing: as `skillyard.paths.open_inside`.
+        """
+        return open_inside(self.path, path)
+
+    def read(self, path: str, *, limit: int) -> bytes:
+        """The bytes of a file of at most `limit` bytes.
+
+        Raises:
+            PathRefused, FileMissing, FileTooLarge: as `skillyard.paths.read_inside`.
+        """
+        return read_inside(self.path, path, limit=limit)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Put a file there, in place of what has that name; it belongs to who the folder belongs to.
+
+        Raises:
+            PathRefused: the path leaves the folder, or passes through something that is no folder.
+            DiskFull: there is no space.
+        """
+        relative = safe_relative(path)
+        with self._parent(relative, make=True) as (folder, name):
+            beside = f".{os.urandom(8).hex()}.new"
+            try:
+                self._write(folder, beside, data)
+                os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    os.unlink(beside, dir_fd=folder)
+                reason = os.strerror(error.errno) if error.errno else str(error)
+                raise DiskFull.of(error) or PathRefused(f"{relative!r} cannot be written: {reason}") from None
+
+    def remove(self, path: str) -> None:
+        """Delete a file.
+
+        Raises:
+            PathRefused, FileMissing: there is no such file.
+        """
+        relative = safe_relative(path)
+        with self._parent(relative, make=False) as (folder, name):
+            try:
+                os.unlink(name, dir_fd=folder)
+            except FileNotFoundError:
+                raise FileMissing(f"there is no file {relative!r}") from None
+            except OSError as error:
+                raise PathRefused(f"{relative!r} cannot be deleted: {os.strerror(error.errno or 0)}") from None
+
+    def _write(self, folder: int, name: str, data: bytes) -> None:
+        owner = os.stat(self.path)
+        file = os.open(name, _NEW, 0o644, dir_fd=folder)
+        with os.fdopen(file, "wb") as sink:
+            sink.write(data)
+            if os.geteuid() == 0:
+                os.fchown(file, owner.st_uid, owner.st_gid)
+
+    @contextlib.contextmanager
+    def _parent(self, relative: str, *, make: bool) -> Iterator[tuple[int, str]]:
+        """The folder that a file is in, open, and its name there; every folder on the way is one and no link."""
+        *parents, name = relative.split("/")
+        owner = os.stat(self.path)
+        at = os.open(self.path, _FOLDER)
+        try:
+            for parent in parents:
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(parent, 0o755, dir_fd=at)
+                        if os.geteuid() == 0:
+                            os.chown(parent, owner.st_uid, owner.st_gid, dir_fd=at, follow_symlinks=False)
+                below = self._below(at, parent, relative)
+                os.close(at)
+                at = below
+            yield at, name
+        finally:
+            os.close(at)
+
+    @staticmethod
+    def _below(at: int, name: str, relative: str) -> int:
+        try:
+            return os.open(name, _FOLDER, dir_fd=at)
+        except FileNotFoundError:
+            raise FileMissing(f"there is no file {relative!r}") from None
+        except OSError:
+            raise PathRefused(f"{name!r} in {relative!r} is no folder", hint="choose another name") from None
+
+    def _walk(self, *, hidden: bool) -> Iterator[WorkspaceFile]:
+        for base, folders, files, opened in os.fwalk(self.path, follow_symlinks=False):
+            prefix = "" if base == self.path else base[len(self.path) + 1 :] + "/"
+            deep = prefix.count("/") >= _DEEPEST
+            folders[:] = () if deep else sorted(name for name in folders if _is_seen(name, hidden) and name not in _LEFT_OUT)
+            for name in sorted(name for name in files if _is_seen(name, hidden)):
+                with contextlib.suppress(OSError):
+                    state = os.stat(name, dir_fd=opened, follow_symlinks=False)
+                    if stat.S_ISREG(state.st_mode):
+                        yield _file(f"{prefix}{name}", state)
+
+
+def _is_seen(name: str, hidden: bool) -> bool:
+    return hidden or not name.startswith(".")
+
+
+def _file(path: str, state: os.stat_result) -> WorkspaceFile:
+    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+    return WorkspaceFile(path, state.st_size, datetime.fromtimestamp(state.st_mtime, UTC), kind)
+
+
+_MEBIBYTE: Final = 1024 * 1024
+_BUSY_SECONDS: Final = 0.05  # between two looks at the disk while somebody waits
+_IDLE_SECONDS: Final = 1.0
+_SCAN_SECONDS: Final = 1.0  # between two scans, when the disk has not lost as much as is left
+_SHARE: Final = 20  # a scan may take a twentieth of the time
+_SLACK: Final = 16 * _MEBIBYTE  # that may be written before the disk is taken for the reason to look
+
+
+class FolderQuota:
+    """How much a folder may hold, and the watch over that while a session stands.
+
+    Nothing is deleted. What lies in the folder already may be over the quota; then only what makes it larger is stopped, so
+    that a command can still delete files.
+    """
+
+    def __init__(self, folder: str, quota_mb: int) -> None:
+        self._folder = folder
+        self.limit: Final = quota_mb * _MEBIBYTE
+        self._used = -1
+        self._free = 0
+        self._scanned = 0.0
+        self._cost = 0.0
+
+    def used(self) -> int:
+        """The bytes the folder takes, as the disk counts them, up to a little over the limit; blocks while it looks."""
+        begun = time.monotonic()
+        self._free = self._free_bytes()
+        self._used = folder_bytes(self._folder, max(self.limit, 1) * 4)
+        self._scanned = time.monotonic()
+        self._cost = self._scanned - begun
+        return self._used
+
+    async def guard(
+        self, channel: SessionChannel, *, busy: Callable[[], bool], current: Callable[[], SessionCall | None]
+    ) -> None:
+        """Look at the folder as long as a session stands; what makes it larger than it may be is ended.
+
+        That is the command that runs now (`current`), else what works in the background. A folder that is too large already
+        may shrink. `busy` says whether somebody waits for the session.
+        """
+        allowed = max(self.limit, await asyncio.to_thread(self.used))
+        while channel.alive:
+            await asyncio.sleep(_BUSY_SECONDS if busy() else _IDLE_SECONDS)
+            if not self.is_due(busy=busy()):
+                continue
+            used = await asyncio.to_thread(self.used)
+            if used > allowed:
+                call = current()
+                if call is not None:
+                    await channel.end(call, "disk_full")
+                else:
+                    await channel.end_background("disk_full")
+                used = await asyncio.to_thread(self.used)  # with what was written meanwhile
+            allowed = max(self.limit, used)
+
+    def takes(self, size: int) -> bool:
+        """Whether a file of that many bytes fits, by the last look."""
+        return self._used + size <= self.limit
+
+    def is_due(self, *, busy: bool) -> bool:
+        """Whether to look: enough was written on the disk to fill the folder, or, while `busy`, enough time has gone by."""
+        passed = time.monotonic() - self._scanned
+        if passed < self._cost * _SHARE:
+            return False
+        written = self._free - self._free_bytes()
+        return (busy and passed > _SCAN_SECONDS) or written > max(self.limit - self._used, _SLACK) // 2
+
+    def _free_bytes(self) -> int:
+        with contextlib.suppress(OSError):
+            state = os.statvfs(self._folder)
+            return state.f_bavail * state.f_frsize
+        return 0

@@ -1,0 +1,86 @@
+"""What a workspace may do and how large its answers are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol
+
+from skillyard.sandbox import Policy, ReadOnlyMount
+
+WORKSPACE_POLICY: Final = Policy(
+    timeout_ms=600_000,
+    memory_mb=2048,
+    filesystem="read-write",
+    pids=256,
+    nofile=1024,
+    file_size_mb=1024,
+    tmp_mb=512,
+    output_bytes=8 * 1024 * 1024,
+)
+"""What a session may do unless an operator says otherwise: no network; one command takes at most ten minutes."""
+
+OutputStream = Literal["stdout", "stderr"]
+CommandListener = Callable[[OutputStream, str], object]
+"""Gets what a command writes while it runs, without secrets: the stream and a piece of text. Called on the event loop; must
+not block."""
+
+
+class ToolRuling(Protocol):
+    """The decision about one use of a tool."""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether it may be done."""
+
+    @property
+    def reason(self) -> str:
+        """Why not, in one sentence for the model and the person; or which rule allows it."""
+
+
+class ToolAuthorizer(Protocol):
+    """Decides about each use of a workspace's tools; may ask a person, and returns when it is decided."""
+
+    async def authorize(self, tool: str, subject: str, *, folder: str) -> ToolRuling:
+        """The ruling for one call.
+
+        `tool` is the name of the tool (`bash`, `code_run`, `file_read`, `file_write`, `file_edit`, `file_list`, `file_search`).
+        `subject` is the text of the command, the code (after a first line with its language), or the path of the file or
+        folder, as the model wrote it. `folder` is the working folder as the sandbox sees it, which relative paths start from.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedEnvironment:
+    """What is granted to a workspace beside the system's programs: packages and native programs.
+
+    `mounts` are shown read-only, `path` comes first in `PATH` (folders as the session sees them), `variables` are set. They are
+    the operator's: unlike a skill's own, any name but `PATH` may be among them. With `local_sockets` the programs of a session
+    may speak with each other over sockets that are files: Chromium and LibreOffice do. Under bubblewrap only.
+    """
+
+    mounts: tuple[ReadOnlyMount, ...] = ()
+    path: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict, hash=False)
+    local_sockets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceOptions:
+    """How a workspace works.
+
+    `policy` limits the session (`timeout_ms` is the most one command may take, `output_bytes` the most it may write to its
+    streams). `quota_mb` is the size of the folder. `default_timeout_ms` is for commands that name no time. `answer_characters`
+    is the most text of one answer; the rest of an output is kept in a file. `idle_seconds` without a call end the session, when
+    no background process is left; the folder stays. `skills` are the folders of skills, read-only at their own paths;
+    `environment` is what is granted. `backend` names the sandbox (`bwrap` or `landlock`); the strongest one when it is None.
+    """
+
+    policy: Policy = WORKSPACE_POLICY
+    quota_mb: int = 2048
+    default_timeout_ms: int = 120_000
+    answer_characters: int = 30_000
+    idle_seconds: float = 900.0
+    skills: Sequence[str] = ()
+    environment: GrantedEnvironment = GrantedEnvironment()
+    backend: str | None = None

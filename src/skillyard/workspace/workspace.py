@@ -1,0 +1,345 @@
+"""A workspace: a folder, a sandboxed session over it that stays, and the tools a model works with in it.
+
+The folder is there before and after; the session is begun by the first call that needs it, and again, fresh, when it has ended.
+Every tool answers with a `WorkspaceAnswer`, whatever happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.errors import DiskFull, InvalidInput, PathRefused, PermissionDenied, RecordNotFound, SkillyardError
+from skillyard.workspace.answers import FRESH_NOTE, WorkspaceAnswer, refusal_answer
+from skillyard.workspace.command_answers import LiveText, answer_command, answer_process
+from skillyard.workspace.file_answers import FileTools
+from skillyard.workspace.folder import FolderQuota
+from skillyard.workspace.options import CommandListener, ToolAuthorizer, WorkspaceOptions
+from skillyard.workspace.session import LANGUAGES, WorkspaceSession
+
+if TYPE_CHECKING:
+    from skillyard.workspace.background import BackgroundProcess
+    from skillyard.workspace.channel import SessionCall
+
+TOOL_NAMES: Final = ("bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search")
+"""The tools of a workspace."""
+
+_SYSTEM: Final = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
+_BACKGROUND_BYTES: Final = 256 * 1024
+_ALIASES: Final = {"py": "python", "python3": "python", "js": "javascript", "node": "javascript", "ts": "typescript"}
+
+
+class Workspace:
+    """One workspace over the existing folder `folder`. Belongs to the event loop that first calls it; `close` it at the end.
+
+    `authorizer` decides about each call before anything is done. `resumed` says that somebody has worked in the folder before,
+    so that even the first session is said to be fresh. Commands run one after the other; file tools and background processes
+    at once with them.
+
+    Raises:
+        PathRefused: the folder is missing, or one of the system's.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        options: WorkspaceOptions | None = None,
+        authorizer: ToolAuthorizer | None = None,
+        resumed: bool = False,
+    ) -> None:
+        self.folder: Final = _checked_folder(folder)
+        self.options: Final = options or WorkspaceOptions()
+        self._authorizer = authorizer
+        self._begun = resumed
+        self._session: WorkspaceSession | None = None
+        self._opening = asyncio.Lock()
+        self._commands = asyncio.Lock()
+        self._current: SessionCall | None = None
+        self._quota = FolderQuota(self.folder, self.options.quota_mb)
+        self._guard: asyncio.Task[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._calls = 0
+        self._files = FileTools(self.options, self.authorize, self.session)
+
+    @property
+    def path(self) -> str:
+        """The path of the folder as commands see it; `/workspace` under bubblewrap, its real path under Landlock."""
+        if self._session is not None:
+            return self._session.folder
+        from skillyard.sandbox import choose_backend
+
+        return self.folder if choose_backend(self.options.policy, self.options.backend).name == "landlock" else "/workspace"
+
+    @property
+    def working_folder(self) -> str:
+        """Where the next command begins, as it sees it."""
+        return self._session.working_folder if self._session is not None and self._session.alive else self.path
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a session stands."""
+        return self._session is not None and self._session.alive
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], *, listener: CommandListener | None = None
+    ) -> WorkspaceAnswer:
+        """Call a tool by its name, with the arguments a model gave; the names are those of the methods' parameters."""
+        if tool not in TOOL_NAMES:
+            return refusal_answer(tool, InvalidInput(f"no tool {tool!r}", hint=f"the tools are: {', '.join(TOOL_NAMES)}"))
+        more = {"listener": listener} if tool in ("bash", "code_run") else {}
+        method: Callable[..., Awaitable[WorkspaceAnswer]] = getattr(self, tool)
+        try:
+            inspect.signature(method).bind(**arguments)
+        except TypeError as error:
+            return refusal_answer(tool, InvalidInput(f"the arguments do not fit {tool}: {error}", hint="see the tool's schema"))
+        return await method(**{**arguments, **more})
+
+    async def bash(
+        self,
+        command: str | None = None,
+        *,
+        timeout: int | None = None,
+        background: bool = False,
+        process: str | None = None,
+        stop: bool = False,
+        listener: CommandListener | None = None,
+    ) -> WorkspaceAnswer:
+        """Run a command in a shell that begins where the one before ended: its folder, exported variables and functions.
+
+        `timeout` is in milliseconds. With `background` it goes on while other calls are made; the answer has its `process`.
+        With `process` instead of a command: the newest output of that background process, after its end or `timeout` when one
+        is given; with `stop` it is ended.
+        """
+        if process is not None:
+            return await self._guarded("bash", self._process(process, timeout, stop=stop))
+        if command is None or not _is_text(command):
+            return refusal_answer("bash", InvalidInput("there is no command", hint="give the text of a shell command"))
+        work = self._background(command) if background else self._command("bash", command, "", "", timeout, listener)
+        return await self._guarded("bash", work)
+
+    async def code_run(
+        self, language: str, code: str, *, timeout: int | None = None, listener: CommandListener | None = None
+    ) -> WorkspaceAnswer:
+        """Run code in the working folder. `language` is `python`, `javascript` or `typescript`, `timeout` in milliseconds."""
+        chosen = _ALIASES.get(str(language).lower(), str(language).lower())
+        if chosen not in LANGUAGES:
+            return refusal_answer(
+                "code_run", InvalidInput(f"no language {language!r}", hint=f"the languages are: {', '.join(LANGUAGES)}")
+            )
+        if not _is_text(code):
+            return refusal_answer("code_run", InvalidInput("there is no code", hint="give the text of the program"))
+        return await self._guarded("code_run", self._command("code_run", code, chosen, code, timeout, listener))
+
+    async def file_read(self, file_path: str, *, offset: int = 1, limit: int = 2000) -> WorkspaceAnswer:
+        """Read a text file, its lines numbered from `offset`, at most `limit` of them; or a picture, or pages of a PDF."""
+        return await self._guarded("file_read", self._files.read(file_path, offset, limit))
+
+    async def file_write(self, file_path: str, content: str | bytes) -> WorkspaceAnswer:
+        """Write a file, whole: a new one, or in place of what it held. Missing folders are made."""
+        if not self._quota.takes(_size(content)):
+            return refusal_answer("file_write", DiskFull("the workspace is full", hint="delete what is not needed"))
+        return await self._guarded("file_write", self._files.write(file_path, content))
+
+    async def file_edit(
+        self, file_path: str, old_string: str, new_string: str, *, replace_all: bool = False
+    ) -> WorkspaceAnswer:
+        """Replace a text that is in the file exactly once, or everywhere with `replace_all`."""
+        return await self._guarded("file_edit", self._files.edit(file_path, old_string, new_string, replace_all=replace_all))
+
+    async def file_list(self, path: str = ".", *, pattern: str | None = None, limit: int = 500) -> WorkspaceAnswer:
+        """List a folder; with a `pattern` such as `**/*.py` the files below it that fit, the newest first."""
+        return await self._guarded("file_list", self._files.list(path, pattern, limit))
+
+    async def file_search(
+        self,
+        pattern: str,
+        *,
+        path: str = ".",
+        glob: str | None = None,
+        output_mode: str = "content",
+        ignore_case: bool = False,
+        head_limit: int = 200,
+    ) -> WorkspaceAnswer:
+        """Search files for a regular expression (Python's). `output_mode` is `content` or `files_with_matches`."""
+        work = self._files.search(pattern, path, glob, output_mode, ignore_case=ignore_case, limit=head_limit)
+        return await self._guarded("file_search", work)
+
+    def processes(self) -> tuple[BackgroundProcess, ...]:
+        """The background processes of the session."""
+        return self._session.background.list() if self._session is not None and self._session.alive else ()
+
+    async def interrupt(self) -> bool:
+        """End the command that runs now, if any; its call answers with the code `interrupted`."""
+        call, session = self._current, self._session
+        if call is None or session is None or call.finished.done():
+            return False
+        await session.channel.end(call, "interrupted")
+        return True
+
+    async def restart(self) -> None:
+        """End the session with everything in it; the next call begins a fresh one."""
+        async with self._opening:
+            await self._end_session()
+
+    async def close(self) -> None:
+        """End the session and leave nothing running; the folder stays."""
+        await self.restart()
+
+    async def ready(self) -> None:
+        """Begin the session now, so that the first call finds it ready.
+
+        Raises:
+            SandboxUnavailable: nothing here can hold it.
+        """
+        await self.session()
+
+    async def session(self) -> tuple[WorkspaceSession, bool]:
+        """The open session, begun when there is none, and whether it takes the place of one that has ended."""
+        async with self._opening:
+            if self._session is not None and self._session.alive:
+                return self._session, False
+            fresh = self._begun
+            await self._end_session()
+            self._session = await WorkspaceSession.open(self.folder, self.options)
+            self._guard = asyncio.create_task(
+                self._quota.guard(self._session.channel, busy=lambda: self._calls > 0, current=lambda: self._current)
+            )
+            self._begun = True
+            return self._session, fresh
+
+    async def authorize(self, tool: str, subject: str) -> None:
+        """Ask whether a tool may be used so.
+
+        Raises:
+            PermissionDenied: it may not.
+        """
+        if self._authorizer is None:
+            return
+        ruling = await self._authorizer.authorize(tool, subject, folder=self.working_folder)
+        if not ruling.allowed:
+            raise PermissionDenied(ruling.reason or f"{tool} is not allowed here", hint="do it another way, or ask the user")
+
+    async def _guarded(self, tool: str, work: Awaitable[WorkspaceAnswer]) -> WorkspaceAnswer:
+        self._stay_awake()
+        try:
+            return await work
+        except SkillyardError as error:
+            return refusal_answer(tool, error)
+        finally:
+            self._rest()
+
+    async def _command(
+        self, tool: str, subject: str, language: str, code: str, timeout: int | None, listener: CommandListener | None
+    ) -> WorkspaceAnswer:
+        seconds = self._seconds(timeout)
+        await self.authorize(tool, f"{language}\n{code}" if language else subject)
+        async with self._commands:
+            session, fresh = await self.session()
+            live = LiveText(listener, self.options.policy.secret_values)
+            call = (
+                session.start_code(language, code, listener=live.feed)
+                if language
+                else session.start(subject, listener=live.feed)
+            )
+            self._current = call
+            try:
+                await session.channel.finish(call, seconds)
+            finally:
+                self._current = None
+                live.end()
+            session.take_state(call)
+            answer = await answer_command(session, tool, call, seconds)
+        return _with_note(answer) if fresh else answer
+
+    async def _background(self, command: str) -> WorkspaceAnswer:
+        await self.authorize("bash", command)
+        session, fresh = await self.session()
+        session.background.check_room()
+        call = session.start(command, listener=None, rolling_bytes=_BACKGROUND_BYTES)
+        name = session.background.add(command, call)
+        text = f'Started in the background as {name}. See its output with {{"process": "{name}"}}, end it with "stop": true.'
+        answer = WorkspaceAnswer("bash", text, process=name, data={"process": name})
+        return _with_note(answer) if fresh else answer
+
+    async def _process(self, name: str, timeout: int | None, *, stop: bool) -> WorkspaceAnswer:
+        session = self._session
+        if session is None or not session.alive:
+            raise RecordNotFound("there are no background processes: no session stands", hint="start one with background")
+        if not stop:
+            seconds = self._seconds(timeout) if timeout is not None else 0
+            await asyncio.wait([session.background.call(name).finished], timeout=seconds)
+        state = await session.background.stop(name) if stop else session.background.get(name)
+        return await answer_process(session, state, session.background.call(name).output)
+
+    def _seconds(self, timeout: int | None) -> float:
+        longest = self.options.policy.timeout_ms
+        if timeout is None:
+            return min(self.options.default_timeout_ms, longest) / 1000
+        if not _is_positive(timeout):
+            raise InvalidInput(f"the timeout {timeout!r} is no number of milliseconds", hint="for example 60000")
+        return min(timeout, longest) / 1000
+
+    def _stay_awake(self) -> None:
+        self._calls += 1
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def _rest(self) -> None:
+        self._calls -= 1
+        if self._calls == 0 and self._session is not None:
+            self._idle = asyncio.get_running_loop().call_later(self.options.idle_seconds, self._fall_asleep)
+
+    def _fall_asleep(self) -> None:
+        """End a session that nobody uses; one with a background process stays."""
+        self._idle = None
+        session = self._session
+        if session is None or self._calls:
+            return
+        if session.background.running:
+            self._idle = asyncio.get_running_loop().call_later(self.options.idle_seconds, self._fall_asleep)
+        else:
+            session.channel.session.stop("killed")
+
+    async def _end_session(self) -> None:
+        session, self._session = self._session, None
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if session is not None:
+            await session.close()
+        if self._guard is not None:
+            self._guard.cancel()
+            await asyncio.wait([self._guard])
+            self._guard = None
+
+
+def _size(content: object) -> int:
+    return len(content) if isinstance(content, (str, bytes)) else 0
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+
+def _with_note(answer: WorkspaceAnswer) -> WorkspaceAnswer:
+    return replace(answer, text=f"{FRESH_NOTE}\n{answer.text}", fresh=True)
+
+
+def _checked_folder(folder: str | os.PathLike[str]) -> str:
+    real = os.path.realpath(folder)
+    if not Path(real).is_dir():
+        raise PathRefused(f"there is no folder {os.fspath(folder)!r}", hint="make it first")
+    if Path(real).parent == Path("/") or any(real.startswith(f"{system}/") for system in _SYSTEM):
+        raise PathRefused(f"{real} cannot be a workspace", hint="choose a folder of your own, for example one for the project")
+    return real

@@ -1,0 +1,70 @@
+"""`skillyard permissions`: the rules of every level, and what they say of one command."""
+
+from __future__ import annotations
+
+import pytest
+
+RULES = """
+[permissions.commands]
+allow = ["Bash(git:*)", "Bash(head:*)", "Read(src/**)"]
+deny = ["Bash(git push:*)"]
+"""
+
+
+@pytest.fixture
+def operator(tmp_path, monkeypatch):
+    """Rules of the user's own, and one that the project adds."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "conf"))
+    file = tmp_path / "conf/skillyard/skillyard.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(RULES, "utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("git log | head -3", 0, "allow\n  allowed by allow Bash(git:*), allow Bash(head:*) of the operator"),
+        ("git -C x push", 1, "deny\n  denied by deny Bash(git push:*) of the operator: a rule to deny is about it"),
+        ("git log; git commit -m x ./a", 1, "  it is about: git commit -m x ./a\n  files it names: ./a\n  operator: allow, "),
+        ("git log; id", 1, "ask\n  to be asked about by the rules of the operator: no rule is about it\n  it is about: id\n"),
+    ],
+)
+def test_a_command_is_decided_with_the_reason(call, operator, project, command, code, said):
+    (project / "skillyard.toml").write_text('[permissions.commands]\nask = ["Bash(git commit:*)"]\n', "utf-8")
+    answer = call("permissions", "check-command", command)
+    assert answer.code == code
+    assert said in answer.out
+
+
+def test_the_rules_of_every_level_are_listed(call, operator, project):
+    (project / "skillyard.toml").write_text('[permissions.commands]\ndefault = "ask"\n', "utf-8")
+    rows = [(rule["level"], rule["permission"], rule["rule"]) for rule in call("permissions", "--json").data["rules"]]
+    assert rows == [
+        ("operator", "deny", "Bash(git push:*)"),
+        ("operator", "allow", "Bash(git:*)"),
+        ("operator", "allow", "Bash(head:*)"),
+        ("operator", "allow", "Read(src/**)"),
+        ("project", "ask", "everything else"),
+    ]
+    assert "Bash(git push:*)" in call("permissions").out
+
+
+def test_the_skills_that_are_followed_and_files_are_decided_too(call, operator, skills_root, make_skill):
+    make_skill(skills_root, "log", front_matter="name: log\ndescription: Reads logs.\nallowed-tools: Bash(git log:*)\n")
+    followed = ("--skill", "log", "--root", skills_root, "--json")
+    assert call("permissions", "check-command", "git log", *followed).data["permission"] == "allow"
+    refused = call("permissions", "check-command", "git diff", *followed).data
+    assert (refused["permission"], refused["level"]) == ("deny", "skill")
+    read = call("permissions", "check-command", "src/a.py", "--tool", "file_read", "--json").data
+    assert (read["permission"], read["rule"], read["files"]) == ("allow", "allow Read(src/**)", ["src/a.py"])
+
+
+def test_what_cannot_be_meant_says_what_to_do(call, operator, project):
+    assert call("permissions", "check-command").code == 2
+    assert call("permissions", "list", "git push").code == 2
+    operator.write_text('[permissions.commands]\nallow = ["Bash("]\n', "utf-8")
+    refused = call("permissions")
+    assert refused.code == 1
+    assert "permissions.commands.allow" in refused.err
+    assert "Bash(git:*)" in refused.err

@@ -1,0 +1,413 @@
+"""Lists of commands that are allowed, asked about and denied: what they hold, and everything that tries to slip by."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillyard.catalog import Configuration
+from skillyard.errors import InvalidInput
+from skillyard.permissions import AllowedTools, CommandPolicy, CommandRules
+
+RULES = CommandRules(
+    allow=["Bash(git:*)", "Bash(npm run test:*)", "Bash(python scripts/*)", "Bash(ls)", "Bash(head:*)", "Bash(find:*)",
+           "Bash(./build.sh:*)", "Write(out/**)", "Read(src/**)"],
+    ask=["Bash(git commit:*)"],
+    deny=["Bash(rm:*)", "Bash(git push:*)", "Bash(curl:*)"],
+)  # fmt: skip
+
+ALLOWED = r"""
+git status
+git   log⇥--oneline
+git log | head -5
+git log && git diff; git show
+(git status); { git diff; }
+git log \⏎ --stat
+/usr/bin/git status
+'git' "log"
+g""it log
+git log --format='%h (%s); $(x)'
+git log "a; b && c | d"
+git log $range
+git log 2>/dev/null
+git log 2>&1 | head
+git log > out/log.txt
+git diff < src/a.txt
+git log --grep "$(git rev-parse HEAD)"
+diff=1; git log
+LANG=C git log
+env LANG=C git log
+timeout 5 git log
+timeout -k 1 --signal=KILL 5 git log
+nohup git fetch &
+nice -n 5 git log
+time git log
+command git log
+git ls-files | xargs git log --
+bash -c 'git log | head'
+sh -c "git status"
+eval "git status"
+if git diff --quiet; then git log; else git status; fi
+for f in a b; do git log $f; done
+while git fetch; do git log; done
+npm run test
+npm run test -- -k x
+python scripts/a.py
+python scripts/a.py --x 1
+ls
+./build.sh all
+./build.sh
+find . -name '*.py'
+find . -exec git log {} \;
+git log # rm -rf /
+! git diff
+git log⏎git diff
+"""
+
+ASKED = r"""
+git commit -m x
+git -C /work commit
+git log && git commit
+git log > elsewhere
+git log >> ../out/x
+git diff < /etc/hosts
+whoami
+git log | whoami
+git log; whoami
+git log⏎whoami
+git log & whoami
+git $(whoami)
+git `whoami`
+git "$(whoami)"
+git log <(whoami)
+git log >(whoami)
+gitk
+./git log
+/tmp/git log
+../usr/bin/git log
+~/bin/git log
+$git log
+${GIT} log
+x=git; $x log
+$(echo git) log
+/usr/bin/g?t log
+{git,log}
+PATH=/tmp git log
+GIT_SSH_COMMAND=x git fetch
+LD_PRELOAD=x git log
+env PATH=/tmp git log
+env -S 'git log'
+export PATH=/tmp
+PATH=/tmp
+sudo git log
+doas git log
+git() { whoami; }; git log
+function git { whoami; }
+alias git=whoami
+f() { git log; }; f
+bash script.sh
+bash
+bash -c "$x"
+sh -c 'git log; whoami'
+bash -c 'bash -c "bash -c whoami"'
+eval "$x"
+eval 'git log; whoami'
+source x
+. ./x
+exec whoami
+command whoami
+builtin cd
+nohup whoami
+timeout 5 whoami
+timeout --unknown 5 git log
+xargs whoami
+echo x | xargs -I{} whoami {}
+find . -exec whoami {} +
+find . -exec sh -c 'whoami' \;
+npm run test:unit
+npm run deploy
+npm run
+python scripts
+python scripts/../evil.py
+python evil.py scripts/a.py
+python -c 'x' scripts/a.py
+python -m scripts/a
+python "$x"
+ls -l
+ls src
+./build.sh/../x
+build.sh
+if whoami; then git log; fi
+for f in $(whoami); do git log; done
+case $(whoami) in x) git log;; esac
+until whoami; do git log; done
+git log || (whoami)
+echo $((x))
+(( x = 1 ))
+git log 'unclosed
+git log )
+git ${x:-$(whoami)}
+git "${x@P}"
+git log <<END⏎$(whoami)⏎END
+git log <<END⏎`whoami`⏎END
+git log; git $[x]
+coproc whoami
+trap 'whoami' EXIT
+[[ -f x ]]
+git\ log
+git⍽log
+git log ⇠
+git log␍whoami
+"""
+
+DENIED = r"""
+rm x
+rm
+/bin/rm -rf /
+./rm x
+RM x
+r""m x
+r\m x
+$'\x72m' x
+$'\162\155' x
+'rm' x
+git log; rm x
+git log && rm x
+git log || rm x
+git log | rm x
+git log & rm x
+git log⏎rm x
+$(rm x)
+`rm x`
+git "$(rm x)"
+git "`rm x`"
+git log <(rm x)
+(rm x)
+{ rm x; }
+! rm x
+if true; then rm x; fi
+for f in a; do rm $f; done
+while rm x; do :; done
+case x in x) rm x;; esac
+f() { rm x; }; f
+x=1 rm x
+x=rm; $x y
+x=rm⏎$x y
+env rm x
+env -i A=b rm x
+env -u A rm x
+env -S 'rm x'
+sudo rm x
+sudo -u root rm x
+sudo -u root A=b rm x
+doas rm x
+nohup rm x
+timeout 5 rm x
+timeout -s KILL 5 rm x
+timeout --odd 5 rm x
+nice rm x
+nice -n 5 rm x
+stdbuf -oL rm x
+setsid rm x
+time rm x
+time -p rm x
+time x=1 rm y
+coproc x=1 rm y
+command rm x
+command -p rm x
+builtin rm x
+exec rm x
+exec -a git rm x
+coproc rm x
+busybox rm x
+watch -n 1 rm x
+xargs rm
+xargs -0 -n 1 rm
+echo x | xargs -I{} rm {}
+find . -exec rm {} +
+find . -name x -execdir /bin/rm {} \;
+find . -exec sh -c 'rm "$1"' _ {} \;
+bash -c 'rm x'
+bash -lc "rm x"
+bash -c "bash -c 'rm x'"
+bash -e -c 'rm x'
+bash -c -e 'rm x'
+sh -c 'git log; rm x'
+bash -c '"$@"' _ rm x
+bash <<< 'rm x'
+echo 'rm x' | bash
+bash <<'END'⏎rm x⏎END
+cat <<END⏎$(rm x)⏎END
+cat <<END⏎`rm x`⏎END
+eval rm x
+eval 'r''m x'
+eval "git log; rm x"
+trap 'rm x' EXIT
+su -c 'rm x'
+alias git=rm
+alias ls='rm x'
+echo ${x:-$(rm y)}
+echo "${x:-'$(rm y)'}"
+echo $((a[$(rm x)]))
+echo "${a[$(rm x)]}"
+x[$(rm y)]=1
+[ -f $(rm x) ]
+git log 'unclosed; rm x
+git log )) rm x
+rm\⏎ x
+r\⏎m x
+git push
+git push origin main
+git -C /work push
+git -c a=b -C x push --force
+GIT_DIR=x git push
+/usr/bin/git push
+git log && timeout 5 git push
+x=push; git $x
+curl http://example.org
+/usr/bin/curl x | git apply
+"""
+
+
+FILES = r"""
+cat .env
+git log .env
+git show HEAD:x < .env
+head ./a/.env
+head --lines=1 --file=.env
+head secrets/key
+cd secrets && cat secrets/key
+cat x > /etc/passwd
+git log > /etc/cron.d/x
+git log >> ../etc/passwd
+"""
+
+SIGNS = {"⏎": "\n", "⇥": "\t", "␍": "\r", "⍽": "\u00a0", "⇠": "\u202e"}
+
+
+def lines(table):
+    return [line.translate(str.maketrans(SIGNS)) for line in table.split("\n") if line]
+
+
+def decide(command, rules=RULES):
+    return CommandPolicy([("operator", rules)]).authorize("bash", command, "/work")
+
+
+@pytest.mark.parametrize("command", lines(ALLOWED))
+def test_what_the_lists_allow_needs_no_question(command):
+    assert decide(command).permission == "allow", decide(command).sentence
+
+
+@pytest.mark.parametrize("command", lines(ASKED))
+def test_what_is_not_listed_or_not_understood_is_asked_about(command):
+    assert decide(command).permission == "ask", decide(command).sentence
+
+
+@pytest.mark.parametrize("command", lines(DENIED))
+def test_no_spelling_slips_past_a_rule_that_denies(command):
+    assert decide(command).permission == "deny", decide(command).sentence
+
+
+@pytest.mark.parametrize("command", lines(FILES))
+def test_a_rule_that_denies_a_file_holds_for_commands_that_name_it(command):
+    rules = CommandRules(allow=["Bash"], deny=["Read(.env)", "Read(secrets/**)", "Write(/etc/**)"])
+    assert decide(command, rules).permission == "deny", decide(command, rules).sentence
+
+
+@given(
+    command=st.sampled_from(["rm x", "git push"]),
+    before=st.sampled_from(
+        ["", "git log; ", "git log && ", "git log | ", "(", "if git log; then ", "timeout 5 ", "env -u A ", "echo $("]
+    ),
+    after=st.text(alphabet="ab'\"\\$;&|<>()`\n{}#= ", max_size=12),
+)
+def test_whatever_surrounds_it_a_denied_command_is_never_allowed(command, before, after):
+    rules = CommandRules(allow=["Bash(git:*)", "Bash(echo:*)", "Bash(timeout:*)"], deny=["Bash(rm:*)", "Bash(git push:*)"])
+    assert decide(f"{before}{command} {after}", rules).permission == "deny"
+
+
+@given(text=st.text(max_size=40), tool=st.sampled_from(["bash", "file_read", "file_write", "WebFetch"]))
+def test_every_call_gets_a_ruling_that_can_be_sent(text, tool):
+    ruling = CommandPolicy([("operator", RULES), ("agent", CommandRules(default="ask"))]).authorize(tool, text, "/work")
+    assert ruling.permission in ("ask", "deny")
+    assert ruling.to_dict()["argument"] == text
+
+
+def test_the_narrowest_level_wins_and_the_ruling_names_it():
+    operator = CommandRules(allow=["Bash(git:*)", "Bash(ls:*)"], deny=["Bash(git push:*)"])
+    agent = CommandRules(ask=["Bash(git commit:*)"])
+    skill = AllowedTools(["Bash(git log:*)", "Bash(git commit:*)", "Bash(git push:*)"], mode="enforce")
+    policy = CommandPolicy([("operator", operator), ("agent", agent)]).following(skill.command_rules())
+    asked = {command: policy.authorize("bash", command, "/work") for command in ("git log", "git commit", "git push", "ls")}
+    assert {command: (ruling.permission, ruling.level, ruling.rule) for command, ruling in asked.items()} == {
+        "git log": ("allow", "operator", "allow Bash(git:*)"),
+        "git commit": ("ask", "agent", "ask Bash(git commit:*)"),
+        "git push": ("deny", "operator", "deny Bash(git push:*)"),
+        "ls": ("deny", "skill", None),
+    }
+    assert [decision.level for decision in asked["git log"].levels] == ["operator", "agent", "skill"]
+    assert policy.following(AllowedTools().command_rules()).authorize("bash", "ls", "/work").permission == "allow"
+
+
+def test_a_question_shows_the_very_command_the_part_and_the_files_it_names():
+    ruling = decide("git log src/a.py > out.txt && git commit -m 'x y' ./b")
+    assert ruling.to_dict() == {
+        "permission": "ask",
+        "tool": "bash",
+        "argument": "git log src/a.py > out.txt && git commit -m 'x y' ./b",
+        "level": "operator",
+        "rule": "ask Bash(git commit:*)",
+        "reason": "a rule to ask is about it",
+        "part": "git commit -m 'x y' ./b",
+        "files": ["out.txt", "src/a.py", "./b"],
+        "folder": "/work",
+        "levels": [{"level": "operator", "ruling": {"permission": "ask", "rule": "ask Bash(git commit:*)",
+                    "reason": "a rule to ask is about it", "part": "git commit -m 'x y' ./b"}}],
+        "allowed": False,
+    }  # fmt: skip
+    assert ruling.sentence == "to be asked about by ask Bash(git commit:*) of the operator: a rule to ask is about it"
+
+
+@pytest.mark.parametrize(
+    ("tool", "argument", "permission"),
+    [
+        ("file_read", "src/a.py", "allow"),
+        ("file_read", "/work/src/a.py", "allow"),
+        ("file_read", "/elsewhere/src/a.py", "ask"),
+        ("file_read", "src/../.env", "deny"),
+        ("file_read", "/work/./.ENV", "deny"),
+        ("file_read", "a/b/.env", "deny"),
+        ("file_write", "out/a", "allow"),
+        ("file_edit", "out/../src/a", "ask"),
+        ("file_write", "out/release/a", "ask"),
+        ("file_write", "src/a.py", "ask"),
+        ("code_run", "print(1)", "allow"),
+    ],
+)
+def test_files_are_decided_by_the_same_lists(tool, argument, permission):
+    rules = CommandRules(allow=["Read(src/**)", "Edit(out/**)"], ask=["Write(out/release/**)"], deny=["Read(.env)"])
+    assert CommandPolicy([("operator", rules)]).authorize(tool, argument, "/work").permission == permission
+
+
+def test_without_rules_everything_is_allowed_and_what_only_denies_leaves_the_rest():
+    assert CommandPolicy().authorize("bash", "$x", "/").sentence == "allowed: nobody has a rule about it"
+    denying = CommandPolicy([("operator", CommandRules(deny=["Bash(rm:*)"]))])
+    assert [denying.authorize("bash", command, "/").permission for command in ("ls", "$x", "rm")] == ["allow", "ask", "deny"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"allow": "Bash"}, {"allow": ["Bash("]}, {"allow": [1]}, {"default": "never"}, {"other": []}, {"deny": ["Bash"] * 501}],
+)
+def test_lists_that_cannot_be_meant_are_refused(settings):
+    with pytest.raises(InvalidInput) as refused:
+        CommandRules.of(settings)
+    assert refused.value.hint
+
+
+def test_a_configuration_an_agent_and_skills_make_one_policy():
+    configuration = Configuration(command_rules={"deny": ["Bash(rm:*)"]}, project_command_rules={"ask": ["Bash(make:*)"]})
+    policy = CommandPolicy.of(configuration, agent={"default": "deny", "allow": ["Bash(make:*)", "Bash(rm:*)"]})
+    levels = [policy.authorize("bash", command, "/work").level for command in ("rm x", "make", "ls")]
+    assert levels == ["operator", "project", "agent"]
