@@ -15,7 +15,7 @@ from skillyard.sandbox.cgroups import SWEEPER, make_cgroup
 __all__ = ["adopt_orphans", "leavings", "stop_all"]
 
 _PR_SET_CHILD_SUBREAPER = 36
-_DYING_S = 10  # until the kernel has ended the runs of processes that stopped or were killed
+_DYING_S = 30  # on a busy machine, until the kernel has ended the runs of processes that stopped or were killed
 
 
 def adopt_orphans() -> None:
@@ -65,7 +65,17 @@ def _orphans(site: Site) -> Iterator[tuple[int, str]]:
         except OSError:
             continue
         if state not in (b"Z", b"X"):
-            yield process, command[:200]
+            yield process, f"{command[:200]}, {_doing(process)}"
+
+
+def _doing(process: int) -> str:
+    """In what the process waits, and what it has open: why it has not ended."""
+    try:
+        waits = Path(f"/proc/{process}/wchan").read_text() or "running"
+        files = [f"{one.name}={one.readlink()}" for one in Path(f"/proc/{process}/fd").iterdir()]
+    except OSError as error:
+        return f"which cannot be looked at: {error.strerror}"
+    return f"in {waits}, with {' '.join(sorted(files))}"
 
 
 def _unfinished(site: Site) -> Iterator[Path]:

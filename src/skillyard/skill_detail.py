@@ -45,12 +45,14 @@ class SkillDetail:
     @property
     def run_summary(self) -> str:
         """One sentence on whether and how it can run."""
-        if self.runs:
-            return f"yes, in the sandbox: {self.entry}" if self.entry else "yes: its answer is in its front matter"
         if self.skill.status != "ok":
             return f"no: it is {self.skill.status}"
+        if self.runs and self.entry:
+            return f"yes, in the sandbox: {self.entry}"
         if script := next(filter(_may_be_entry, (file.name for file in self.files)), None):
-            return f"not by itself: name a script, as in `skillyard run {self.skill.name} --entry {script}`"
+            return f"yes, in the sandbox, when a script is named: `skillyard run {self.skill.name} --entry {script}`"
+        if self.runs:
+            return "yes: its answer is in its front matter"
         return "no: it holds instructions, nothing to run"
 
     def to_dict(self) -> dict[str, object]:

@@ -34,6 +34,7 @@ def _lines(examples: Path, folder: Path) -> list[list[str]]:
         ["run", "text-statistics", "--input", '{"text": "one"}'], ["test", "text-statistics"], ["runs"],
         ["schedule", "add", "daily", "text-statistics", "--cron", scheduled, "--input", '{"text": "one"}'],
         ["schedule", "due"], ["schedule", "remove", "daily"], ["agents", "create", "clerk"], ["agents"],
+        ["permissions"], ["permissions", "check-command", "ls"], ["workspace", "list"],
         ["memories"], ["memories", "search", "tea"], ["approvals"], ["chat", "--list"], ["trail"], ["workers"],
         ["keys", "create", "mine", "--scope", "skills:read"], ["keys"], ["organisations", "create", "clinic"], ["audit"],
         ["db", "status"], ["db", "upgrade"], ["db", "check"], ["db", "backfill"], ["db", "repair"],

@@ -119,7 +119,7 @@ async def test_a_skill_that_says_error_is_an_error(write_skill, executor: Execut
 async def test_each_failure_has_its_status_and_code(
     write_skill, executor: Executor, source: str, status: str, code: str
 ) -> None:
-    skill = write_skill(source, security={"timeout_ms": 1500, "memory_mb": 64})
+    skill = write_skill(source, security={"timeout_ms": 1500 if status == "timeout" else 60_000, "memory_mb": 64})
     run = await executor.run(RunRequest(skill, {}))
     assert run.status == status, run
     assert run.error is not None

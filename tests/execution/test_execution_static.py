@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -21,10 +22,11 @@ async def test_a_static_skill_gives_its_file(write_skill) -> None:
 
 
 @pytest.mark.row("D-21")
-@pytest.mark.parametrize("path", ["../secret.json", "/etc/hostname", "assets/../../secret.json", "assets/link.json"])
+@pytest.mark.parametrize("path", ["../{}", "/etc/hostname", "assets/../../{}", "assets/link.json"])
 async def test_a_static_skill_reaches_nothing_outside(write_skill, path: str) -> None:
-    skill = write_skill({"assets/data.json": "{}"}, kind="static", config={"dataPath": path})
-    secret = Path(skill.directory).parent / "secret.json"
+    name = f"{uuid4()}.json"  # the folder above is shared with other tests
+    skill = write_skill({"assets/data.json": "{}"}, kind="static", config={"dataPath": path.format(name)})
+    secret = Path(skill.directory).parent / name
     secret.write_text("{}", encoding="ascii")
     Path(skill.directory, "assets/link.json").symlink_to(secret)
     try:

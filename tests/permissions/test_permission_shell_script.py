@@ -161,6 +161,22 @@ def test_hostile_text_is_given_up_and_never_called_clear(piece):
 
 
 @given(text=st.text(max_size=60))
+@example(text="t\u00b82\b{\U000f65a8\U000eed63\u00c2k:\U000d6963")  # ended the process inside the grammar's scanner
 def test_any_text_is_read(text):
     parse_shell(text)
     ansi_c(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("é=1 rm x", ["é=1"]),
+        ("a=1 größe x", ["größe"]),
+        ("echo 文件 | grep 模式; ls", ["echo", "grep", "ls"]),
+        ("cd 'été' && rm -rf été", ["cd", "rm"]),
+    ],
+)
+def test_letters_of_every_script_are_parts_of_words_and_not_of_names(line, names):
+    script = parse_shell(line)
+    assert [command.words[0].text for command in script.commands] == names
+    assert not script.unclear

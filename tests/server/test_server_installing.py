@@ -90,7 +90,7 @@ def test_what_would_be_refused_is_said_and_not_raised(client: TestClient) -> Non
         archive.writestr("tidy/SKILL.md", "---\nname: tidy\n---\nDo it.\n")
     (seen,) = _send(client, stream.getvalue(), "/inspect").json()["data"]
     assert [refusal["code"] for refusal in seen["refusals"]] == ["invalid_skill"]
-    assert any(found["severity"] == "error" for found in seen["diagnostics"])
+    assert [found["rule"] for found in seen["diagnostics"]] == ["description-missing"]
     assert _send(client, b"rubbish", "/inspect").json()["code"] == "malformed_archive"
 
 

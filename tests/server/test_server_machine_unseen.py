@@ -23,7 +23,7 @@ from skillyard.engine import WorkerRoster
 
 EVERYTHING = ("skills:read", "skills:write", "runs:execute", "admin")
 HEADER = "type: direct\nresources:\n  entry: ./scripts/add.py\n"
-BREAKS = "def execute(parameters):\n    raise ValueError('no')\n"
+BREAKS = "def execute(parameters):\n    open('b.txt', 'w').write('b')\n    raise ValueError('no')\n"
 SKILLS: Final = ("tidy", "installed:tidy", "shared", "user:private", "broken", "twice", "nothing")
 """An installed skill by both names, one of the server, one of its own, one that is broken, one of two of a name, none."""
 UNANSWERED: Final = frozenset(
@@ -80,7 +80,9 @@ def used(guest: TestClient, home: Path, make_skill: Any, pack: Callable[..., byt
     guest.get(f"/api/v1/skill-definitions/operations/{operation}/events")
     guest.post("/api/v1/catalog", json={"name": "private", "description": "Says: nothing."})
     guest.post("/api/v1/catalog/refresh")
-    run = guest.post("/api/v1/runs", json={"skill": "tidy"}).json()["data"]["run_id"]
+    run = guest.post("/api/v1/runs", json={"skill": "tidy", "files": [{"name": "a.txt", "content": "YQ=="}]}).json()["data"][
+        "run_id"
+    ]
     guest.post("/api/v1/runs", json={"skill": "shared"})
     guest.post("/api/v1/schedules", json={"name": "nightly", "skill": "tidy", "cron": "0 3 * * *"})
     agent = guest.post("/api/v1/agents", json={"name": "helper", "skills": [{"skill": "tidy"}]}).json()["data"]

@@ -17,7 +17,6 @@ from typing import Final
 
 from skillyard.errors import FileProblem, FileTooLarge, InvalidInput
 from skillyard.paths import open_inside, safe_relative
-from skillyard.sandbox.staging import SWEEPER
 from skillyard.sandbox.work_files import MAXIMUM_DEPTH, refusal_of_name
 from skillyard.text import shorten, single_line
 
@@ -154,6 +153,8 @@ def _slashes(name: str) -> Iterator[int]:
 def work_folder(files: Sequence[WorkFile]) -> Iterator[str]:
     """A private folder with these files in it, which lasts as long as the block; what a killed process left is deleted too."""
     parent = tempfile.gettempdir()
+    from skillyard.sandbox.staging import SWEEPER  # not at the top: only Linux has what it needs
+
     SWEEPER.sweep(parent, lambda path: shutil.rmtree(path, ignore_errors=True))
     folder = tempfile.mkdtemp(prefix=f"skillyard-work-{os.getpid()}-", dir=parent)
     try:

@@ -42,6 +42,7 @@ _DASH: Final = re.compile(rb"[ \t]+-[ \t]+")
 _GAP_IN_COMMAND: Final = re.compile(rb"(?:(?:\\\n)*[ \t](?:[ \t]|\\\n)*)?")
 _OPENERS: Final = re.compile(rb"`|\$\(|\$\[|[<>]\(")
 _STAND_ALONE: Final = word_set("! { <&- >&- heredoc_start")
+_ONLY_ASCII: Final = bytes(range(128)) + b"." * 128
 _AFTER_A_WORD: Final = b" \t\n;|&<>()"
 _BEFORE_A_WORD: Final = b" \t\n;&|()"
 _RESERVED: Final = word_set("if then else elif fi do done case esac while until for select function { } ! [[ ]] in")
@@ -115,7 +116,12 @@ def _parser() -> Parser:
 
 
 def _tree(data: bytes) -> Node | None:
-    """The root of the syntax tree; None when the deadline has passed."""
+    """The root of the syntax tree; None when the deadline has passed.
+
+    The grammar's own scanner asks C's `isalpha` about any character, which reads past its table for most and can end the
+    process. Bytes outside ASCII are therefore shown to it as `.`, which is part of a word as they are, and of no name.
+    """
+    data = data.translate(_ONLY_ASCII)
     parser, ends = _parser().__class__(_parser().language), time.monotonic() + _PARSE_SECONDS
     try:
         return parser.parse(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
+from skillyard.open_flags import CLOEXEC, DIRECTORY, NOCTTY, NOFOLLOW, NONBLOCK
 from skillyard.reserved_files import is_reserved
 from skillyard.sandbox.environment import REDACTED, redact, secret_forms
 from skillyard.sandbox.identity import Identity
@@ -80,9 +81,9 @@ MAXIMUM_FILES: Final = 1_000
 MAXIMUM_FILE_BYTES: Final = 50 * 1024 * 1024
 MAXIMUM_BYTES: Final = 200 * 1024 * 1024
 MAXIMUM_DEPTH: Final = 8
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | NOCTTY | CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
+_FOLDER: Final = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
 _NAMED: Final = 20
 _Mark = tuple[int, int, int]
 

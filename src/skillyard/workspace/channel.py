@@ -47,6 +47,8 @@ class SessionCall:
     rolling: bool
     listener: PieceListener | None
     finished: asyncio.Future[None]
+    cleaning: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while what the call has started is ended: until then another call would be taken for a part of it."""
     begun: float = field(default_factory=time.monotonic)
     begun_on_machine: float = field(default_factory=lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
     pid: int = 0
@@ -160,6 +162,8 @@ class SessionChannel:
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.shield(call.finished)
+            async with call.cleaning:
+                return
         except TimeoutError:
             await self.end(call, "timeout")
         except asyncio.CancelledError:
@@ -171,23 +175,24 @@ class SessionChannel:
 
     async def end(self, call: SessionCall, reason: EndReason) -> None:
         """End a call and everything it has started; the session stays, unless even that does not help."""
-        if call.finished.done():
-            return
-        call.reason = call.reason or reason
-        self._signal(call, signal.SIGTERM)
-        if not await _within(call.finished, _TERM_SECONDS):
-            self._signal(call, signal.SIGKILL)
-            await _within(call.finished, _KILL_SECONDS)
-        keep = [other.pid for other in self._calls.values() if other is not call and other.pid]
-        for _ in range(_ROUNDS):
-            if not self.alive or not await asyncio.to_thread(self.session.end_processes, call.begun_on_machine, keep):
-                break
-            await asyncio.sleep(0.005)
-        else:
-            self.session.stop("killed")
-        if not call.finished.done():
-            self.session.stop("killed")
-            await call.finished
+        async with call.cleaning:
+            if call.finished.done():
+                return
+            call.reason = call.reason or reason
+            self._signal(call, signal.SIGTERM)
+            if not await _within(call.finished, _TERM_SECONDS):
+                self._signal(call, signal.SIGKILL)
+                await _within(call.finished, _KILL_SECONDS)
+            keep = [other.pid for other in self._calls.values() if other is not call and other.pid]
+            for _ in range(_ROUNDS):
+                if not self.alive or not await asyncio.to_thread(self.session.end_processes, call.begun_on_machine, keep):
+                    break
+                await asyncio.sleep(0.005)
+            else:
+                self.session.stop("killed")
+            if not call.finished.done():
+                self.session.stop("killed")
+                await call.finished
 
     async def end_background(self, reason: EndReason) -> None:
         """End every background process, and what commands have left behind; calls that are waited for go on."""

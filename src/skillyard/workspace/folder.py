@@ -168,6 +168,8 @@ _BUSY_SECONDS: Final = 0.05  # between two looks at the disk while somebody wait
 _IDLE_SECONDS: Final = 1.0
 _SCAN_SECONDS: Final = 1.0  # between two scans, when the disk has not lost as much as is left
 _SHARE: Final = 20  # a scan may take a twentieth of the time
+_SAME_LOOKS: Final = 3  # in which a folder has not grown: then nothing writes to it any more
+_MOST_LOOKS: Final = 40
 _SLACK: Final = 16 * _MEBIBYTE  # that may be written before the disk is taken for the reason to look
 
 
@@ -215,8 +217,19 @@ class FolderQuota:
                     await channel.end(call, "disk_full")
                 else:
                     await channel.end_background("disk_full")
-                used = await asyncio.to_thread(self.used)  # with what was written meanwhile
+                used = await self._settled()
             allowed = max(self.limit, used)
+
+    async def _settled(self) -> int:
+        """The size of the folder once what was ended writes no more: else the next command would be ended for it."""
+        used, same = await asyncio.to_thread(self.used), 0
+        for _ in range(_MOST_LOOKS):
+            await asyncio.sleep(_BUSY_SECONDS)
+            now = await asyncio.to_thread(self.used)
+            used, same = now, same + 1 if now <= used else 0
+            if same == _SAME_LOOKS:
+                break
+        return used
 
     def takes(self, size: int) -> bool:
         """Whether a file of that many bytes fits, by the last look."""
