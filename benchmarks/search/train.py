@@ -17,11 +17,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.search.collection import Entry, Request, with_typos
+from benchmarks.search.collection import Entry, Request
 from benchmarks.search.examples import Example, examples_of, index_of
 from skillyard.search.features import FEATURES, RISING
 from skillyard.search.ranker import CLUES, clues
-from skillyard.search.words import STOP_WORDS, runs
 
 SETTINGS: Final = {
     "objective": "lambdarank", "learning_rate": 0.08, "num_leaves": 12, "min_data_in_leaf": 40, "feature_fraction": 0.5,
@@ -37,7 +36,6 @@ WEIGHTS: Final = {
     "cut out": 1.0,
     "typos": 0.7,
     "small": 0.7,
-    "names": 0.7,
 }
 """What each kind of request weighs, however many there are of it."""
 _LARGE: Final = 40  # natural requests from which a collection is left out by itself; the others together
@@ -59,25 +57,7 @@ def all_examples(
     number_of = {number: at for at, number in enumerate(needed)}
     few = index_of([replace(entries[number], id=str(at)) for number, at in number_of.items()])
     examples += examples_of(few, [replace(request, kind="small") for request in natural], number_of)
-    examples += examples_of(few, name_requests(few.skills))
     return examples + examples_of(index_of(changed), cut[:_CUT_OUT])
-
-
-def name_requests(skills: Sequence[Any]) -> list[Request]:
-    """One word of each name, the rarest, with a slip in every second one; right are all skills that have the word there."""
-    having: dict[str, set[int]] = defaultdict(set)
-    for number, skill in enumerate(skills):
-        for run in {one.lower() for one in runs(skill.name)} - STOP_WORDS:
-            having[run].add(number)
-    asked = {}
-    for skill in skills:
-        rarest = min(
-            {one.lower() for one in runs(skill.name)} & having.keys(), key=lambda one: (len(having[one]), one), default=""
-        )
-        if len(rarest) > 2:
-            asked[rarest] = Request(rarest, set(having[rarest]), "names", "names")
-    plain = list(asked.values())
-    return plain + [replace(one, kind="names") for one in with_typos(plain[::2])]
 
 
 def fit(examples: Sequence[Example]) -> Any:

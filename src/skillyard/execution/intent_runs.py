@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 RunSkill = Callable[["Skill", Mapping[str, object]], Awaitable[Run]]
 _LEAST_CONFIDENCE: Final = 0.15
-_LEAST_ALONE: Final = 0.05  # of a preprocessor, which is judged without any other skill to compare it with
+_LEAST_ALONE: Final = 0.12  # of a preprocessor, which is judged without any other skill to compare it with
 _MOST_PREPROCESSORS: Final = 10
 
 

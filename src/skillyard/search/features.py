@@ -95,7 +95,7 @@ def _ideal(weights: NDArray[np.float64]) -> float:
 def _forms(values: NDArray[np.float64], ideal: float) -> list[NDArray[np.float64]]:
     """A score as a share of what a perfect skill would have, of the best, and how far it is above the best of the others."""
     order = np.sort(values)[::-1]
-    best, second = float(order[0]), float(order[min(1, len(order) - 1)])
+    best, second = float(order[0]), float(order[1]) if len(order) > 1 else 0.0
     other = np.where(values >= best, second, best)
     return [values / ideal, values / max(best, 1e-9), (values - other) / max(best, 1e-9)]
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST_WORDS: Final = 96  # distinct words of a request that are looked up, the weightiest ones
 MOST_CLOSE: Final = 60  # skills with words of the request that are scored in detail
+_FEWEST: Final = 50  # skills as if there were so many at least: among a handful, one that has a word says little about it
 _NAME: Final = 0.5  # what the name counts beside description and body
 _USUAL_NAME: Final = 3.0  # words
 _CLEAR: Final = PLACES["name"] | PLACES["keywords"] | PLACES["files"]
@@ -163,7 +164,7 @@ def name_rarity(index: SearchIndex, numbers: NDArray[np.uint32]) -> NDArray[np.f
 
 
 def _rarity(index: SearchIndex, having: NDArray[np.int64]) -> NDArray[np.float64]:
-    count = len(index.skills)
+    count = max(len(index.skills), _FEWEST)
     rarity: NDArray[np.float64] = np.log(1 + (np.maximum(count - having, 0) + 0.5) / (having + 0.5))
     return rarity
 

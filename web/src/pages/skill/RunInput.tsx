@@ -2,7 +2,7 @@
 import { ActionIcon, Button, FileButton, Group, Select, Stack, Text, Textarea } from "@mantine/core";
 import { IconPaperclip, IconX } from "@tabler/icons-react";
 
-import type { Portrait } from "@/api/skills";
+import type { SkillDetail } from "@/api/skills";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { visible } from "@/parts/foreign";
@@ -23,14 +23,14 @@ export const NOTHING_GIVEN: Given = { entry: undefined, line: "", files: [] };
 const RUNS = /\.(?:py|sh|bash|js|mjs|cjs|ts|mts)$/;
 
 /** The scripts of a skill that can be chosen, its own entry first. */
-export function scriptsOf(skill: Portrait): readonly string[] {
+export function scriptsOf(skill: SkillDetail): readonly string[] {
   const names = skill.files.map((file) => file.name).filter((name) => RUNS.test(name) && !name.endsWith("__init__.py") && !name.startsWith("tests/"));
   const own = skill.run.entry;
   return own ? [own, ...names.filter((name) => name !== own)] : names;
 }
 
 interface Props {
-  skill: Portrait;
+  skill: SkillDetail;
   given: Given;
   give: (given: Given) => void;
 }
