@@ -1,55 +1,50 @@
 """Measure search on collections of your own; nothing is downloaded.
 
-    python -m benchmarks.search --tasks DIR --queries FILE --core DIR FOLDER...
+    python -m benchmarks.search --natural FILE --top DIR --tasks DIR --queries FILE --core DIR FOLDER...
 
-Every FOLDER is searched for SKILL.md files; each content counts once. `--tasks` holds the tasks of SkillsBench with their
-skills, `--queries` its short requests, `--core` the folder with `tasks.jsonl` and `relevance.json`; without them only set C is
-measured.
+Every FOLDER is a collection, searched for SKILL.md files; near-copies count once. `--natural` holds requests that authors wrote
+for their own skills, as JSON lines `{"query", "skill" (a path below --top), "kind"}`. `--tasks` holds the tasks of SkillsBench
+with their skills, `--queries` its short requests, `--core` the folder with `tasks.jsonl` and `relevance.json`. What is left
+out is not measured.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
 from collections.abc import Sequence
 
-from benchmarks.search.collection import Entry, Request, add_copies, held_out, read_collection, tasks
+from benchmarks.search.collection import Entry, Request
 from benchmarks.search.methods import METHODS, Method, Search, installed
+from benchmarks.search.sets import parse_sets, read_sets
 
 DEPTHS = (1, 5, 10)
+KINDS = ("natural", "tasks, long", "tasks, short", "cut out", "typos")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+")
-    parser.add_argument("--tasks")
-    parser.add_argument("--queries")
-    parser.add_argument("--core")
-    parser.add_argument("--only", action="append", help="names of methods to run")
-    arguments = parser.parse_args()
-    folders = [*([arguments.tasks] if arguments.tasks else []), *arguments.folders]
-    entries, number_of = read_collection(folders)
-    changed, clauses = held_out(entries)
-    long, short = tasks(arguments.tasks, number_of, arguments.queries, arguments.core) if arguments.tasks else ([], [])
-    add_copies(entries, [*long, *short, *clauses])
-    print(f"{len(entries)} skills; {len(long)} long and {len(short)} short requests of set B, {len(clauses)} of set C")
-    print("hit@1/5/10 in %, [95 % interval of hit@1], then hit@1 of the half weights were fitted on | the half kept out\n")
-    print("| Method | B long | B short | C | ms per request | index s |\n|---|---|---|---|---|---|")
+    arguments = parse_sets(__doc__ or "")
+    sets = read_sets(arguments)
+    by_kind = (sets.natural, sets.long, sets.short, sets.cut, sets.typos)
+    counted = ", ".join(f"{len(requests)} {kind}" for kind, requests in zip(KINDS, by_kind, strict=True))
+    print(f"{len(sets.entries)} skills; requests: {counted}")
+    print("hit@1/5/10 in %, [95 % interval of hit@1]\n")
+    print(f"| Method | {' | '.join(KINDS)} | ms per request | index s |\n|{'---|' * (len(KINDS) + 3)}")
     for name, (method, needs) in METHODS.items():
         if installed(needs) and (not arguments.only or name in arguments.only):
-            print(row(name, method, entries, changed, (long, short, clauses)), flush=True)
+            print(row(name, method, sets.entries, sets.changed, by_kind), flush=True)
 
 
-def row(name: str, method: Method, entries: list[Entry], changed: list[Entry], sets: tuple[list[Request], ...]) -> str:
+def row(name: str, method: Method, entries: list[Entry], changed: list[Entry], by_kind: tuple[list[Request], ...]) -> str:
     """One line of the table."""
     started = time.perf_counter()
     search = method(entries)
     index_s = time.perf_counter() - started
     cells, took = [], []
-    for requests, by in zip(sets, (search, search, method(changed)), strict=True):
+    for kind, requests in zip(KINDS, by_kind, strict=True):
+        by = method(changed) if kind == "cut out" and requests else search
         ranks, seconds = asked(by, requests)
-        cells.append(cell(requests, ranks))
+        cells.append(cell(ranks))
         took += seconds
     return f"| {name} | {' | '.join(cells)} | {1000 * sum(took) / max(len(took), 1):.1f} | {index_s:.1f} |"
 
@@ -65,13 +60,12 @@ def asked(search: Search, requests: Sequence[Request]) -> tuple[list[int], list[
     return ranks, seconds
 
 
-def cell(requests: Sequence[Request], ranks: Sequence[int]) -> str:
+def cell(ranks: Sequence[int]) -> str:
+    """What one method reached with one kind of request."""
     if not ranks:
         return ""
-    hits = "/".join(f"{share(ranks, depth):.1f}" for depth in DEPTHS)
     low, high = interval(ranks)
-    halves = [[rank for request, rank in zip(requests, ranks, strict=True) if request.half == half] for half in (0, 1)]
-    return f"{hits} [{low:.0f}–{high:.0f}] {share(halves[0], 1):.1f} \\| {share(halves[1], 1):.1f}"
+    return f"{'/'.join(f'{share(ranks, depth):.1f}' for depth in DEPTHS)} [{low:.0f}–{high:.0f}]"
 
 
 def share(ranks: Sequence[int], depth: int) -> float:

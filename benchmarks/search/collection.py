@@ -13,9 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skillyard.document import parse_document
+from skillyard.errors import SkillyardError
 
 USE_WHEN = re.compile(r"\buse (?:this skill |this |it )?when\b.*", re.IGNORECASE | re.DOTALL)
 WORD = re.compile(r"\w+")
+BODY = 20_000
+_TELLING = 200  # characters of a body from which an equal one means a copy
 
 
 @dataclass(frozen=True)
@@ -39,54 +42,85 @@ class Entry:
 
 @dataclass
 class Request:
-    """What is asked, and the numbers of the skills that are right."""
+    """What is asked, the numbers of the skills that are right, of what kind it is, and the collection it comes from."""
 
-    key: str
     text: str
     right: set[int] = field(default_factory=set)
-
-    @property
-    def half(self) -> int:
-        """0 for the half that weights were fitted on, 1 for the half that was kept out."""
-        return hashlib.md5(self.key.encode(), usedforsecurity=False).digest()[-1] % 2
+    kind: str = ""
+    collection: str = ""
 
 
 def read_collection(folders: Iterable[str]) -> tuple[list[Entry], dict[str, int]]:
-    """Every SKILL.md below the folders, each content once, and the number of each path."""
+    """Every SKILL.md below the folders, near-copies once, and the number of each path.
+
+    Copies have the same text behind the front matter, or the same name and description but for case and spaces.
+    """
     entries: list[Entry] = []
-    seen: dict[str, int] = {}
+    seen: dict[bytes, int] = {}
     number_of: dict[str, int] = {}
     for folder in folders:
-        for directory, _, files in os.walk(folder):
-            if "SKILL.md" not in files:
+        for directory, below, files in os.walk(folder):
+            below.sort()
+            file = next((name for name in ("SKILL.md", "skill.md") if name in files), None)
+            if file is None:
                 continue
-            path = f"{directory}/SKILL.md"
-            data = Path(path).read_bytes()
-            digest = hashlib.sha256(data).hexdigest()
-            if digest not in seen:
-                document = parse_document(data, file="SKILL.md", directory_name=Path(directory).name)
-                meta, status = document.metadata, Path(path).stat()
-                spoken = (*meta.triggers.intents, *meta.triggers.phrases)
-                stamp = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino)
-                seen[digest] = len(entries)
-                name = f"{len(entries)}"
-                entries.append(
-                    Entry(
-                        name,
-                        meta.name,
-                        meta.description,
-                        document.body,
-                        directory,
-                        path,
-                        meta.search_words,
-                        spoken,
-                        meta.display_name,
-                        stamp,
-                        meta.name,
-                    )
-                )
-            number_of[path] = seen[digest]
+            path = f"{directory}/{file}"
+            entry = _entry(path, str(len(entries)))
+            if entry is None:
+                continue
+            marks = _marks(entry)
+            number = next((seen[mark] for mark in marks if mark in seen), len(entries))
+            if number == len(entries):
+                entries.append(entry)
+            for mark in marks:
+                seen.setdefault(mark, number)
+            number_of[path] = number
     return entries, number_of
+
+
+def _entry(path: str, key: str) -> Entry | None:
+    data = Path(path).read_bytes()[:200_000]
+    directory = str(Path(path).parent)
+    try:
+        document = parse_document(data, file="SKILL.md", directory_name=Path(directory).name)
+    except SkillyardError:
+        return None
+    meta, status = document.metadata, Path(path).stat()
+    if not meta.name or not meta.description:
+        return None
+    spoken = (*meta.triggers.intents, *meta.triggers.phrases)
+    stamp = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino)
+    return Entry(
+        key, meta.name, meta.description, document.body[:BODY], directory, path,
+        meta.search_words, spoken, meta.display_name, stamp, meta.name,
+    )  # fmt: skip
+
+
+def _marks(entry: Entry) -> list[bytes]:
+    texts = [f"{entry.name} {entry.description}"] + ([entry.body] if len(entry.body) > _TELLING else [])
+    return [hashlib.sha256("".join(WORD.findall(text.lower())).encode("utf-8", "replace")).digest() for text in texts]
+
+
+def collection_of(path: str, folders: Iterable[str]) -> str:
+    """The collection that a path belongs to: the folder right below one of `folders`."""
+    for folder in folders:
+        if path.startswith(f"{folder}/"):
+            return path[len(folder) + 1 :].split("/")[0]
+    return ""
+
+
+def natural(file: str, number_of: dict[str, int], top: str) -> list[Request]:
+    """Requests that authors wrote for their own skills: JSON lines `{"query", "skill" (a path below `top`), "kind"}`.
+
+    Lists of scenarios are left out: they describe a conversation, not a request.
+    """
+    result = []
+    for line in Path(file).read_text(encoding="utf-8").splitlines():
+        one = json.loads(line)
+        number = number_of.get(f"{top}/{one['skill']}")
+        if number is not None and one["kind"] != "scenario":
+            result.append(Request(one["query"], {number}, "natural", one["skill"].split("/")[0]))
+    return result
 
 
 def tasks(folder: str, number_of: dict[str, int], queries: str, core: str | None) -> tuple[list[Request], list[Request]]:
@@ -104,13 +138,13 @@ def tasks(folder: str, number_of: dict[str, int], queries: str, core: str | None
         key = task["task_id"]
         if task["excluded"] or key not in right or not relevance[key]["core_gt_ids"]:
             continue
-        long.append(Request(key, task["instruction_text"], set(right[key])))
-        short.append(Request(key, " ".join(keywords[key]), set(right[key])))
+        long.append(Request(task["instruction_text"], set(right[key]), "tasks, long", "SkillsBench"))
+        short.append(Request(" ".join(keywords[key]), set(right[key]), "tasks, short", "SkillsBench"))
     return long, short
 
 
-def held_out(entries: list[Entry], *, count: int = 1500) -> tuple[list[Entry], list[Request]]:
-    """Set C: the "Use when" clause of a description is the request, and gone from the entry."""
+def cut_out(entries: list[Entry], collections: list[str], *, count: int = 1500) -> tuple[list[Entry], list[Request]]:
+    """The "Use when" clause of a description is the request, and gone from the entry."""
     found: list[tuple[int, re.Match[str]]] = []
     seen: set[str] = set()
     for number, entry in enumerate(entries):
@@ -123,8 +157,28 @@ def held_out(entries: list[Entry], *, count: int = 1500) -> tuple[list[Entry], l
     requests = []
     for number, clause in found[:count]:
         changed[number] = replace(entries[number], description=entries[number].description[: clause.start()])
-        requests.append(Request(str(number), clause[0], {number}))
+        requests.append(Request(clause[0], {number}, "cut out", collections[number]))
     return changed, requests
+
+
+def with_typos(requests: Iterable[Request], *, seed: int = 3) -> list[Request]:
+    """The same requests with one slip in each of the longest two words: a letter left out, doubled, or two swapped."""
+    draw = random.Random(seed)
+    result = []
+    for request in requests:
+        words = sorted(set(re.findall(r"[a-z]{5,}", request.text)), key=lambda word: (-len(word), word))[:2]
+        text = request.text
+        for word in words:
+            at = draw.randrange(1, len(word) - 1)
+            slips = (
+                word[:at] + word[at + 1 :],
+                word[:at] + word[at] + word[at:],
+                word[:at] + word[at + 1] + word[at] + word[at + 2 :],
+            )
+            text = re.sub(rf"\b{word}\b", draw.choice(slips), text)
+        if words:
+            result.append(Request(text, request.right, "typos", request.collection))
+    return result
 
 
 def add_copies(entries: list[Entry], requests: Iterable[Request], *, least: float = 0.6) -> None:

@@ -54,7 +54,7 @@ def test_a_search_has_its_promised_shape_and_never_invents_a_match(call: Call, e
     data = call("search", "how many words has this text", "--root", examples, "--limit", "2", "--json").data
     assert set(data) == {"matches", "more"}
     assert len(data["matches"]) <= 2
-    assert set(data["matches"][0]) == {"id", "name", "confidence", "matched"}
+    assert set(data["matches"][0]) == {"id", "name", "confidence", "sure", "matched"}
     assert data["matches"][0]["id"] == "config:text-statistics"
     nothing = call("search", "zzzz qqqq", "--root", examples)
     assert (nothing.code, nothing.out, nothing.err) == (1, "", "none of 9 skills fits; try other words\n")

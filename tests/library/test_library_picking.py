@@ -59,7 +59,7 @@ async def test_the_next_match_is_tried_only_when_nothing_of_a_better_one_ran(ski
     skill("invoice-guide", "Invoices invoices invoices, booking invoices.", None)
     skill("invoice-checked", "Invoices and booking invoices.", fields="input_schema: {required: [n]}")
     skill("invoice-service", "Invoices and booking of invoices.", None, "type: service")
-    skill("zz-ledger", "Keeps a ledger, also of a booking or of invoices somewhere in a long list of other things it can do.")
+    skill("zz-ledger", "Invoices and booking of invoices in a ledger.")
     done = await catalog().execute_by_intent("booking invoices")
     assert done.skill.name == "zz-ledger"
     assert sorted(done.skipped) == ["config:invoice-checked", "config:invoice-guide", "config:invoice-service"]

@@ -87,11 +87,12 @@ def test_an_unrelated_request_finds_nothing_even_without_a_threshold(query):
 
 
 @pytest.mark.row("D-15")
-def test_a_faint_resemblance_stays_below_the_threshold():
+def test_a_faint_resemblance_is_shown_as_unsure_and_left_out_on_request():
     query = "organize a birthday party with balloons, games, customers, music, invitations and a magician"
-    assert "email-sequence" in found(query, min_confidence=0)
-    assert found(query) == []
-    assert [match.confidence < 0.15 for match in search_skills(SKILLS, query, min_confidence=0)] == [True]
+    faint = search_skills(SKILLS, query)
+    assert [(match.skill.name, match.sure) for match in faint] == [("email-sequence", False)]
+    assert found(query, min_confidence=faint[0].confidence + 0.01) == []
+    assert search_skills(SKILLS, "merge two PDFs into one")[0].sure
 
 
 @pytest.mark.row("D-16")
@@ -191,8 +192,15 @@ def test_matches_say_why():
         "id": "user:pdf-tools",
         "name": "pdf-tools",
         "confidence": match.confidence,
+        "sure": match.sure,
         "matched": list(match.matched),
     }
+
+
+def test_as_many_are_shown_as_were_asked_for_however_unsure():
+    many = [FakeSkill(f"tool-{number}", f"Handles invoice number {number} of customers.") for number in range(30)]
+    for limit in (5, 12, 30):
+        assert len(search_skills(many, "paint a landscape for my customers", limit=limit)) == limit
 
 
 def test_the_limit_and_the_threshold_hold():
@@ -222,7 +230,7 @@ def test_any_text_can_be_searched_with_any_text(query, text):
     matches = search_skills(skills, query)
     confidences = [match.confidence for match in matches]
     assert confidences == sorted(confidences, reverse=True)
-    assert all(0.15 <= confidence <= 1 for confidence in confidences)
+    assert all(0 <= confidence <= 1 for confidence in confidences)
     assert all(match.matched for match in matches)
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 RunSkill = Callable[["Skill", Mapping[str, object]], Awaitable[Run]]
 _LEAST_CONFIDENCE: Final = 0.15
+_LEAST_ALONE: Final = 0.12  # of a preprocessor, which is judged without any other skill to compare it with
 _MOST_PREPROCESSORS: Final = 10
 
 
@@ -70,7 +71,7 @@ async def run_preprocessors(skills: Iterable[Skill], request: str, *, run: RunSk
     """
     # Each is judged by itself: that another one fits better says nothing against it.
     indexes = (SearchIndex((skill,), everyone=True) for skill in skills if skill.kind == "preprocessor")
-    matches = [match for index in indexes for match in search_skills(index, request)]
+    matches = [match for index in indexes for match in search_skills(index, request, min_confidence=_LEAST_ALONE)]
     done = []
     for match in sorted(matches, key=lambda match: -match.confidence)[:_MOST_PREPROCESSORS]:
         try:

@@ -98,15 +98,16 @@ class Catalog(SkillCatalog):
         text: str,
         limit: int = 10,
         *,
-        min_confidence: float = 0.15,
+        min_confidence: float = 0.0,
         source: str | None = None,
         tag: str | None = None,
         domain: str | None = None,
         permission: Permission | None = None,
         reranker: Reranker | None = None,
     ) -> list[Match]:
-        """The usable skills that fit `text`, best first; each match has `skill`, `confidence` (0 to 1) and what `matched`.
+        """The usable skills nearest to `text`, best first; each match has `skill`, `confidence` (0 to 1), `sure` and `matched`.
 
+        The first matches may all be unsure: then perhaps no skill is meant for this. `min_confidence` leaves out those below.
         With `source`, `tag` (or keyword), `domain` and `permission` only skills that have them count. A `reranker` looks at the
         best thirty once more.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.search.pages import read_pages, source_of
-from skillyard.search.words import words
+from skillyard.search.words import runs, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,6 +98,12 @@ class SearchIndex:
             numbers_of.setdefault(tuple(words(source.name)), []).append(number)
         numbers_of.pop((), None)
         return numbers_of
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        """The words of names, keywords and descriptions as they are written, without case."""
+        texts = (f"{source.name} {source.keywords} {source.description}" for source in self._sources)
+        return frozenset(run.lower() for text in texts for run in runs(text))
 
     @cached_property
     def phrases(self) -> dict[str, list[tuple[int, tuple[str, ...], str]]]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
+
+
+SURE: Final = 0.5
+"""The confidence from which a match is sure."""
 
 
 class Scores(NamedTuple):
@@ -41,6 +45,11 @@ class Match:
     _why: Callable[[], list[tuple[str, str]]] = field(default=list, repr=False, compare=False)
     _weigh: Callable[[str], float] = field(default=lambda _: 0.0, repr=False, compare=False)
 
+    @property
+    def sure(self) -> bool:
+        """Whether it is more likely right than not; the others are only the nearest there are."""
+        return self.confidence >= SURE
+
     @cached_property
     def matched(self) -> tuple[str, ...]:
         """Because of what: at most eight words or phrases that the skill and the request share, each after its field.
@@ -54,6 +63,7 @@ class Match:
         return tuple(Reason(kind, written, self._weigh(written)) for kind, written in self._why())
 
     def to_dict(self) -> dict[str, Any]:
-        """The match as plain data: `{"id", "name", "confidence", "matched", "duplicates"?}`."""
-        shape = {"id": self.skill.id, "name": self.skill.name, "confidence": self.confidence, "matched": list(self.matched)}
+        """The match as plain data: `{"id", "name", "confidence", "sure", "matched", "duplicates"?}`."""
+        shape: dict[str, Any] = {"id": self.skill.id, "name": self.skill.name, "confidence": self.confidence}
+        shape |= {"sure": self.sure, "matched": list(self.matched)}
         return shape | ({"duplicates": list(self.duplicates)} if self.duplicates else {})

@@ -28,16 +28,13 @@ if TYPE_CHECKING:
     from skillyard.search.pages import Page
 
 
-STEP: Final = 1 / 24  # what one step of a stored strength is worth
-# weight, k1, b, usual length in words
-_SCALES: Final = {
-    "name": (0.6, 1.2, 0.75, 4.0),
-    "description": (3.5, 1.2, 0.75, 25.0),
-    "keywords": (0.4, 1.2, 0.75, 10.0),
-    "headings": (0.1, 1.2, 0.75, 40.0),
-    "body": (1.2, 1.5, 0.9, 700.0),
-    "files": (4.0, 1.2, 0.75, 8.0),
-}
+STEP: Final = 1 / 100  # what one step of a stored strength is worth
+K1: Final = 1.2
+"""The strength of a word is at most `K1 + 1`."""
+B: Final = 0.75
+_USUAL_LENGTHS: Final = {"description": 30.0, "body": 750.0}  # words
+PLACES: Final = {"name": 1, "keywords": 2, "headings": 4, "files": 8}
+"""Bits for the short fields, in which a word is there or is not."""
 _MIX: Final = np.uint32(0x9E3779B1)
 
 
@@ -45,21 +42,23 @@ _MIX: Final = np.uint32(0x9E3779B1)
 class Postings:
     """The words of some skills, numbered from 0: sorted words, and for each a slice of the lists.
 
-    `words[i]` has the postings `starts[i]:starts[i + 1]` of `skills`, `plain` (strength outside the description), `described`
-    (in it; at least one step for a word of the name). Of skill `n`, `names[name_starts[n]:…]` are the words of the name and
-    `pairs[pair_starts[n]:…]` the pairs, sorted.
+    `words[i]` has the postings `starts[i]:starts[i + 1]` of `skills`, `described` and `body` (the strength in these fields) and
+    `places` (bits of the other fields). Of skill `n`, `names[name_starts[n]:…]` are the words of the name,
+    `pairs[pair_starts[n]:…]` the pairs, sorted, and `lengths[n]` and `described_lengths[n]` the words of body and description.
     """
 
     words: NDArray[np.uint32]
     starts: NDArray[np.int64]
     skills: NDArray[np.int32]
-    plain: NDArray[np.uint8]
     described: NDArray[np.uint8]
+    body: NDArray[np.uint8]
+    places: NDArray[np.uint8]
     names: NDArray[np.uint32]
     name_starts: NDArray[np.int64]
     pairs: NDArray[np.uint32]
     pair_starts: NDArray[np.int64]
     lengths: NDArray[np.int32]
+    described_lengths: NDArray[np.int32]
 
     @property
     def count(self) -> int:
@@ -72,27 +71,33 @@ def build_postings(pages: Sequence[Page]) -> Postings:
     count = len(pages)
     columns = [_column(pages, at) for at in range(len(FIELDS))]
     keys: list[NDArray[np.uint64]] = []
-    plain: list[NDArray[np.float32]] = []
-    described: list[NDArray[np.float32]] = []
+    steps: list[NDArray[np.uint32]] = []  # description, body and places in one number: a sum puts them together
     for field, (owners, numbers, lengths) in zip(FIELDS, columns, strict=True):
-        key, strength = _strengths(field, owners, numbers, lengths)
-        in_description = field == "description"
+        key, counts = np.unique(owners << np.uint64(32) | numbers, return_counts=True)
         keys.append(key)
-        plain.append(np.zeros_like(strength) if in_description else strength)
-        described.append(strength if in_description else np.full_like(strength, STEP if field == "name" else 0))
-    key, plain_sum, described_sum = _summed(np.concatenate(keys), np.concatenate(plain), np.concatenate(described))
-    owners, numbers, name_lengths = columns[0]
+        if field in _USUAL_LENGTHS:
+            shift = np.uint32(8 if field == "body" else 0)
+            steps.append(_strengths(key, counts, lengths, _USUAL_LENGTHS[field]) << shift)
+        else:
+            steps.append(np.full(len(key), PLACES[field] << 16, np.uint32))
+    key, summed = _summed(np.concatenate(keys), np.concatenate(steps))
+    _, names, name_lengths = columns[0]
     pairs, pair_starts = _pair_lists(columns, count)
+    skills, words = (key >> np.uint64(32)).astype(np.int32), (key & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    described, body = (summed & np.uint32(255)).astype(np.uint8), (summed >> np.uint32(8) & np.uint32(255)).astype(np.uint8)
+    places = (summed >> np.uint32(16)).astype(np.uint8)
     return _inverted(
-        (key >> np.uint64(32)).astype(np.int32),
-        (key & np.uint64(0xFFFFFFFF)).astype(np.uint32),
-        _steps(plain_sum),
-        _steps(described_sum),
-        names=numbers,
+        skills,
+        words,
+        described,
+        body,
+        places,
+        names=names,
         name_starts=_starts(name_lengths),
         pairs=pairs,
         pair_starts=pair_starts,
         lengths=columns[4][2].astype(np.int32),
+        described_lengths=columns[1][2].astype(np.int32),
     )
 
 
@@ -104,13 +109,15 @@ def concatenate(parts: Sequence[Postings]) -> Postings:
     return _inverted(
         np.concatenate([part.skills + np.int32(first) for part, first in zip(parts, before, strict=False)]),
         np.concatenate([np.repeat(part.words, np.diff(part.starts)) for part in parts]),
-        np.concatenate([part.plain for part in parts]),
         np.concatenate([part.described for part in parts]),
+        np.concatenate([part.body for part in parts]),
+        np.concatenate([part.places for part in parts]),
         names=np.concatenate([part.names for part in parts]),
         name_starts=_starts(np.concatenate([np.diff(part.name_starts) for part in parts])),
         pairs=np.concatenate([part.pairs for part in parts]),
         pair_starts=_starts(np.concatenate([np.diff(part.pair_starts) for part in parts])),
         lengths=np.concatenate([part.lengths for part in parts]),
+        described_lengths=np.concatenate([part.described_lengths for part in parts]),
     )
 
 
@@ -125,13 +132,15 @@ def merge(old: Postings, keep: NDArray[np.bool_], new: Postings) -> Postings:
     return _inverted(
         np.concatenate([renumbered[old.skills[stays]], new.skills + np.int32(kept)]),
         np.concatenate([words, np.repeat(new.words, np.diff(new.starts))]),
-        np.concatenate([old.plain[stays], new.plain]),
         np.concatenate([old.described[stays], new.described]),
+        np.concatenate([old.body[stays], new.body]),
+        np.concatenate([old.places[stays], new.places]),
         names=names,
         name_starts=name_starts,
         pairs=pairs,
         pair_starts=pair_starts,
         lengths=np.concatenate([old.lengths[keep], new.lengths]),
+        described_lengths=np.concatenate([old.described_lengths[keep], new.described_lengths]),
     )
 
 
@@ -148,30 +157,22 @@ def _column(pages: Sequence[Page], at: int) -> tuple[NDArray[np.uint64], NDArray
 
 
 def _strengths(
-    field: str, owners: NDArray[np.uint64], numbers: NDArray[np.uint32], lengths: NDArray[np.int64]
-) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
-    """What each word of each page is worth in one field (BM25), by page and word."""
-    weight, k1, b, usual = _SCALES[field]
-    key, counts = np.unique(owners << np.uint64(32) | numbers, return_counts=True)
-    held_back = k1 * (1 - b + b * lengths / usual)
-    strength = weight * counts * (k1 + 1) / (counts + held_back[key >> np.uint64(32)])
-    return key, strength.astype(np.float32)
+    key: NDArray[np.uint64], counts: NDArray[np.int64], lengths: NDArray[np.int64], usual: float
+) -> NDArray[np.uint32]:
+    """What each word of each page is worth in one field (BM25 without the rarity of the word), in steps."""
+    held_back = K1 * (1 - B + B * lengths / usual)
+    strength = counts * (K1 + 1) / (counts + held_back[key >> np.uint64(32)])
+    steps: NDArray[np.uint32] = np.clip(np.rint(strength / STEP), 1, 255).astype(np.uint32)
+    return steps
 
 
-def _summed(
-    key: NDArray[np.uint64], plain: NDArray[np.float32], described: NDArray[np.float32]
-) -> tuple[NDArray[np.uint64], NDArray[np.float32], NDArray[np.float32]]:
+def _summed(key: NDArray[np.uint64], steps: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     order = np.argsort(key)
     key = key[order]
     if not len(key):
-        return key, plain, described
+        return key, steps
     first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
-    return key[first], np.add.reduceat(plain[order], first), np.add.reduceat(described[order], first)
-
-
-def _steps(strength: NDArray[np.float32]) -> NDArray[np.uint8]:
-    steps: NDArray[np.uint8] = np.clip(np.rint(strength / STEP), 0, 255).astype(np.uint8)
-    return steps
+    return key[first], np.add.reduceat(steps[order], first)
 
 
 def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -201,7 +202,12 @@ def _joined(
 
 
 def _inverted(
-    skills: NDArray[np.int32], words: NDArray[np.uint32], plain: NDArray[np.uint8], described: NDArray[np.uint8], **rest: Any
+    skills: NDArray[np.int32],
+    words: NDArray[np.uint32],
+    described: NDArray[np.uint8],
+    body: NDArray[np.uint8],
+    places: NDArray[np.uint8],
+    **rest: Any,
 ) -> Postings:
     """The postings sorted by word, then by skill."""
     order = np.argsort(words.astype(np.uint64) << np.uint64(32) | skills.astype(np.uint64))
@@ -209,20 +215,21 @@ def _inverted(
     changes = np.concatenate([[True], words[1:] != words[:-1]]) if len(words) else np.zeros(0, np.bool_)
     first = np.flatnonzero(changes)
     starts = np.concatenate([first, [len(words)]]).astype(np.int64)
-    return Postings(words[first], starts, skills[order], plain[order], described[order], **rest)
+    return Postings(words[first], starts, skills[order], described[order], body[order], places[order], **rest)
 
 
 Key = tuple[object, ...]
 """What a page was read from: the skill, the state of its file and a checksum of its header; plain values."""
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _MAGIC: Final = b"SKYS"
 _LARGEST: Final = 2 * 1024**3
 _SMALL: Final = 256  # skills in small segments before they become part of the large one
 _SEGMENTS: Final = 8
 _TYPES: Final = {
-    "words": np.uint32, "starts": np.int64, "skills": np.int32, "plain": np.uint8, "described": np.uint8, "names": np.uint32,
-    "name_starts": np.int64, "pairs": np.uint32, "pair_starts": np.int64, "lengths": np.int32,
+    "words": np.uint32, "starts": np.int64, "skills": np.int32, "described": np.uint8, "body": np.uint8, "places": np.uint8,
+    "names": np.uint32, "name_starts": np.int64, "pairs": np.uint32, "pair_starts": np.int64, "lengths": np.int32,
+    "described_lengths": np.int32,
 }  # fmt: skip
 
 

@@ -5,7 +5,9 @@ Confidence, between 0 and 1::
     1                the request is the skill's name, or names it: `$pdf`, `/pdf`, "the pdf skill", `pdf-tools` as it is written
     max(0.9, …)      the words of a declared phrase or intent are in the request together and in order
     max(0.7, …)      the same for a phrase of one word in a request of at most four
-    a curve          any other, at most 0.99: by its score, and by how far it is behind the best (docs/search.md has the table)
+    a curve          any other, at most 0.99: how often a skill with such a score was right (docs/search.md has the table)
+
+Everything that is asked for is shown: a match is `sure` from a confidence of 0.5, the others are only the nearest there are.
 
 Skills with nearly the same content are one match: the best of them, with the ids of the others in `duplicates`.
 
@@ -34,7 +36,7 @@ from skillyard.errors import InvalidInput
 from skillyard.search.index import SearchIndex
 from skillyard.search.match import Match, Scores
 from skillyard.search.pages import DESCRIPTION_LIMIT
-from skillyard.search.words import STOP_WORDS, compounds, in_order, runs, translate_chinese, words
+from skillyard.search.words import STOP_WORDS, compounds, in_order, runs, words
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -68,17 +70,14 @@ def skill_filter(
 
 
 _BRIEF: Final = 8  # words up to which a request that mentions a name as it is written means that skill
-_TRANSLATED: Final = 1.0  # what the English of a Chinese word counts
 _MENTIONED: Final = 0.7  # what a mention in a longer request adds to a score
+_NAME_SAID: Final = 6.0  # what a name adds to the score that a request of one word says, by the share of its words
 _PHRASE: Final = 1.5  # what a declared phrase adds that is the whole request
 _MOST: Final = 0.4  # share of a request's words from which a declared phrase determines what it is about
-_COVERED: Final = 0.25  # share of a request's weight below which nothing fits it surely
-_FEW_WORDS: Final = 5  # words of a request up to which two may be one word of a skill
 SHORT_REQUEST: Final = 3  # words up to which one word of it may be a declared phrase by itself
 _LOOKED_AT: Final = 3  # matches for each one requested, among which nearly the same content is looked for
 REASONS: Final = 8  # reasons given for one match
 QUERY_LIMIT: Final = 20_000  # characters of a request that are read
-_SLOPE, _BEHIND, _CROWD, _OFFSET = 0.35, 0.77, 0.2, -1.65  # the curve of the confidence
 
 
 def search_skills(
@@ -86,10 +85,12 @@ def search_skills(
     query: str,
     *,
     limit: int = 10,
-    min_confidence: float = 0.15,
+    min_confidence: float = 0.0,
     only: Callable[[Skill], bool] | None = None,
 ) -> list[Match]:
-    """At most `limit` of `skills` that fit the request `query`, best first; only usable ones that models may call.
+    """The `limit` best of `skills` for the request `query`, best first; only usable ones that models may call.
+
+    Skills that have nothing of the request are no matches; with `min_confidence` those below it are left out as well.
 
     Give a `SearchIndex` when there is more than one request: making it is most of the work. `only` decides which skills count.
 
@@ -130,20 +131,22 @@ class _Request:
         self._all_words = set(self._words)
         self._scores = self._search(query, limit, only)
         self._values = self._raised(mentioned)
-        self._best = max(self._values.values(), default=0.0)
-        self._about = min(1.0, max(self._scores.covered, default=0.0) / _COVERED)  # low: it is about something else
 
     def ranked(self, least: float) -> list[tuple[float, int]]:
-        """Confidence and number of each skill that may be a match, best first."""
-        numbers = {*self._values, *self.named}
-        scored = [(self._confidence(number), number) for number in numbers if self._counts(number)]
-        scored = [(confidence, number) for confidence, number in scored if confidence >= least and confidence > 0]
-        scored.sort(key=lambda pair: (-pair[0], -self._values.get(pair[1], 0.0), pair[1]))
-        return scored
+        """Confidence and number of each skill that may be a match, best first; confidences never rise."""
+        numbers = [number for number in {*self._values, *self.named} if self._counts(number)]
+        certain = {number: 1.0 if number in self.named else self._by_phrase(number) for number in numbers}
+        numbers.sort(key=lambda number: (-certain[number], -self._values.get(number, -math.inf), number))
+        by_words = self._by_words()
+        ranked, last = [], 1.0
+        for number in numbers:
+            last = min(last, 1.0 if number in self.named else max(min(0.99, by_words.get(number, 0.0)), certain[number]))
+            ranked.append((round(last, 4), number))
+        return [entry for entry in ranked if entry[0] >= least]
 
     def grouped(self, ranked: list[tuple[float, int]], limit: int) -> list[tuple[float, int, tuple[int, ...]]]:
         """The first `limit` of them, with those of nearly the same content added to it as duplicates."""
-        from skillyard.search.scoring import Sketches
+        from skillyard.search.sketches import Sketches
 
         kept: list[tuple[float, int, tuple[int, ...]]] = []
         sketches = Sketches(self._index)
@@ -169,30 +172,26 @@ class _Request:
         self._positions: dict[int, int] = {}
         if not self._words or not len(self._index):
             return Scores()
-        from skillyard.search.scoring import missing, score  # with it comes numpy
+        from skillyard.search.expansion import expansion
+        from skillyard.search.ranker import score  # with it comes numpy
 
-        extra = dict.fromkeys(translate_chinese(query), _TRANSLATED)
-        foreign = bool(extra)
-        extra.update((joined, 1.0) for joined, parts in self._joined(query) if missing(self._index, parts))
-        extra = {word: factor for word, factor in extra.items() if word not in self._all_words}
-        self._all_words |= extra.keys()
+        extra = expansion(self._index, query, self._words)
+        self._all_words |= {word for word, _ in extra}
         only_some = self._counts if only else None
-        scores = score(self._index, self._words, tuple(extra.items()), limit=limit, only=only_some, translated=foreign)
+        scores = score(self._index, self._words, extra, limit=limit, only=only_some)
         self._positions = dict(zip(scores.numbers, scores.positions, strict=True))
         return scores
 
     def _counts(self, number: int) -> bool:
         return self._only is None or self._only(self._index.skills[number])
 
-    def _joined(self, query: str) -> list[tuple[str, list[str]]]:
-        """Two words as the one that a skill may write, "front-end" or "front end" as frontend, with the words they are of."""
-        beside = zip(self._words, self._words[1:], strict=False) if len(self._words) <= _FEW_WORDS else ()
-        pairs = [(f"{one}{two}", [one, two]) for one, two in beside if one.isascii() and two.isascii()]
-        return pairs + [(compounds(written)[0], words(written)) for written in _HYPHENED.findall(query) if compounds(written)]
-
     def _raised(self, mentioned: set[int]) -> dict[int, float]:
         """The scores, raised for skills that the request mentions and for those of which a declared phrase is in it."""
         values = dict(zip(self._scores.numbers, self._scores.values, strict=True))
+        if 0 < len(self._words) <= SHORT_REQUEST:
+            for number in values:
+                name = set(words(self._index.skills[number].name))
+                values[number] += _NAME_SAID / len(self._words) * len(name & self._all_words) / max(len(name), 1)
         lowest = min(values.values(), default=0.0)
         for number in mentioned:
             values[number] = values.get(number, lowest) + _MENTIONED
@@ -200,14 +199,15 @@ class _Request:
             values[number] = values.get(number, lowest) + _PHRASE * share
         return values
 
-    def _confidence(self, number: int) -> float:
-        """How sure it is that the skill fits."""
-        if number in self.named:
-            return 1.0
-        own = self._values[number]
-        crowd = math.log(len(self._index) + 1)  # among many skills one that only seems right is more likely
-        by_words = 1 / (1 + math.exp(-(_SLOPE * own - _BEHIND * (self._best - own) - _CROWD * crowd + _OFFSET)))
-        return round(min(0.99, max(by_words * self._about, self._by_phrase(number))), 4)
+    def _by_words(self) -> dict[int, float]:
+        """The confidence of each skill by its score alone."""
+        if not self._scores.numbers:
+            return {}
+        from skillyard.search.ranker import ranker
+
+        values = [self._values[number] for number in self._scores.numbers]
+        confidences = ranker().confidences(values, self._scores.covered, skills=len(self._index), words=len(set(self._words)))
+        return dict(zip(self._scores.numbers, confidences, strict=True))
 
     def _by_phrase(self, number: int) -> float:
         """The confidence that a declared phrase gives by itself, where it is most of the request."""
@@ -271,7 +271,6 @@ def _words_as_written(text: str, requested: set[str]) -> list[str]:
     )
 
 
-_HYPHENED: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++[-_][A-Za-z0-9]++")
 _SIGIL: Final = re.compile(r"(?<![\w/.:`'\"(])[$/@](?!\d+\b)([\w.:-]*\w)(?!/)")
 _QUOTED: Final = re.compile(r"`([^`\n]{1,100})`")
 _WRITTEN: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++(?:[-_:][A-Za-z0-9]++)++")

@@ -19,6 +19,8 @@ _RUN: Final = re.compile(rf"[^\W_{_CJK_RANGES}]+|[{_CJK_RANGES}]+")
 _WIDE_RUN: Final = re.compile(rf"[{_CJK_RANGES}]")
 _PART: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _COMPOUND: Final = re.compile(r"(?<![\w-])([A-Za-z0-9]+)[-_]([A-Za-z0-9]+)(?![\w-])")
+# Two words that mean something else together: a party is not a third party.
+_THIRD_PARTY: Final = re.compile(r"\bthird[- ]part(?:y|ies)\b", re.IGNORECASE)
 _VOWEL: Final = re.compile(r"[aeiouy]")
 _LONGEST: Final = 40  # characters of one word; what is longer is data, not language
 
@@ -41,6 +43,7 @@ def words(text: str) -> list[str]:
     """The comparable words of `text`, in order, with repetitions."""
     if not text.isascii():
         text = _plain(text)
+    text = _THIRD_PARTY.sub("thirdparty", text)
     result: list[str] = []
     for run in _RUN.findall(text):
         if run.isascii():

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from skillyard.errors import InvalidInput
 
-ParameterType = Literal["string", "integer", "boolean", "object", "strings"]
+ParameterType = Literal["string", "integer", "number", "boolean", "object", "strings"]
 _EXPECTED: Final[Mapping[ParameterType, str]] = {
     "string": "a text",
     "integer": "a whole number",
+    "number": "a number",
     "boolean": "true or false",
     "object": "an object",
     "strings": "a list of texts",
@@ -80,6 +82,11 @@ class Arguments:
         """The whole number given, or `default`."""
         value = self._values.get(name)
         return value if isinstance(value, int) else default
+
+    def share(self, name: str, default: float) -> float:
+        """The number given, with or without a fraction, or `default`."""
+        value = self._values.get(name)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
 
     def mapping(self, name: str) -> dict[str, object]:
         """The object given, or an empty one."""
@@ -181,6 +188,8 @@ def _fits(expected: ParameterType, value: object) -> bool:
             return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
         case "integer":
             return isinstance(_integral(value), int) and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _integral(value: object) -> object:

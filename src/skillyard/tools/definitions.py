@@ -250,6 +250,7 @@ class Wording:
     search_skills_query: str
     search_skills_limit: str
     search_skills_offset: str
+    search_skills_min_confidence: str
 
 
 _ENGLISH: Final = Wording(
@@ -292,6 +293,7 @@ _ENGLISH: Final = Wording(
     search_skills_query="The task in a few words",
     search_skills_limit="How many to give at most (default: 10)",
     search_skills_offset="How many of the best to pass over, to see further ones (default: 0)",
+    search_skills_min_confidence="Leave out skills that are less sure to fit, from 0 to 1 (default: 0)",
 )
 
 _CHINESE: Final = Wording(
@@ -317,6 +319,7 @@ _CHINESE: Final = Wording(
     search_skills_query="用几个词描述任务",
     search_skills_limit="最多返回多少个 (默认: 10)",
     search_skills_offset="跳过前面多少个, 以查看后面的 (默认: 0)",
+    search_skills_min_confidence="不返回把握低于此值的技能, 取 0 到 1 (默认: 0)",
 )
 
 WORDINGS: Final[Mapping[Language, Wording]] = {"en": _ENGLISH, "zh": _CHINESE}

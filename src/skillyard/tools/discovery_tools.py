@@ -61,25 +61,32 @@ def _define_search(context: ToolContext) -> ToolDefinition:
     query = Parameter("query", "string", words.search_skills_query, required=True)
     limit = Parameter("limit", "integer", words.search_skills_limit, minimum=1, maximum=_MOST)
     offset = Parameter("offset", "integer", words.search_skills_offset, minimum=0, maximum=_FARTHEST)
-    return ToolDefinition("search_skills", "Search skills", words.search_skills, (query, limit, offset))
+    least = Parameter("min_confidence", "number", words.search_skills_min_confidence, minimum=0, maximum=1)
+    return ToolDefinition("search_skills", "Search skills", words.search_skills, (query, limit, offset, least))
 
 
 async def _search(context: ToolContext, arguments: Arguments, caller: ToolCaller) -> ToolResult:
     query, limit = arguments.text("query"), arguments.number("limit", _FEW)
     index = await asyncio.to_thread(context.index)
     offset = arguments.number("offset", 0)
-    results = await asyncio.to_thread(search_skills, index, query, limit=offset + limit + 1)
+    least = arguments.share("min_confidence", 0.0)
+    results = await asyncio.to_thread(search_skills, index, query, limit=offset + limit + 1, min_confidence=least)
     matches, more = results[offset : offset + limit], len(results) > offset + limit
     data: dict[str, object] = {"matches": [match.to_dict() for match in matches]} | ({"more": True} if more else {})
     if not matches and offset:
         return ToolResult(f"No more than {len(results)} skills fit {quoted(query)}.", title="No more skills", data=data)
     if not matches:
-        return ToolResult(_nothing(query, len(index)), title="No skill fits", data=data)
+        return ToolResult(_nothing(query, len(index), least), title="No skill fits", data=data)
     lines = await asyncio.to_thread(lambda: [_match_lines(context, match) for match in matches])
     rest = [f"There are more: search again with offset {offset + limit}."] if more else []
+    sure = sum(match.sure for match in matches)
     head = f"Skills that may fit {quoted(query)}, best first, as their authors describe them:"
-    text = "\n".join([head, fence("skill_text", "\n".join(lines)), *rest, "Load one with the skill tool."])
-    return ToolResult(text, title=f"{len(matches)} skills fit", data=data)
+    load = "Load one with the skill tool."
+    if not sure and not offset:
+        head = f"These are the nearest to {quoted(query)}, best first, as their authors describe them; none may fit:"
+        load = "Load one with the skill tool if its description fits the task; search with other words, or do without a skill."
+    text = "\n".join([head, fence("skill_text", "\n".join(lines)), *rest, load])
+    return ToolResult(text, title=f"{len(matches)} skills, {sure} of them sure", data=data)
 
 
 def _match_lines(context: ToolContext, match: Match) -> str:
@@ -98,9 +105,10 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _nothing(query: str, count: int) -> str:
+def _nothing(query: str, count: int, least: float) -> str:
+    above = f" with a confidence of {least:g}" if least else ""
     return (
-        f"None of the {count} skills fits {quoted(query)}. "
+        f"None of the {count} skills fits {quoted(query)}{above}. "
         "Try other words, or do the task without a skill; do not load one that does not fit."
     )
 

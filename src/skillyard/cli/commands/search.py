@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 _WORDS: Final = 32  # characters
-_UNSURE: Final = 0.3  # a best match below this is reported as unsure
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +39,13 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--page", type=parse_positive, default=1, metavar="K", help="the K-th so many (default: %(default)s)")
     parser.add_argument(
+        "--min-confidence",
+        type=_share,
+        default=None,
+        metavar="X",
+        help="leave out what is less sure (0 to 1; default: nothing)",
+    )
+    parser.add_argument(
         "--disclosure",
         choices=("auto", "metadata", "brief", "full"),
         help="show each match as a model sees it: by confidence (auto), or always at this level",
@@ -49,7 +55,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def search_command(arguments: argparse.Namespace) -> int:
-    """Search the usable skills; exit code 1 when none fits."""
+    """Search the usable skills; exit code 1 when none has anything of the request."""
     requests = [text for text in (arguments.query, arguments.intent, arguments.event) if text is not None]
     if len(requests) != 1 or not requests[0].strip():
         raise UsageProblem("search wants one request", hint='give it in plain words: skillyard search "merge two PDF files"')
@@ -72,10 +78,14 @@ def _search(catalog: Catalog, arguments: argparse.Namespace, limit: int) -> list
 
     wants = {"source": arguments.source, "tag": arguments.tag, "permission": arguments.permission}
     if arguments.query is not None:
-        return catalog.search(arguments.query, limit, domain=arguments.domain, **wants)
+        least = arguments.min_confidence or 0.0
+        return catalog.search(arguments.query, limit, min_confidence=least, domain=arguments.domain, **wants)
     only = skill_filter(**wants, permission_of=catalog.rules().decide)
     if arguments.intent is not None:
-        matches = catalog.find_relevant_skills(arguments.intent, limit=max(len(catalog), 1), domain=arguments.domain)
+        least = 0.15 if arguments.min_confidence is None else arguments.min_confidence
+        matches = catalog.find_relevant_skills(
+            arguments.intent, limit=max(len(catalog), 1), min_confidence=least, domain=arguments.domain
+        )
     else:
         matches = catalog.match_event(arguments.event, limit=max(len(catalog), 1))
     return [match for match in matches if only is None or only(match.skill)][:limit]
@@ -108,8 +118,8 @@ def _show(screen: Screen, matches: list[Match], arguments: argparse.Namespace, *
             stretch=None if arguments.wide else 3,
             marks=[[field.partition(":")[2] for field in match.matched] for match in matches],
         )
-    if matches[0].confidence < _UNSURE:
-        screen.note("low confidence; perhaps no skill is meant for this")
+    if not matches[0].sure:
+        screen.note("these are the nearest; perhaps none is meant for this")
     if more:
         screen.note(f"there are more: --page {arguments.page + 1}")
 

@@ -114,13 +114,13 @@ def search(
     request: Request,
     q: Annotated[str, Query(min_length=1, max_length=2000)],
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
-    min_confidence: Annotated[float, Query(ge=0, le=1)] = 0.15,
+    min_confidence: Annotated[float, Query(ge=0, le=1)] = 0.0,
     source: Source | None = None,
     tag: Annotated[str | None, Query(max_length=200, description="a tag or a keyword")] = None,
     domain: Annotated[str | None, Query(max_length=200)] = None,
     permission: Annotated[Literal["allow", "ask"] | None, Query(description="what the rules say")] = None,
 ) -> Response:
-    """The usable skills that fit a request, the best first, each with its confidence and what matched."""
+    """The skills nearest to a request, the best first, each with its confidence, whether that is sure, and what matched."""
     matches = service.catalog.search(
         q, limit, min_confidence=min_confidence, source=source, tag=tag, domain=domain, permission=permission
     )

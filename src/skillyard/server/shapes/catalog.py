@@ -37,11 +37,12 @@ class ListedSkill(ResponseShape):
 
 
 class SearchMatch(BaseModel):
-    """A skill that fits a request: how sure that is (0 to 1), and the words of each field that it shares with the request."""
+    """A skill that may fit a request: how sure that is (0 to 1; `sure` from 0.5), and the words that both share, by field."""
 
     id: str
     name: str
     confidence: float
+    sure: bool
     matched: list[str]
     duplicates: list[str] = []
     skill: ListedSkill

@@ -138,11 +138,13 @@ function Fitting({ chosen, q }: { chosen: CatalogSearch; q: string }) {
             (!chosen.state || skill.status === chosen.state) &&
             (!chosen.tag || skill.tags.includes(chosen.tag)),
         );
+        const sure = kept.filter((fit) => fit.sure).length;
+        const near = kept.length - sure;
         return (
           <>
             {kept.length > 0 ? (
               <>
-                <Counted text={t.fits(format.number(kept.length))} />
+                <Counted text={[sure && t.fits(format.number(sure)), near && t.nearest(format.number(near))].filter(Boolean).join(" · ")} />
                 <SkillList key="fits" label={t.list} skills={kept.map((fit) => ({ skill: fit.skill, fit }))} total={kept.length} />
               </>
             ) : (

@@ -33,7 +33,7 @@ export function SkillRow({ skill, fit }: { skill: Entry; fit?: SearchMatch | und
           </Text>
         )}
         <Box flex={1} />
-        {fit && <Confidence value={fit.confidence} />}
+        {fit && <Confidence value={fit.confidence} sure={fit.sure} />}
         <Marks skill={skill} />
       </Box>
       <Text size="sm" c="dimmed" lineClamp={quiet && skill.reason ? 1 : 2} className={classes.text}>
@@ -73,10 +73,12 @@ function reason(matched: string): { field: (typeof FIELDS)[number]; written: str
   return { field, written: matched.slice(matched.indexOf(":") + 1) };
 }
 
-function Confidence({ value }: { value: number }) {
+function Confidence({ value, sure }: { value: number; sure: boolean }) {
+  const t = useText(catalog);
   const format = useFormat();
   return (
-    <Text component="span" size="xs" c="dimmed" className={classes.fit}>
+    <Text component="span" size="xs" c="dimmed" className={classes.fit} title={sure ? undefined : t.unsureWhy}>
+      {!sure && <span>{t.unsure}</span>}
       <span className={classes.bar} aria-hidden>
         <span style={{ width: `${Math.round(value * 100)}%` }} />
       </span>

@@ -17,6 +17,9 @@ export const catalog = words(
     reset: "Clear all filters",
     count: (shown: string, all: string) => (shown === all ? `${all} skills` : `${shown} of ${all} skills`),
     fits: (count: string) => `${count} fit`,
+    nearest: (count: string) => `${count} nearest, not sure`,
+    unsure: "not sure",
+    unsureWhy: "It is among the nearest, and perhaps not what you want.",
     because: "Because of",
     alsoNamed: "Named so, but an agent does not see them",
     sources: {
@@ -65,6 +68,9 @@ export const catalog = words(
     reset: "清除所有筛选",
     count: (shown, all) => (shown === all ? `共 ${all} 个技能` : `${all} 个技能中的 ${shown} 个`),
     fits: (count) => `匹配 ${count} 个`,
+    nearest: (count) => `最接近但不确定 ${count} 个`,
+    unsure: "不确定",
+    unsureWhy: "它属于最接近的结果，但不一定是你要的。",
     because: "匹配依据",
     alsoNamed: "名称相符，但智能体看不到",
     sources: {

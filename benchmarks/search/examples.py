@@ -1,0 +1,52 @@
+"""Examples for the learned ranker: requests of every kind, the features of their candidates, and which of these are right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.search.collection import Entry, Request
+from skillyard.search import SearchIndex
+from skillyard.search.expansion import expansion
+from skillyard.search.features import candidate_features
+from skillyard.search.scoring import find_candidates, request_terms
+from skillyard.search.words import words
+
+
+@dataclass(frozen=True)
+class Example:
+    """One request against one index: the skill of each row of `features`, and whether it is right."""
+
+    request: Request
+    numbers: Any
+    features: Any
+    right: Any
+
+
+def index_of(entries: Sequence[Entry]) -> SearchIndex:
+    index = SearchIndex(entries)  # type: ignore[arg-type] # entries have what search asks of a skill
+    len(index.numbers)
+    return index
+
+
+def examples_of(index: SearchIndex, requests: Sequence[Request], number_of: dict[int, int] | None = None) -> list[Example]:
+    """The examples of `requests`; `number_of` gives the number in the index for those in `right` (None: the same)."""
+    result = []
+    for request in requests:
+        text = request.text[:20_000]
+        query_words = words(text)
+        extra = expansion(index, text, query_words)
+        if not query_words and not extra:
+            continue
+        terms = request_terms(index, query_words, extra)
+        candidates = find_candidates(index, terms)
+        if not len(candidates.positions):
+            continue
+        features = candidate_features(index, candidates, terms, query_words)
+        numbers = index.numbers[candidates.positions]
+        right = request.right if number_of is None else {number_of[one] for one in request.right if one in number_of}
+        result.append(Example(request, numbers, features, np.isin(numbers, list(right))))
+    return result
