@@ -20,7 +20,7 @@ from skillyard.tools.load_tools import SKILL, SKILLS_LOAD
 from skillyard.tools.results import TextAnswer, ToolResult, failure, problem_block, result_block, run_block, text_tools_prompt
 from skillyard.tools.run_tools import RUN_SKILL, answer_run, find_declared, run_declared
 from skillyard.tools.skill_access import SkillAccess
-from skillyard.tools.tool_context import Repeat, Tool, ToolCaller, ToolContext, refusal
+from skillyard.tools.tool_context import Repeat, Tool, ToolCaller, ToolContext, WorkspaceSource, refusal
 from skillyard.tools.workspace_tools import WORKSPACE_TOOLS
 
 if TYPE_CHECKING:
@@ -171,7 +171,8 @@ class SkillTools:
     takes `run_skill` away. `repeat` says what a second load of an unchanged skill in one session gives: a short `note`, or the
     `text` again (for interfaces that cannot distinguish conversations). `preferences` are the user's: a tool that a skill
     declares gets them for parameters that are absent and have no default. `opened` are the records to use instead of opening
-    them again. With a `workspace` its tools are offered too, also where there is no skill; who gives it closes it.
+    them again. With a `workspace` its tools are offered too, also where there is no skill: one that all sessions work in, or a
+    function that gives that of a session by its name (`Workspaces.get`), so that each has its own. Who gives it closes it.
 
     ::
 
@@ -202,7 +203,7 @@ class SkillTools:
         repeat: Repeat = "note",
         preferences: Mapping[str, object] | None = None,
         opened: Records | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | WorkspaceSource | None = None,
     ) -> None:
         if language not in WORDINGS:
             raise InvalidInput(f"no language {language!r}", hint=f"choose one of: {', '.join(WORDINGS)}")
@@ -298,6 +299,7 @@ class SkillTools:
                 pinned=pinned,
                 description_chars=description_chars,
                 previous=previous,
+                workspace=self._context.workspace is not None,
                 installed=() if same else {skill.id for skill in offered} - {skill.id for skill in before},
             ),
             request=request,

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from skillyard.workspace import CommandListener, Workspace
 
 
+WorkspaceSource = Callable[[str], "Workspace"]
+"""Gives the workspace of a session by the session's name: `Workspaces.get`."""
+
 _KEPT: Final = 1024
 
 
@@ -148,7 +151,7 @@ class ToolContext:
     preferences: Mapping[str, object] = field(default_factory=dict)
     reserved: Collection[str] = ()
     language: Language = "en"
-    workspace: Workspace | None = None
+    workspace: Workspace | WorkspaceSource | None = None
     sessions: ToolSessions = field(default_factory=ToolSessions)
     _declared: _CachedPerCatalog[DeclaredTools] = field(default_factory=lambda: _CachedPerCatalog(DeclaredTools()))
     _runnable: _CachedPerCatalog[tuple[Skill, ...]] = field(default_factory=lambda: _CachedPerCatalog(()))
@@ -163,6 +166,16 @@ class ToolContext:
         return await self.access.approve(
             skill, session=caller.session.name, message_id=caller.message_id, call_id=caller.call_id
         )
+
+    def workspace_of(self, session: ToolSession) -> Workspace | None:
+        """The workspace of a session, if there is one: every session has its own where a source of them was given.
+
+        Raises:
+            PathRefused: the name of the session cannot be the id of a workspace.
+        """
+        if self.workspace is None:
+            return None
+        return self.workspace(session.name) if callable(self.workspace) else self.workspace
 
     def run_request(
         self, skill: Skill, parameters: Mapping[str, object], caller: ToolCaller, *, digest: str | None

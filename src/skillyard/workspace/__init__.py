@@ -22,7 +22,7 @@ from skillyard.workspace.options import (
 if TYPE_CHECKING:
     from skillyard.workspace.background import BackgroundProcess
     from skillyard.workspace.folder import WorkspaceFile, WorkspaceFolder
-    from skillyard.workspace.settings import options_from_settings
+    from skillyard.workspace.settings import RuleAuthorizer, catalog_options, options_from_settings
     from skillyard.workspace.store import Workspaces
     from skillyard.workspace.workspace import TOOL_NAMES, Workspace
 
@@ -32,6 +32,7 @@ __all__ = [
     "BackgroundProcess",
     "CommandListener",
     "OutputStream",
+    "RuleAuthorizer",
     "ToolAuthorizer",
     "ToolRuling",
     "Workspace",
@@ -41,6 +42,7 @@ __all__ = [
     "WorkspaceImage",
     "WorkspaceOptions",
     "Workspaces",
+    "catalog_options",
     "options_from_settings",
 ]
 
@@ -49,7 +51,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "background": ("BackgroundProcess",),
         "folder": ("WorkspaceFile", "WorkspaceFolder"),
-        "settings": ("options_from_settings",),
+        "settings": ("RuleAuthorizer", "catalog_options", "options_from_settings"),
         "store": ("Workspaces",),
         "workspace": ("TOOL_NAMES", "Workspace"),
     },

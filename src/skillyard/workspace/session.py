@@ -51,7 +51,7 @@ def pdf_packages() -> Mapping[str, str]:
 
 def session_request(folder: str, options: WorkspaceOptions) -> SessionRequest:
     """What the sandbox is asked for: the folder, the skills and what is granted beside it."""
-    mounts = tuple(ReadOnlyMount(path) for path in (*options.skills, *pdf_packages().values()))
+    mounts = tuple(ReadOnlyMount(path) for path in (*options.skill_folders(), *pdf_packages().values()))
     return SessionRequest(folder, _AGENT[0], _agent_files(), options.session_policy, mounts, options.environment)
 
 

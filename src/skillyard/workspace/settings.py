@@ -1,14 +1,20 @@
-"""The operator's table `[workspace]`: what every workspace of this user may do at the most."""
+"""What workspaces over a catalog may do: the table `[workspace]`, the skills that are shown, the rules of commands."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, Final
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import InvalidConfiguration
-from skillyard.sandbox import Policy
+from skillyard.permissions import CommandPolicy, Rules
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy
 from skillyard.workspace.options import WORKSPACE_POLICY, WorkspaceOptions
+
+if TYPE_CHECKING:
+    from skillyard.catalog import SkillCatalog
 
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "quota-mb": (1, 1024 * 1024),
@@ -55,3 +61,43 @@ def _number(name: str, value: object) -> int:
             f"workspace.{name} must be a whole number from {least} to {most}, not {value!r}", hint="fix the [workspace] table"
         )
     return value
+
+
+def catalog_options(
+    catalog: SkillCatalog, rules: Rules, *, environment: GrantedEnvironment = NOTHING_GRANTED
+) -> WorkspaceOptions:
+    """The options of workspaces over a catalog: its table `[workspace]`, its skills, and what is granted.
+
+    A session sees the skills that are there when it begins and that `rules` allow: one about which somebody must be asked is
+    not shown, because no command would ask.
+
+    Raises:
+        InvalidConfiguration, InvalidPolicy: as `options_from_settings`.
+    """
+
+    def allowed() -> tuple[str, ...]:
+        found = (skill.location for skill in catalog if rules.rule(skill).permission == "allow")
+        return tuple(folder for folder in found if Path(folder).is_dir())
+
+    return replace(options_from_settings(catalog.configuration.workspace), skills=allowed, environment=environment)
+
+
+@dataclass(frozen=True, slots=True)
+class _SettledRuling:
+    """A decision that nobody else is asked about."""
+
+    allowed: bool
+    reason: str
+
+
+class RuleAuthorizer:
+    """Decides about calls by the rules of commands alone: where nobody can be asked, what they would ask about is refused."""
+
+    def __init__(self, policy: CommandPolicy) -> None:
+        self._policy = policy
+
+    async def authorize(self, tool: str, subject: str, *, folder: str) -> _SettledRuling:
+        """The ruling for one call, as a `ToolAuthorizer` gives it."""
+        ruling = await asyncio.to_thread(self._policy.authorize, tool, subject, folder)
+        unasked = ", and nobody can be asked here" if ruling.permission == "ask" else ""
+        return _SettledRuling(ruling.allowed, f"{ruling.sentence}{unasked}")
