@@ -11,7 +11,7 @@ from skillyard.catalog import Permission
 from skillyard.library import Catalog
 from skillyard.permissions import PolicyApprover
 from skillyard.tools import SkillTools
-from skillyard.workspace import TOOL_NAMES, Workspaces
+from skillyard.workspace import TOOL_NAMES, RuleAuthorizer, Workspaces
 
 UPPER = "import pathlib, sys\npathlib.Path(sys.argv[2]).write_text(pathlib.Path(sys.argv[1]).read_text().upper())\n"
 
@@ -127,7 +127,7 @@ async def test_the_operators_rules_of_commands_hold_and_nobody_is_asked(tmp_path
     (home / ".config/skillyard/skillyard.toml").write_text(rules, "utf-8")
     catalog = Catalog.discover(roots=[skills_root], home=home, cache=False)
     (tmp_path / "desk").mkdir()
-    async with catalog.workspace(tmp_path / "desk") as workspace:
+    async with catalog.workspace(tmp_path / "desk", authorizer=RuleAuthorizer.of(catalog)) as workspace:
         denied = await workspace.bash("echo a | tee a; rm a")
         assert (denied.code, "rm" in denied.text) == ("permission_denied", True)
         asked = await workspace.bash("git status")

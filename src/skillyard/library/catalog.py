@@ -460,8 +460,8 @@ class Catalog(SkillCatalog):
         """A workspace over an existing folder, as the configuration says, with the skills beside it.
 
         Its sessions see the skills that `permissions` (as for `SkillTools`) allow without asking, and what `packages` grants:
-        `pypdf`, `npm:docx`, `program:qpdf`. Calls are decided by the `authorizer`, or without one by the rules of commands, and
-        what they would ask about is refused. Close it at the end. Blocks for as long as downloading takes.
+        `pypdf`, `npm:docx`, `program:qpdf`. The `authorizer` decides about calls; `RuleAuthorizer` does by the rules about
+        commands. Close it at the end. Blocks for as long as downloading takes.
 
         Raises:
             PathRefused: the folder is missing, or one of the system's.
@@ -470,8 +470,8 @@ class Catalog(SkillCatalog):
         """
         from skillyard.workspace import Workspace
 
-        options, ruled = self._services().workspace_options(permissions, packages)
-        return Workspace(folder, options=options, authorizer=authorizer or ruled)
+        options = self._services().workspace_options(permissions, packages)
+        return Workspace(folder, options=options, authorizer=authorizer)
 
     def workspaces(
         self,
@@ -487,8 +487,8 @@ class Catalog(SkillCatalog):
         """
         from skillyard.workspace import Workspaces
 
-        options, ruled = self._services().workspace_options(permissions, packages)
-        return Workspaces(self.data_directory, options=options, authorizer=authorizer or ruled)
+        options = self._services().workspace_options(permissions, packages)
+        return Workspaces(self.data_directory, options=options, authorizer=authorizer)
 
     def revoke(self, skill: Skill | str, grant: SkillGrant | None = None) -> SkillGrant:
         """Take recorded grants back from a skill, all of them when none is named; gives what is granted to it still.

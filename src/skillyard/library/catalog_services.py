@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skillyard.permissions import Approver
     from skillyard.sandbox import GrantedEnvironment
     from skillyard.timing import Timing
-    from skillyard.workspace import RuleAuthorizer, WorkspaceOptions
+    from skillyard.workspace import WorkspaceOptions
 
 
 class CatalogServices:
@@ -57,16 +57,14 @@ class CatalogServices:
 
     def workspace_options(
         self, permissions: Mapping[str, Permission] | Rules | None, packages: Sequence[str]
-    ) -> tuple[WorkspaceOptions, RuleAuthorizer]:
-        """What workspaces over the catalog may do and are given, and what decides about their calls. Blocks."""
+    ) -> WorkspaceOptions:
+        """What workspaces over the catalog may do and are given. Blocks."""
         from skillyard.environments import SkillGrant
-        from skillyard.permissions import CommandPolicy
-        from skillyard.workspace import RuleAuthorizer, catalog_options
+        from skillyard.workspace import catalog_options
 
         catalog, environment = self._catalog, self.environment(SkillGrant.from_words(packages))
         rules = permissions if isinstance(permissions, Rules) else Rules.for_catalog(catalog, permissions)
-        options = catalog_options(catalog, rules, environment=environment)
-        return options, RuleAuthorizer(CommandPolicy.of(catalog.configuration))
+        return catalog_options(catalog, rules, environment=environment)
 
     def environment(self, grant: SkillGrant) -> GrantedEnvironment:
         """The environment with these packages and programs. Blocks for as long as downloading takes."""

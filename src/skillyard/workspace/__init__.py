@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skillyard.workspace.background import BackgroundProcess
     from skillyard.workspace.folder import WorkspaceFile, WorkspaceFolder
     from skillyard.workspace.settings import RuleAuthorizer, catalog_options, options_from_settings
-    from skillyard.workspace.store import Workspaces
+    from skillyard.workspace.store import WorkspaceRecord, Workspaces
     from skillyard.workspace.workspace import TOOL_NAMES, Workspace
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "WorkspaceFolder",
     "WorkspaceImage",
     "WorkspaceOptions",
+    "WorkspaceRecord",
     "Workspaces",
     "catalog_options",
     "options_from_settings",
@@ -52,7 +53,7 @@ __getattr__, __dir__ = lazy_exports(
         "background": ("BackgroundProcess",),
         "folder": ("WorkspaceFile", "WorkspaceFolder"),
         "settings": ("RuleAuthorizer", "catalog_options", "options_from_settings"),
-        "store": ("Workspaces",),
+        "store": ("WorkspaceRecord", "Workspaces"),
         "workspace": ("TOOL_NAMES", "Workspace"),
     },
 )

@@ -10,13 +10,15 @@ import contextlib
 import mimetypes
 import os
 import stat
+import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
-from skillyard.errors import DiskFull, FileMissing, PathRefused
+from skillyard.errors import DiskFull, FileMissing, FileProblem, FileTooLarge, PathRefused
 from skillyard.paths import open_inside, read_inside, safe_relative
 from skillyard.sandbox import folder_bytes
 from skillyard.wire import WireForm
@@ -55,6 +57,18 @@ class WorkspaceFolder:
                 break
         return tuple(sorted(found, key=lambda file: file.path))
 
+    def file(self, path: str) -> WorkspaceFile:
+        """What is known of one file.
+
+        Raises:
+            PathRefused, FileMissing: as `skillyard.paths.open_inside`.
+        """
+        descriptor = self.open(path)
+        try:
+            return _file(safe_relative(path), os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+
     def open(self, path: str) -> int:
         """A descriptor to read a file from; the caller closes it.
 
@@ -71,14 +85,40 @@ class WorkspaceFolder:
         """
         return read_inside(self.path, path, limit=limit)
 
-    def put(self, path: str, data: bytes) -> None:
+    def pack(self, *, limit: int, hidden: bool = False) -> IO[bytes]:
+        """Its files as a ZIP archive: an open temporary file, which the caller closes.
+
+        Raises:
+            FileTooLarge: they have over `limit` bytes together.
+        """
+        packed = tempfile.TemporaryFile()  # noqa: SIM115 # the caller closes it
+        try:
+            left = limit
+            with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                for file in self._walk(hidden=hidden):
+                    left -= file.size
+                    if left < 0:
+                        raise FileTooLarge(f"the files have over {limit} bytes", hint="take them one by one")
+                    with contextlib.suppress(FileProblem, OSError):  # it is gone meanwhile, or no file any more
+                        archive.writestr(file.path, self.read(file.path, limit=file.size))
+        except BaseException:
+            packed.close()
+            raise
+        packed.seek(0)
+        return packed
+
+    def put(self, path: str, data: bytes, *, quota_mb: int | None = None) -> None:
         """Put a file there, in place of what has that name; it belongs to who the folder belongs to.
+
+        With `quota_mb` only where the folder takes it.
 
         Raises:
             PathRefused: the path leaves the folder, or passes through something that is no folder.
-            DiskFull: there is no space.
+            DiskFull: there is no space, or the folder would be over its quota.
         """
         relative = safe_relative(path)
+        if quota_mb is not None and folder_bytes(self.path, (quota_mb + 1) * _MEBIBYTE) + len(data) > quota_mb * _MEBIBYTE:
+            raise DiskFull(f"the workspace takes at most {quota_mb} MB", hint="delete what is not needed")
         with self._parent(relative, make=True) as (folder, name):
             beside = f".{os.urandom(8).hex()}.new"
             try:

@@ -51,7 +51,7 @@ def pdf_packages() -> Mapping[str, str]:
 
 def session_request(folder: str, options: WorkspaceOptions) -> SessionRequest:
     """What the sandbox is asked for: the folder, the skills and what is granted beside it."""
-    mounts = tuple(ReadOnlyMount(path) for path in (*options.skill_folders(), *pdf_packages().values()))
+    mounts = (*options.mounts(), *(ReadOnlyMount(path) for path in pdf_packages().values()))
     return SessionRequest(folder, _AGENT[0], _agent_files(), options.session_policy, mounts, options.environment)
 
 
@@ -77,7 +77,8 @@ class WorkspaceSession:
         """
         backend = await asyncio.to_thread(choose_backend, options.session_policy, options.backend)
         channel = SessionChannel()
-        session = await open_session(backend, session_request(folder, options), channel.receive)
+        request = await asyncio.to_thread(session_request, folder, options)
+        session = await open_session(backend, request, channel.receive)
         if await channel.attach(session):
             return cls(channel, options)
         diagnosis = session.diagnosis.strip()

@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import InvalidConfiguration
 from skillyard.permissions import CommandPolicy, Rules
-from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy, ReadOnlyMount, choose_backend
 from skillyard.workspace.options import WORKSPACE_POLICY, WorkspaceOptions
 
 if TYPE_CHECKING:
-    from skillyard.catalog import SkillCatalog
+    from skillyard.catalog import Skill, SkillCatalog
 
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "quota-mb": (1, 1024 * 1024),
@@ -74,12 +74,25 @@ def catalog_options(
     Raises:
         InvalidConfiguration, InvalidPolicy: as `options_from_settings`.
     """
+    options = options_from_settings(catalog.configuration.workspace)
 
-    def allowed() -> tuple[str, ...]:
-        found = (skill.location for skill in catalog if rules.rule(skill).permission == "allow")
-        return tuple(folder for folder in found if Path(folder).is_dir())
+    def allowed() -> tuple[ReadOnlyMount, ...]:
+        own_paths = choose_backend(options.policy, options.backend).name == "landlock"
+        return tuple(_mount(skill, own_paths) for skill in catalog if _may_be_shown(skill, rules))
 
-    return replace(options_from_settings(catalog.configuration.workspace), skills=allowed, environment=environment)
+    return replace(options, skills=allowed, environment=environment)
+
+
+def _may_be_shown(skill: Skill, rules: Rules) -> bool:
+    return rules.rule(skill).permission == "allow" and Path(skill.directory).is_dir()
+
+
+def _mount(skill: Skill, own_paths: bool) -> ReadOnlyMount:
+    """Where a session sees a skill: at its location; below `/skills` where that is no path, as in organisations."""
+    if own_paths:
+        return ReadOnlyMount(skill.directory)
+    alias = f"/skills/{skill.location.removeprefix('~/')}"
+    return ReadOnlyMount(skill.directory, skill.location if skill.location.startswith("/") else alias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +108,11 @@ class RuleAuthorizer:
 
     def __init__(self, policy: CommandPolicy) -> None:
         self._policy = policy
+
+    @classmethod
+    def of(cls, catalog: SkillCatalog) -> Self:
+        """The rules of the operator and the project, as the catalog's configuration has them."""
+        return cls(CommandPolicy.of(catalog.configuration))
 
     async def authorize(self, tool: str, subject: str, *, folder: str) -> _SettledRuling:
         """The ruling for one call, as a `ToolAuthorizer` gives it."""
