@@ -62,7 +62,7 @@ class _StandingSession:
 
 
 class SessionSlots:
-    """The sessions of one process, over all organisations: at most `total`, and of each owner `each`."""
+    """The sessions of one process, over all organisations, within the limits; with `lasting` they stand from call to call."""
 
     def __init__(self, limits: WorkspaceLimits, *, lasting: bool) -> None:
         self.limits: Final = limits
@@ -84,8 +84,9 @@ class SessionSlots:
         """
         session = self._sessions.setdefault(workspace.folder, _StandingSession(owner, workspace, _inode(workspace.folder)))
         self._sessions.move_to_end(workspace.folder)
-        if not session.stands:
-            await self._make_room(owner, session)
+        while not session.stands and (unused := self._in_the_way(owner, session)) is not None:
+            await self.drop(unused)
+        self._sessions[workspace.folder] = session  # somebody may have dropped it meanwhile
         session.calls += 1
         try:
             yield
@@ -105,16 +106,19 @@ class SessionSlots:
         if session is not None:
             await session.workspace.close()
 
-    async def _make_room(self, owner: str, new: _StandingSession) -> None:
-        """End sessions that nobody uses until another one may begin."""
+    def _in_the_way(self, owner: str, new: _StandingSession) -> str | None:
+        """The folder whose session is to end before another one may begin; None when there is room."""
         for most, whose in ((self.limits.sessions_each, owner), (self.limits.sessions, None)):
-            while len(self._standing(whose, new)) >= most:
-                unused = next((folder for folder, session in self._standing(whose, new) if session.idle), None)
-                if unused is None:
-                    hint = "wait until a command has ended, or end a session of yours"
-                    many = "sessions of yours" if whose else "sessions"
-                    raise TooManySessions(f"{most} {many} are at work, and no more are begun", hint=hint, retry_after=_RETRY_S)
-                await self.drop(unused)
+            standing = self._standing(whose, new)
+            if len(standing) < most:
+                continue
+            unused = next((folder for folder, session in standing if session.idle), None)
+            if unused is None:
+                hint = "wait until a command has ended, or end a session of yours"
+                many = "sessions of yours" if whose else "sessions"
+                raise TooManySessions(f"{most} {many} are at work, and no more are begun", hint=hint, retry_after=_RETRY_S)
+            return unused
+        return None
 
     def _standing(self, owner: str | None, new: _StandingSession) -> list[tuple[str, _StandingSession]]:
         sessions = [(folder, session) for folder, session in self._sessions.items() if session is not new and session.stands]
