@@ -227,9 +227,13 @@ class Chat:
 
         Raises:
             ConversationBusy: it does not wait, or not for this.
+            InvalidInput: a call of a tool cannot be agreed to for the whole workspace.
         """
         async with self._answering:
             turn = await asyncio.to_thread(self.records.turn, turn.id)
+            asked = ((turn.pending or {}).get("questions") or {}).get(call_id) or {}
+            if answer.decision == "workspace" and asked.get("type") == "command":
+                raise InvalidInput("a call of a tool is agreed to once, or for the session", hint="answer once or session")
             decision = {"decision": answer.decision, "reason": answer.reason}
             pending = await asyncio.to_thread(self.records.decide, turn.id, call_id, decision)
             if pending is None:

@@ -18,7 +18,7 @@ from skillyard.permissions.approvals import (
 )
 from skillyard.permissions.command_gate import CommandGate, ToolVerdict
 from skillyard.permissions.command_policy import CommandPolicy, CommandRuling, LevelDecision, ListedRule, RuleLevel
-from skillyard.permissions.command_request import CommandRequest
+from skillyard.permissions.command_request import CommandRequest, question_lines
 from skillyard.permissions.command_rules import CommandRules, LevelRuling
 from skillyard.permissions.gate import PermissionGate, SkillConsent, unusable_skill
 from skillyard.permissions.origins import InstalledOrigins, OriginLookup
@@ -66,6 +66,7 @@ __all__ = [
     "ToolVerdict",
     "check_tool_permissions",
     "parse_tool_rule",
+    "question_lines",
     "unusable_skill",
     "without_denied",
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from skillyard.text import sanitize, shorten, single_line
 from skillyard.wire import WireForm, wire
@@ -72,12 +73,22 @@ class CommandRequest(WireForm, also=("title", "level", "rule", "reason", "part",
         """The files that the call names."""
         return self.ruling.files
 
-    def lines(self) -> list[str]:
-        """The question as lines for a terminal: nothing in a command can imitate what stands around it."""
-        shown = [f"  | {line}" for line in sanitize(self.argument).splitlines() or [""]]
-        about = [f"  about     {single_line(self.part)}"] if self.part and self.part != self.argument else []
-        files = [f"  files     {', '.join(map(single_line, self.files))}"] if self.files else []
-        skills = [f"  skills    {', '.join(self.skills)}"] if self.skills else []
-        by = f"{self.rule} of the {self.level}" if self.rule else f"the rules of the {self.level}"
-        return [f"{_VERBS.get(self.tool, self.tool)} in {single_line(self.folder)}?", *shown, *about, *files, *skills,
-                f"  asked by  {single_line(by)}: {single_line(self.reason)}"]  # fmt: skip
+
+def question_lines(question: Mapping[str, Any]) -> list[str]:
+    """The plain data of a `CommandRequest` as lines for a terminal: nothing in a command can imitate what stands around it."""
+    tool, argument, part = str(question["tool"]), str(question["argument"]), str(question.get("part") or "")
+    shown = [f"  | {line}" for line in sanitize(argument).splitlines() or [""]]
+    about = {
+        "about": single_line(part) if part != argument else "",
+        "files": ", ".join(single_line(str(file)) for file in question.get("files") or ()),
+        "skills": ", ".join(single_line(str(skill)) for skill in question.get("skills") or ()),
+    }
+    rule = f"{single_line(str(question['rule']))} of the {question['level']}" if question.get("rule") else ""
+    asker = rule or f"the rules of the {question['level']}"
+    by = f"{asker}: {single_line(str(question.get('reason') or ''))}"
+    return [
+        f"{_VERBS.get(tool, single_line(tool))} in {single_line(str(question['folder']))}?",
+        *shown,
+        *(f"  {name:<9} {text}" for name, text in about.items() if text),
+        f"  asked by  {by}",
+    ]

@@ -157,11 +157,14 @@ def _sheet(arguments: dict[str, Any]) -> dict[str, object]:
         raise
     except Exception as error:  # of a stranger's file the library raises whatever it likes
         raise Refused("binary_file", f"{path} is not a workbook that can be read: {error}", "look at it with bash") from None
-    shown = [
-        [_cell(value if value is not None else formula) for value, formula in zip(*pair, strict=False)][:columns]
-        for pair in zip(values[:rows], formulas[:rows], strict=False)
+    texts = [
+        [_cell(value if value is not None else formula) for value, formula in zip(*pair, strict=False)]
+        for pair in zip(values, formulas, strict=False)
     ]
-    truncated = len(values) > rows or any(len(row) > columns for row in values)
+    while texts and not any(texts[-1]):
+        texts.pop()
+    width = max((number for row in texts for number, cell in enumerate(row, 1) if cell), default=0)
+    truncated, shown = len(texts) > rows or width > columns, [row[: min(width, columns)] for row in texts[:rows]]
     return {"sheets": [name[:_NAME] for name in names[:_MOST_SHEETS]], "rows": shown, "truncated": truncated}
 
 
