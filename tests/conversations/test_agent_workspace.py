@@ -267,3 +267,39 @@ async def loaded_folder(desk: Any) -> str:
     result = desk.results(events)[-1]
     assert (result["ok"], "read me" in result["text"]) == (True, True), result
     return str(turn.answer)
+
+
+async def test_a_turn_that_is_stopped_ends_its_command_and_the_session_goes_on(
+    open_chat: Callable[..., Any], pdf: Path
+) -> None:
+    desk = await open_chat()
+    command = "echo started; touch begun; sleep 300 & sleep 300"
+    desk.models.script(Call("bash", {"command": command}), Call("bash", {"command": "ps -e; ls"}), Say("Done."))
+    turn = await desk.chat.send(desk.conversation, "Wait")
+    async for event in desk.chat.events(turn):
+        if event.kind == "log":
+            await desk.chat.stop(turn)
+    assert (await desk.chat.turn(desk.conversation, turn.id)).state == "stopped"
+    _, events = await desk.say("Look")
+    (text,) = desk_texts(desk, events)
+    assert "fresh" not in text
+    assert "sleep" not in text
+    assert "begun" in text
+    assert [file.name for file in desk.chat.folder(desk.conversation).list()] == ["begun"]
+
+
+async def test_scripts_commands_and_people_work_on_the_same_files(open_chat: Callable[..., Any], pdf: Path) -> None:
+    desk = await open_chat()
+    desk.chat.folder(desk.conversation).put("form.pdf", b"/AcroForm /T (name)")
+    fill = {"name": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "out.pdf", "Ada"]}
+    desk.models.script(
+        Call("bash", {"command": "echo more >> form.pdf"}),
+        Call("run_skill", fill),
+        Call("bash", {"command": "echo more >> out.pdf; tail -2 out.pdf"}),
+        Say("Done."),
+    )
+    _, events = await desk.say("Fill in this PDF form")
+    assert [result["ok"] for result in desk.results(events)] == [True] * 3, desk_texts(desk, events)
+    assert "% name=Ada\nmore" in desk.results(events)[-1]["text"]
+    origins = {file.name: file.origin[:5] for file in desk.chat.folder(desk.conversation).list()}
+    assert origins == {"form.pdf": "turn_", "out.pdf": "turn_"}

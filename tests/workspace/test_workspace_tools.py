@@ -134,7 +134,7 @@ def test_the_folder_is_listed_packed_and_cleared_without_following_links(tmp_pat
     ]  # fmt: skip
     assert (listing.size, listing.truncated) == (14, False)
     assert folder.listing(limit=2).truncated
-    assert [entry.path for entry in folder.listing(hidden=True).entries][0] == ".hidden"
+    assert folder.listing(hidden=True).entries[0].path == ".hidden"
     with folder.pack(limit=100) as packed, zipfile.ZipFile(packed) as archive:
         assert sorted(archive.namelist()) == ["a/", "a/b/", "a/b/c.txt", "d.txt"]
     with pytest.raises(FileTooLarge):
