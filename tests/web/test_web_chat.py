@@ -276,7 +276,7 @@ def test_files_are_dropped_and_pasted_into_a_conversation(talk: Site, models: Sc
     }"""
     field = page.get_by_label("Say something")
     field.evaluate(give, ["dragenter", "a.txt"])
-    expect(page.get_by_text("Drop the files to give them to the conversation")).to_be_visible()
+    expect(page.get_by_text("Drop the files to add them")).to_be_visible()
     field.evaluate(give, ["drop", "notes.txt"])
     field.evaluate(give, ["paste", "image.png"])
     expect(page.get_by_text(re.compile(r"pasted-\d{14}\.png"))).to_be_visible()

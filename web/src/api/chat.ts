@@ -1,7 +1,8 @@
 /** Conversations with a model: what was said, what can be chosen, files, answers to questions, and the trail of skills. */
-import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions, type UseQueryOptions } from "@tanstack/react-query";
 
 import { answer, api } from "./client";
+import { type Preview, previewOf } from "./previews";
 import { problemOf } from "./problem";
 import type { components } from "./schema";
 
@@ -111,15 +112,13 @@ export async function putFile(id: string, name: string, data: Blob): Promise<Cha
 export const deleteFile = ({ id, name }: { id: string; name: string }) =>
   api.DELETE("/api/v1/chat/conversations/{conversation}/files/{path}", { params: { path: { conversation: id, path: name } } });
 
-/** The bytes of a file, and whether the server takes it for text. */
-export const chatFileQuery = (id: string, file: ChatFile) =>
-  queryOptions({
-    queryKey: ["chat", "file", id, file.name, file.sha256],
-    queryFn: async ({ signal }) => {
-      const found = await fetch(chatFileAddress(id, file.name), { signal, credentials: "same-origin" });
-      if (!found.ok) throw await problemOf(found);
-      const isText = found.headers.get("content-type")?.startsWith("text/plain") ?? false;
-      return { isText, data: await found.blob() };
-    },
-    staleTime: Infinity,
-  });
+/** A file of a conversation, as it can be shown. */
+export const chatFileQuery = (id: string, file: ChatFile): UseQueryOptions<Preview> => ({
+  queryKey: ["chat", "file", id, file.name, file.sha256],
+  queryFn: async ({ signal }) => {
+    const found = await fetch(chatFileAddress(id, file.name), { signal, credentials: "same-origin" });
+    if (!found.ok) throw await problemOf(found);
+    return previewOf(file.name, await found.blob(), found.headers.get("content-type")?.startsWith("text/plain") ?? false);
+  },
+  staleTime: Infinity,
+});

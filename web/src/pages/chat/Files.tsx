@@ -1,17 +1,15 @@
 /** The work folder of a conversation: what was given and what scripts wrote, to look at, to take and to delete. */
-import { ActionIcon, Anchor, Box, Button, FileButton, Skeleton, Text } from "@mantine/core";
+import { ActionIcon, Anchor, Box, Button, FileButton, Text } from "@mantine/core";
 import { IconDownload, IconPlus, IconTrash } from "@tabler/icons-react";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { type ChatFile, chatFileAddress, chatFileQuery, type ConversationDetail, deleteFile, putFile } from "@/api/chat";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
-import { Dialog } from "@/parts/Dialog";
 import { FilePreview } from "@/parts/FilePreview";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
-import { Loaded } from "@/parts/Loaded";
 import { notifyProblem } from "@/parts/notify";
 import { Empty } from "@/parts/Section";
 
@@ -59,7 +57,7 @@ export function Files({ conversation: { id, files } }: { conversation: Conversat
           </Button>
         )}
       </FileButton>
-      {looked && <Preview conversation={id} file={looked} close={() => look(undefined)} />}
+      {looked && <FilePreview file={{ ...looked, address: chatFileAddress(id, looked.name), query: () => chatFileQuery(id, looked) }} close={() => look(undefined)} />}
     </Box>
   );
 }
@@ -78,16 +76,5 @@ function About({ file: { size, origin } }: { file: ChatFile }) {
         </AnchorLink>
       )}
     </Text>
-  );
-}
-
-function Preview({ conversation, file, close }: { conversation: string; file: ChatFile; close: () => void }) {
-  const query = useQuery(chatFileQuery(conversation, file));
-  return (
-    <Dialog opened close={close} size="xl" title={<bdi>{visible(file.name)}</bdi>} centered={false}>
-      <Loaded query={query} skeleton={<Skeleton h={240} />}>
-        {({ isText, data }) => <FilePreview name={file.name} isText={isText} data={data} />}
-      </Loaded>
-    </Dialog>
   );
 }
