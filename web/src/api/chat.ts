@@ -1,9 +1,7 @@
 /** Conversations with a model: what was said, what can be chosen, files, answers to questions, and the trail of skills. */
-import { keepPreviousData, queryOptions, type UseQueryOptions } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 
 import { answer, api } from "./client";
-import { type Preview, previewOf } from "./previews";
-import { problemOf } from "./problem";
 import type { components } from "./schema";
 
 export type Conversation = components["schemas"]["ConversationShape"];
@@ -13,7 +11,7 @@ export type Turn = components["schemas"]["TurnShape"];
 export type ChatFile = components["schemas"]["ChatFile"];
 export type ChatEvent = components["schemas"]["ChatEvent"];
 export type ChatCommand = components["schemas"]["ChatCommand"];
-export type OpenQuestion = components["schemas"]["OpenQuestion"];
+export type OpenQuestion = components["schemas"]["TurnShape"]["questions"][number];
 export type Decision = components["schemas"]["QuestionAnswer"];
 export type ModelChoices = components["schemas"]["ModelChoices"];
 export type TrailStep = components["schemas"]["SkillUsageEventShape"];
@@ -111,14 +109,3 @@ export async function putFile(id: string, name: string, data: Blob): Promise<Cha
 
 export const deleteFile = ({ id, name }: { id: string; name: string }) =>
   api.DELETE("/api/v1/chat/conversations/{conversation}/files/{path}", { params: { path: { conversation: id, path: name } } });
-
-/** A file of a conversation, as it can be shown. */
-export const chatFileQuery = (id: string, file: ChatFile): UseQueryOptions<Preview> => ({
-  queryKey: ["chat", "file", id, file.name, file.sha256],
-  queryFn: async ({ signal }) => {
-    const found = await fetch(chatFileAddress(id, file.name), { signal, credentials: "same-origin" });
-    if (!found.ok) throw await problemOf(found);
-    return previewOf(file.name, await found.blob(), found.headers.get("content-type")?.startsWith("text/plain") ?? false);
-  },
-  staleTime: Infinity,
-});

@@ -2,7 +2,7 @@
 import { Box, Button, Group, SegmentedControl, Skeleton, Stack, Text } from "@mantine/core";
 import { IconDownload } from "@tabler/icons-react";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useEffect, useMemo, useState } from "react";
+import { lazy, type ReactNode, Suspense, useEffect, useMemo, useState } from "react";
 
 import { fetched } from "@/api/parts";
 import type { Preview, PreviewQuery } from "@/api/previews";
@@ -47,7 +47,16 @@ export interface Previewed {
   query: PreviewQuery;
 }
 
-export function FilePreview({ file: { name, size, address, query }, close }: { file: Previewed; close: () => void }) {
+interface Props {
+  file: Previewed;
+  /** What else is known of it. */
+  about?: ReactNode;
+  /** What else can be done with it. */
+  actions?: ReactNode;
+  close: () => void;
+}
+
+export function FilePreview({ file: { name, size, address, query }, about, actions, close }: Props) {
   const t = useText(table);
   const c = useText(common);
   const format = useFormat();
@@ -61,6 +70,7 @@ export function FilePreview({ file: { name, size, address, query }, close }: { f
         <Group gap="sm" justify="space-between">
           <Text size="sm" c="dimmed">
             {format.bytes(size)}
+            {about && <> · {about}</>}
           </Text>
           <Group gap="xs">
             {found.data?.kind === "markdown" && (
@@ -78,6 +88,7 @@ export function FilePreview({ file: { name, size, address, query }, close }: { f
             <Button component="a" href={address} download={name.split("/").pop()} size="compact-sm" variant="default" leftSection={<IconDownload size={14} />}>
               {c.download}
             </Button>
+            {actions}
           </Group>
         </Group>
         <Loaded query={found} skeleton={<Skeleton h={240} />}>

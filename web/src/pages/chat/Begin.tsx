@@ -12,6 +12,7 @@ import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { More } from "@/parts/More";
 import { SkillPicker } from "@/parts/SkillPicker";
+import { ToolRules } from "@/parts/ToolRules";
 
 import classes from "./Begin.module.css";
 import type { Choice, Choose } from "./choice";
@@ -124,9 +125,13 @@ function WithModel({ choice, choose, models }: Props & { models: ModelChoices | 
     <>
       <ModelField label={t.begin.model} value={choice.model} change={(model) => choose({ model })} models={models} />
       <Skills choice={choice} choose={choose} />
-      <More label={t.begin.more} opened={Boolean(choice.prompt || choice.askFirst)}>
+      <More label={t.begin.more} opened={Boolean(choice.prompt || choice.askFirst || !choice.workspace || Object.keys(choice.tools).length > 0)}>
         <Textarea label={t.begin.prompt} value={choice.prompt} maxLength={100_000} autosize minRows={3} maxRows={10} onChange={({ currentTarget }) => choose({ prompt: currentTarget.value })} />
         <Checkbox label={t.begin.askFirst} checked={choice.askFirst} onChange={({ currentTarget }) => choose({ askFirst: currentTarget.checked })} />
+        <Checkbox label={t.begin.workspace} description={t.begin.workspaceHint} checked={choice.workspace} onChange={({ currentTarget }) => choose({ workspace: currentTarget.checked })} />
+        <More label={t.begin.tools} opened={Object.keys(choice.tools).length > 0}>
+          <ToolRules rules={choice.tools} workspace={choice.workspace} change={(tools) => choose({ tools })} />
+        </More>
       </More>
     </>
   );
