@@ -38,6 +38,7 @@ from skillyard.permissions import ApprovalAnswer
 from skillyard.prompt import count_tokens
 from skillyard.text import sanitize
 from skillyard.tools.load_tools import render_skill
+from skillyard.tools.skill_folders import seen_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,6 +102,7 @@ class TurnExecution:
         )
         for file in self.files:
             await self._reporter.file(file)
+        await self._reporter.look()
         self.memory = dict(self.conversation.memory)
         await self._make_room()
         loop = await self._loop()
@@ -135,7 +137,7 @@ class TurnExecution:
     async def _loop(self) -> ModelLoop:
         conversation, settings = self.conversation, self.conversation.settings
         changes = await asyncio.to_thread(self.tools.refresh)
-        for change in changes:
+        for change in (*changes, *await self.tools.show_workspace()):
             await self.live.show(TurnEvent("notice", {"text": change}))
         memories = await recall_memories(self.catalog.memory(), self.turn.request, conversation.owner)
         files = await asyncio.to_thread(self.folder.list)
@@ -193,7 +195,8 @@ class TurnExecution:
         try:
             skill = self.tools.skill_tools.access.find(skill_id)
             files = tuple(file.name for file in skill.files())
-            return render_skill(skill, skill.document().body, files)
+            folder = seen_folder(skill, self.tools.skill_tools.workspace)
+            return render_skill(skill, skill.document().body, files, folder=folder)
         except (SkillyardError, OSError):
             return ""
 
@@ -203,6 +206,8 @@ class TurnExecution:
         loaded = {skill.id: {"fingerprint": command.mark, "allowed_tools": list(skill.allowed_tools)}}
         self.tools.skill_tools.restore_session(self.conversation.id, {"loaded": loaded})
         await asyncio.to_thread(self.tools.note_used, skill)
+        for problem in await self.tools.show_workspace():
+            await self.live.show(TurnEvent("notice", {"text": problem}))
         await self._reporter.record_usage("loaded", skill.id, "started by the user", tokens=count_tokens(command.text))
 
     async def _note(self) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from skillyard.catalog import Skill
     from skillyard.database import Database
+    from skillyard.permissions.command_request import CommandRequest
     from skillyard.permissions.sql_tables import ApprovalTable, SqlSessionApprovals
 
 
@@ -92,6 +93,13 @@ class Approver(Protocol):
         """Put the question and wait for the answer; may take as long as a person does, and may be cancelled."""
 
 
+class CommandApprover(Protocol):
+    """Answers questions about calls of tools; an approver that has no such method is not asked about them."""
+
+    async def ask_command(self, request: CommandRequest) -> ApprovalAnswer:
+        """Put the question and wait for the answer; may take as long as a person does, and may be cancelled."""
+
+
 class PolicyApprover:
     """An approver that gives everyone the same answer, for tests and for programs without a user."""
 
@@ -100,6 +108,10 @@ class PolicyApprover:
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """The answer this approver was made with."""
+        return self._answer
+
+    async def ask_command(self, request: CommandRequest) -> ApprovalAnswer:
+        """The same about a call of a tool."""
         return self._answer
 
 
@@ -155,6 +167,18 @@ class Approvals:
             hint="let the skill's folder come to rest, then try again",
         )
 
+    async def permit(self, request: CommandRequest) -> None:
+        """Return when this very call of a tool may be made; asks when it is not approved for the session.
+
+        Raises:
+            ApprovalRejected: the answer was no, or nobody can be asked.
+        """
+        if await self._approved(request.skill_id, request.digest, request.session_id):
+            return
+        answer = await self._answer(request)
+        if answer.decision not in ("once", "session"):
+            raise _rejected_command(request, answer)
+
     def end_session(self, session: str) -> None:
         """Forget what was approved for `session`."""
         self._session -= {key for key in set(self._session) if key[0] == session}
@@ -177,7 +201,7 @@ class Approvals:
             return True
         return await asyncio.to_thread(self.store.has, skill_id, digest)
 
-    async def _answer(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def _answer(self, request: ApprovalRequest | CommandRequest) -> ApprovalAnswer:
         """The answer to `request`; the same question put to the same approver while it is open gets the same answer."""
         question = self._questions.get(self._key(request))
         if question is None:
@@ -185,38 +209,44 @@ class Approvals:
             self._questions[self._key(request)] = question
         return await question.answer()
 
-    def _key(self, request: ApprovalRequest) -> _QuestionKey:
+    def _key(self, request: ApprovalRequest | CommandRequest) -> _QuestionKey:
         """An event loop cannot wait for a question of another one, and a question is for one approver and approval."""
         import asyncio
 
         return asyncio.get_running_loop(), id(self._approver), _agreed(request)
 
-    def _forget(self, request: ApprovalRequest, question: _Question) -> None:
+    def _forget(self, request: ApprovalRequest | CommandRequest, question: _Question) -> None:
         """Forget a question that is answered or given up; the next request asks again."""
         key = self._key(request)
         if self._questions.get(key) is question:
             del self._questions[key]
 
-    async def _ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        if self._approver is None:
-            raise ApprovalRejected(
-                f"the skill {request.skill_name!r} needs approval and there is nobody to ask",
-                hint="give an approver, or write an 'allow' rule for this skill",
-                skill=request.skill_id,
-            )
+    async def _ask(self, request: ApprovalRequest | CommandRequest) -> ApprovalAnswer:
         try:
-            answer = await self._approver.ask(request)
+            answer = await self._put(request)
         except ApprovalRejected:
             raise
         except Exception as error:
             raise ApprovalRejected(
-                f"asking about the skill {request.skill_name!r} failed: {error}",
-                hint="fix the approver, then try again",
+                f"asking about {_subject(request)} failed: {error}", hint="fix the approver, then try again"
             ) from error
         await self._remember(request, answer)
         return answer
 
-    async def _remember(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+    async def _put(self, request: ApprovalRequest | CommandRequest) -> ApprovalAnswer:
+        """Put the question to who can answer it."""
+        if isinstance(request, ApprovalRequest):
+            if self._approver is not None:
+                return await self._approver.ask(request)
+            hint, about = "give an approver, or write an 'allow' rule for this skill", {"skill": request.skill_id}
+        else:
+            asking: CommandApprover | None = self._approver if hasattr(self._approver, "ask_command") else None  # type: ignore[assignment]
+            if asking is not None:
+                return await asking.ask_command(request)
+            hint, about = "do it another way, or write an 'allow' rule for it", {}
+        raise ApprovalRejected(f"{_subject(request)} needs approval and there is nobody to ask", hint=hint, **about)
+
+    async def _remember(self, request: ApprovalRequest | CommandRequest, answer: ApprovalAnswer) -> None:
         import asyncio
 
         if answer.decision == "session":
@@ -224,12 +254,12 @@ class Approvals:
                 self._session.add(_agreed(request))
             else:
                 await asyncio.to_thread(self._shared.add, *_agreed(request))
-        if answer.decision == "workspace":
+        if answer.decision == "workspace" and isinstance(request, ApprovalRequest):
             await asyncio.to_thread(self.store.add, request.skill_id, request.digest)
         if answer.decision in ("session", "workspace"):
             self._answer_alike(request, answer)
 
-    def _answer_alike(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+    def _answer_alike(self, request: ApprovalRequest | CommandRequest, answer: ApprovalAnswer) -> None:
         """Answer other open questions about the same content: of this session, or all for the workspace."""
         own_key = self._key(request)
         for key, question in list(self._questions.items()):
@@ -283,7 +313,7 @@ class _Question:
             self._answered.set_result(task.result())
 
 
-def _agreed(request: ApprovalRequest) -> _Agreed:
+def _agreed(request: ApprovalRequest | CommandRequest) -> _Agreed:
     return request.session_id, request.skill_id, request.digest
 
 
@@ -297,6 +327,19 @@ def _request(skill: Skill, digest: str, session: str, message_id: str | None, ca
         call_id=call_id,
         directory=skill.location,
         description=shorten(single_line(skill.description), DESCRIPTION_LIMIT),
+    )
+
+
+def _subject(request: ApprovalRequest | CommandRequest) -> str:
+    return f"the skill {request.skill_name!r}" if isinstance(request, ApprovalRequest) else f"this call of {request.tool}"
+
+
+def _rejected_command(request: CommandRequest, answer: ApprovalAnswer) -> ApprovalRejected:
+    why = f": {single_line(answer.reason)}" if answer.reason else ""
+    return ApprovalRejected(
+        f"this call of {request.tool} was not approved{why}",
+        hint="do it another way, or ask the user what to do instead",
+        reason=answer.reason,
     )
 
 

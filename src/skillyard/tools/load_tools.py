@@ -46,6 +46,7 @@ from skillyard.text import is_label, shorten, single_line
 from skillyard.tools.arguments import Parameter
 from skillyard.tools.definitions import ToolDefinition
 from skillyard.tools.results import ToolResult, failure, to_model_json
+from skillyard.tools.skill_folders import seen_folder
 from skillyard.tools.tool_context import Tool, ToolCaller, ToolContext, any_skill, refusal, schema_choices, skill_summary
 
 if TYPE_CHECKING:
@@ -61,23 +62,29 @@ _FOLDER_NAMES: Final = ("{baseDir}", "${CLAUDE_SKILL_DIR}", "${SKILL_DIR}")
 _CLOSING: Final = "Follow the instructions above to complete the task."
 
 
-def render_skill(skill: Skill, body: str, files: Sequence[str], *, tools: AllowedTools | None = None) -> str:
-    """The whole answer for one loaded skill; `files` are its other files, `tools` those it requests, where they are listed."""
+def render_skill(
+    skill: Skill, body: str, files: Sequence[str], *, tools: AllowedTools | None = None, folder: str | None = None
+) -> str:
+    """The whole answer for one loaded skill; `files` are its other files, `tools` those it requests, where they are listed.
+
+    `folder` is where the model finds it, when that is not its location.
+    """
     listed = tools.listed() if tools is not None else ""
     plain_folder = _has_plain_folder(skill)
+    folder = folder or skill.location
     about = [
-        *([] if plain_folder else [_folder_line(skill)]),
+        *([] if plain_folder else [_folder_line(folder)]),
         *([_file_list(files)] if files else []),
         *([f"Allowed tools: {listed}"] if listed else []),
     ]
     written = [
         skill.description.strip(),
         "---",
-        fill_placeholders(body, skill.location).strip(),
+        fill_placeholders(body, folder).strip(),
         *(["---", *about] if about else []),
     ]
     frame = [
-        *([_folder_line(skill)] if plain_folder else []),
+        *([_folder_line(folder)] if plain_folder else []),
         *([tools.advice()] if tools is not None and listed else []),
     ]
     parts = [
@@ -109,8 +116,8 @@ def _has_plain_folder(skill: Skill) -> bool:
     return all(is_label(part.lstrip(".")) for part in below.split("/") if part)
 
 
-def _folder_line(skill: Skill) -> str:
-    return f"Skill directory: {single_line(skill.location)}"
+def _folder_line(folder: str) -> str:
+    return f"Skill directory: {single_line(folder)}"
 
 
 def _file_list(files: Sequence[str]) -> str:
@@ -150,7 +157,7 @@ async def _skill(context: ToolContext, arguments: Arguments, caller: ToolCaller)
         "skillName": skill.label,
         "skillSource": skill.source,
         "permission": consent.permission,
-        "directory": skill.location,
+        "directory": seen_folder(skill, context.workspace),
         "files": list(files),
         "fingerprint": mark,
     }
@@ -158,7 +165,8 @@ async def _skill(context: ToolContext, arguments: Arguments, caller: ToolCaller)
     if context.repeat == "note" and caller.session.has(skill.id, mark) and not arguments.flag("force", False):
         return ToolResult(_already_loaded_note(skill), title=title, data=data | {"repeated": True})
     caller.session.remember(skill.id, skill.allowed_tools, mark)
-    text = render_skill(skill, document.body, files, tools=AllowedTools(skill.allowed_tools, mode=context.allowed_tools))
+    tools, folder = AllowedTools(skill.allowed_tools, mode=context.allowed_tools), seen_folder(skill, context.workspace)
+    text = render_skill(skill, document.body, files, tools=tools, folder=folder)
     return ToolResult(text, title=title, data=data)
 
 

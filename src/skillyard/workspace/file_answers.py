@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from skillyard.errors import InvalidInput
 from skillyard.text import sanitize
-from skillyard.workspace.answers import FRESH_NOTE, WorkspaceAnswer, WorkspaceImage
+from skillyard.workspace.answers import WorkspaceAnswer, WorkspaceImage
 from skillyard.workspace.channel import SessionCall
 from skillyard.workspace.session import pdf_packages
 
@@ -154,8 +154,7 @@ def _refused(tool: str, answer: dict[str, Any], *, fresh: bool) -> WorkspaceAnsw
 def _answer(
     tool: str, text: str, data: dict[str, Any], *, fresh: bool, images: tuple[WorkspaceImage, ...] = ()
 ) -> WorkspaceAnswer:
-    shown = f"{FRESH_NOTE}\n{text}" if fresh else text
-    return WorkspaceAnswer(tool, sanitize(shown), fresh=fresh, images=images, data=data)
+    return WorkspaceAnswer(tool, sanitize(text), fresh=fresh, images=images, data=data)
 
 
 def _lines(answer: dict[str, Any], *, fresh: bool) -> WorkspaceAnswer:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy, ReadOnlyMount
 
 WORKSPACE_POLICY: Final = Policy(
     timeout_ms=600_000,
@@ -57,7 +57,8 @@ class WorkspaceOptions:
     `policy` limits the session (`timeout_ms` is the most one command may take, `output_bytes` the most it may write to its
     streams). `quota_mb` is the size of the folder. `default_timeout_ms` is for commands that name no time. `answer_characters`
     is the most text of one answer; the rest of an output is kept in a file. `idle_seconds` without a call end the session, when
-    no background process is left; the folder stays. `skills` are the folders of skills, read-only at their own paths;
+    no background process is left; the folder stays. `skills` are the folders of skills, read-only at their own paths or where
+    a mount says;
     `environment` is what is granted, in packages and programs; the programs raise the limits they need, but for those in
     `fixed`, which the operator has set. `backend` names the sandbox (`bwrap` or `landlock`); the strongest one when it is None.
     """
@@ -67,7 +68,7 @@ class WorkspaceOptions:
     default_timeout_ms: int = 120_000
     answer_characters: int = 30_000
     idle_seconds: float = 900.0
-    skills: Sequence[str] = ()
+    skills: Sequence[str | ReadOnlyMount] = ()
     environment: GrantedEnvironment = NOTHING_GRANTED
     fixed: frozenset[str] = frozenset()
     backend: str | None = None

@@ -26,6 +26,7 @@ _ANSWER_BYTES: Final = 64 * 1024 * 1024
 _KEEPING_SECONDS: Final = 10.0
 _PLACEHOLDER: Final = "\x01code\x01"
 _BASH: Final = "/bin/bash"
+_OF_SESSION: Final = ("HOME", "NODE_PATH", "PATH", "PYTHONPATH", "TMPDIR")
 # Node says so about itself, and for each file without a package.json; neither concerns the one who runs code.
 _SILENCED: Final = ("ExperimentalWarning", "MODULE_TYPELESS_PACKAGE_JSON")
 LANGUAGES: Final = ("python", "javascript", "typescript")
@@ -38,12 +39,22 @@ def _agent_files() -> Mapping[str, bytes]:
 
 
 _PDF_PACKAGES: Final = ("pypdfium2_cfg", "pypdfium2_raw", "pypdfium2")  # each imports those before it
+_SHEET_PACKAGES: Final = ("et_xmlfile", "openpyxl")
 
 
-@lru_cache(maxsize=1)
 def pdf_packages() -> Mapping[str, str]:
     """The folders of the packages that draw pages of PDFs, for a session to import; empty when they are not installed."""
-    found = {name: find_spec(name) for name in _PDF_PACKAGES}
+    return _folders_of(_PDF_PACKAGES)
+
+
+def sheet_packages() -> Mapping[str, str]:
+    """The folders of the packages that read workbooks; empty when they are not installed."""
+    return _folders_of(_SHEET_PACKAGES)
+
+
+@lru_cache(maxsize=4)
+def _folders_of(packages: tuple[str, ...]) -> Mapping[str, str]:
+    found = {name: find_spec(name) for name in packages}
     folders = {name: str(Path(spec.origin).parent) for name, spec in found.items() if spec and spec.origin}
     reachable = all(can_reach(folder, as_other=os.geteuid() == 0) for folder in folders.values())
     return folders if len(folders) == len(found) and reachable else {}
@@ -51,7 +62,8 @@ def pdf_packages() -> Mapping[str, str]:
 
 def session_request(folder: str, options: WorkspaceOptions) -> SessionRequest:
     """What the sandbox is asked for: the folder, the skills and what is granted beside it."""
-    mounts = tuple(ReadOnlyMount(path) for path in (*options.skills, *pdf_packages().values()))
+    shown = (*options.skills, *pdf_packages().values(), *sheet_packages().values())
+    mounts = tuple(ReadOnlyMount(one) if isinstance(one, str) else one for one in shown)
     return SessionRequest(folder, _AGENT[0], _agent_files(), options.session_policy, mounts, options.environment)
 
 
@@ -87,6 +99,18 @@ class WorkspaceSession:
             f"the session could not be started: {diagnosis[-300:] or session.end_reason or 'it ended at once'}",
             hint="run `skillyard doctor`",
         )
+
+    def follow(self, before: WorkspaceSession) -> None:
+        """Take up what the shells of another session have left, but for the variables that say what this one is granted."""
+        names = {*_OF_SESSION, *before.options.environment.variables, *self.options.environment.variables}
+        own = " ".join(f"__skillyard_{name}=${{{name}-}} __skillyard_is_{name}=${{{name}+x}}" for name in sorted(names))
+        back = "\n".join(
+            f'if [ -n "$__skillyard_is_{name}" ]; then export {name}="$__skillyard_{name}"; else unset {name}; fi; '
+            f"unset __skillyard_{name} __skillyard_is_{name}"
+            for name in sorted(names)
+        )
+        self.working_folder = before.working_folder
+        self._state = f"{own}\n{before._state}\n{back}\n" if before._state else ""
 
     @property
     def alive(self) -> bool:

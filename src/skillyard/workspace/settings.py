@@ -18,7 +18,20 @@ _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
 }
 _LIMITS: Final = ("timeout-ms", "memory-mb", "pids", "nofile", "file-size-mb", "tmp-mb", "output-bytes")
 _GRANTS: Final = ("environment", "pass-environment", "private-networks")
-_KNOWN: Final = (*_NUMBERS, *_LIMITS, *_GRANTS, "network-allowlist", "backend")
+_CONVERSATIONS: Final = "conversations"
+_KNOWN: Final = (*_NUMBERS, *_LIMITS, *_GRANTS, "network-allowlist", "backend", _CONVERSATIONS)
+
+
+def workspaces_in_conversations(settings: Mapping[str, object]) -> bool:
+    """Whether conversations may have workspaces: `conversations = false` in the table takes them away.
+
+    Raises:
+        InvalidConfiguration: it is neither true nor false.
+    """
+    allowed = settings.get(_CONVERSATIONS, True)
+    if not isinstance(allowed, bool):
+        raise InvalidConfiguration("workspace.conversations must be true or false", hint="fix the [workspace] table")
+    return allowed
 
 
 def options_from_settings(settings: Mapping[str, object], *, environ: Mapping[str, str] | None = None) -> WorkspaceOptions:
