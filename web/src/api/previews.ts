@@ -5,7 +5,7 @@ import type { components } from "./schema";
 
 export type Preview =
   | { kind: "text" | "markdown"; text: string; truncated: boolean }
-  | { kind: "image"; picture: Blob | string }
+  | { kind: "image"; picture: string }
   /** One page, drawn, with its text for those who do not see it. */
   | { kind: "pdf"; page: number; pages: number; text: string; picture: string | undefined }
   | { kind: "table"; sheets: readonly string[]; sheet: number; rows: readonly (readonly string[])[]; truncated: boolean }
@@ -29,20 +29,4 @@ export function shown({ kind, text, truncated, image, page, pages, sheets, sheet
     default:
       return { kind, text: text ?? "", truncated };
   }
-}
-
-const PICTURES: Readonly<Record<string, string>> = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp" };
-const LONGEST = 100_000; // characters of a text
-
-const endOf = (name: string): string => name.split(".").pop()?.toLowerCase() ?? "";
-
-/** What is shown of bytes that are here: texts and pictures. `isText` says that they are one. */
-export async function previewOf(name: string, data: Blob, isText: boolean): Promise<Preview> {
-  const end = endOf(name);
-  if (isText) {
-    const text = await data.slice(0, LONGEST * 4).text();
-    return { kind: /^(?:md|markdown)$/.test(end) ? "markdown" : "text", text: text.slice(0, LONGEST), truncated: text.length > LONGEST };
-  }
-  const picture = PICTURES[end];
-  return picture ? { kind: "image", picture: new Blob([data], { type: picture }) } : { kind: "binary", reason: "" };
 }

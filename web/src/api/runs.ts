@@ -3,8 +3,7 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions, useQuery, useQuer
 import { useEffect, useReducer } from "react";
 
 import { answer, api, whole } from "./client";
-import { type Preview, previewOf } from "./previews";
-import { problemOf } from "./problem";
+import { type Preview, shown } from "./previews";
 import { isOver, type RunState } from "./runStates";
 import type { components } from "./schema";
 
@@ -144,13 +143,10 @@ export const madeFilesQuery = (run: string) =>
 export const madeFileAddress = (run: string, name: string): string =>
   `/api/v1/runs/${encodeURIComponent(run)}/files/${name.split("/").map(encodeURIComponent).join("/")}`;
 
-/** A file that a run made, as it can be shown. */
-export const madeFileQuery = (run: string, { name }: MadeFile): UseQueryOptions<Preview> => ({
-  queryKey: ["runs", "files", run, name],
-  queryFn: async ({ signal }) => {
-    const found = await fetch(madeFileAddress(run, name), { signal, credentials: "same-origin" });
-    if (!found.ok) throw await problemOf(found);
-    return previewOf(name, await found.blob(), found.headers.get("content-type")?.startsWith("text/plain") ?? false);
-  },
+/** A file that a run made, as the server shows it; `part` is a page or a sheet, from 0. */
+export const madeFileQuery = (run: string, { name }: MadeFile, part: number): UseQueryOptions<Preview> => ({
+  queryKey: ["runs", "files", run, "preview", name, part],
+  queryFn: async ({ signal }) =>
+    shown(await answer(api.GET("/api/v1/runs/{run_id}/preview/{path}", { params: { path: { run_id: run, path: name }, query: { page: part + 1, sheet: part } }, signal }))),
   staleTime: Infinity,
 });

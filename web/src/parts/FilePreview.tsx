@@ -2,7 +2,7 @@
 import { Box, Button, Group, SegmentedControl, Skeleton, Stack, Text } from "@mantine/core";
 import { IconDownload } from "@tabler/icons-react";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { lazy, type ReactNode, Suspense, useEffect, useMemo, useState } from "react";
+import { lazy, type ReactNode, Suspense, useState } from "react";
 
 import { fetched } from "@/api/parts";
 import type { Preview, PreviewQuery } from "@/api/previews";
@@ -14,6 +14,7 @@ import { Dialog } from "./Dialog";
 import classes from "./FilePreview.module.css";
 import { visible } from "./foreign";
 import { Loaded } from "./Loaded";
+import { Original } from "./Original";
 import { Pages } from "./Pages";
 import { Empty } from "./Section";
 import { Sheet } from "./Sheet";
@@ -130,7 +131,7 @@ function Shown({ name, preview, raw, turn, busy }: ShownProps) {
         </>
       );
     case "image":
-      return <Picture name={name} data={preview.picture} />;
+      return <img src={preview.picture} alt={visible(name)} className={classes.picture} />;
     case "pdf":
       return <Pages name={name} pages={preview} turn={turn} busy={busy} />;
     case "table":
@@ -141,12 +142,11 @@ function Shown({ name, preview, raw, turn, busy }: ShownProps) {
         </>
       );
     case "binary":
-      return <Empty>{t.none}</Empty>;
+      return (
+        <>
+          <Empty>{t.none}</Empty>
+          {preview.reason && <Original>{[preview.reason]}</Original>}
+        </>
+      );
   }
-}
-
-function Picture({ name, data }: { name: string; data: Blob | string }) {
-  const address = useMemo(() => (typeof data === "string" ? data : URL.createObjectURL(data)), [data]);
-  useEffect(() => () => URL.revokeObjectURL(address), [address]);
-  return <img src={address} alt={visible(name)} className={classes.picture} />;
 }

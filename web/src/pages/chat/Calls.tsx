@@ -117,7 +117,7 @@ function useTitle({ tool, arguments: given }: Call): string {
     case "file_read":
     case "file_write":
     case "file_edit":
-      return w.tools[tool](of("file_path", "path"));
+      return w.tools[tool](of("file_path", "path").replace(/^\/workspace\//, ""));
     case "file_list":
       return w.tools.file_list(typeof values.path === "string" && values.path ? of("path") : ".");
     case "file_search":
@@ -275,7 +275,9 @@ function Lines({ text, label }: { text: string; label: string }) {
 function Log({ text }: { text: string }) {
   const t = useText(chat);
   const box = useRef<HTMLPreElement>(null);
-  useEffect(() => box.current?.scrollTo({ top: box.current.scrollHeight }), [text]);
+  useEffect(() => {
+    box.current?.scrollTo({ top: box.current.scrollHeight });
+  }, [text]);
   return (
     <Part title={t.printed}>
       <pre ref={box} className={classes.lines} tabIndex={0} role="log" aria-live="off" aria-label={t.printed}>

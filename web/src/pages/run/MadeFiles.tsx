@@ -53,7 +53,7 @@ export function MadeFiles({ run: { run_id, files } }: { run: RunDetail }) {
           );
         })}
       </ul>
-      {looked && <FilePreview file={{ ...looked, address: madeFileAddress(run_id, looked.name), query: () => madeFileQuery(run_id, looked) }} close={() => look(undefined)} />}
+      {looked && <FilePreview file={{ ...looked, address: madeFileAddress(run_id, looked.name), query: (part) => madeFileQuery(run_id, looked, part) }} close={() => look(undefined)} />}
     </Section>
   );
 }

@@ -141,7 +141,9 @@ function Output({ call: { result }, label }: { call: Call; label: string }) {
 function Live({ text }: { text: string }) {
   const t = useText(workspace);
   const box = useRef<HTMLPreElement>(null);
-  useEffect(() => box.current?.scrollTo({ top: box.current.scrollHeight }), [text]);
+  useEffect(() => {
+    box.current?.scrollTo({ top: box.current.scrollHeight });
+  }, [text]);
   if (!text) return null;
   return (
     <Part title={t.parts.output}>
