@@ -214,6 +214,23 @@ def ruled_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 Open = Callable[..., Page]
 
 
+@pytest.fixture(scope="session")
+def readable() -> Callable[[Page], None]:
+    """Fails where a page cannot be used by everybody, as axe finds it."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    def check(page: Page) -> None:
+        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        serious = [finding for finding in found if finding["impact"] in ("serious", "critical")]
+        assert not serious, "\n".join(
+            f"{finding['id']}: {finding['help']}\n  "
+            + "\n  ".join(node["html"][:200] + str(node["any"][:1]) for node in finding["nodes"])
+            for finding in serious
+        )
+
+    return check
+
+
 @dataclass
 class Visitor:
     """A tab of a browser with a memory of its own: cookies, storage and the cache of what it has loaded."""
