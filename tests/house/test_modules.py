@@ -32,6 +32,7 @@ SEAMS: Final = {  # short modules that exactly one other imports, and why they s
     "skillyard.offload.helper": "the program of a helper process",
     "skillyard.permissions.sql_tables": "imported when records are used: SQLAlchemy is behind it",
     "skillyard.search.sketches": "imported when matches are grouped: numpy is behind it",
+    "skillyard.server.routes.chat_workspace": "the files of conversations, beside the routes of their messages",
     "skillyard.server.middleware.host_origin_check": "one middleware, as each of its neighbours",
 }
 
