@@ -9,25 +9,37 @@ from skillyard.errors import InvalidInput, SandboxUnavailable
 from skillyard.sandbox.job import Probe, SandboxBackend, UnmetRequirement
 from skillyard.sandbox.policy import Policy
 
-_NAMES: Final = ("bwrap", "landlock")
-"""The names of the backends, strongest first; where they cannot be, their modules cannot be imported either."""
+_ONLY_LINUX: Final = ("bwrap", "landlock")
+"""The backends that elsewhere cannot be, whose modules cannot be imported there either."""
+_NAMES: Final = (*_ONLY_LINUX, "container")
+"""The names of the backends, in the order in which they are tried."""
 
-_ELSEWHERE: Final = "run skills on Linux: in a virtual machine, a container or WSL 2"
+_ELSEWHERE: Final = "run skills on Linux: in a virtual machine or WSL 2"
 
 
-def backends() -> tuple[SandboxBackend, ...]:
-    """Every backend, strongest first."""
+def backends(*, container_image: str = "") -> tuple[SandboxBackend, ...]:
+    """Every backend of this system, in the order in which they are tried.
+
+    `container_image` is what containers are made from; without one, from what is installed here.
+    """
+    if sys.platform == "win32":
+        return ()
     # They load asyncio and more, which nobody needs who only wants to know whether a skill could run.
+    from skillyard.sandbox.container_backend import ContainerBackend
+
+    container = ContainerBackend(container_image)
+    if sys.platform != "linux":
+        return (container,)
     from skillyard.sandbox.bubblewrap import BubblewrapBackend
     from skillyard.sandbox.landlock import LandlockBackend
 
-    return (BubblewrapBackend(), LandlockBackend())
+    return (BubblewrapBackend(), LandlockBackend(), container)
 
 
-def choose_backend(policy: Policy, prefer: str | None = None) -> SandboxBackend:
+def choose_backend(policy: Policy, prefer: str | None = None, *, container_image: str = "") -> SandboxBackend:
     """The first backend that can enforce `policy` here; only the one named `prefer` when given.
 
-    May probe, which blocks for some tens of milliseconds the first time. A requirement is never dropped to make a backend fit.
+    `container_image` is the image that the operator names. May probe, which blocks for some tens of milliseconds the first time. A requirement is never dropped to make a backend fit.
 
     Raises:
         SandboxUnavailable: none can; `details["unmet"]` lists why not, `details["remedies"]` what would help.
@@ -35,10 +47,7 @@ def choose_backend(policy: Policy, prefer: str | None = None) -> SandboxBackend:
     """
     unmet: list[UnmetRequirement] = []
     remedies: list[str] = []
-    if sys.platform != "linux":
-        probes = _probes_elsewhere()
-        raise _unavailable([UnmetRequirement(probe.backend, probe.reason) for probe in probes], [_ELSEWHERE])
-    for backend in _candidates(prefer):
+    for backend in _candidates(prefer, container_image):
         missing = backend.supports(policy)
         if missing:
             unmet += missing
@@ -48,17 +57,16 @@ def choose_backend(policy: Policy, prefer: str | None = None) -> SandboxBackend:
             return backend
         unmet.append(UnmetRequirement(backend.name, probe.reason))
         remedies += probe.remedies
+    for probe in _probes_elsewhere():
+        unmet.append(UnmetRequirement(probe.backend, probe.reason))
+        remedies += probe.remedies
     raise _unavailable(unmet, remedies)
 
 
-def _candidates(prefer: str | None) -> tuple[SandboxBackend, ...]:
-    every = backends()
-    if prefer is None:
-        return every
-    chosen = tuple(backend for backend in every if backend.name == prefer)
-    if not chosen:
-        raise InvalidInput(f"there is no sandbox named {prefer!r}", hint=f"known: {', '.join(item.name for item in every)}")
-    return chosen
+def _candidates(prefer: str | None, container_image: str) -> tuple[SandboxBackend, ...]:
+    if prefer is not None and prefer not in _NAMES:
+        raise InvalidInput(f"there is no sandbox named {prefer!r}", hint=f"known: {', '.join(_NAMES)}")
+    return tuple(one for one in backends(container_image=container_image) if prefer in (None, one.name))
 
 
 def _unavailable(unmet: list[UnmetRequirement], remedies: list[str]) -> SandboxUnavailable:
@@ -73,14 +81,20 @@ def _unavailable(unmet: list[UnmetRequirement], remedies: list[str]) -> SandboxU
     )
 
 
-def probe_all() -> tuple[Probe, ...]:
-    """Every backend's probe, for `doctor`."""
-    if sys.platform != "linux":
-        return _probes_elsewhere()
-    return tuple(backend.probe() for backend in backends())
+def probe_all(*, container_image: str = "") -> tuple[Probe, ...]:
+    """Every backend's probe, for `doctor`. Containers are only tried where nothing else holds, which is faster."""
+    probes: list[Probe] = []
+    for backend in backends(container_image=container_image):
+        if backend.name == "container" and any(probe.ok for probe in probes):
+            continue
+        probes.append(backend.probe())
+    return (*_probes_elsewhere(), *probes)
 
 
 def _probes_elsewhere() -> tuple[Probe, ...]:
     """What there is to say of the backends on a system that is not Linux, whose system calls they use."""
+    if sys.platform == "linux":
+        return ()
     reason = f"sandboxes need Linux, and this is {sys.platform}"
-    return tuple(Probe(name, ok=False, reason=reason, remedies=(_ELSEWHERE,)) for name in _NAMES)
+    names = _NAMES if sys.platform == "win32" else _ONLY_LINUX
+    return tuple(Probe(name, ok=False, reason=reason, remedies=(_ELSEWHERE,)) for name in names)

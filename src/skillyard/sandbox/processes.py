@@ -10,6 +10,7 @@ import mmap
 import os
 import re
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -43,6 +44,19 @@ def namespace_number(pid: int) -> int:
         _, name, rest = Path(f"/proc/{pid}/status").read_bytes().partition(b"\nNSpid:")
         return int(rest.partition(b"\n")[0].split()[-1]) if name else pid
     return 0
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is a process of that number."""
+    if sys.platform == "linux":
+        return os.path.exists(f"/proc/{pid}")
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def started_at(pid: int) -> int:
@@ -232,7 +246,7 @@ class OrphanSweeper:
         with contextlib.suppress(OSError):
             for name in os.listdir(folder):
                 match = self._name.fullmatch(name)
-                if match and not os.path.exists(f"/proc/{match[1]}"):
+                if match and not is_running(int(match[1])):
                     remove(f"{folder}/{name}")
 
     def forget(self) -> None:

@@ -277,7 +277,7 @@ def _compile_step(compiler: str, entry: str) -> str:
 
 
 _SYSTEM_PYTHONS: Final = ("/usr/bin/python3", "/usr/local/bin/python3")
-_NODE: Final = (".js", ".mjs", ".cjs", *TYPESCRIPT)
+NODE_ENDINGS: Final = (".js", ".mjs", ".cjs", *TYPESCRIPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +358,7 @@ def runtime_for(entry: str, *, as_other: bool) -> Runtime:
         return _python(as_other)
     if ending in (".sh", ".bash"):
         return Runtime("bash", bash())
-    if ending in _NODE:
+    if ending in NODE_ENDINGS:
         bash()
         return find_tools(ending, as_other=as_other)
     raise NotExecutable(

@@ -1,0 +1,403 @@
+"""The `container` backend: docker or podman by their own command, where neither bubblewrap nor Landlock is.
+
+The container gets namespaces and, where the engine can, a control group; no network, no privileges, a tree that it cannot write.
+Its first program is ours: it starts the skill's interpreter under the same process limits and seccomp filter as elsewhere, and
+carries its streams over the two pipes that every engine has. Neither values nor options of the run appear on a command line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar, Final
+
+from skillyard.errors import RuntimeUnavailable, SandboxUnavailable
+from skillyard.network.hosts import ANY_HOST
+from skillyard.sandbox.container_engine import (
+    BindMount,
+    ContainerEngine,
+    candidates,
+    new_name,
+    system_mounts,
+    temporary_folder,
+)
+from skillyard.sandbox.container_process import ContainerGreeting, ContainerProcess
+from skillyard.sandbox.identity import Identity
+from skillyard.sandbox.inside_paths import (
+    CERTIFICATES,
+    OWN_FOLDER,
+    SCRATCH,
+    run_imports,
+    run_variables,
+    runner_inside,
+    small_files,
+)
+from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
+from skillyard.sandbox.limits import common_limits, process_limits, quota_check
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.preparation import PreparedRun, own_script, prepare
+from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, SandboxCommand
+from skillyard.sandbox.run_lifecycle import check_input, collected, policy_proxy, run_result, run_slot, seccomp_filter
+from skillyard.sandbox.runtimes import NODE_ENDINGS, TYPESCRIPT, Runtime, runtime_for, strips_types, version_of
+from skillyard.sandbox.seccomp import FilterOptions
+from skillyard.sandbox.session_preparation import PreparedSession
+from skillyard.sandbox.staging import StagedCopy
+
+_MEBIBYTE: Final = 1024 * 1024
+_INIT: Final = ("container_init", "container_frames", "container_watch")
+_INIT_FOLDER: Final = f"{OWN_FOLDER}container"
+_A_FILE: Final = 4096
+_SHARED_MB: Final = 16
+_SWEEP_SECONDS: Final = 60.0
+# The user in an image of the operator's on another system, whose engine runs in a virtual machine of its own.
+_OTHER_USER: Final = 1000
+REMEDIES: Final = (
+    "install docker or podman, and see that `docker run` or `podman run` works for this user",
+    'elsewhere than on Linux also name an image that has Python, which is never downloaded: container-image = "…" in [sandbox]',
+)
+_NO_LIMIT: Final = UnmetRequirement("network.allowlist", "a run needs each host by name; '*' cannot be enforced")
+_sweeps: dict[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerBackend:
+    """Runs jobs in containers; `image` is the one that the operator names, `engine` what starts them (`None`: what is found)."""
+
+    name: ClassVar[str] = "container"
+    level: ClassVar[Level] = "namespace"
+    own_folders: ClassVar[bool] = False
+    own_network: ClassVar[bool] = True
+    overhead_processes: ClassVar[int] = 1  # the first program
+    overhead_bytes: ClassVar[int] = 24 * _MEBIBYTE
+    image: str = ""
+    engine: ContainerEngine | None = None
+
+    def probe(self) -> Probe:
+        """Whether docker or podman is here, starts containers, and they hold against attacks."""
+        from skillyard.sandbox.backend_probe import is_remembered, probe_by_attack
+
+        if sys.platform != "linux" and not self.image:
+            reason = f"containers on {sys.platform} need an image that has Python: none is named"
+            return Probe(self.name, ok=False, reason=reason, remedies=REMEDIES[::-1])
+        engines = sorted(candidates(self.image), key=lambda one: not is_remembered(f"{self.name} {one.label}", one.program))
+        first: Probe | None = None
+        for engine in engines:
+            tried = replace(self, engine=engine)
+            probe = probe_by_attack(
+                tried, binary=engine.program, remedies=REMEDIES, facts=_facts(engine), called=f"{self.name} {engine.label}"
+            )
+            if probe.ok:
+                _found[self.image] = engine
+                return probe
+            first = first or probe
+        return first or Probe(self.name, ok=False, reason="neither docker nor podman is installed", remedies=REMEDIES)
+
+    def supports(self, policy: Policy) -> list[UnmetRequirement]:
+        """What of the policy cannot be enforced: only a network without any limit."""
+        return [_NO_LIMIT] if policy.reaches_network and ANY_HOST in policy.network_allowlist else []
+
+    async def run(self, job: Job) -> SandboxResult:
+        """Run one job to its end, as `run_job` does.
+
+        Raises:
+            SandboxUnavailable: no container can be started.
+            InvalidInput, NotExecutable, RuntimeUnavailable, PathRefused, FileMissing, FileTooLarge: as `run_job`.
+        """
+        check_input(job)
+        engine = await asyncio.to_thread(self.found_engine)
+        runtime = None if engine.shows_machine else _named_runtime(job.entry)
+        counted_by = f"{engine.kind}'s cgroup" if engine.counts else ""
+        async with run_slot():
+            run = await prepare(self, job, runtime=runtime, counted_by=counted_by)
+            try:
+                return await collected(run, await _ContainerRun(self, engine, run).result())
+            finally:
+                asyncio.get_running_loop().run_in_executor(None, run.stage.remove)
+
+    def found_engine(self) -> ContainerEngine:
+        """What starts containers here; blocks.
+
+        Raises:
+            SandboxUnavailable: nothing does.
+        """
+        engine = self.engine or _found.get(self.image)
+        if engine is None:
+            probe = self.probe()
+            if not probe.ok:
+                raise SandboxUnavailable(f"no container can be started: {probe.reason}", hint="; or ".join(probe.remedies))
+            engine = _found[self.image]
+        return engine
+
+    def files(self) -> tuple[bytes, ...]:
+        """Nothing: a container has files of its own."""
+        return ()
+
+    def filter_options(self, *, counted: bool) -> FilterOptions:
+        """As under bubblewrap: IPC objects live and die in the run's own namespace."""
+        return FilterOptions(uncounted_memory=not counted)
+
+    def limits(self, run: PreparedRun) -> tuple[Limit, ...]:
+        """Everything is enforced here."""
+        by_proxy = ", proxy" if run.policy.reaches_network else ""
+        return (
+            *common_limits(run, processes="watchdog", files="tmpfs"),
+            Limit("network", run.policy.network, True, f"network namespace{by_proxy} and seccomp"),
+            Limit("filesystem", run.policy.filesystem, True, "mount namespace"),
+        )
+
+    def command(self, run: PreparedRun, descriptors: Descriptors) -> SandboxCommand:
+        """Nothing that could be started by descriptors: the engine hands on three streams only."""
+        raise NotImplementedError("a container is started by its engine")
+
+    def session_command(self, session: PreparedSession, descriptors: Descriptors) -> SandboxCommand:
+        """As `command`."""
+        raise NotImplementedError("a container is started by its engine")
+
+
+_found: dict[str, ContainerEngine] = {}
+
+
+def _facts(engine: ContainerEngine) -> dict[str, str]:
+    version = version_of(engine.program)
+    counting = "control group" if engine.counts else "process limits and a watchdog"
+    facts = {"program": engine.program, "version": ".".join(map(str, version)) or "unknown", "memory counted by": counting}
+    return {**facts, **({"image": engine.image} if engine.image else {})}
+
+
+def _named_runtime(entry: str) -> Runtime:
+    """What runs an entry in an image, by name; the image says where it is.
+
+    Raises:
+        NotExecutable: no runtime will ever fit this file.
+    """
+    ending = PurePosixPath(entry).suffix.lower()
+    if ending == ".py":
+        return Runtime("python", "python3")
+    if ending in (".sh", ".bash"):
+        return Runtime("bash", "bash")
+    if ending in NODE_ENDINGS:
+        return Runtime("node", "node")
+    return runtime_for(entry, as_other=False)
+
+
+class _ContainerRun:
+    """One run in one container."""
+
+    def __init__(self, backend: ContainerBackend, engine: ContainerEngine, run: PreparedRun) -> None:
+        self._backend = backend
+        self._engine = engine
+        self._run = run
+
+    async def result(self) -> SandboxResult:
+        """Run it to its end."""
+        await asyncio.to_thread(sweep, self._engine)
+        result = await self._attempt()
+        if result is None:  # somebody has cleaned up the image
+            image_of.cache_clear()
+            result = await self._attempt(last=True)
+        assert result is not None  # noqa: S101 # the last attempt says what went wrong
+        return result
+
+    async def _attempt(self, *, last: bool = False) -> SandboxResult | None:
+        engine, run, name = self._engine, self._run, new_name()
+        argv = await asyncio.to_thread(self._argv, name)
+        proxy = policy_proxy(run.policy)
+        process = ContainerProcess(engine, name, run.policy, over_quota=self._quota(), proxy=proxy)
+        try:
+            await process.start(argv, self._job, run.job.stdin)
+            await process.finished.wait()
+        except OSError as error:
+            raise SandboxUnavailable(f"{engine.kind} could not be started: {error}", hint="run `skillyard doctor`") from None
+        finally:
+            await process.close()
+        if process.record.problem is not None:
+            raise process.record.problem
+        if process.record.greeting is None and process.record.reason is None and not last and engine.shows_machine:
+            return None
+        return run_result(self._backend, self._run, process.record, proxy.contacts if proxy else ())
+
+    def _quota(self) -> Callable[[list[int]], bool] | None:
+        return quota_check(self._backend, self._run) if self._run.job.workspace else None
+
+    def _argv(self, name: str) -> list[str]:
+        engine, run = self._engine, self._run
+        policy = run.policy
+        image, user = image_of(engine), container_user(engine, run.identity)
+        python = init_python(engine, as_other=run.identity is not None)
+        options = engine.isolation(
+            name,
+            user=f"{user[0]}:{user[1]}",
+            shared_mb=_SHARED_MB,
+            memory_bytes=policy.memory_bytes + self._backend.overhead_bytes,
+            pids=policy.pids + self._backend.overhead_processes,
+            nofile=policy.nofile,
+        )
+        folders = [*temporary_folder(SCRATCH, policy.tmp_mb)]
+        if run.has_workspace and not run.job.workspace:
+            folders += temporary_folder("/workspace", policy.tmp_mb)
+        mounts = [word for mount in self._mounts(python, user) for word in mount.words()]
+        wanted = [run.runtime.kind] if run.runtime.kind != "python" else []
+        return [
+            *engine.command("run"), *options, *folders, *mounts, "--entrypoint", python.program, image,
+            *init_arguments(python), *dict.fromkeys((*wanted, "bash")),
+        ]  # fmt: skip
+
+    def _mounts(self, python: Runtime, user: tuple[int, int]) -> list[BindMount]:
+        run, stage = self._run, self._run.stage
+        mounts: list[BindMount] = []
+        if self._engine.shows_machine:
+            certificates = CERTIFICATES if run.policy.reaches_network else ()
+            mounts += system_mounts((*python.folders, *run.runtime.folders, *certificates))
+            mounts += [BindMount(path, OWN_FOLDER + Path(path).name) for path in run.runtime.extra_programs]
+        else:
+            refuse_what_is_of_this_machine(run.stage)
+        mounts += own_mounts(stage, python, user)
+        mounts.append(BindMount(stage.tree, "/skill"))
+        if stage.runner:
+            mounts.append(BindMount(stage.runner, runner_inside(run)))
+        mounts += [BindMount(source, target) for source, target in run_imports(run)]
+        if run.job.workspace:
+            mounts.append(BindMount(stage.workspace, "/workspace", writable=run.policy.filesystem == "read-write"))
+        return mounts
+
+    def _job(self, greeting: ContainerGreeting) -> dict[str, Any]:
+        """What the first program is to start, now that it has said what it has."""
+        run, policy, counted = self._run, self._run.policy, self._engine.counts
+        if not self._engine.shows_machine:
+            run = self._run = replace(run, runtime=_runtime_in_image(run, greeting))
+        check_counting(self._engine, greeting, policy.memory_bytes + self._backend.overhead_bytes)
+        limits = dict(process_limits(run))
+        if not counted and run.identity is not None and run.identity.single:
+            limits["NPROC"] = policy.pids + 1  # counted for the user, who is the run's own
+        local = run.stage.environment.local_sockets
+        program = seccomp_filter(
+            self._backend.filter_options(counted=counted),
+            streams=policy.reaches_network or local,
+            local_sockets=local,
+            processor=greeting.machine,
+        )
+        runtime = run.runtime.with_programs_in(OWN_FOLDER) if self._engine.shows_machine else run.runtime
+        runner = runner_inside(run) if run.stage.runner else ""
+        given = run.stage.seeded
+        allowed = policy.tmp_mb * _MEBIBYTE + (given.size + 2 * _A_FILE * len(given.marks) if given else 0)
+        return {
+            "argv": runtime.command(f"/skill/{run.entry}", run.job, runner=runner, result=3, gate=-1, limits={}),
+            "environment": run_variables(run),
+            "folder": "/workspace" if run.has_workspace else "/skill",
+            "limits": limits,
+            "filter": base64.b64encode(program).decode(),
+            "proxy_port": PROXY_PORT if policy.reaches_network else 0,
+            "watch_memory": 0 if counted else policy.memory_bytes,
+            "watch_pids": 0 if counted else policy.pids,
+            "watch_files": 0 if counted else policy.tmp_mb * _MEBIBYTE // _A_FILE,
+            "watch_deleted": allowed if run.job.workspace else 0,
+        }
+
+
+def _runtime_in_image(run: PreparedRun, greeting: ContainerGreeting) -> Runtime:
+    """The run's runtime as the image has it.
+
+    Raises:
+        RuntimeUnavailable: it has none that fits.
+    """
+    runtime = run.runtime
+    if runtime.kind == "python":
+        return replace(runtime, program=greeting.python)
+    program, bash = greeting.programs.get(runtime.kind, ""), greeting.programs.get("bash", "")
+    if not program or not bash:
+        missing = runtime.kind if not program else "bash"
+        raise RuntimeUnavailable(f"the container image has no {missing}", hint="name an image that has it: container-image")
+    if PurePosixPath(run.entry).suffix.lower() in TYPESCRIPT and not strips_types(greeting.node_version):
+        raise RuntimeUnavailable("TypeScript needs node 22.18 or newer in the container image", hint="name another image")
+    return replace(runtime, program=program, version=greeting.node_version)
+
+
+def check_counting(engine: ContainerEngine, greeting: ContainerGreeting, memory_bytes: int) -> None:
+    """See that the control group of a container has the limits that were asked for.
+
+    Raises:
+        SandboxUnavailable: the engine has not set them.
+    """
+    if engine.counts and (greeting.memory_bytes is None or greeting.memory_bytes > memory_bytes or greeting.pids is None):
+        raise SandboxUnavailable(
+            f"{engine.kind} does not limit the memory and the processes of containers here",
+            hint="give its user a control group that it may write to",
+        )
+
+
+def refuse_what_is_of_this_machine(stage: StagedCopy) -> None:
+    """Refuse installed packages and programs of this machine where a container has another system.
+
+    Raises:
+        SandboxUnavailable: the run is granted some.
+    """
+    granted = stage.environment
+    if granted.python_packages or granted.node_modules or granted.mounts or granted.path:
+        raise SandboxUnavailable(
+            "packages and programs that are granted on this machine cannot be used in a container with an image of its own",
+            hint="put them into the image, or use bubblewrap",
+        )
+
+
+def own_mounts(stage: StagedCopy, python: Runtime, user: tuple[int, int]) -> list[BindMount]:
+    """Our own first program and the small files of `/etc`, which are put beside the skill."""
+    folder = f"{stage.base}/container"
+    Path(folder).mkdir(exist_ok=True)
+    Path(folder).chmod(0o755)
+    mounts = [BindMount(folder, _INIT_FOLDER)]
+    for name in _INIT:
+        own_name, data = own_script(name, compiled=python.same_python)
+        if not os.path.exists(f"{folder}/{own_name}"):
+            stage.add_file(f"container/{own_name}", data)
+    for path, data in small_files(*user).items():
+        name = f"etc-{PurePosixPath(path).name}"
+        source = f"{stage.base}/{name}"
+        mounts.append(BindMount(source if os.path.exists(source) else stage.add_file(name, data), path))
+    return mounts
+
+
+def init_arguments(python: Runtime) -> list[str]:
+    """The arguments of the Python that is the first program."""
+    name, _ = own_script(_INIT[0], compiled=python.same_python)
+    return ["-s", "-E", "-S", "-B", f"{_INIT_FOLDER}/{name}"]
+
+
+def init_python(engine: ContainerEngine, *, as_other: bool) -> Runtime:
+    """What the first program runs on."""
+    return runtime_for("init.py", as_other=as_other) if engine.shows_machine else Runtime("python", "python3")
+
+
+def container_user(engine: ContainerEngine, identity: Identity | None) -> tuple[int, int]:
+    """User and group in the container."""
+    if identity is not None:
+        return identity.uid, identity.gid
+    if sys.platform != "linux":
+        return _OTHER_USER, _OTHER_USER
+    # The root of a docker without privileges is this user.
+    return (0, 0) if _is_rootless_docker(engine) else (os.getuid(), os.getgid())
+
+
+@lru_cache(maxsize=4)
+def _is_rootless_docker(engine: ContainerEngine) -> bool:
+    return engine.kind == "docker" and b"rootless" in engine.call("info", "--format", "{{.SecurityOptions}}")
+
+
+@lru_cache(maxsize=4)
+def image_of(engine: ContainerEngine) -> str:
+    """The image that containers of the engine use, which is there afterwards; blocks the first time."""
+    return engine.ensure_image()
+
+
+def sweep(engine: ContainerEngine) -> None:
+    """Remove what dead processes have left, at most once a minute; blocks."""
+    now = time.monotonic()
+    if now >= _sweeps.get(engine.program, now):
+        _sweeps[engine.program] = now + _SWEEP_SECONDS
+        engine.sweep()

@@ -1,0 +1,201 @@
+"""Watches the processes of a container from its first program: what the control group counted, and what it does not count.
+
+This file stands beside `container_init.py` in the container and works on every Python from 3.8.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from typing import Any
+
+_UNLIMITED = 1 << 60
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_SPARE_PROCESSES = 8  # a look finds processes that have just ended
+# The files of the control group that a container sees as its own: version 2, then version 1.
+_MEMORY = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_PIDS = ("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max")
+_KILLED = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+_REFUSED = ("/sys/fs/cgroup/pids.events", "/sys/fs/cgroup/pids/pids.events")
+_PEAK = ("/sys/fs/cgroup/memory.peak", "/sys/fs/cgroup/memory/memory.max_usage_in_bytes")
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _number(paths: Collection[str]) -> int | None:
+    for path in paths:
+        text = _read(path).strip()
+        if text.isdigit():
+            return int(text)
+    return None
+
+
+def _event(paths: Collection[str], key: str) -> int:
+    for path in paths:
+        for line in _read(path).splitlines():
+            name, _, number = line.partition(" ")
+            if name == key and number.isdigit():
+                return int(number)
+    return 0
+
+
+def counted_limits() -> dict[str, Any]:
+    """What the control group of this container allows: bytes of memory and processes, None for no limit, and its version."""
+    memory, pids = _number(_MEMORY), _number(_PIDS)
+    return {
+        "memory": memory if memory is not None and memory < _UNLIMITED else None,
+        "pids": pids,
+        "version": 2 if os.path.exists("/sys/fs/cgroup/cgroup.controllers") else 1,
+    }
+
+
+def _processes() -> list[int]:
+    own = os.getpid()
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
+
+
+def _stat(pid: int) -> list[str]:
+    return _read("/proc/%d/stat" % pid).rpartition(")")[2].split()
+
+
+def end_processes(age: float, keep: Collection[int], ours: set[int]) -> int:
+    """Kill what was started less than `age` seconds ago (0: everything) and is not below one of `keep`; how many there were."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    begun = int((time.clock_gettime(time.CLOCK_BOOTTIME) - age) * ticks) if age else 0
+    facts = {pid: found for pid in _processes() for found in [_stat(pid)] if len(found) > 19}
+    kept = set(keep)
+    while True:
+        more = {pid for pid, found in facts.items() if int(found[1]) in kept} - kept
+        if not more:
+            break
+        kept |= more
+    victims = [pid for pid, found in facts.items() if pid not in kept | ours and int(found[19]) >= begun and found[0] != "Z"]
+    for pid in victims:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            continue
+    return len(victims)
+
+
+class ContainerWatch:
+    """Says when a job has more than it may; `job` has the numbers, 0 for what something else counts."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self._memory = job["watch_memory"]
+        self._pids = job["watch_pids"]
+        self._files = job["watch_files"]
+        self._deleted = job["watch_deleted"]
+        self._killed = _event(_KILLED, "oom_kill")
+        self._turns = 0
+        self._reported = ""
+        self._next = 0.0
+
+    def counted(self) -> dict[str, Any]:
+        """What the control group counted in the end."""
+        return {
+            "out_of_memory": _event(_KILLED, "oom_kill") > self._killed,
+            "out_of_processes": _event(_REFUSED, "max") > 0,
+            "memory_peak": _number(_PEAK),
+        }
+
+    def exceeded(self) -> str:
+        """`memory`, `pids` or `output_limit` when it is over one, once; empty otherwise. Looks every 25 ms."""
+        now = time.monotonic()
+        if self._reported or now < self._next:
+            return ""
+        self._next = now + 0.024
+        self._reported = self._look()
+        return self._reported
+
+    def _look(self) -> str:
+        if _event(_KILLED, "oom_kill") > self._killed:
+            return "memory"
+        self._turns += 1
+        pids = _processes() if self._memory or self._pids or self._deleted else []
+        if self._pids and len(pids) > self._pids + _SPARE_PROCESSES:
+            return "pids"
+        if self._memory and self._resident(pids) > self._memory and self._proportional(pids) > self._memory:
+            return "memory"
+        if self._files and any(_files_in(folder) > self._files for folder in ("/tmp", "/dev/shm", "/workspace")):
+            return "output_limit"
+        if self._deleted and self._turns % 4 == 0 and sum(_deleted_bytes(pids).values()) > self._deleted:
+            return "output_limit"
+        return ""
+
+    @staticmethod
+    def _resident(pids: list[int]) -> int:
+        total = 0
+        for pid in pids:
+            words = _read("/proc/%d/statm" % pid).split()
+            total += int(words[1]) * _PAGE if len(words) > 1 else 0
+        return total
+
+    @staticmethod
+    def _proportional(pids: list[int]) -> int:
+        """The memory with pages that several processes share counted once, and the tables of pages."""
+        total = 0
+        for pid in pids:
+            for path, name in (("smaps_rollup", "Pss:"), ("status", "VmPTE:")):
+                for line in _read("/proc/%d/%s" % (pid, path)).splitlines():
+                    if line.startswith(name):
+                        total += int(line.split()[1]) * 1024
+        return total
+
+
+def _files_in(folder: str) -> int:
+    """How many files a file system in memory holds; 0 for any other, which has no such number of its own."""
+    try:
+        if os.stat(folder).st_dev == os.stat("/").st_dev:
+            return 0
+        counts = os.statvfs(folder)
+    except OSError:
+        return 0
+    return counts.f_files - counts.f_ffree if _is_in_memory(folder) else 0
+
+
+def _is_in_memory(folder: str) -> bool:
+    return any(line.split(" ")[1:3] == [folder, "tmpfs"] for line in _read("/proc/mounts").splitlines())
+
+
+def _deleted_bytes(pids: list[int]) -> dict[int, int]:
+    """The bytes of deleted files of the workspace that live on, because processes have them open or mapped, by inode."""
+    sizes: dict[int, int] = {}
+    try:
+        device = os.stat("/workspace").st_dev
+    except OSError:
+        return sizes
+    for pid in pids:
+        sizes.update(_open_files(pid, device))
+        for line in _read("/proc/%d/maps" % pid).splitlines():
+            if line.endswith(" (deleted)") and " /workspace/" in line:
+                span, _, offset, _, inode = line.split(None, 5)[:5]
+                start, _, end = span.partition("-")
+                sizes[int(inode)] = int(end, 16) - int(start, 16) + int(offset, 16)
+    return sizes
+
+
+def _open_files(pid: int, device: int) -> Iterator[tuple[int, int]]:
+    try:
+        names = os.listdir("/proc/%d/fd" % pid)
+    except OSError:
+        return
+    for name in names:
+        try:
+            state = os.stat("/proc/%d/fd/%s" % (pid, name))
+        except OSError:
+            continue
+        if state.st_nlink == 0 and stat.S_ISREG(state.st_mode) and state.st_dev == device:
+            yield state.st_ino, state.st_blocks * 512
