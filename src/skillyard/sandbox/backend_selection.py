@@ -39,7 +39,8 @@ def backends(*, container_image: str = "") -> tuple[SandboxBackend, ...]:
 def choose_backend(policy: Policy, prefer: str | None = None, *, container_image: str = "") -> SandboxBackend:
     """The first backend that can enforce `policy` here; only the one named `prefer` when given.
 
-    `container_image` is the image that the operator names. May probe, which blocks for some tens of milliseconds the first time. A requirement is never dropped to make a backend fit.
+    `container_image` is the image that the operator names. May probe, which blocks for some tens of milliseconds the first
+    time. A requirement is never dropped to make a backend fit.
 
     Raises:
         SandboxUnavailable: none can; `details["unmet"]` lists why not, `details["remedies"]` what would help.

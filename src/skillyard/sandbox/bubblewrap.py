@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from skillyard.network.hosts import ANY_HOST
-from skillyard.sandbox.environment import proxy_environment
-from skillyard.sandbox.granted_environment import SEEN_INSIDE
 from skillyard.sandbox.identity import Identity
 from skillyard.sandbox.inside_paths import (
     CERTIFICATES,
@@ -29,6 +27,7 @@ from skillyard.sandbox.inside_paths import (
     run_imports,
     run_variables,
     runner_inside,
+    session_variables,
     small_files,
 )
 from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
@@ -228,18 +227,12 @@ def _system(run: PreparedRun | PreparedSession, etc: list[int], opening: list[st
     ]  # fmt: skip
 
 
-# What programs of a session serve to each other is in its own network and not the proxy's concern.
-_OWN_SERVERS: Final = dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1")
-
-
 def _session_options(session: PreparedSession, files: tuple[int, ...], opening: list[str]) -> list[str]:
     """The mounts of a session: its first process is the program itself, so that it reaps whatever loses its parent."""
     seccomp, *etc = files
-    proxy = {**proxy_environment(PROXY_PORT), **_OWN_SERVERS} if session.policy.reaches_network else {}
-    variables = {**session.environment(scratch=SCRATCH, programs=f"{OWN_FOLDER}bin", seen=SEEN_INSIDE), **proxy}
     return [
         *_ISOLATION, "--as-pid-1",
-        "--clearenv", *_setenv(variables),
+        "--clearenv", *_setenv(session_variables(session)),
         *_system(session, etc, opening, shared_mb=64),
         "--ro-bind", session.stage.tree, f"{OWN_FOLDER}session",
         *(part for path in session.extra_programs for part in ("--ro-bind", path, OWN_FOLDER + Path(path).name)),

@@ -1,8 +1,8 @@
 """The `container` backend: docker or podman by their own command, where neither bubblewrap nor Landlock is.
 
-The container gets namespaces and, where the engine can, a control group; no network, no privileges, a tree that it cannot write.
-Its first program is ours: it starts the skill's interpreter under the same process limits and seccomp filter as elsewhere, and
-carries its streams over the two pipes that every engine has. Neither values nor options of the run appear on a command line.
+The container gets namespaces and, where the engine can, a control group; no network, no privileges, and a tree that it cannot
+write. Its first program is ours: it starts the skill's interpreter under the same process limits and seccomp filter as elsewhere,
+and carries its streams over the two pipes that every engine has. No values of the run appear on a command line.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ _INIT: Final = ("container_init", "container_frames", "container_watch")
 _INIT_FOLDER: Final = f"{OWN_FOLDER}container"
 _A_FILE: Final = 4096
 _SHARED_MB: Final = 16
+_TICK_MS: Final = 25
 _SWEEP_SECONDS: Final = 60.0
 # The user in an image of the operator's on another system, whose engine runs in a virtual machine of its own.
 _OTHER_USER: Final = 1000
@@ -68,7 +69,7 @@ _sweeps: dict[str, float] = {}
 
 @dataclass(frozen=True, slots=True)
 class ContainerBackend:
-    """Runs jobs in containers; `image` is the one that the operator names, `engine` what starts them (`None`: what is found)."""
+    """Runs jobs in containers: `image` is what the operator names, `engine` what starts them (`None`: what is found)."""
 
     name: ClassVar[str] = "container"
     level: ClassVar[Level] = "namespace"
@@ -113,9 +114,8 @@ class ContainerBackend:
         check_input(job)
         engine = await asyncio.to_thread(self.found_engine)
         runtime = None if engine.shows_machine else _named_runtime(job.entry)
-        counted_by = f"{engine.kind}'s cgroup" if engine.counts else ""
         async with run_slot():
-            run = await prepare(self, job, runtime=runtime, counted_by=counted_by)
+            run = await prepare(self, job, runtime=runtime, counted_by=engine.counter)
             try:
                 return await collected(run, await _ContainerRun(self, engine, run).result())
             finally:
@@ -298,6 +298,7 @@ class _ContainerRun:
             "watch_pids": 0 if counted else policy.pids,
             "watch_files": 0 if counted else policy.tmp_mb * _MEBIBYTE // _A_FILE,
             "watch_deleted": allowed if run.job.workspace else 0,
+            "tick_ms": _TICK_MS,
         }
 
 

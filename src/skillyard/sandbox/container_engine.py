@@ -1,8 +1,8 @@
 """The program that makes containers: docker or podman, whichever answers, by its own command.
 
 No image is ever downloaded. On Linux one is made of what is installed: an empty tree, in which each container is shown the
-machine's own programs read-only. An image that the operator names is used instead where there is one. The name of a container says
-which process started it, so that the next one removes what a killed process has left.
+machine's own programs read-only. An image that the operator names is used instead where there is one. The name of a container
+says which process started it, so that the next one removes what a killed process has left.
 """
 
 from __future__ import annotations
@@ -86,6 +86,11 @@ class ContainerEngine:
         """A short name for reports and for remembering that it held."""
         words = [self.kind, *self.options, *([] if self.counts else ["uncounted"]), *([self.image] if self.image else [])]
         return " ".join(words)
+
+    @property
+    def counter(self) -> str:
+        """What counts memory and processes, for reports; empty where nothing does."""
+        return f"{self.kind}'s cgroup" if self.counts else ""
 
     @property
     def shows_machine(self) -> bool:
@@ -232,7 +237,7 @@ def _empty_tree() -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name in _MOUNT_POINTS:
-            _add(archive, name, tarfile.DIRTYPE)
+            _add(archive, name, tarfile.DIRTYPE, mode=0o1777 if name in ("tmp", "workspace") else 0o755)
         for name in TOP_FOLDERS:
             folder = Path("/", name)
             if folder.is_symlink():
@@ -242,9 +247,9 @@ def _empty_tree() -> bytes:
     return buffer.getvalue()
 
 
-def _add(archive: tarfile.TarFile, name: str, kind: bytes, target: str = "") -> None:
+def _add(archive: tarfile.TarFile, name: str, kind: bytes, target: str = "", *, mode: int = 0o755) -> None:
     entry = tarfile.TarInfo(name)
-    entry.type, entry.linkname, entry.mode = kind, target, 0o755
+    entry.type, entry.linkname, entry.mode = kind, target, mode
     archive.addfile(entry)
 
 

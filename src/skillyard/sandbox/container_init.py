@@ -1,9 +1,9 @@
 """The first program in a container: starts the skill's interpreter, carries its streams, watches it, and ends everything.
 
 `container_init.py PROGRAM...` says hello (what it finds here of the named programs, and which limits count), reads its job,
-starts it under process limits and a seccomp filter, and ends when that ends or when its own input ends: with the first program of
-a container the kernel ends all others. Skillyard holds the other end of the input, so nothing outlives it. This file stands alone
-but for the two beside it, and works on every Python from 3.8.
+starts it under process limits and a seccomp filter, and ends when that ends or when its own input ends: with the first program
+of a container the kernel ends all others. Skillyard holds the other end of the input, so nothing outlives it. This file stands
+alone but for the two beside it, and works on every Python from 3.8.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ _SECCOMP_FILTER = 2
 _PIECE = 1 << 15
 _RESULT = 3
 _MOST_CONNECTIONS = 32
-_TICK_MS = 25
 _HIGH = 100
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -150,7 +149,7 @@ class Container:
             self._take(*item)
         while self._status is None:
             self._turn(wake)
-        self._finish()
+        self._finish(self._status)
 
     def _start(self) -> str:
         """Start the child; why it could not be started, empty when it runs."""
@@ -213,8 +212,8 @@ class Container:
             pass
 
     def _turn(self, wake: int) -> None:
-        """Whatever there is to do now; at least every 25 ms."""
-        for fd, event in self._poll.poll(_TICK_MS):
+        """Whatever there is to do now; a look at the job even when there is nothing."""
+        for fd, event in self._poll.poll(self._job["tick_ms"]):
             if fd == 0:
                 self._instructed()
             elif fd == wake:
@@ -224,7 +223,7 @@ class Container:
             elif fd == self._input:
                 self._feed()
             elif self._listener is not None and fd == self._listener.fileno():
-                self._accept()
+                self._accept(self._listener)
             else:
                 self._connected(fd, event)
         self._reap()
@@ -246,7 +245,7 @@ class Container:
             self._feed()
         elif kind == frames.END_PROCESSES:
             asked = json.loads(payload)
-            count = end_processes(asked["age"], asked["keep"], {os.getpid(), self._child})
+            count = end_processes(asked, {os.getpid(), self._child})
             _send_json(frames.ENDED_PROCESSES, {"call": asked["call"], "count": count})
         else:
             self._about_connection(kind, number, payload)
@@ -288,10 +287,9 @@ class Container:
             os.close(self._input)
             self._input = -1
 
-    def _accept(self) -> None:
-        assert self._listener is not None
+    def _accept(self, listener: socket.socket) -> None:
         try:
-            link, _ = self._listener.accept()
+            link, _ = listener.accept()
         except OSError:
             return
         if len(self._connections) >= _MOST_CONNECTIONS:
@@ -398,14 +396,13 @@ class Container:
             if pid == self._child:
                 self._status = status
 
-    def _finish(self) -> None:
+    def _finish(self, status: int) -> None:
         """End what the job has left behind, carry what is in its pipes, report its end."""
         left = self._end_all()
         for fd in tuple(self._outputs):
             while self._carry(fd):
                 pass
-        assert self._status is not None
-        code = -os.WTERMSIG(self._status) if os.WIFSIGNALED(self._status) else os.WEXITSTATUS(self._status)
+        code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         _send_json(frames.TERMINATED, {"code": code, "left": left, **self._watch.counted()})
 
     @staticmethod

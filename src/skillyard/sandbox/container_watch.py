@@ -70,12 +70,12 @@ def _stat(pid: int) -> list[str]:
     return _read("/proc/%d/stat" % pid).rpartition(")")[2].split()
 
 
-def end_processes(age: float, keep: Collection[int], ours: set[int]) -> int:
-    """Kill what was started less than `age` seconds ago (0: everything) and is not below one of `keep`; how many there were."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    begun = int((time.clock_gettime(time.CLOCK_BOOTTIME) - age) * ticks) if age else 0
+def end_processes(asked: dict[str, Any], ours: set[int]) -> int:
+    """Kill what was started since a moment, or in the last `age` seconds, and is not below one of `keep`; how many there were."""
+    since = time.clock_gettime(time.CLOCK_BOOTTIME) - asked["age"] if "age" in asked else asked["since"]
+    begun = int(since * os.sysconf("SC_CLK_TCK"))
     facts = {pid: found for pid in _processes() for found in [_stat(pid)] if len(found) > 19}
-    kept = set(keep)
+    kept = set(asked["keep"])
     while True:
         more = {pid for pid, found in facts.items() if int(found[1]) in kept} - kept
         if not more:
@@ -99,6 +99,7 @@ class ContainerWatch:
         self._files = job["watch_files"]
         self._deleted = job["watch_deleted"]
         self._killed = _event(_KILLED, "oom_kill")
+        self._every = job["tick_ms"] / 1000 * 0.9
         self._turns = 0
         self._reported = ""
         self._next = 0.0
@@ -112,11 +113,11 @@ class ContainerWatch:
         }
 
     def exceeded(self) -> str:
-        """`memory`, `pids` or `output_limit` when it is over one, once; empty otherwise. Looks every 25 ms."""
+        """`memory`, `pids` or `output_limit` when it is over one, once; empty otherwise."""
         now = time.monotonic()
         if self._reported or now < self._next:
             return ""
-        self._next = now + 0.024
+        self._next = now + self._every
         self._reported = self._look()
         return self._reported
 

@@ -17,6 +17,7 @@ from skillyard.sandbox.granted_environment import NODE_PACKAGES_INSIDE, SEEN_INS
 from skillyard.sandbox.preparation import PreparedRun
 from skillyard.sandbox.process_launch import PROXY_PORT
 from skillyard.sandbox.runtimes import is_system
+from skillyard.sandbox.session_preparation import PreparedSession
 from skillyard.sandbox.staging import StagedCopy
 
 OWN_FOLDER: Final = "/opt/skillyard/"
@@ -25,6 +26,9 @@ TOP_FOLDERS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/alternatives")
 # Where distributions keep the authorities that programs trust; seen only by a run that may reach hosts.
 CERTIFICATES: Final = ("/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted", "/etc/ca-certificates/extracted")
+
+# What programs of a session serve to each other is in its own network and not the proxy's concern.
+_OWN_SERVERS: Final = dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1")
 
 
 @lru_cache(maxsize=16)
@@ -73,3 +77,9 @@ def run_variables(run: PreparedRun) -> dict[str, str]:
     granted = run.stage.environment.process_variables(base_environment(scratch=SCRATCH), SEEN_INSIDE)
     proxy = proxy_environment(PROXY_PORT) if run.policy.reaches_network else {}
     return {**granted, **run.policy.environment, **proxy}
+
+
+def session_variables(session: PreparedSession) -> dict[str, str]:
+    """The variables of a session."""
+    proxy = {**proxy_environment(PROXY_PORT), **_OWN_SERVERS} if session.policy.reaches_network else {}
+    return {**session.environment(scratch=SCRATCH, programs=f"{OWN_FOLDER}bin", seen=SEEN_INSIDE), **proxy}
