@@ -14,7 +14,10 @@ _ONLY_LINUX: Final = ("bwrap", "landlock")
 _NAMES: Final = (*_ONLY_LINUX, "container")
 """The names of the backends, in the order in which they are tried."""
 
-_ELSEWHERE: Final = "run skills on Linux: in a virtual machine or WSL 2"
+_ELSEWHERE: Final = {
+    "darwin": 'on macOS install docker or podman, and name an image that has Python: container-image = "…" in [sandbox]',
+    "win32": "on Windows run skills in WSL 2, which is Linux",
+}
 
 
 def backends(*, container_image: str = "") -> tuple[SandboxBackend, ...]:
@@ -22,7 +25,7 @@ def backends(*, container_image: str = "") -> tuple[SandboxBackend, ...]:
 
     `container_image` is what containers are made from; without one, from what is installed here.
     """
-    if sys.platform == "win32":
+    if sys.platform == "win32" or (sys.platform != "linux" and not container_image):
         return ()
     # They load asyncio and more, which nobody needs who only wants to know whether a skill could run.
     from skillyard.sandbox.container_backend import ContainerBackend
@@ -58,7 +61,7 @@ def choose_backend(policy: Policy, prefer: str | None = None, *, container_image
             return backend
         unmet.append(UnmetRequirement(backend.name, probe.reason))
         remedies += probe.remedies
-    for probe in _probes_elsewhere():
+    for probe in _probes_elsewhere(container_image):
         unmet.append(UnmetRequirement(probe.backend, probe.reason))
         remedies += probe.remedies
     raise _unavailable(unmet, remedies)
@@ -82,20 +85,27 @@ def _unavailable(unmet: list[UnmetRequirement], remedies: list[str]) -> SandboxU
     )
 
 
-def probe_all(*, container_image: str = "") -> tuple[Probe, ...]:
-    """Every backend's probe, for `doctor`. Containers are only tried where nothing else holds, which is faster."""
+def probe_all(*, container_image: str = "", container: bool = False) -> tuple[Probe, ...]:
+    """Every backend's probe, for `doctor`.
+
+    Containers, which are slow to start, are tried where nothing else holds, and where `container` says that they are chosen.
+    """
     probes: list[Probe] = []
     for backend in backends(container_image=container_image):
-        if backend.name == "container" and any(probe.ok for probe in probes):
+        if backend.name == "container" and not container and any(probe.ok for probe in probes):
             continue
         probes.append(backend.probe())
-    return (*_probes_elsewhere(), *probes)
+    return (*_probes_elsewhere(container_image), *probes)
 
 
-def _probes_elsewhere() -> tuple[Probe, ...]:
-    """What there is to say of the backends on a system that is not Linux, whose system calls they use."""
+def _probes_elsewhere(container_image: str) -> tuple[Probe, ...]:
+    """What there is to say of the backends that cannot be on a system that is not Linux, whose system calls they use."""
     if sys.platform == "linux":
         return ()
-    reason = f"sandboxes need Linux, and this is {sys.platform}"
-    names = _NAMES if sys.platform == "win32" else _ONLY_LINUX
-    return tuple(Probe(name, ok=False, reason=reason, remedies=(_ELSEWHERE,)) for name in names)
+    reasons = dict.fromkeys(_ONLY_LINUX, f"sandboxes need Linux, and this is {sys.platform}")
+    if sys.platform == "win32":
+        reasons["container"] = "containers are started from Linux, and this is win32"
+    elif not container_image:
+        reasons["container"] = f"containers on {sys.platform} need an image that has Python, and none is named"
+    remedy = _ELSEWHERE.get(sys.platform, "run skills on Linux")
+    return tuple(Probe(name, ok=False, reason=reason, remedies=(remedy,)) for name, reason in reasons.items())

@@ -1,8 +1,8 @@
 """The `container` backend: docker or podman by their own command, where neither bubblewrap nor Landlock is.
 
 The container gets namespaces and, where the engine can, a control group; no network, no privileges, and a tree that it cannot
-write. Its first program is ours: it starts the skill's interpreter under the same process limits and seccomp filter as elsewhere,
-and carries its streams over the two pipes that every engine has. No values of the run appear on a command line.
+write. Its first program is ours: it starts the skill's interpreter under the same process limits and seccomp filter as
+elsewhere, and carries its streams over the two pipes that every engine has. No values of the run appear on a command line.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from skillyard.sandbox.session_preparation import PreparedSession
 from skillyard.sandbox.staging import StagedCopy
 
 _MEBIBYTE: Final = 1024 * 1024
-_INIT: Final = ("container_init", "container_frames", "container_watch")
+_INIT: Final = ("container_init", "container_frames", "container_watch", "processes")
 _INIT_FOLDER: Final = f"{OWN_FOLDER}container"
 _A_FILE: Final = 4096
 _SHARED_MB: Final = 16
@@ -84,9 +84,6 @@ class ContainerBackend:
         """Whether docker or podman is here, starts containers, and they hold against attacks."""
         from skillyard.sandbox.backend_probe import is_remembered, probe_by_attack
 
-        if sys.platform != "linux" and not self.image:
-            reason = f"containers on {sys.platform} need an image that has Python: none is named"
-            return Probe(self.name, ok=False, reason=reason, remedies=REMEDIES[::-1])
         engines = sorted(candidates(self.image), key=lambda one: not is_remembered(f"{self.name} {one.label}", one.program))
         first: Probe | None = None
         for engine in engines:

@@ -25,7 +25,7 @@ from typing import Final, Literal
 from skillyard.errors import SandboxUnavailable
 from skillyard.sandbox.inside_paths import SYSTEM_FILES, TOP_FOLDERS
 from skillyard.sandbox.processes import is_running, started_at
-from skillyard.sandbox.runtimes import on_trusted_path
+from skillyard.sandbox.runtimes import CONTAINER_PROGRAMS, on_trusted_path
 
 EngineKind = Literal["docker", "podman"]
 LABEL: Final = "org.skillyard.run"
@@ -90,7 +90,7 @@ class ContainerEngine:
     @property
     def counter(self) -> str:
         """What counts memory and processes, for reports; empty where nothing does."""
-        return f"{self.kind}'s cgroup" if self.counts else ""
+        return f"cgroup of {self.kind}" if self.counts else ""
 
     @property
     def shows_machine(self) -> bool:
@@ -156,6 +156,8 @@ class ContainerEngine:
                 options.append("--userns=keep-id")
         if self.counts:
             options += ["--memory", str(memory_bytes), "--memory-swap", str(memory_bytes), "--pids-limit", str(pids)]
+        else:  # a shared mapping of it is memory that nobody is charged with
+            options += BindMount("/dev/null", "/dev/zero").words()
         return options
 
     def remove(self, name: str) -> None:
@@ -179,8 +181,7 @@ def engine_environment() -> dict[str, str]:
 
 def candidates(image: str) -> Iterator[ContainerEngine]:
     """Every way that could work here, the better ones first: each program, its usual runtime or runc, counting or not."""
-    kinds: tuple[EngineKind, ...] = ("docker", "podman")
-    for kind in kinds:
+    for kind in CONTAINER_PROGRAMS:
         for program in on_trusted_path(kind):
             engine = ContainerEngine(kind, program, image)
             others = [("--runtime", "runc")] if kind == "podman" and _has_runc() else []

@@ -2,7 +2,7 @@
 
 A frame is a kind (one byte), a number (two bytes, a connection, else 0), a length (four bytes), and so many bytes. Docker and
 podman carry three streams and no other descriptor, so everything of a run shares two of them. This file stands alone and works
-on every Python from 3.8, because the container's Python loads it too.
+on every Python from 3.9, because the container's Python loads it too.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `container_init.py PROGRAM...` says hello (what it finds here of the named programs, and which limits count), reads its job,
 starts it under process limits and a seccomp filter, and ends when that ends or when its own input ends: with the first program
 of a container the kernel ends all others. Skillyard holds the other end of the input, so nothing outlives it. This file stands
-alone but for the two beside it, and works on every Python from 3.8.
+alone but for the two beside it, and works on every Python from 3.9.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Container:
             return problem
         self._input = to_child
         os.set_blocking(to_child, False)
-        for (read, _), kind in zip(outward, (frames.OUTPUT, frames.ERRORS, frames.RESULT)):  # noqa: B905 # Python 3.8 has no strict
+        for (read, _), kind in zip(outward, (frames.OUTPUT, frames.ERRORS, frames.RESULT)):  # noqa: B905 # Python 3.9 has no strict
             os.set_blocking(read, False)
             self._outputs[read] = kind
             self._poll.register(read, select.POLLIN)

@@ -36,6 +36,7 @@ _TRAVEL_SECONDS: Final = 0.05
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 0))
 _CHUNK: Final = 1 << 16
 _DIAGNOSIS: Final = 16_384  # bytes of what the engine says
+_STREAMS: Final = (frames.OUTPUT, frames.ERRORS, frames.RESULT)
 _REASONS: Final[Mapping[str, Status]] = {"memory": "memory", "pids": "pids", "output_limit": "output_limit"}
 
 
@@ -207,7 +208,7 @@ class ContainerProcess:
             while piece := await process.stdout.read(_CHUNK):
                 for kind, number, payload in reader.feed(piece):
                     self._take(kind, number, payload, make_job)
-        except (ValueError, RecursionError):  # what the first program says is no frame
+        except (ValueError, KeyError, TypeError, RecursionError):  # what the first program says is no frame
             self.stop("killed")
             while await process.stdout.read(_CHUNK):
                 pass
@@ -230,30 +231,32 @@ class ContainerProcess:
             self.record.words += piece[: max(_DIAGNOSIS - len(self.record.words), 0)]
 
     def _take(self, kind: bytes, number: int, payload: bytes, make_job: Callable[[ContainerGreeting], dict[str, Any]]) -> None:
-        record, policy = self.record, self._policy
-        if kind == frames.OUTPUT:
-            self._keep(record.stdout, payload, policy.output_bytes, "output_limit")
-        elif kind == frames.ERRORS:
-            self._keep(record.stderr, payload, policy.output_bytes, "output_limit")
-        elif kind == frames.RESULT:
-            self._keep(record.result, payload, policy.result_bytes, "result_invalid")
+        """One frame."""
+        if kind in _STREAMS:
+            self._keep(kind, payload)
         elif kind == frames.TAKEN and number == 0:
             self._window += int.from_bytes(payload, "big")
             self._feed()
-        elif kind == frames.HELLO and record.greeting is None:
+        elif number:
+            if self._connections is not None:
+                self._connections.take(kind, number, payload)
+        elif kind == frames.HELLO and self.record.greeting is None:
             self._greeted(payload, make_job)
-        elif kind == frames.STARTED and record.greeting is not None and not record.begun:
+        elif kind == frames.STARTED and self.record.greeting is not None and not self.record.begun:
             self._begin()
-        elif kind == frames.EXCEEDED:
+        else:
+            self._reported(kind, payload)
+
+    def _reported(self, kind: bytes, payload: bytes) -> None:
+        """What the first program says about the job."""
+        if kind == frames.EXCEEDED:
             self.stop(_REASONS.get(payload.decode("ascii", "replace"), "killed"))
-        elif kind == frames.TERMINATED:
+        elif kind == frames.TERMINATED and not self._ended:
             self._terminated(json.loads(payload))
         elif kind == frames.ENDED_PROCESSES:
             answer = json.loads(payload)
             if (question := self._questions.pop(answer["call"], None)) and not question.done():
                 question.set_result(int(answer["count"]))
-        elif self._connections is not None:
-            self._connections.take(kind, number, payload)
 
     def _greeted(self, payload: bytes, make_job: Callable[[ContainerGreeting], dict[str, Any]]) -> None:
         self.record.greeting = ContainerGreeting.read(payload)
@@ -290,8 +293,9 @@ class ContainerProcess:
             record.stderr.add(str(end["problem"]).encode())
         else:
             record.returncode = int(end["code"])
-            record.out_of_memory, record.out_of_processes = bool(end["out_of_memory"]), bool(end["out_of_processes"])
-            record.memory_peak = int(end["memory_peak"]) if end["memory_peak"] else None
+            if self._engine.counts:
+                record.out_of_memory, record.out_of_processes = bool(end["out_of_memory"]), bool(end["out_of_processes"])
+                record.memory_peak = int(end["memory_peak"]) if end["memory_peak"] else None
             record.drained = not end["left"]
         self._let_go()
 
@@ -299,7 +303,15 @@ class ContainerProcess:
         if self._begun_at:
             self.record.duration_ms = round((time.monotonic() - self._begun_at) * 1000)
 
-    def _keep(self, received: PipeBuffer, data: bytes, cap: int, reason: Status) -> None:
+    def _keep(self, kind: bytes, data: bytes) -> None:
+        """One piece of a stream; what is over its limit ends the run."""
+        record, policy = self.record, self._policy
+        streams: Mapping[bytes, tuple[PipeBuffer, int, Status]] = {
+            frames.OUTPUT: (record.stdout, policy.output_bytes, "output_limit"),
+            frames.ERRORS: (record.stderr, policy.output_bytes, "output_limit"),
+            frames.RESULT: (record.result, policy.result_bytes, "result_invalid"),
+        }
+        received, cap, reason = streams[kind]
         if self.record.reason is not None:
             return
         if received.note_reader is not None:

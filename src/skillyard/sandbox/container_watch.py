@@ -1,22 +1,26 @@
 """Watches the processes of a container from its first program: what the control group counted, and what it does not count.
 
-This file stands beside `container_init.py` in the container and works on every Python from 3.8.
+This file stands beside `container_init.py` in the container and works on every Python from 3.9.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-import stat
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
     from typing import Any
 
+    from skillyard.sandbox import processes
+else:  # the file beside this one, where it runs
+    import processes
+
+_NETWORK = "/proc/self/net"  # of the whole container
 _UNLIMITED = 1 << 60
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _SPARE_PROCESSES = 8  # a look finds processes that have just ended
 # The files of the control group that a container sees as its own: version 2, then version 1.
 _MEMORY = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -61,32 +65,15 @@ def counted_limits() -> dict[str, Any]:
     }
 
 
-def _processes() -> list[int]:
-    own = os.getpid()
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
-
-
-def _stat(pid: int) -> list[str]:
-    return _read("/proc/%d/stat" % pid).rpartition(")")[2].split()
-
-
 def end_processes(asked: dict[str, Any], ours: set[int]) -> int:
-    """Kill what was started since a moment, or in the last `age` seconds, and is not below one of `keep`; how many there were."""
+    """Kill what was started since a moment, or in the last `age` seconds, and is not below one of `keep`; how many."""
     since = time.clock_gettime(time.CLOCK_BOOTTIME) - asked["age"] if "age" in asked else asked["since"]
     begun = int(since * os.sysconf("SC_CLK_TCK"))
-    facts = {pid: found for pid in _processes() for found in [_stat(pid)] if len(found) > 19}
-    kept = set(asked["keep"])
-    while True:
-        more = {pid for pid, found in facts.items() if int(found[1]) in kept} - kept
-        if not more:
-            break
-        kept |= more
-    victims = [pid for pid, found in facts.items() if pid not in kept | ours and int(found[19]) >= begun and found[0] != "Z"]
+    kept = {pid for number in asked["keep"] for pid in (number, *processes.descendants(number))} | ours
+    victims = [pid for pid in processes.descendants(os.getpid()) if pid not in kept and processes.started_at(pid) >= begun]
     for pid in victims:
-        try:
+        with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
-        except OSError:
-            continue
     return len(victims)
 
 
@@ -125,35 +112,20 @@ class ContainerWatch:
         if _event(_KILLED, "oom_kill") > self._killed:
             return "memory"
         self._turns += 1
-        pids = _processes() if self._memory or self._pids or self._deleted else []
+        pids = processes.descendants(os.getpid()) if self._memory or self._deleted else []
         if self._pids and len(pids) > self._pids + _SPARE_PROCESSES:
             return "pids"
-        if self._memory and self._resident(pids) > self._memory and self._proportional(pids) > self._memory:
+        if self._memory and self._too_much_memory(pids):
             return "memory"
-        if self._files and any(_files_in(folder) > self._files for folder in ("/tmp", "/dev/shm", "/workspace")):
+        if self._files and any(_files_in(folder) > self._files for folder in ("/tmp", "/dev/shm", "/workspace")):  # noqa: S108
             return "output_limit"
-        if self._deleted and self._turns % 4 == 0 and sum(_deleted_bytes(pids).values()) > self._deleted:
+        if self._deleted and self._turns % 4 == 0 and processes.deleted_bytes(pids, "/workspace") > self._deleted:
             return "output_limit"
         return ""
 
-    @staticmethod
-    def _resident(pids: list[int]) -> int:
-        total = 0
-        for pid in pids:
-            words = _read("/proc/%d/statm" % pid).split()
-            total += int(words[1]) * _PAGE if len(words) > 1 else 0
-        return total
-
-    @staticmethod
-    def _proportional(pids: list[int]) -> int:
-        """The memory with pages that several processes share counted once, and the tables of pages."""
-        total = 0
-        for pid in pids:
-            for path, name in (("smaps_rollup", "Pss:"), ("status", "VmPTE:")):
-                for line in _read("/proc/%d/%s" % (pid, path)).splitlines():
-                    if line.startswith(name):
-                        total += int(line.split()[1]) * 1024
-        return total
+    def _too_much_memory(self, pids: list[int]) -> bool:
+        left: int = self._memory - processes.kernel_memory_bytes(pids, _NETWORK)
+        return left < 0 or processes.memory_in_use(pids, enough=left) > left
 
 
 def _files_in(folder: str) -> int:
@@ -169,34 +141,3 @@ def _files_in(folder: str) -> int:
 
 def _is_in_memory(folder: str) -> bool:
     return any(line.split(" ")[1:3] == [folder, "tmpfs"] for line in _read("/proc/mounts").splitlines())
-
-
-def _deleted_bytes(pids: list[int]) -> dict[int, int]:
-    """The bytes of deleted files of the workspace that live on, because processes have them open or mapped, by inode."""
-    sizes: dict[int, int] = {}
-    try:
-        device = os.stat("/workspace").st_dev
-    except OSError:
-        return sizes
-    for pid in pids:
-        sizes.update(_open_files(pid, device))
-        for line in _read("/proc/%d/maps" % pid).splitlines():
-            if line.endswith(" (deleted)") and " /workspace/" in line:
-                span, _, offset, _, inode = line.split(None, 5)[:5]
-                start, _, end = span.partition("-")
-                sizes[int(inode)] = int(end, 16) - int(start, 16) + int(offset, 16)
-    return sizes
-
-
-def _open_files(pid: int, device: int) -> Iterator[tuple[int, int]]:
-    try:
-        names = os.listdir("/proc/%d/fd" % pid)
-    except OSError:
-        return
-    for name in names:
-        try:
-            state = os.stat("/proc/%d/fd/%s" % (pid, name))
-        except OSError:
-            continue
-        if state.st_nlink == 0 and stat.S_ISREG(state.st_mode) and state.st_dev == device:
-            yield state.st_ino, state.st_blocks * 512

@@ -59,7 +59,8 @@ class WorkspaceOptions:
     is the most text of one answer; the rest of an output is kept in a file. `idle_seconds` without a call end the session, when
     no background process is left; the folder stays. `skills` are the folders of skills, read-only at their own paths;
     `environment` is what is granted, in packages and programs; the programs raise the limits they need, but for those in
-    `fixed`, which the operator has set. `backend` names the sandbox (`bwrap` or `landlock`); the strongest one when it is None.
+    `fixed`, which the operator has set. `backend` names the sandbox (`bwrap`, `landlock` or `container`); the first that holds
+    when it is None. `container_image` is the image that a container is made from, empty for what is installed here.
     """
 
     policy: Policy = WORKSPACE_POLICY
@@ -71,6 +72,7 @@ class WorkspaceOptions:
     environment: GrantedEnvironment = NOTHING_GRANTED
     fixed: frozenset[str] = frozenset()
     backend: str | None = None
+    container_image: str = ""
 
     @property
     def session_policy(self) -> Policy:
