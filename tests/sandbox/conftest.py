@@ -91,13 +91,19 @@ def backend(request: pytest.FixtureRequest) -> SandboxBackend:
     return found
 
 
+@pytest.fixture
+def uncounted(backend: SandboxBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine where no cgroup can be made, neither here nor by what starts containers."""
+    monkeypatch.setattr(preparation, "make_cgroup", lambda **_: None)
+    for image, engine in container_backend._found.items():
+        monkeypatch.setitem(container_backend._found, image, replace(engine, counts=False))
+
+
 @pytest.fixture(params=["counted", "uncounted"])
-def counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def counting(request: pytest.FixtureRequest) -> str:
     """With cgroups where there are some, and as on a machine where none can be made."""
     if request.param == "uncounted":
-        monkeypatch.setattr(preparation, "make_cgroup", lambda **_: None)
-        for image, engine in container_backend._found.items():
-            monkeypatch.setitem(container_backend._found, image, replace(engine, counts=False))
+        request.getfixturevalue("uncounted")
     return str(request.param)
 
 

@@ -153,6 +153,11 @@ class ContainerProcess:
         self._running = asyncio.create_task(self._run(self._process, make_job))
 
     @property
+    def pid(self) -> int:
+        """The number of the engine's program on this machine; 0 before it was started."""
+        return self._process.pid if self._process else 0
+
+    @property
     def alive(self) -> bool:
         """Whether the job runs and nothing has ended it."""
         return self.record.begun and not self._ended and self.record.reason is None and not self.finished.is_set()
@@ -209,7 +214,10 @@ class ContainerProcess:
                 for kind, number, payload in reader.feed(piece):
                     self._take(kind, number, payload, make_job)
         except (ValueError, KeyError, TypeError, RecursionError):  # what the first program says is no frame
-            self.stop("killed")
+            if self.record.begun:
+                self.stop("killed")
+            self.record.words += b"what the container says cannot be read"
+            self._let_go()
             while await process.stdout.read(_CHUNK):
                 pass
         code = await process.wait()

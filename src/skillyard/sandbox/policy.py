@@ -41,11 +41,12 @@ _SETTABLE: Final = (
 )  # fmt: skip
 # settings of the same table that are not about a policy
 _OTHERS: Final = (
-    "backend", "container-image", "install-dependencies", "npm-hosts", "npm-registry", "package-hosts", "package-index", "prewarm",
+    "backend", "container-image", "install-dependencies", "npm-hosts", "npm-registry", "package-hosts", "package-index",
+    "prewarm",
 )  # fmt: skip
 _GRANTS: Final = (
-    "container-image", "environment", "hidden-files", "install-dependencies", "npm-hosts", "npm-registry", "package-hosts", "package-index",
-    "pass-environment", "prewarm", "private-networks",
+    "container-image", "environment", "hidden-files", "install-dependencies", "npm-hosts", "npm-registry", "package-hosts",
+    "package-index", "pass-environment", "prewarm", "private-networks",
 )  # fmt: skip
 _ALIASES: Final[Mapping[str, str]] = {
     "timeoutMs": "timeout_ms",
