@@ -1,4 +1,4 @@
-"""Containers of podman, and of a docker that is podman: in short what `make test-long` tests of them, and what only they have."""
+"""Containers of podman, and of a docker that is podman: in short what `make test-long` tests, and what only they have."""
 
 from __future__ import annotations
 

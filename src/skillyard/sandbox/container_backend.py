@@ -44,6 +44,7 @@ from skillyard.sandbox.limits import common_limits, process_limits, quota_check
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import PreparedRun, own_script, prepare
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, SandboxCommand
+from skillyard.sandbox.processes import threads_of_user
 from skillyard.sandbox.run_lifecycle import check_input, collected, policy_proxy, run_result, run_slot, seccomp_filter
 from skillyard.sandbox.runtimes import NODE_ENDINGS, TYPESCRIPT, Runtime, runtime_for, strips_types, version_of
 from skillyard.sandbox.seccomp import FilterOptions
@@ -270,9 +271,7 @@ class _ContainerRun:
         if not self._engine.shows_machine:
             run = self._run = replace(run, runtime=_runtime_in_image(run, greeting))
         check_counting(self._engine, greeting, policy.memory_bytes + self._backend.overhead_bytes)
-        limits = dict(process_limits(run))
-        if not counted and run.identity is not None and run.identity.single:
-            limits["NPROC"] = policy.pids + 1  # counted for the user, who is the run's own
+        limits = {**process_limits(run), **number_of_processes(self._engine, run.identity, policy.pids + 1)}
         local = run.stage.environment.local_sockets
         program = seccomp_filter(
             self._backend.filter_options(counted=counted),
@@ -297,6 +296,14 @@ class _ContainerRun:
             "watch_deleted": allowed if run.job.workspace else 0,
             "tick_ms": _TICK_MS,
         }
+
+
+def number_of_processes(engine: ContainerEngine, identity: Identity | None, pids: int) -> dict[str, int]:
+    """The process limit where no control group counts; the kernel counts what the user runs outside of the container too."""
+    if engine.counts or sys.platform != "linux":
+        return {}
+    others = 0 if identity is not None and identity.single else threads_of_user(identity.uid if identity else os.getuid())
+    return {"NPROC": pids + others}
 
 
 def _runtime_in_image(run: PreparedRun, greeting: ContainerGreeting) -> Runtime:

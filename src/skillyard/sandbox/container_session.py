@@ -17,6 +17,7 @@ from skillyard.sandbox.container_backend import (
     image_of,
     init_arguments,
     init_python,
+    number_of_processes,
     own_mounts,
     refuse_what_is_of_this_machine,
     sweep,
@@ -139,9 +140,7 @@ class ContainerSession:
         check_counting(self._engine, greeting, policy.memory_bytes + self._backend.overhead_bytes)
         if not self._engine.shows_machine:
             session = self.session = replace(session, **_found_in_image(session, greeting))
-        limits = dict(session_limits(session))
-        if not counted and session.identity is not None and session.identity.single:
-            limits["NPROC"] = policy.pids + 2
+        limits = {**session_limits(session), **number_of_processes(self._engine, session.identity, policy.pids + 2)}
         program = seccomp_filter(
             self._backend.filter_options(counted=counted),
             streams=True,  # in a network of its own
