@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Final
 
@@ -28,8 +24,18 @@ from skillyard.sandbox.container_engine import (
     system_mounts,
     temporary_folder,
 )
+from skillyard.sandbox.container_parts import (
+    check_counting,
+    container_user,
+    image_of,
+    init_arguments,
+    init_python,
+    number_of_processes,
+    own_mounts,
+    refuse_what_is_of_this_machine,
+    sweep,
+)
 from skillyard.sandbox.container_process import ContainerGreeting, ContainerProcess
-from skillyard.sandbox.identity import Identity
 from skillyard.sandbox.inside_paths import (
     CERTIFICATES,
     OWN_FOLDER,
@@ -37,35 +43,26 @@ from skillyard.sandbox.inside_paths import (
     run_imports,
     run_variables,
     runner_inside,
-    small_files,
 )
 from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
 from skillyard.sandbox.limits import common_limits, process_limits, quota_check
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.preparation import PreparedRun, own_script, prepare
+from skillyard.sandbox.preparation import PreparedRun, prepare
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, SandboxCommand
-from skillyard.sandbox.processes import threads_of_user
 from skillyard.sandbox.run_lifecycle import check_input, collected, policy_proxy, run_result, run_slot, seccomp_filter
 from skillyard.sandbox.runtimes import NODE_ENDINGS, TYPESCRIPT, Runtime, runtime_for, strips_types, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 from skillyard.sandbox.session_preparation import PreparedSession
-from skillyard.sandbox.staging import StagedCopy
 
 _MEBIBYTE: Final = 1024 * 1024
-_INIT: Final = ("container_init", "container_frames", "container_watch", "processes")
-_INIT_FOLDER: Final = f"{OWN_FOLDER}container"
 _A_FILE: Final = 4096
 _SHARED_MB: Final = 16
 _TICK_MS: Final = 25
-_SWEEP_SECONDS: Final = 60.0
-# The user in an image of the operator's on another system, whose engine runs in a virtual machine of its own.
-_OTHER_USER: Final = 1000
 REMEDIES: Final = (
     "install docker or podman, and see that `docker run` or `podman run` works for this user",
     'elsewhere than on Linux also name an image that has Python, which is never downloaded: container-image = "…" in [sandbox]',
 )
 _NO_LIMIT: Final = UnmetRequirement("network.allowlist", "a run needs each host by name; '*' cannot be enforced")
-_sweeps: dict[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,14 +295,6 @@ class _ContainerRun:
         }
 
 
-def number_of_processes(engine: ContainerEngine, identity: Identity | None, pids: int) -> dict[str, int]:
-    """The process limit where no control group counts; the kernel counts what the user runs outside of the container too."""
-    if engine.counts or sys.platform != "linux":
-        return {}
-    others = 0 if identity is not None and identity.single else threads_of_user(identity.uid if identity else os.getuid())
-    return {"NPROC": pids + others}
-
-
 def _runtime_in_image(run: PreparedRun, greeting: ContainerGreeting) -> Runtime:
     """The run's runtime as the image has it.
 
@@ -322,87 +311,3 @@ def _runtime_in_image(run: PreparedRun, greeting: ContainerGreeting) -> Runtime:
     if PurePosixPath(run.entry).suffix.lower() in TYPESCRIPT and not strips_types(greeting.node_version):
         raise RuntimeUnavailable("TypeScript needs node 22.18 or newer in the container image", hint="name another image")
     return replace(runtime, program=program, version=greeting.node_version)
-
-
-def check_counting(engine: ContainerEngine, greeting: ContainerGreeting, memory_bytes: int) -> None:
-    """See that the control group of a container has the limits that were asked for.
-
-    Raises:
-        SandboxUnavailable: the engine has not set them.
-    """
-    if engine.counts and (greeting.memory_bytes is None or greeting.memory_bytes > memory_bytes or greeting.pids is None):
-        raise SandboxUnavailable(
-            f"{engine.kind} does not limit the memory and the processes of containers here",
-            hint="give its user a control group that it may write to",
-        )
-
-
-def refuse_what_is_of_this_machine(stage: StagedCopy) -> None:
-    """Refuse installed packages and programs of this machine where a container has another system.
-
-    Raises:
-        SandboxUnavailable: the run is granted some.
-    """
-    granted = stage.environment
-    if granted.python_packages or granted.node_modules or granted.mounts or granted.path:
-        raise SandboxUnavailable(
-            "packages and programs that are granted on this machine cannot be used in a container with an image of its own",
-            hint="put them into the image, or use bubblewrap",
-        )
-
-
-def own_mounts(stage: StagedCopy, python: Runtime, user: tuple[int, int]) -> list[BindMount]:
-    """Our own first program and the small files of `/etc`, which are put beside the skill."""
-    folder = f"{stage.base}/container"
-    Path(folder).mkdir(exist_ok=True)
-    Path(folder).chmod(0o755)
-    mounts = [BindMount(folder, _INIT_FOLDER)]
-    for name in _INIT:
-        own_name, data = own_script(name, compiled=python.same_python)
-        if not os.path.exists(f"{folder}/{own_name}"):
-            stage.add_file(f"container/{own_name}", data)
-    for path, data in small_files(*user).items():
-        name = f"etc-{PurePosixPath(path).name}"
-        source = f"{stage.base}/{name}"
-        mounts.append(BindMount(source if os.path.exists(source) else stage.add_file(name, data), path))
-    return mounts
-
-
-def init_arguments(python: Runtime) -> list[str]:
-    """The arguments of the Python that is the first program."""
-    name, _ = own_script(_INIT[0], compiled=python.same_python)
-    return ["-s", "-E", "-S", "-B", f"{_INIT_FOLDER}/{name}"]
-
-
-def init_python(engine: ContainerEngine, *, as_other: bool) -> Runtime:
-    """What the first program runs on."""
-    return runtime_for("init.py", as_other=as_other) if engine.shows_machine else Runtime("python", "python3")
-
-
-def container_user(engine: ContainerEngine, identity: Identity | None) -> tuple[int, int]:
-    """User and group in the container."""
-    if identity is not None:
-        return identity.uid, identity.gid
-    if sys.platform != "linux":
-        return _OTHER_USER, _OTHER_USER
-    # The root of a docker without privileges is this user.
-    return (0, 0) if _is_rootless_docker(engine) else (os.getuid(), os.getgid())
-
-
-@lru_cache(maxsize=4)
-def _is_rootless_docker(engine: ContainerEngine) -> bool:
-    return engine.kind == "docker" and b"rootless" in engine.call("info", "--format", "{{.SecurityOptions}}")
-
-
-@lru_cache(maxsize=4)
-def image_of(engine: ContainerEngine) -> str:
-    """The image that containers of the engine use, which is there afterwards; blocks the first time."""
-    return engine.ensure_image()
-
-
-def sweep(engine: ContainerEngine) -> None:
-    """Remove what dead processes have left, at most once a minute; blocks."""
-    now = time.monotonic()
-    if now >= _sweeps.get(engine.program, now):
-        _sweeps[engine.program] = now + _SWEEP_SECONDS
-        engine.sweep()

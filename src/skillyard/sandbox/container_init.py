@@ -3,7 +3,7 @@
 `container_init.py PROGRAM...` says hello (what it finds here of the named programs, and which limits count), reads its job,
 starts it under process limits and a seccomp filter, and ends when that ends or when its own input ends: with the first program
 of a container the kernel ends all others. Skillyard holds the other end of the input, so nothing outlives it. This file stands
-alone but for the two beside it, and works on every Python from 3.9.
+alone but for those beside it, and works on every Python from 3.9.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import resource
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 
@@ -27,16 +26,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from skillyard.sandbox import container_frames as frames
+    from skillyard.sandbox.container_links import ContainerLinks
     from skillyard.sandbox.container_watch import ContainerWatch, counted_limits, end_processes
-else:  # the two files beside this one, where it runs
+else:  # the files beside this one, where it runs
     import container_frames as frames
+    from container_links import ContainerLinks
     from container_watch import ContainerWatch, counted_limits, end_processes
 
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 4, 22, 38
 _SECCOMP_FILTER = 2
 _PIECE = 1 << 15
 _RESULT = 3
-_MOST_CONNECTIONS = 32
 _HIGH = 100
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -96,17 +96,6 @@ def _read_job(reader: frames.FrameReader) -> tuple[dict[str, Any], list[tuple[by
                 return json.loads(b"".join(pieces)), found[index + 1 :]
 
 
-class _Connection:
-    """One connection of the run to its proxy: what is to be written to it, and how much more may be read from it."""
-
-    def __init__(self, link: socket.socket) -> None:
-        self.link = link
-        self.waiting = bytearray()
-        self.window = frames.WINDOW
-        self.no_more_to_read = False
-        self.no_more_to_write = False
-
-
 class Container:
     """The state of the one job of this container."""
 
@@ -115,9 +104,7 @@ class Container:
         self._reader = frames.FrameReader()
         self._poll = select.poll()
         self._outputs: dict[int, bytes] = {}
-        self._connections: dict[int, _Connection] = {}
-        self._numbers = 0
-        self._listener: socket.socket | None = None
+        self._links = ContainerLinks(self._poll, _send)
         self._input = -1
         self._waiting_input = bytearray()
         self._input_ends = False
@@ -132,12 +119,7 @@ class Container:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(ring, warn_on_full_buffer=False)
         if self._job["proxy_port"]:
-            self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._listener.bind(("127.0.0.1", self._job["proxy_port"]))
-            self._listener.listen(64)
-            self._listener.setblocking(False)
-            self._poll.register(self._listener.fileno(), select.POLLIN)
+            self._links.listen(self._job["proxy_port"])
         problem = self._start()
         if problem:
             _send_json(frames.TERMINATED, {"problem": problem})
@@ -222,10 +204,8 @@ class Container:
                 self._carry(fd)
             elif fd == self._input:
                 self._feed()
-            elif self._listener is not None and fd == self._listener.fileno():
-                self._accept(self._listener)
             else:
-                self._connected(fd, event)
+                self._links.ready(fd, event)
         self._reap()
         reason = self._watch.exceeded()
         if reason:
@@ -248,7 +228,7 @@ class Container:
             count = end_processes(asked, {os.getpid(), self._child})
             _send_json(frames.ENDED_PROCESSES, {"call": asked["call"], "count": count})
         else:
-            self._about_connection(kind, number, payload)
+            self._links.take(kind, number, payload)
 
     def _carry(self, fd: int) -> bool:
         """Carry one piece of output; whether there may be more."""
@@ -286,103 +266,6 @@ class Container:
         if self._input_ends:
             os.close(self._input)
             self._input = -1
-
-    def _accept(self, listener: socket.socket) -> None:
-        try:
-            link, _ = listener.accept()
-        except OSError:
-            return
-        if len(self._connections) >= _MOST_CONNECTIONS:
-            link.close()
-            return
-        link.setblocking(False)
-        number = self._numbers = self._numbers % 60000 + 1
-        if number in self._connections:
-            link.close()
-            return
-        self._connections[number] = _Connection(link)
-        self._poll.register(link.fileno(), select.POLLIN)
-        _send(frames.frame(frames.CONNECTION, b"", number))
-
-    def _about_connection(self, kind: bytes, number: int, payload: bytes) -> None:
-        connection = self._connections.get(number)
-        if connection is None:
-            return
-        if kind == frames.ABORTED:
-            self._drop(number)
-        elif kind == frames.TAKEN:
-            connection.window += int.from_bytes(payload, "big")
-            self._interest(connection)
-        else:
-            connection.waiting += payload
-            connection.no_more_to_write = connection.no_more_to_write or kind == frames.FINISHED
-            self._write(number, connection)
-
-    def _connected(self, fd: int, event: int) -> None:
-        number = next((number for number, one in self._connections.items() if one.link.fileno() == fd), 0)
-        if not number:
-            return
-        connection = self._connections[number]
-        if event & select.POLLOUT:
-            self._write(number, connection)
-        if event & (select.POLLIN | select.POLLHUP | select.POLLERR) and number in self._connections:
-            self._read(number, connection)
-
-    def _read(self, number: int, connection: _Connection) -> None:
-        if connection.no_more_to_read or connection.window <= 0:
-            self._drop_where_broken(number, connection)
-            return
-        try:
-            piece = connection.link.recv(min(_PIECE, connection.window))
-        except BlockingIOError:
-            return
-        except OSError:
-            self._abort(number)
-            return
-        connection.window -= len(piece)
-        connection.no_more_to_read = not piece
-        _send(frames.frame(frames.DATA if piece else frames.FINISHED, piece, number))
-        self._settle(number, connection)
-
-    def _drop_where_broken(self, number: int, connection: _Connection) -> None:
-        """A connection that cannot be read from now, but is reported, has been reset by the skill."""
-        if connection.link.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) or connection.no_more_to_read:
-            self._abort(number)
-
-    def _write(self, number: int, connection: _Connection) -> None:
-        try:
-            count = connection.link.send(connection.waiting) if connection.waiting else 0
-        except BlockingIOError:
-            count = 0
-        except OSError:
-            self._abort(number)
-            return
-        del connection.waiting[:count]
-        if count:
-            _send(frames.taken(count, number))
-        if not connection.waiting and connection.no_more_to_write:
-            with contextlib.suppress(OSError):
-                connection.link.shutdown(socket.SHUT_WR)
-        self._settle(number, connection)
-
-    def _settle(self, number: int, connection: _Connection) -> None:
-        if connection.no_more_to_read and connection.no_more_to_write and not connection.waiting:
-            self._drop(number)
-        else:
-            self._interest(connection)
-
-    def _interest(self, connection: _Connection) -> None:
-        reads = select.POLLIN if connection.window > 0 and not connection.no_more_to_read else 0
-        self._poll.register(connection.link.fileno(), reads | (select.POLLOUT if connection.waiting else 0))
-
-    def _abort(self, number: int) -> None:
-        _send(frames.frame(frames.ABORTED, b"", number))
-        self._drop(number)
-
-    def _drop(self, number: int) -> None:
-        connection = self._connections.pop(number)
-        self._poll.unregister(connection.link.fileno())
-        connection.link.close()
 
     def _reap(self) -> None:
         """Take in what has ended, also what has lost its parent."""

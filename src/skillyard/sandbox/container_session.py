@@ -10,8 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import SandboxUnavailable
-from skillyard.sandbox.container_backend import (
-    ContainerBackend,
+from skillyard.sandbox.container_backend import ContainerBackend
+from skillyard.sandbox.container_engine import BindMount, ContainerEngine, new_name, system_mounts, temporary_folder
+from skillyard.sandbox.container_parts import (
     check_counting,
     container_user,
     image_of,
@@ -22,7 +23,6 @@ from skillyard.sandbox.container_backend import (
     refuse_what_is_of_this_machine,
     sweep,
 )
-from skillyard.sandbox.container_engine import BindMount, ContainerEngine, new_name, system_mounts, temporary_folder
 from skillyard.sandbox.container_process import ContainerGreeting, ContainerProcess
 from skillyard.sandbox.inside_paths import CERTIFICATES, OWN_FOLDER, SCRATCH, granted_mounts, session_variables
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors
