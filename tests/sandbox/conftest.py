@@ -22,9 +22,9 @@ from skillyard.sandbox import (
     SandboxBackend,
     SandboxResult,
     backends,
-    container_backend,
     preparation,
 )
+from skillyard.sandbox.container_backend import ContainerBackend
 from skillyard.sandbox.seccomp import this_machine
 
 PRELUDE = (
@@ -92,11 +92,11 @@ def backend(request: pytest.FixtureRequest) -> SandboxBackend:
 
 
 @pytest.fixture
-def uncounted(backend: SandboxBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine where no cgroup can be made, neither here nor by what starts containers."""
     monkeypatch.setattr(preparation, "make_cgroup", lambda **_: None)
-    for image, engine in container_backend._found.items():
-        monkeypatch.setitem(container_backend._found, image, replace(engine, counts=False))
+    found = ContainerBackend.found_engine
+    monkeypatch.setattr(ContainerBackend, "found_engine", lambda self: replace(found(self), counts=False))
 
 
 @pytest.fixture(params=["counted", "uncounted"])

@@ -48,11 +48,10 @@ from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, Unmet
 from skillyard.sandbox.limits import common_limits, process_limits, quota_check
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import PreparedRun, prepare
-from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, SandboxCommand
+from skillyard.sandbox.process_launch import PROXY_PORT
 from skillyard.sandbox.run_lifecycle import check_input, collected, policy_proxy, run_result, run_slot, seccomp_filter
 from skillyard.sandbox.runtimes import NODE_ENDINGS, TYPESCRIPT, Runtime, runtime_for, strips_types, version_of
 from skillyard.sandbox.seccomp import FilterOptions
-from skillyard.sandbox.session_preparation import PreparedSession
 
 _MEBIBYTE: Final = 1024 * 1024
 _A_FILE: Final = 4096
@@ -130,10 +129,6 @@ class ContainerBackend:
             engine = _found[self.image]
         return engine
 
-    def files(self) -> tuple[bytes, ...]:
-        """Nothing: a container has files of its own."""
-        return ()
-
     def filter_options(self, *, counted: bool) -> FilterOptions:
         """As under bubblewrap: IPC objects live and die in the run's own namespace."""
         return FilterOptions(uncounted_memory=not counted)
@@ -146,14 +141,6 @@ class ContainerBackend:
             Limit("network", run.policy.network, True, f"network namespace{by_proxy} and seccomp"),
             Limit("filesystem", run.policy.filesystem, True, "mount namespace"),
         )
-
-    def command(self, run: PreparedRun, descriptors: Descriptors) -> SandboxCommand:
-        """Nothing that could be started by descriptors: the engine hands on three streams only."""
-        raise NotImplementedError("a container is started by its engine")
-
-    def session_command(self, session: PreparedSession, descriptors: Descriptors) -> SandboxCommand:
-        """As `command`."""
-        raise NotImplementedError("a container is started by its engine")
 
 
 _found: dict[str, ContainerEngine] = {}

@@ -42,7 +42,7 @@ _HIGH = 100
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class _Filter(ctypes.Structure):
+class _SeccompProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
@@ -180,7 +180,7 @@ class Container:
             resource.setrlimit(getattr(resource, "RLIMIT_" + name), (number, number))
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         instructions = base64.b64decode(job["filter"])
-        program = _Filter(len(instructions) // 8, instructions)
+        program = _SeccompProgram(len(instructions) // 8, instructions)
         _prctl(_PR_SET_SECCOMP, _SECCOMP_FILTER, ctypes.byref(program))
         os.execve(job["argv"][0], job["argv"], job["environment"])  # noqa: S606 # no shell
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import SkillyardError
 from skillyard.sandbox import container_frames as frames
-from skillyard.sandbox.container_connections import ContainerConnections
 from skillyard.sandbox.container_engine import ContainerEngine, engine_environment
 from skillyard.sandbox.job import Status
 from skillyard.sandbox.policy import Policy
@@ -27,6 +26,7 @@ from skillyard.sandbox.run_output import PipeBuffer, ProcessRecord, note_reader,
 
 if TYPE_CHECKING:
     from skillyard.network.proxy import Proxy
+    from skillyard.sandbox.container_connections import ContainerConnections
 
 _START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 5.0
@@ -112,7 +112,11 @@ class ContainerProcess:
         self._policy = policy
         self._over_quota = over_quota
         self._proxy = proxy
-        self._connections = ContainerConnections(proxy, self._write) if proxy else None
+        self._connections: ContainerConnections | None = None
+        if proxy is not None:
+            from skillyard.sandbox.container_connections import ContainerConnections
+
+            self._connections = ContainerConnections(proxy, self._write)
         self._loop = asyncio.get_running_loop()
         self._process: asyncio.subprocess.Process | None = None
         self._running: asyncio.Task[None] | None = None

@@ -78,6 +78,16 @@ class IsolationMechanism(Protocol):
     def overhead_bytes(self) -> int:
         """How much memory the backend itself needs beside the run."""
 
+    def filter_options(self, *, counted: bool) -> FilterOptions:
+        """What the seccomp filter denies; `counted` when a cgroup counts memory."""
+
+    def limits(self, run: PreparedRun) -> tuple[Limit, ...]:
+        """What is enforced, and by what."""
+
+
+class SpawnedMechanism(IsolationMechanism, Protocol):
+    """A backend whose program this process starts itself, with a descriptor for each stream."""
+
     def command(self, run: PreparedRun, descriptors: Descriptors) -> SandboxCommand:
         """How to start the run."""
 
@@ -86,12 +96,6 @@ class IsolationMechanism(Protocol):
 
     def files(self) -> tuple[bytes, ...]:
         """What the program needs as files in memory, beside the seccomp filter, which is always the first."""
-
-    def filter_options(self, *, counted: bool) -> FilterOptions:
-        """What the seccomp filter denies; `counted` when a cgroup counts memory."""
-
-    def limits(self, run: PreparedRun) -> tuple[Limit, ...]:
-        """What is enforced, and by what."""
 
 
 async def prepare(

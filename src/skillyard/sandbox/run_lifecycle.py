@@ -13,7 +13,7 @@ from skillyard.errors import InvalidInput, SandboxUnavailable
 from skillyard.sandbox.job import Job, SandboxResult
 from skillyard.sandbox.limits import quota_check
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.preparation import IsolationMechanism, PreparedRun, prepare
+from skillyard.sandbox.preparation import IsolationMechanism, PreparedRun, SpawnedMechanism, prepare
 from skillyard.sandbox.results import build_result
 from skillyard.sandbox.run_output import ProcessRecord
 from skillyard.sandbox.seccomp import FilterOptions, build_filter, machine_named, this_machine
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _slots: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = weakref.WeakKeyDictionary()
 
 
-async def run_job(engine: IsolationMechanism, job: Job) -> SandboxResult:
+async def run_job(engine: SpawnedMechanism, job: Job) -> SandboxResult:
     """Run one job to its end; no more than twice as many at once as there are processors.
 
     Raises:
@@ -61,7 +61,7 @@ async def collected(run: PreparedRun, result: SandboxResult) -> SandboxResult:
     return replace(result, files=collected.files, warnings=(*result.warnings, *collected.warnings))
 
 
-async def _run(engine: IsolationMechanism, run: PreparedRun) -> SandboxResult:
+async def _run(engine: SpawnedMechanism, run: PreparedRun) -> SandboxResult:
     proxy = policy_proxy(run.policy)
     try:
         record = await supervise(
@@ -103,7 +103,7 @@ def policy_proxy(policy: Policy) -> Proxy | None:
     return Proxy(read_rules(policy.network_allowlist), private=policy.private_networks)
 
 
-def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, ...]:
+def sealed_files(engine: SpawnedMechanism, run: PreparedRun) -> tuple[bytes, ...]:
     """What the run's program gets as files in memory, its seccomp filter first; see `filter_files`."""
     local = engine.own_network and run.stage.environment.local_sockets
     return filter_files(
@@ -112,7 +112,7 @@ def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, .
 
 
 def filter_files(
-    engine: IsolationMechanism, *, counted: bool, streams: bool, own_user: bool = False, local_sockets: bool = False
+    engine: SpawnedMechanism, *, counted: bool, streams: bool, own_user: bool = False, local_sockets: bool = False
 ) -> tuple[bytes, ...]:
     """What a sandbox gets as files in memory, its seccomp filter first; see `seccomp_filter`."""
     options = engine.filter_options(counted=counted)

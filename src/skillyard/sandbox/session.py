@@ -18,7 +18,7 @@ from skillyard.errors import SandboxUnavailable
 from skillyard.sandbox.job import SandboxBackend, Status
 from skillyard.sandbox.limits import session_quota
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.preparation import IsolationMechanism
+from skillyard.sandbox.preparation import IsolationMechanism, SpawnedMechanism
 from skillyard.sandbox.processes import descendants, namespace_number, started_at
 from skillyard.sandbox.run_lifecycle import filter_files, policy_proxy, run_slot
 from skillyard.sandbox.session_preparation import PreparedSession, SessionRequest, prepare_session
@@ -176,10 +176,10 @@ async def open_session(backend: SandboxBackend, request: SessionRequest, receive
     """
     if unmet := backend.supports(request.policy):
         raise SandboxUnavailable(f"{backend.name} cannot enforce this policy: {unmet[0].reason}", hint="run `skillyard doctor`")
-    mechanism: IsolationMechanism = backend  # type: ignore[assignment] # every backend is one
     async with run_slot():
         if backend.name == "container":
-            return await _in_container(mechanism, request, receive)
+            return await _in_container(backend, request, receive)
+        mechanism: SpawnedMechanism = backend  # type: ignore[assignment] # every other backend is one
         session = await _prepared(mechanism, request)
         proxy = policy_proxy(request.policy)
         watch = SupervisedProcess(request.policy, session.cgroup, session_quota(mechanism, session), proxy, channel=receive)
@@ -197,7 +197,7 @@ async def open_session(backend: SandboxBackend, request: SessionRequest, receive
 
 
 async def _in_container(
-    mechanism: IsolationMechanism, request: SessionRequest, receive: Callable[[bytes], object]
+    mechanism: SandboxBackend, request: SessionRequest, receive: Callable[[bytes], object]
 ) -> SandboxSession:
     from skillyard.sandbox.container_backend import ContainerBackend
     from skillyard.sandbox.container_session import ContainerSession, find_session_engine
@@ -248,7 +248,7 @@ def _forget(preparing: asyncio.Future[PreparedSession]) -> None:
         session.stage.remove()
 
 
-def _files(mechanism: IsolationMechanism, policy: Policy, session: PreparedSession) -> tuple[bytes, ...]:
+def _files(mechanism: SpawnedMechanism, policy: Policy, session: PreparedSession) -> tuple[bytes, ...]:
     """The files in memory. Where the session has a network of its own, its programs may serve and reach each other there."""
     own_network = mechanism.own_network
     streams = own_network or policy.reaches_network
