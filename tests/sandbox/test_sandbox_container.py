@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import json
 import os
@@ -10,6 +11,7 @@ import shlex
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.errors import RuntimeUnavailable, SandboxUnavailable
+from skillyard.catalog import Configuration
+from skillyard.errors import InvalidPolicy, RuntimeUnavailable, SandboxUnavailable
+from skillyard.execution import Executor
 from skillyard.sandbox import (
     Job,
     Policy,
@@ -26,14 +30,14 @@ from skillyard.sandbox import (
     backends,
     choose_backend,
     container_backend,
+    container_image,
     container_process,
     landlock,
+    lowered_ceiling,
 )
 from skillyard.sandbox.container_backend import ContainerBackend
 from skillyard.sandbox.container_engine import LABEL, BindMount, ContainerEngine, new_name
-from skillyard.workspace import Workspace, WorkspaceOptions
-
-PODMAN = "/usr/bin/podman"
+from skillyard.workspace import Workspace, WorkspaceOptions, options_from_settings
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +115,7 @@ async def test_scripts_in_other_languages_run_too(backend: SandboxBackend, skill
 async def test_more_input_than_fits_a_pipe_arrives_and_need_not_be_read(run_script) -> None:
     data = os.urandom(1 << 20)
     read = await run_script("import hashlib\nanswer(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())", stdin=data)
-    assert read.value == __import__("hashlib").sha256(data).hexdigest()
+    assert read.value == hashlib.sha256(data).hexdigest()
     ignored = await run_script("answer('done')", stdin=data)
     assert (ignored.status, ignored.value) == ("ok", "done")
 
@@ -309,6 +313,29 @@ def test_elsewhere_it_is_said_what_a_container_needs(monkeypatch: pytest.MonkeyP
     )
 
 
+def test_where_bubblewrap_holds_nothing_of_containers_is_loaded() -> None:
+    program = (
+        "import sys\nfrom skillyard.sandbox import Policy, choose_backend\nprint(choose_backend(Policy()).name)\n"
+        "print([name for name in sys.modules if 'sandbox.container' in name])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "bwrap\n[]\n"
+
+
+def test_the_image_is_the_operators_to_name_and_no_project_may() -> None:
+    assert container_image({"container-image": "python:3.12-slim"}) == "python:3.12-slim"
+    assert container_image({}) == ""
+    for wrong in (5, "--privileged", "a b", "x,y"):
+        with pytest.raises(InvalidPolicy, match="container-image"):
+            container_image({"container-image": wrong})
+    assert options_from_settings({"backend": "container", "container-image": "x:1"}).container_image == "x:1"
+    assert Policy.ceiling({"container-image": "x:1"}) == Policy.ceiling()
+    with pytest.raises(InvalidPolicy, match="container-image"):
+        lowered_ceiling(Policy.ceiling(), {"container-image": "x:1"})
+    configured = Executor.from_configuration(Configuration(sandbox={"backend": "container", "container-image": "x:1"}))
+    assert (configured._backend, configured._container_image) == ("container", "x:1")
+
+
 def test_a_name_that_no_option_can_hold_is_refused() -> None:
     assert BindMount("/a b", "/c", writable=True).words() == ("--mount", "type=bind,source=/a b,target=/c")
     with pytest.raises(SandboxUnavailable, match="comma"):
@@ -316,8 +343,6 @@ def test_a_name_that_no_option_can_hold_is_refused() -> None:
 
 
 async def test_a_workspace_works_in_a_container(found: ContainerEngine) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory(prefix="skillyard-workspaces-", dir="/tmp") as folder:
         workspace = Workspace(folder, options=WorkspaceOptions(backend="container"))
         try:
@@ -388,7 +413,8 @@ for name in ("memfd_create", "sched_getaffinity", "pidfd_open", "O_PATH", "posix
 asyncio.set_child_watcher(asyncio.ThreadedChildWatcher())
 sys.platform = "darwin"
 os.geteuid = os.getuid = lambda: 501
-from skillyard.sandbox import Job, Policy, choose_backend, can_start
+from skillyard.execution import Executor
+from skillyard.sandbox import Job, Policy, container_image, lowered_ceiling, choose_backend, can_start
 backend = choose_backend(Policy(), container_image={image!r})
 result = asyncio.run(backend.run(Job({str(skill_tree)!r}, "main.py", b'{{"input": 21}}')))
 print(backend.name, result.status, result.value, can_start("main.py"), can_start("x.exe"))

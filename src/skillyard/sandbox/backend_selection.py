@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from skillyard.errors import InvalidInput, SandboxUnavailable
@@ -25,18 +26,27 @@ def backends(*, container_image: str = "") -> tuple[SandboxBackend, ...]:
 
     `container_image` is what containers are made from; without one, from what is installed here.
     """
-    if sys.platform == "win32" or (sys.platform != "linux" and not container_image):
-        return ()
-    # They load asyncio and more, which nobody needs who only wants to know whether a skill could run.
-    from skillyard.sandbox.container_backend import ContainerBackend
+    return tuple(_each(_NAMES, container_image))
 
-    container = ContainerBackend(container_image)
-    if sys.platform != "linux":
-        return (container,)
-    from skillyard.sandbox.bubblewrap import BubblewrapBackend
-    from skillyard.sandbox.landlock import LandlockBackend
 
-    return (BubblewrapBackend(), LandlockBackend(), container)
+def _each(names: Collection[str], container_image: str) -> Iterator[SandboxBackend]:
+    """The backends of these names that can be on this system, one after the other.
+
+    Each is imported when its turn comes: they load asyncio and more, which nobody needs who only wants to know whether a skill
+    could run, and what starts containers is needed where nothing else holds.
+    """
+    if sys.platform == "linux" and "bwrap" in names:
+        from skillyard.sandbox.bubblewrap import BubblewrapBackend
+
+        yield BubblewrapBackend()
+    if sys.platform == "linux" and "landlock" in names:
+        from skillyard.sandbox.landlock import LandlockBackend
+
+        yield LandlockBackend()
+    if "container" in names and (sys.platform == "linux" or (sys.platform != "win32" and container_image)):
+        from skillyard.sandbox.container_backend import ContainerBackend
+
+        yield ContainerBackend(container_image)
 
 
 def choose_backend(policy: Policy, prefer: str | None = None, *, container_image: str = "") -> SandboxBackend:
@@ -49,9 +59,11 @@ def choose_backend(policy: Policy, prefer: str | None = None, *, container_image
         SandboxUnavailable: none can; `details["unmet"]` lists why not, `details["remedies"]` what would help.
         InvalidInput: there is no backend of that name.
     """
+    if prefer is not None and prefer not in _NAMES:
+        raise InvalidInput(f"there is no sandbox named {prefer!r}", hint=f"known: {', '.join(_NAMES)}")
     unmet: list[UnmetRequirement] = []
     remedies: list[str] = []
-    for backend in _candidates(prefer, container_image):
+    for backend in _each(_NAMES if prefer is None else (prefer,), container_image):
         missing = backend.supports(policy)
         if missing:
             unmet += missing
@@ -65,12 +77,6 @@ def choose_backend(policy: Policy, prefer: str | None = None, *, container_image
         unmet.append(UnmetRequirement(probe.backend, probe.reason))
         remedies += probe.remedies
     raise _unavailable(unmet, remedies)
-
-
-def _candidates(prefer: str | None, container_image: str) -> tuple[SandboxBackend, ...]:
-    if prefer is not None and prefer not in _NAMES:
-        raise InvalidInput(f"there is no sandbox named {prefer!r}", hint=f"known: {', '.join(_NAMES)}")
-    return tuple(one for one in backends(container_image=container_image) if prefer in (None, one.name))
 
 
 def _unavailable(unmet: list[UnmetRequirement], remedies: list[str]) -> SandboxUnavailable:
@@ -91,7 +97,7 @@ def probe_all(*, container_image: str = "", container: bool = False) -> tuple[Pr
     Containers, which are slow to start, are tried where nothing else holds, and where `container` says that they are chosen.
     """
     probes: list[Probe] = []
-    for backend in backends(container_image=container_image):
+    for backend in _each(_NAMES, container_image):
         if backend.name == "container" and not container and any(probe.ok for probe in probes):
             continue
         probes.append(backend.probe())
