@@ -19,9 +19,10 @@ from pathlib import Path
 
 import pytest
 
+from skillyard import Catalog
 from skillyard.catalog import Configuration
 from skillyard.errors import InvalidPolicy, RuntimeUnavailable, SandboxUnavailable
-from skillyard.execution import Executor
+from skillyard.execution import Executor, RunRequest
 from skillyard.sandbox import (
     Job,
     Policy,
@@ -110,6 +111,14 @@ async def test_scripts_in_other_languages_run_too(backend: SandboxBackend, skill
     assert (shell.status, shell.exit_code, shell.value) == ("error", 3, [1]), shell
     assert (shell.stdout, shell.stderr) == (b"got a line\n", b"wrong\n")
     assert (node.status, node.value) == ("ok", {"twice": 8}), node
+
+
+async def test_a_skill_runs_in_one_where_the_operator_says_so(found: ContainerEngine) -> None:
+    skill = Catalog.discover(roots=["examples/skills"]).get("text-statistics")
+    executor = Executor.from_configuration(Configuration(sandbox={"backend": "container"}))
+    run = await executor.run(RunRequest(skill, {"text": "Two words."}))
+    assert (run.status, run.isolation, run.output["words"]) == ("ok", "container", 2), run
+    assert f"cgroup of {found.kind}" in {limit.by for limit in run.limits}
 
 
 async def test_more_input_than_fits_a_pipe_arrives_and_need_not_be_read(run_script) -> None:
@@ -413,7 +422,7 @@ for name in ("memfd_create", "sched_getaffinity", "pidfd_open", "O_PATH", "posix
 asyncio.set_child_watcher(asyncio.ThreadedChildWatcher())
 sys.platform = "darwin"
 os.geteuid = os.getuid = lambda: 501
-from skillyard.execution import Executor
+from skillyard.execution import Executor, RunRequest
 from skillyard.sandbox import Job, Policy, container_image, lowered_ceiling, choose_backend, can_start
 backend = choose_backend(Policy(), container_image={image!r})
 result = asyncio.run(backend.run(Job({str(skill_tree)!r}, "main.py", b'{{"input": 21}}')))

@@ -121,7 +121,7 @@ class ContainerProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._running: asyncio.Task[None] | None = None
         self._timers: list[asyncio.TimerHandle] = []
-        self._input = b""
+        self._input = memoryview(b"")
         self._window = frames.WINDOW
         self._input_ends = False
         self._begun_at = 0.0
@@ -137,7 +137,7 @@ class ContainerProcess:
         Raises:
             OSError: there is no such program.
         """
-        self._input = stdin
+        self._input = memoryview(stdin)
         self._input_ends = self.record.result.sink is None
         flags: dict[str, Any] = (
             {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
@@ -170,7 +170,7 @@ class ContainerProcess:
         """Write more to the input of a process with a channel; `False` when it takes no more."""
         if self.finished.is_set() or self._ended or self.record.reason is not None:
             return False
-        self._input += data
+        self._input = memoryview(bytes(self._input) + data)
         self._feed()
         return True
 
@@ -345,7 +345,7 @@ class ContainerProcess:
             piece = self._input[: min(self._window, frames.LONGEST)]
             self._input = self._input[len(piece) :]
             self._window -= len(piece)
-            self._write(frames.frame(frames.INPUT, piece))
+            self._write(frames.frame(frames.INPUT, bytes(piece)))
         if not self._input and self._input_ends:
             self._input_ends = False
             self._write(frames.frame(frames.INPUT))
