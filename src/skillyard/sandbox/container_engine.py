@@ -152,8 +152,8 @@ class ContainerEngine:
         ]  # fmt: skip
         if self.kind == "podman":
             options += ["--read-only-tmpfs=false", "--http-proxy=false", "--passwd=false", "--no-hosts", "--systemd=false"]
-            if os.geteuid() != 0 and self.shows_machine:
-                options.append("--userns=keep-id")
+            if sys.platform == "linux" and os.geteuid() != 0:
+                options.append("--userns=keep-id")  # the numbers of users are the same inside and outside
         if self.counts:
             options += ["--memory", str(memory_bytes), "--memory-swap", str(memory_bytes), "--pids-limit", str(pids)]
         else:  # a shared mapping of it is memory that nobody is charged with
@@ -162,8 +162,9 @@ class ContainerEngine:
 
     def remove(self, name: str) -> None:
         """End a container at once and remove it; blocks."""
-        with contextlib.suppress(SandboxUnavailable):
-            self.call("rm", "--force", name)
+        for words in (("kill", name), ("rm", "--force", name)):  # alone, the second would wait for it to end by itself
+            with contextlib.suppress(SandboxUnavailable):
+                self.call(*words)
 
     def sweep(self) -> None:
         """Remove the containers of processes of this machine that are no longer alive; blocks."""
