@@ -27,6 +27,9 @@ _KILL_SECONDS: Final = 1.0
 _ROUNDS: Final = 40
 _MARSHAL: Final = 2  # a version that every Python reads
 
+# Of the kernel that also says when a process was started; elsewhere than on Linux that is another one, and ages are compared.
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 EndReason = Literal[
     "exit", "timeout", "interrupted", "output_limit", "disk_full", "memory", "pids", "ended", "not_started"
 ]  # fmt: skip
@@ -50,7 +53,7 @@ class SessionCall:
     cleaning: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while what the call has started is ended: until then another call would be taken for a part of it."""
     begun: float = field(default_factory=time.monotonic)
-    begun_on_machine: float = field(default_factory=lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
+    begun_on_machine: float = field(default_factory=lambda: time.clock_gettime(_CLOCK))
     pid: int = 0
     pieces: list[bytes] = field(default_factory=list)
     kept: int = 0

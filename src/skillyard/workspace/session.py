@@ -87,7 +87,9 @@ class WorkspaceSession:
             SandboxUnavailable: it cannot be started, or nothing here can enforce the policy.
             FileMissing, InvalidInput: the folder or a mount cannot be shown.
         """
-        backend = await asyncio.to_thread(choose_backend, options.session_policy, options.backend)
+        backend = await asyncio.to_thread(
+            choose_backend, options.session_policy, options.backend, container_image=options.container_image
+        )
         channel = SessionChannel()
         session = await open_session(backend, session_request(folder, options), channel.receive)
         if await channel.attach(session):

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from skillyard.errors import InvalidConfiguration
-from skillyard.sandbox import Policy
+from skillyard.sandbox import Policy, container_image
 from skillyard.workspace.options import WORKSPACE_POLICY, WorkspaceOptions
 
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
@@ -19,7 +19,7 @@ _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
 _LIMITS: Final = ("timeout-ms", "memory-mb", "pids", "nofile", "file-size-mb", "tmp-mb", "output-bytes")
 _GRANTS: Final = ("environment", "pass-environment", "private-networks")
 _CONVERSATIONS: Final = "conversations"
-_KNOWN: Final = (*_NUMBERS, *_LIMITS, *_GRANTS, "network-allowlist", "backend", _CONVERSATIONS)
+_KNOWN: Final = (*_NUMBERS, *_LIMITS, *_GRANTS, "network-allowlist", "backend", "container-image", _CONVERSATIONS)
 
 
 def workspaces_in_conversations(settings: Mapping[str, object]) -> bool:
@@ -58,7 +58,8 @@ def options_from_settings(settings: Mapping[str, object], *, environ: Mapping[st
     if backend is not None and not isinstance(backend, str):
         raise InvalidConfiguration("workspace.backend must be a name", hint='for example backend = "bwrap"')
     fixed = frozenset(name.replace("-", "_") for name in chosen)
-    return WorkspaceOptions(policy=policy, backend=backend, fixed=fixed, **numbers)
+    image = container_image(settings)
+    return WorkspaceOptions(policy=policy, backend=backend, container_image=image, fixed=fixed, **numbers)
 
 
 def _number(name: str, value: object) -> int:

@@ -72,12 +72,13 @@ class Workspace:
 
     @property
     def path(self) -> str:
-        """The path of the folder as commands see it; `/workspace` under bubblewrap, its real path under Landlock."""
+        """The path of the folder as commands see it: its real path under Landlock, else `/workspace`."""
         if self._session is not None:
             return self._session.folder
         from skillyard.sandbox import choose_backend
 
-        return self.folder if choose_backend(self.options.policy, self.options.backend).name == "landlock" else "/workspace"
+        chosen = choose_backend(self.options.policy, self.options.backend, container_image=self.options.container_image)
+        return self.folder if chosen.name == "landlock" else "/workspace"
 
     @property
     def own_paths(self) -> bool:
