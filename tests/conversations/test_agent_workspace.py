@@ -273,7 +273,7 @@ async def test_a_turn_that_is_stopped_ends_its_command_and_the_session_goes_on(
     open_chat: Callable[..., Any], pdf: Path
 ) -> None:
     desk = await open_chat()
-    command = "echo started; touch begun; sleep 300 & sleep 300"
+    command = "touch begun; echo started; sleep 300 & sleep 300"
     desk.models.script(Call("bash", {"command": command}), Call("bash", {"command": "ps -e; ls"}), Say("Done."))
     turn = await desk.chat.send(desk.conversation, "Wait")
     async for event in desk.chat.events(turn):
