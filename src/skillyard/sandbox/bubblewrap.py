@@ -247,7 +247,7 @@ def _session_options(session: PreparedSession, files: tuple[int, ...], opening: 
         "--ro-bind", session.stage.tree, f"{_RUNNER}session",
         *(part for path in session.extra_programs for part in ("--ro-bind", path, _RUNNER + Path(path).name)),
         *(part for name, path in session.names(_RUNNER) for part in ("--symlink", path, f"{_RUNNER}bin/{name}")),
-        *_granted(session.stage, linked=False),
+        *_granted(session.stage),
         *(part for mount in session.mounts for part in ("--ro-bind", mount.source, mount.target)),
         "--bind", session.folder, "/workspace", "--chdir", "/workspace",
         "--remount-ro", "/", "--seccomp", str(seccomp),
@@ -286,18 +286,18 @@ def _imports(run: PreparedRun) -> list[str]:
     if stage.library:
         name = Path(stage.library).name
         parts += ["--ro-bind", stage.library, f"/{name}" if run.runtime.kind == "node" else _RUNNER + name]
-    return [*parts, *_granted(stage, linked=run.runtime.kind == "node" and bool(stage.library))]
+    return [*parts, *_granted(stage)]
 
 
-def _granted(stage: StagedCopy, *, linked: bool) -> list[str]:
-    """Mounts for what is granted; `linked` when the folder with a link for each npm package is seen already."""
+def _granted(stage: StagedCopy) -> list[str]:
+    """Mounts for what is granted; where our own library has links to npm packages, it is mounted already."""
     parts: list[str] = []
     if stage.packages:
         parts += ["--ro-bind", os.path.realpath(stage.packages), SEEN_INSIDE.packages]
-    if stage.modules:
-        parts += ["--ro-bind", os.path.realpath(f"{stage.base}/npm"), NODE_PACKAGES_INSIDE]
-        if not linked:
-            parts += ["--ro-bind", stage.modules, SEEN_INSIDE.modules]
+    if stage.linked:
+        parts += ["--ro-bind", os.path.realpath(stage.linked), NODE_PACKAGES_INSIDE]
+    elif stage.modules:
+        parts += ["--ro-bind", os.path.realpath(stage.modules), SEEN_INSIDE.modules]
     if stage.commands:
         parts += ["--ro-bind", stage.commands, SEEN_INSIDE.commands]
     for path in stage.environment.mounts:

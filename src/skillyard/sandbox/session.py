@@ -177,7 +177,7 @@ async def _prepared(mechanism: IsolationMechanism, request: SessionRequest) -> P
         request,
         own_folders=mechanism.own_folders,
         extra_bytes=mechanism.overhead_bytes,
-        extra_processes=mechanism.overhead_processes + 2,
+        extra_processes=mechanism.overhead_processes + 3,
     )
     preparing = asyncio.ensure_future(asyncio.to_thread(work))
     try:
