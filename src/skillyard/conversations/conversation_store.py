@@ -18,10 +18,11 @@ from skillyard.database import (
     insert_or_update,
     live_events_of,
     publish_live_events,
+    run_files,
     session_approvals,
     turns,
 )
-from skillyard.engine import ProcessIdentity
+from skillyard.engine import ProcessIdentity, workspace_subject
 from skillyard.errors import ConversationBusy, RecordNotFound
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ class ConversationStore:
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._database = database
+
+    @property
+    def database(self) -> Callable[[], Database]:
+        """What gives the database, opened."""
+        return self._database
 
     def begin(self, conversation: Conversation) -> None:
         """Keep a new conversation."""
@@ -99,6 +105,7 @@ class ConversationStore:
         with self._database().write() as connection:
             connection.execute(delete(conversations).where(conversations.c.id == conversation_id))
             connection.execute(delete(session_approvals).where(session_approvals.c.session == conversation_id))
+            connection.execute(delete(run_files).where(run_files.c.subject == workspace_subject(conversation_id)))
 
     def start(self, turn: Turn, *, replacing: int | None = None) -> Turn:
         """Keep a new turn at the end, in place of those from the number `replacing` on.

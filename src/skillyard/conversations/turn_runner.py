@@ -51,10 +51,18 @@ class TurnRunner:
         self._tools: OrderedDict[str, ConversationTools] = OrderedDict()
         self._live: OrderedDict[str, LiveTurn] = OrderedDict()
         self._models: dict[str, Model] = {}
+        self._working: set[str] = set()  # the conversations with a turn that is executed here
 
-    def folder(self, conversation: Conversation) -> WorkFolder:
-        """The files of a conversation."""
-        return WorkFolder(self._catalog.data_directory, conversation.id, self._records)
+    def folder(self, conversation: Conversation, turn: Turn | None = None) -> WorkFolder:
+        """The files of a conversation; for the `turn` that is executed here, or for everybody else."""
+        return WorkFolder(
+            self._catalog.data_directory,
+            conversation.id,
+            self._records,
+            store=self._catalog.configuration.package_store,
+            turn_id=turn.id if turn else None,
+            busy=turn is None and conversation.id in self._working,
+        )
 
     async def model(self, name: str | None) -> Model:
         """The model of that name, else the default; opened once.
@@ -106,7 +114,8 @@ class TurnRunner:
         while len(self._live) > _KEPT_TURNS:
             self._live.popitem(last=False)
         return TurnExecution(
-            conversation, turn, earlier, model, tools, live, self._records, self._usage_log, self.folder(conversation),
+            conversation, turn, earlier, model, tools, live, self._records, self._usage_log,
+            self.folder(conversation, turn),
             self._catalog, self._limits,
         )  # fmt: skip
 
@@ -115,10 +124,12 @@ class TurnRunner:
 
         async def watched() -> None:
             execution.live.begun.set()
+            self._working.add(execution.conversation.id)
             watch = asyncio.create_task(self._watch(execution.turn.id, execution.live))
             try:
                 await work
             finally:
+                self._working.discard(execution.conversation.id)
                 watch.cancel()
 
         execution.live.task = asyncio.create_task(watched())

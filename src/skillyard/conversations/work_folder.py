@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.conversations.conversation import Attachment
+from skillyard.conversations.snapshot_record import conversation_snapshots
 from skillyard.errors import FileMissing, FileProblem, FileTooLarge, InvalidInput
 from skillyard.files import replace_file
 from skillyard.paths import open_inside, safe_relative
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillyard.conversations.conversation_store import ConversationStore
+    from skillyard.workspace import FolderSnapshots, SnapshotReport
 
 
 MAX_FILE_BYTES: Final = 50 * 1024 * 1024
@@ -29,12 +31,54 @@ _LONGEST_NAME: Final = 200
 
 
 class WorkFolder:
-    """The work folder of one conversation below `data`, and the records of its files."""
+    """The work folder of one conversation below `data`, and the records of its files.
 
-    def __init__(self, data: str, conversation_id: str, records: ConversationStore) -> None:
+    With a `store` for packages the folder is the same at every machine: `bring` what was saved elsewhere before anything is
+    read, and `keep` what was changed; what people put and delete is kept at once. `turn_id` names the turn that works in it
+    here. While it is `busy` here, nothing is brought in between.
+    """
+
+    def __init__(
+        self,
+        data: str,
+        conversation_id: str,
+        records: ConversationStore,
+        *,
+        store: str | None = None,
+        turn_id: str | None = None,
+        busy: bool = False,
+    ) -> None:
         self.path: Final = f"{data}/conversations/{conversation_id}/files"
         self._conversation = conversation_id
         self._records = records
+        self._busy = busy
+        self._store = store
+        self._turn = turn_id
+
+    def bring(self) -> SnapshotReport | None:
+        """Bring what was saved at another machine since; None where there is nothing to bring it from.
+
+        Raises:
+            StoreFailed, DatabaseUnavailable: it cannot be reached.
+        """
+        snapshots = None if self._busy else self._snapshots()
+        return snapshots.restore() if snapshots is not None else None
+
+    def keep(self) -> SnapshotReport | None:
+        """Save what was changed here, for every machine; None where there is nothing to save it in.
+
+        Raises:
+            FileTooLarge: there is too much in the folder.
+            StoreFailed, DatabaseUnavailable: it cannot be saved.
+            ConversationBusy: the turn is executed elsewhere by now.
+        """
+        snapshots = self._snapshots()
+        return snapshots.save() if snapshots is not None else None
+
+    def _snapshots(self) -> FolderSnapshots | None:
+        if not self._store:
+            return None
+        return conversation_snapshots(self.path, self._store, self._records.database, self._conversation, turn_id=self._turn)
 
     def make(self) -> str:
         """The path of the folder, made when it is missing."""
@@ -57,18 +101,20 @@ class WorkFolder:
         if len(self._records.files(self._conversation)) >= _MOST:
             raise InvalidInput("the conversation has too many files", hint=f"at most {_MOST}")
         self.make()
+        self.bring()
         target = Path(self.path, relative)
         self._no_links(target.parent)
         if target.is_dir():
             raise InvalidInput(f"{relative} is a folder", hint="choose another name")
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(target, data, durable=False)
+        self.keep()
         return self._note(relative, data, origin)
 
     def note(self, name: str, *, origin: str) -> Attachment | None:
         """Record a file that a script has written; None when it is no longer there, or its name is invalid."""
         try:
-            return self._note(name, self.read(name), origin)
+            return self._note(name, self._read(name), origin)
         except (FileProblem, OSError):
             return None
 
@@ -78,7 +124,12 @@ class WorkFolder:
         Raises:
             PathRefused: the name leaves the folder.
             FileMissing: there is no such file.
+            StoreFailed, DatabaseUnavailable: what was saved elsewhere cannot be brought.
         """
+        self.bring()
+        return self._read(name)
+
+    def _read(self, name: str) -> bytes:
         with os.fdopen(open_inside(self.make(), safe_relative(name)), "rb") as file:
             return file.read(MAX_FILE_BYTES + 1)
 
@@ -105,8 +156,10 @@ class WorkFolder:
             FileMissing: there is no such file.
         """
         (file,) = self.named([_sound(name)])
+        self.bring()
         self._no_links(Path(self.path, file.name).parent)
         Path(self.path, file.name).unlink(missing_ok=True)
+        self.keep()
         self._records.drop_file(self._conversation, file.name)
 
     def preview(self, name: str) -> str | None:
@@ -118,7 +171,14 @@ class WorkFolder:
         return None if text.count("\ufffd") > len(text) // 10 else text[:_PREVIEW]
 
     def remove(self) -> None:
-        """Delete the folder."""
+        """Delete the folder, and what was saved of it.
+
+        Raises:
+            StoreFailed: what was saved cannot be deleted.
+        """
+        snapshots = self._snapshots()
+        if snapshots is not None:
+            snapshots.remove()
         shutil.rmtree(Path(self.path).parent, ignore_errors=True)
 
     def _note(self, name: str, data: bytes, origin: str) -> Attachment:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from skillyard.workspace.background import BackgroundProcess
     from skillyard.workspace.folder import WorkspaceFile, WorkspaceFolder
     from skillyard.workspace.settings import options_from_settings
+    from skillyard.workspace.snapshot import FolderSnapshots, SnapshotRecord, SnapshotReport
+    from skillyard.workspace.snapshot_tree import SnapshotLimits
     from skillyard.workspace.store import Workspaces
     from skillyard.workspace.workspace import TOOL_NAMES, Workspace
 
@@ -31,7 +33,11 @@ __all__ = [
     "WORKSPACE_POLICY",
     "BackgroundProcess",
     "CommandListener",
+    "FolderSnapshots",
     "OutputStream",
+    "SnapshotLimits",
+    "SnapshotRecord",
+    "SnapshotReport",
     "ToolAuthorizer",
     "ToolRuling",
     "Workspace",
@@ -50,6 +56,8 @@ __getattr__, __dir__ = lazy_exports(
         "background": ("BackgroundProcess",),
         "folder": ("WorkspaceFile", "WorkspaceFolder"),
         "settings": ("options_from_settings",),
+        "snapshot": ("FolderSnapshots", "SnapshotRecord", "SnapshotReport"),
+        "snapshot_tree": ("SnapshotLimits",),
         "store": ("Workspaces",),
         "workspace": ("TOOL_NAMES", "Workspace"),
     },
