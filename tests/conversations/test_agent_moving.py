@@ -13,7 +13,7 @@ from scripted_models import Call, Say
 from skillyard import Catalog
 from skillyard.conversations import ConversationStore
 from skillyard.conversations.conversation import Turn
-from skillyard.conversations.snapshot_record import SqlSnapshotRecord
+from skillyard.conversations.conversation_store import SqlSnapshotRecord
 from skillyard.errors import ConversationBusy, RecordNotFound
 from skillyard.packages import digest_of
 

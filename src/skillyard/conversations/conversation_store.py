@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,8 @@ from skillyard.database import (
 )
 from skillyard.engine import ProcessIdentity, workspace_subject
 from skillyard.errors import ConversationBusy, RecordNotFound
+from skillyard.packages import digest_of
+from skillyard.times import utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 
 _ABANDONED: Final = timedelta(hours=6)  # a turn of another machine without any sign of life
+_MANIFEST: Final = "manifest"
 _HIDDEN: Final = ("stop_asked", "process")
 
 
@@ -242,6 +245,64 @@ class ConversationStore:
                 ended["events"] = condense_events(events)
             delete_live_events(connection, row.id)
             connection.execute(update(turns).where(turns.c.id == row.id).values(ended))
+
+
+@dataclass(frozen=True, slots=True)
+class SqlSnapshotRecord:
+    """The manifest of a conversation's files, for every machine (a `SnapshotRecord`).
+
+    With `turn_id` it is replaced only for as long as this process executes that turn.
+    """
+
+    database: Callable[[], Database]
+    conversation_id: str
+    turn_id: str | None = None
+
+    def current(self) -> str | None:
+        """As `SnapshotRecord.current`."""
+        with self.database().read() as connection:
+            return self._current(connection)
+
+    def read(self) -> bytes | None:
+        """As `SnapshotRecord.read`."""
+        query = select(run_files.c.content).where(self._own)
+        with self.database().read() as connection:
+            content: bytes | None = connection.execute(query).scalar()
+        return content
+
+    def replace(self, expected: str | None, manifest: bytes) -> bool:
+        """As `SnapshotRecord.replace`.
+
+        Raises:
+            ConversationBusy: this process does not execute the turn any more.
+            RecordNotFound: there is no such conversation any more.
+        """
+        same = conversations.c.id == self.conversation_id
+        with self.database().write() as connection:
+            if connection.execute(select(conversations.c.id).where(same).with_for_update()).scalar() is None:
+                raise RecordNotFound(f"there is no conversation {self.conversation_id!r}", hint="it was deleted")
+            self._check_turn(connection)
+            if self._current(connection) != expected:
+                return False
+            connection.execute(delete(run_files).where(self._own))
+            row = {"subject": workspace_subject(self.conversation_id), "origin": _MANIFEST, "name": digest_of(manifest)}
+            connection.execute(insert(run_files).values(row | {"size": len(manifest), "content": manifest, "at": utc_now()}))
+        return True
+
+    def _check_turn(self, connection: Connection) -> None:
+        if self.turn_id is None:
+            return
+        found = connection.execute(select(turns.c.state, turns.c.process).where(turns.c.id == self.turn_id)).one_or_none()
+        if found is None or tuple(found) != ("running", str(ProcessIdentity.current())):
+            raise ConversationBusy("another process has gone on with the conversation", hint="what was saved before is there")
+
+    def _current(self, connection: Connection) -> str | None:
+        found: str | None = connection.execute(select(run_files.c.name).where(self._own)).scalar()
+        return found
+
+    @property
+    def _own(self) -> ColumnElement[bool]:
+        return (run_files.c.subject == workspace_subject(self.conversation_id)) & (run_files.c.origin == _MANIFEST)
 
 
 def _mentions(text: str) -> ColumnElement[bool]:

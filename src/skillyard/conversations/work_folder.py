@@ -10,18 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.conversations.conversation import Attachment
-from skillyard.conversations.snapshot_record import conversation_snapshots
+from skillyard.conversations.conversation_store import SqlSnapshotRecord
 from skillyard.errors import FileMissing, FileProblem, FileTooLarge, InvalidInput
 from skillyard.files import replace_file
+from skillyard.packages import open_store
 from skillyard.paths import open_inside, safe_relative
 from skillyard.sandbox.work_files import MAXIMUM_DEPTH
 from skillyard.text import single_line
+from skillyard.workspace import FolderSnapshots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillyard.conversations.conversation_store import ConversationStore
-    from skillyard.workspace import FolderSnapshots, SnapshotReport
+    from skillyard.workspace import SnapshotReport
 
 
 MAX_FILE_BYTES: Final = 50 * 1024 * 1024
@@ -78,7 +80,8 @@ class WorkFolder:
     def _snapshots(self) -> FolderSnapshots | None:
         if not self._store:
             return None
-        return conversation_snapshots(self.path, self._store, self._records.database, self._conversation, turn_id=self._turn)
+        own = open_store(f"{self._store.rstrip('/')}/workspaces/{self._conversation}")
+        return FolderSnapshots(self.path, own, SqlSnapshotRecord(self._records.database, self._conversation, self._turn))
 
     def make(self) -> str:
         """The path of the folder, made when it is missing."""

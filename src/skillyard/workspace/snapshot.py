@@ -244,7 +244,7 @@ class FolderSnapshots:
             for path in reversed(gone):
                 writer.remove(path)
                 scan.marks.pop(path, None)
-            reader = _BlobReader(self._store)
+            reader = _PieceReader(self._store)
             for path, entry in sorted(fresh.items(), key=lambda item: _first_piece(item[1], theirs)):
                 try:
                     self._put(writer, reader, path, entry, theirs, scan)
@@ -261,7 +261,7 @@ class FolderSnapshots:
 
     @staticmethod
     def _put(
-        writer: FolderWriter, reader: _BlobReader, path: str, entry: SnapshotEntry, theirs: _Manifest, scan: FolderScan
+        writer: FolderWriter, reader: _PieceReader, path: str, entry: SnapshotEntry, theirs: _Manifest, scan: FolderScan
     ) -> None:
         """Put one entry into the folder."""
         scan.marks.pop(path, None)
@@ -357,7 +357,7 @@ class _Packer:
         return blob
 
 
-class _BlobReader:
+class _PieceReader:
     """Gives pieces of blobs; the last blob is kept, because what lies in it comes one after the other."""
 
     def __init__(self, store: Store) -> None:
