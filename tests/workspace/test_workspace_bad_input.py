@@ -63,7 +63,7 @@ async def test_strange_names_are_listed_read_and_searched_and_lead_nowhere(works
         "$(touch no)",
         "--",
         "line\\nbreak",
-        "not\\udcff-utf8",
+        "not\ufffd-utf8",
     ]
     assert (await workspace.file_search("[1-4]", output_mode="files_with_matches")).ok
     assert (await workspace.file_read("$(touch no)")).text.endswith("4")
