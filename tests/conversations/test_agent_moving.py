@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,8 +15,10 @@ from skillyard import Catalog
 from skillyard.conversations import ConversationStore
 from skillyard.conversations.conversation import Turn
 from skillyard.conversations.conversation_store import SqlSnapshotRecord
+from skillyard.engine import ProcessIdentity
 from skillyard.errors import ConversationBusy, RecordNotFound
 from skillyard.packages import digest_of
+from skillyard.timing import Timing
 
 FORM = b"%PDF-1.7 /AcroForm /T (name) /FT /Tx\n"
 FILL = Call("run_skill", {"name": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "filled.pdf", "Ada"]})
@@ -94,3 +97,26 @@ async def test_only_the_process_that_executes_the_turn_may_save_for_it(open_at: 
     with pytest.raises(ConversationBusy):
         record.replace(digest_of(b"first"), b"second")
     assert record.read() == b"first"
+
+
+async def test_a_turn_whose_machine_is_gone_can_be_stopped_and_the_conversation_goes_on(
+    open_at: OpenAt, timing: Timing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = await open_at("one")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(ProcessIdentity, "current", lambda: "gone|boot|space|7|1")
+        turn = desk.chat.records.start(Turn("turn_1", desk.conversation.id, 0, "running", "Work"))
+    with pytest.raises(ConversationBusy):
+        await desk.chat.send(desk.conversation, "Go on")
+    monkeypatch.setattr(type(desk.chat._catalog), "timing", timing._replace(grace_s=0.01))
+    assert not desk.chat.records.give_up(turn.id)  # nobody has asked for it
+    assert await desk.chat.stop(turn)
+    while (await desk.chat.turn(desk.conversation, turn.id)).state == "running":
+        await asyncio.sleep(0.01)
+    assert (await desk.chat.turn(desk.conversation, turn.id)).error_code == "interrupted"
+    assert not await desk.chat.stop(turn)
+    assert desk.chat.records.note(turn.id, answer="late")  # its process is told to stop
+    assert desk.chat.records.turn(turn.id).answer != "late"
+    desk.models.script(Say("On."))
+    turn, _ = await desk.say("Go on")
+    assert turn.answer == "On."

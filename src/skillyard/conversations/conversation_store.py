@@ -239,12 +239,30 @@ class ConversationStore:
             alive = ProcessIdentity.is_process_alive(row.process)
             if alive or (alive is None and row.created_at > datetime.now(UTC) - _ABANDONED):
                 continue
-            error = {"error_code": "interrupted", "error_message": "the process that worked on it has ended"}
-            ended: dict[str, Any] = {"state": "interrupted", "finished_at": datetime.now(UTC), **error}
-            if events := [parse_event(shape) for item in live_events_of(connection, row.id) for shape in item.body]:
-                ended["events"] = condense_events(events)
-            delete_live_events(connection, row.id)
-            connection.execute(update(turns).where(turns.c.id == row.id).values(ended))
+            self._interrupt(connection, row.id)
+
+    def give_up(self, turn_id: str) -> bool:
+        """Mark a turn that is executed where nobody here can look as interrupted: it was asked to stop, and nothing came.
+
+        Should its process go on after all, its next note ends it, and it saves no file. False when it has ended meanwhile.
+        """
+        asked = (turns.c.id == turn_id) & (turns.c.state == "running") & turns.c.stop_asked
+        with self._database().write() as connection:
+            process = connection.execute(select(turns.c.process).where(asked)).scalar()
+            if process is None or ProcessIdentity.is_process_alive(process):
+                return False
+            self._interrupt(connection, turn_id)
+        return True
+
+    @staticmethod
+    def _interrupt(connection: Connection, turn_id: str) -> None:
+        """Mark a turn without a process, with the events that others have seen of it."""
+        error = {"error_code": "interrupted", "error_message": "the process that worked on it has ended"}
+        ended: dict[str, Any] = {"state": "interrupted", "finished_at": datetime.now(UTC), **error}
+        if events := [parse_event(shape) for item in live_events_of(connection, turn_id) for shape in item.body]:
+            ended["events"] = condense_events(events)
+        delete_live_events(connection, turn_id)
+        connection.execute(update(turns).where(turns.c.id == turn_id).values(ended))
 
 
 @dataclass(frozen=True, slots=True)

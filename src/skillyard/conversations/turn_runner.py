@@ -51,6 +51,7 @@ class TurnRunner:
         self._tools: OrderedDict[str, ConversationTools] = OrderedDict()
         self._live: OrderedDict[str, LiveTurn] = OrderedDict()
         self._models: dict[str, Model] = {}
+        self._waiting: set[asyncio.Task[None]] = set()  # for turns of other processes that were asked to stop
         self._working: set[str] = set()  # the conversations with a turn that is executed here
 
     def folder(self, conversation: Conversation, turn: Turn | None = None) -> WorkFolder:
@@ -139,6 +140,18 @@ class TurnRunner:
         live = self._live.get(turn.id)
         return live is not None and await live.stop()
 
+    def give_up_later(self, turn: Turn) -> None:
+        """Mark a turn that was asked to stop elsewhere as interrupted, when its process does not stop it."""
+
+        async def wait() -> None:
+            await asyncio.sleep(self._catalog.timing.grace_s)
+            with suppress(DatabaseUnavailable):
+                await asyncio.to_thread(self._records.give_up, turn.id)
+
+        task = asyncio.create_task(wait())
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+
     @property
     def busy(self) -> bool:
         """Whether a turn runs here."""
@@ -146,6 +159,8 @@ class TurnRunner:
 
     async def close(self) -> None:
         """Stop every turn of this process, and close the connections to models."""
+        for task in tuple(self._waiting):
+            task.cancel()
         await asyncio.gather(*(live.stop() for live in self._going()))
         for model in self._models.values():
             await model.__aexit__(None, None, None)
