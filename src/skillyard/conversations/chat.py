@@ -251,8 +251,16 @@ class Chat:
         return replace(turn, state="running", pending=None)
 
     async def stop(self, turn: Turn) -> bool:
-        """Stop a turn in any process; False when it has ended."""
-        return await self._runner.stop(turn) or await asyncio.to_thread(self.records.ask_to_stop, turn.id)
+        """Stop a turn in any process; False when it has ended.
+
+        One whose machine does not answer is marked as interrupted after a while, so that the conversation can go on.
+        """
+        if await self._runner.stop(turn):
+            return True
+        if not await asyncio.to_thread(self.records.ask_to_stop, turn.id):
+            return False
+        self._runner.give_up_later(turn)
+        return True
 
     async def events(self, turn: Turn, *, fresh: bool = False) -> AsyncGenerator[TurnEvent, None]:
         """The events of a turn, from the beginning to its end or to a question it waits for.

@@ -58,11 +58,21 @@ class TurnRunner:
         self._live: OrderedDict[str, LiveTurn] = OrderedDict()
         self._models: dict[str, Model] = {}
         self._workspaces: dict[str, ConversationWorkspace] = {}
+        self._waiting: set[asyncio.Task[None]] = set()  # for turns of other processes that were asked to stop
+        self._working: set[str] = set()  # the conversations with a turn that is executed here
 
-    def folder(self, conversation: Conversation) -> WorkFolder:
-        """The files of a conversation."""
+    def folder(self, conversation: Conversation, turn: Turn | None = None) -> WorkFolder:
+        """The files of a conversation; for the `turn` that is executed here, or for everybody else."""
         users = conversation.memory.get(FOLDER)
-        return WorkFolder(self._catalog.data_directory, conversation.id, self._records, str(users) if users else None)
+        return WorkFolder(
+            self._catalog.data_directory,
+            conversation.id,
+            self._records,
+            str(users) if users else None,
+            store=self._catalog.configuration.package_store,
+            turn_id=turn.id if turn else None,
+            busy=turn is None and conversation.id in self._working,
+        )
 
     def workspace(self, conversation: Conversation) -> ConversationWorkspace:
         """The workspace of a conversation, made when there is none yet. Blocks.
@@ -157,7 +167,8 @@ class TurnRunner:
         while len(self._live) > _KEPT_TURNS:
             self._live.popitem(last=False)
         return TurnExecution(
-            conversation, turn, earlier, model, tools, live, self._records, self._usage_log, self.folder(conversation),
+            conversation, turn, earlier, model, tools, live, self._records, self._usage_log,
+            self.folder(conversation, turn),
             self._catalog, self._limits,
         )  # fmt: skip
 
@@ -166,10 +177,12 @@ class TurnRunner:
 
         async def watched() -> None:
             execution.live.begun.set()
+            self._working.add(execution.conversation.id)
             watch = asyncio.create_task(self._watch(execution.turn.id, execution.live))
             try:
                 await work
             finally:
+                self._working.discard(execution.conversation.id)
                 watch.cancel()
 
         execution.live.task = asyncio.create_task(watched())
@@ -179,6 +192,18 @@ class TurnRunner:
         live = self._live.get(turn.id)
         return live is not None and await live.stop()
 
+    def give_up_later(self, turn: Turn) -> None:
+        """Mark a turn that was asked to stop elsewhere as interrupted, when its process does not stop it."""
+
+        async def wait() -> None:
+            await asyncio.sleep(self._catalog.timing.grace_s)
+            with suppress(DatabaseUnavailable):
+                await asyncio.to_thread(self._records.give_up, turn.id)
+
+        task = asyncio.create_task(wait())
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+
     @property
     def busy(self) -> bool:
         """Whether a turn runs here."""
@@ -186,6 +211,8 @@ class TurnRunner:
 
     async def close(self) -> None:
         """Stop every turn of this process, and close the connections to models."""
+        for task in tuple(self._waiting):
+            task.cancel()
         await asyncio.gather(*(live.stop() for live in self._going()))
         await asyncio.gather(*(made.workspace.close() for made in self._workspaces.values()))
         self._workspaces.clear()

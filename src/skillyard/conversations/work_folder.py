@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.conversations.conversation import Attachment
+from skillyard.conversations.conversation_store import SqlSnapshotRecord
 from skillyard.errors import FileMissing, FileProblem, FileTooLarge, InvalidInput, PathRefused
+from skillyard.packages import open_store
 from skillyard.paths import open_inside, safe_relative
 from skillyard.sandbox.work_files import MAXIMUM_DEPTH
 from skillyard.text import single_line
-from skillyard.workspace import WorkspaceFolder
+from skillyard.workspace import FolderSnapshots, WorkspaceFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillyard.conversations.conversation_store import ConversationStore
+    from skillyard.workspace import SnapshotReport
 
 
 MAX_FILE_BYTES: Final = 50 * 1024 * 1024
@@ -47,10 +50,22 @@ class WorkFolder:
     """The work folder of one conversation below `data`, and the records of its files.
 
     With `folder` it is that one, which belongs to the user: what lies in it is not recorded before it changes, and it stays
-    when the conversation is deleted.
+    when the conversation is deleted. Every other is with a `store` for packages the same at every machine: `bring` what was
+    saved elsewhere before anything is read, and `keep` what was changed; what people put and delete is kept at once.
+    `turn_id` names the turn that works in it here. While it is `busy` here, nothing is brought in between.
     """
 
-    def __init__(self, data: str, conversation_id: str, records: ConversationStore, folder: str | None = None) -> None:
+    def __init__(
+        self,
+        data: str,
+        conversation_id: str,
+        records: ConversationStore,
+        folder: str | None = None,
+        *,
+        store: str | None = None,
+        turn_id: str | None = None,
+        busy: bool = False,
+    ) -> None:
         self._own: Final = f"{data}/conversations/{conversation_id}"
         self.path: Final = folder or f"{self._own}/files"
         self.mark: Final = Path(self._own, "used")
@@ -58,6 +73,9 @@ class WorkFolder:
         self._users: Final = folder is not None
         self._conversation = conversation_id
         self._records = records
+        self._store = None if self._users else store
+        self._turn = turn_id
+        self._busy = busy
         self._seen: dict[str, tuple[int, datetime]] = {}
         self._looked = False
 
@@ -65,6 +83,37 @@ class WorkFolder:
     def disk(self) -> WorkspaceFolder:
         """All that lies in the folder, recorded or not."""
         return WorkspaceFolder(self.make())
+
+    def brought(self) -> WorkspaceFolder:
+        """The same, after what was saved at another machine was brought; errors as of `bring`."""
+        self.bring()
+        return self.disk
+
+    def bring(self) -> SnapshotReport | None:
+        """Bring what was saved at another machine since; None where there is nothing to bring it from.
+
+        Raises:
+            StoreFailed, DatabaseUnavailable: it cannot be reached.
+        """
+        snapshots = None if self._busy else self._snapshots()
+        return snapshots.restore() if snapshots is not None else None
+
+    def keep(self) -> SnapshotReport | None:
+        """Save what was changed here, for every machine; None where there is nothing to save it in.
+
+        Raises:
+            FileTooLarge: there is too much in the folder.
+            StoreFailed, DatabaseUnavailable: it cannot be saved.
+            ConversationBusy: the turn is executed elsewhere by now.
+        """
+        snapshots = self._snapshots()
+        return snapshots.save() if snapshots is not None else None
+
+    def _snapshots(self) -> FolderSnapshots | None:
+        if not self._store:
+            return None
+        own = open_store(f"{self._store.rstrip('/')}/workspaces/{self._conversation}")
+        return FolderSnapshots(self.path, own, SqlSnapshotRecord(self._records.database, self._conversation, self._turn))
 
     def make(self) -> str:
         """The path of the folder, made when it is missing.
@@ -93,6 +142,7 @@ class WorkFolder:
             raise FileTooLarge(f"{relative} has {len(data)} bytes", hint=f"at most {MAX_FILE_BYTES} bytes")
         if len(self._records.files(self._conversation)) >= _MOST:
             raise InvalidInput("the conversation has too many files", hint=f"at most {_MOST}")
+        self.bring()
         disk = self.disk
         if Path(self.path, relative).is_dir():
             raise InvalidInput(f"{relative} is a folder", hint="choose another name")
@@ -100,6 +150,7 @@ class WorkFolder:
             disk.put(relative, data)
         except PathRefused as error:
             raise InvalidInput(error.message, hint="choose another name") from None
+        self.keep()
         return self._note(relative, data, origin)
 
     def note(self, name: str, *, origin: str, known: Attachment | None = None) -> Attachment | None:
@@ -108,7 +159,7 @@ class WorkFolder:
         When it is what is `known` of it, that stays.
         """
         try:
-            data = self.read(_visible(name))
+            data = self._read(_visible(name))
             if len(data) > MAX_FILE_BYTES:
                 return None
             same = known is not None and known.sha256 == hashlib.sha256(data).hexdigest()
@@ -122,7 +173,12 @@ class WorkFolder:
         Raises:
             PathRefused: the name leaves the folder.
             FileMissing: there is no such file.
+            StoreFailed, DatabaseUnavailable: what was saved elsewhere cannot be brought.
         """
+        self.bring()
+        return self._read(name)
+
+    def _read(self, name: str) -> bytes:
         with os.fdopen(open_inside(self.make(), safe_relative(name)), "rb") as file:
             return file.read(MAX_FILE_BYTES + 1)
 
@@ -149,12 +205,14 @@ class WorkFolder:
             FileMissing: there is no such file.
         """
         relative = safe_relative(name)
+        self.bring()
         recorded = [file.name for file in self.list() if file.name == relative or file.name.startswith(f"{relative}/")]
         try:
             self.disk.remove(relative)
         except FileMissing:
             if not recorded:
                 raise
+        self.keep()
         for each in recorded:
             self._records.drop_file(self._conversation, each)
 
@@ -196,7 +254,14 @@ class WorkFolder:
         return None if text.count("\ufffd") > len(text) // 10 else text[:_PREVIEW]
 
     def remove(self) -> None:
-        """Delete the folder, unless it is the user's."""
+        """Delete the folder, unless it is the user's, and what was saved of it.
+
+        Raises:
+            StoreFailed: what was saved cannot be deleted.
+        """
+        snapshots = self._snapshots()
+        if snapshots is not None:
+            snapshots.remove()
         shutil.rmtree(self._own, ignore_errors=True)
 
     def _note(self, name: str, data: bytes, origin: str) -> Attachment:

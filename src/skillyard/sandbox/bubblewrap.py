@@ -237,7 +237,7 @@ def _session_options(session: PreparedSession, files: tuple[int, ...], opening: 
         "--ro-bind", session.stage.tree, f"{OWN_FOLDER}session",
         *(part for path in session.extra_programs for part in ("--ro-bind", path, OWN_FOLDER + Path(path).name)),
         *(part for name, path in session.names(OWN_FOLDER) for part in ("--symlink", path, f"{OWN_FOLDER}bin/{name}")),
-        *_ro_binds(granted_mounts(session.stage, linked=False)),
+        *_ro_binds(granted_mounts(session.stage)),
         *(part for mount in session.mounts for part in ("--ro-bind", mount.source, mount.target)),
         "--bind", session.folder, "/workspace", "--chdir", "/workspace",
         "--remount-ro", "/", "--seccomp", str(seccomp),

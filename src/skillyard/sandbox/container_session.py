@@ -129,7 +129,7 @@ class ContainerSession:
             refuse_what_is_of_this_machine(stage)
         mounts += own_mounts(stage, python, user)
         mounts.append(BindMount(stage.tree, f"{OWN_FOLDER}session"))
-        mounts += [BindMount(source, target) for source, target in granted_mounts(stage, linked=False)]
+        mounts += [BindMount(source, target) for source, target in granted_mounts(stage)]
         mounts += [BindMount(mount.source, mount.target) for mount in session.mounts]
         mounts.append(BindMount(session.folder, "/workspace", writable=True))
         return mounts

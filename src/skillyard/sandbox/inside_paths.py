@@ -54,18 +54,18 @@ def run_imports(run: PreparedRun) -> list[tuple[str, str]]:
     if stage.library:
         name = Path(stage.library).name
         mounts.append((stage.library, f"/{name}" if run.runtime.kind == "node" else OWN_FOLDER + name))
-    return [*mounts, *granted_mounts(stage, linked=run.runtime.kind == "node" and bool(stage.library))]
+    return [*mounts, *granted_mounts(stage)]
 
 
-def granted_mounts(stage: StagedCopy, *, linked: bool) -> list[tuple[str, str]]:
-    """What is granted, and where it is seen; `linked` when the folder with a link for each npm package is seen already."""
+def granted_mounts(stage: StagedCopy) -> list[tuple[str, str]]:
+    """What is granted, and where it is seen; where our own library has links to npm packages, it is mounted already."""
     mounts: list[tuple[str, str]] = []
     if stage.packages:
         mounts.append((os.path.realpath(stage.packages), SEEN_INSIDE.packages))
-    if stage.modules:
-        mounts.append((os.path.realpath(f"{stage.base}/npm"), NODE_PACKAGES_INSIDE))
-        if not linked:
-            mounts.append((stage.modules, SEEN_INSIDE.modules))
+    if stage.linked:
+        mounts.append((os.path.realpath(stage.linked), NODE_PACKAGES_INSIDE))
+    elif stage.modules:
+        mounts.append((os.path.realpath(stage.modules), SEEN_INSIDE.modules))
     if stage.commands:
         mounts.append((stage.commands, SEEN_INSIDE.commands))
     others = (path for path in stage.environment.mounts if not is_system(path) and not path.startswith("/proc/"))

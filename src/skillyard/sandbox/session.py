@@ -228,7 +228,7 @@ async def _prepared(
         request,
         own_folders=mechanism.own_folders,
         extra_bytes=mechanism.overhead_bytes,
-        extra_processes=mechanism.overhead_processes + 2,
+        extra_processes=mechanism.overhead_processes + 3,
         runtime=runtime,
         counted_by=counted_by,
     )

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from skillyard.workspace.folder import WorkspaceEntry, WorkspaceFile, WorkspaceFolder, WorkspaceListing
     from skillyard.workspace.preview import FilePreview, PreviewImage, preview_file
     from skillyard.workspace.settings import options_from_settings, workspaces_in_conversations
+    from skillyard.workspace.snapshot import FolderSnapshots, SnapshotRecord, SnapshotReport
+    from skillyard.workspace.snapshot_tree import SnapshotLimits
     from skillyard.workspace.store import Workspaces
     from skillyard.workspace.workspace import TOOL_NAMES, Workspace, checked_folder
 
@@ -33,8 +35,12 @@ __all__ = [
     "BackgroundProcess",
     "CommandListener",
     "FilePreview",
+    "FolderSnapshots",
     "OutputStream",
     "PreviewImage",
+    "SnapshotLimits",
+    "SnapshotRecord",
+    "SnapshotReport",
     "ToolAuthorizer",
     "ToolRuling",
     "Workspace",
@@ -59,6 +65,8 @@ __getattr__, __dir__ = lazy_exports(
         "folder": ("WorkspaceEntry", "WorkspaceFile", "WorkspaceFolder", "WorkspaceListing"),
         "preview": ("FilePreview", "PreviewImage", "preview_file"),
         "settings": ("options_from_settings", "workspaces_in_conversations"),
+        "snapshot": ("FolderSnapshots", "SnapshotRecord", "SnapshotReport"),
+        "snapshot_tree": ("SnapshotLimits",),
         "store": ("Workspaces",),
         "workspace": ("TOOL_NAMES", "Workspace", "checked_folder"),
     },

@@ -89,7 +89,9 @@ class FileTools:
         answer, fresh = await self._done("file_list", path, "list", arguments)
         if "error" in answer:
             return _refused("file_list", answer, fresh=fresh)
-        rows = [f"{row['name']}{'/' if row['kind'] == 'folder' else ''}  {_size(row)}".rstrip() for row in answer["entries"]]
+        rows = [
+            f"{_name(row['name'])}{'/' if row['kind'] == 'folder' else ''}  {_size(row)}".rstrip() for row in answer["entries"]
+        ]
         text = "\n".join(rows) or ("No file fits." if pattern else "The folder is empty.")
         return _answer("file_list", _with_rest(text, answer["total"] - len(rows), "entries"), answer, fresh=fresh)
 
@@ -182,8 +184,18 @@ def _pdf(answer: dict[str, Any], *, fresh: bool) -> WorkspaceAnswer:
     return _answer("file_read", "\n".join(parts), data, fresh=fresh, images=images)
 
 
+def _entry(row: dict[str, Any]) -> str:
+    return f"{_name(row['name'])}{'/' if row['kind'] == 'folder' else ''}  {_size(row)}".rstrip()
+
+
 def _match(row: dict[str, Any]) -> str:
-    return f"{row['file']}:{row['line']}:{row['text']}" if "line" in row else f"{row['file']}: {row['count']}"
+    file = _name(row["file"])
+    return f"{file}:{row['line']}:{row['text']}" if "line" in row else f"{file}: {row['count']}"
+
+
+def _name(name: str) -> str:
+    """A name in a list: what would be another line, or cannot be shown, is escaped."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in name)
 
 
 def _size(row: dict[str, Any]) -> str:

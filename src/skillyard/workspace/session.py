@@ -20,13 +20,15 @@ from skillyard.workspace.channel import PieceListener, SessionCall, SessionChann
 from skillyard.workspace.options import WorkspaceOptions
 
 _log = logging.getLogger(__name__)
-_AGENT: Final = ("session_agent.py", "session_files.py")
+_AGENT: Final = ("session_agent.py", "session_files.py", "session_code.py")
 _LONGEST_COMMAND: Final = 96 * 1024  # bytes: it travels in one variable
 _ANSWER_BYTES: Final = 64 * 1024 * 1024
 _KEEPING_SECONDS: Final = 10.0
 _PLACEHOLDER: Final = "\x01code\x01"
+_REST_SECONDS: Final = 0.02  # without a call, before an interpreter is started for the next
 _BASH: Final = "/bin/bash"
 _OF_SESSION: Final = ("HOME", "NODE_PATH", "PATH", "PYTHONPATH", "TMPDIR")
+_PYTHON: Final = "python3"
 # Node says so about itself, and for each file without a package.json; neither concerns the one who runs code.
 _SILENCED: Final = ("ExperimentalWarning", "MODULE_TYPELESS_PACKAGE_JSON")
 LANGUAGES: Final = ("python", "javascript", "typescript")
@@ -77,6 +79,9 @@ class WorkspaceSession:
         self.background: Final = BackgroundProcesses(channel)
         self.options: Final = options
         self._state = ""
+        self._python = False  # whether the session has been asked for it
+        self._standby: tuple[str, str] | None = None  # the folder and state that the interpreter in waiting began with
+        self._resting: asyncio.TimerHandle | None = None
         self._refused: set[str] = set()
 
     @classmethod
@@ -121,6 +126,7 @@ class WorkspaceSession:
 
     async def close(self) -> None:
         """End it, with everything in it."""
+        self._stay_awake()
         await self.channel.close()
 
     def start(self, command: str, *, listener: PieceListener | None, rolling_bytes: int = 0) -> SessionCall:
@@ -138,17 +144,20 @@ class WorkspaceSession:
             RuntimeUnavailable: nothing here runs that language.
         """
         ending, program = self._program(language)
+        self._python = self._python or language == "python"
         request = {
             "code_name": f".skillyard-code-{os.urandom(4).hex()}.{ending}",
             "code": code.encode("utf-8", "surrogateescape"),
-            "placeholder": _PLACEHOLDER,
         }
-        return self._start({**self._shell(f'exec {program} "{_PLACEHOLDER}"'), **request}, listener, 0)
+        return self._start({**self._code_shell(program), **request}, listener, 0)
+
+    def _code_shell(self, program: str) -> dict[str, object]:
+        return {**self._shell(f'exec {program} "{_PLACEHOLDER}"'), "placeholder": _PLACEHOLDER}
 
     def _program(self, language: str) -> tuple[str, str]:
         """The ending of a file of code, and the start of the command that runs it."""
         if language == "python":
-            return "py", "python3"
+            return "py", _PYTHON
         node = self.channel.session.node
         if node is None or (language == "typescript" and not node.compiler and not strips_types(node.version)):
             raise RuntimeUnavailable(
@@ -164,6 +173,7 @@ class WorkspaceSession:
         return "ts", f"node {flags} --experimental-transform-types"
 
     def _start(self, request: Mapping[str, object], listener: PieceListener | None, rolling_bytes: int) -> SessionCall:
+        self._stay_awake()
         limit = self.options.policy.output_bytes
         return self.channel.start(
             request, keep=rolling_bytes or limit, limit=limit, rolling=bool(rolling_bytes), listener=listener
@@ -204,6 +214,23 @@ class WorkspaceSession:
         if folder.startswith("/") and len(os.fsencode(folder)) < 4096:
             self.working_folder = folder
             self._state = state.replace("\0", "")
+
+    def rest(self) -> None:
+        """No command is asked for: where Python was, an interpreter is started for the next program, in the shell as it is."""
+        self._stay_awake()
+        if self._python:
+            self._resting = asyncio.get_running_loop().call_later(_REST_SECONDS, self._stand_by)
+
+    def _stay_awake(self) -> None:
+        if self._resting is not None:
+            self._resting.cancel()
+            self._resting = None
+
+    def _stand_by(self) -> None:
+        shell = (self.working_folder, self._state)
+        if self.alive and (not self.channel.standby or self._standby != shell):
+            self._standby = shell
+            self.channel.stand_by(self._code_shell(_PYTHON))
 
     async def operation(self, name: str, arguments: Mapping[str, object], *, seconds: float) -> dict[str, Any] | SessionCall:
         """Do an operation on files inside the sandbox: its answer, or the call when it has not ended by itself."""

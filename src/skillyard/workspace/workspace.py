@@ -288,7 +288,8 @@ class Workspace:
             finally:
                 self._current = None
                 live.end()
-            session.take_state(call)
+                session.take_state(call)
+                session.rest()
             answer = await answer_command(session, tool, call, seconds)
         return replace(answer, fresh=fresh)
 

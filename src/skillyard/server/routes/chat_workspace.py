@@ -120,7 +120,7 @@ async def preview_workspace_file(
 
     chat, chosen = own
     options = options_from_settings(service.catalog.configuration.workspace)
-    disk = await run_in_threadpool(lambda: chat.folder(chosen).disk)
+    disk = await run_in_threadpool(lambda: chat.folder(chosen).brought())
     return Answer(data=FilePreviewShape.of(await preview_file(disk, path, page=page, sheet=sheet, options=options)))
 
 
@@ -128,7 +128,7 @@ async def preview_workspace_file(
 async def download_workspace(own: OwnConversation, hidden: _Hidden = False) -> Response:
     """All files as one ZIP archive, at most 500 MiB."""
     chat, chosen = own
-    packed = await run_in_threadpool(lambda: chat.folder(chosen).disk.pack(limit=_LARGEST_ARCHIVE, hidden=hidden))
+    packed = await run_in_threadpool(lambda: chat.folder(chosen).brought().pack(limit=_LARGEST_ARCHIVE, hidden=hidden))
     headers = {"Content-Disposition": f'attachment; filename="{chosen.id}.zip"', "Cache-Control": "private, no-store"}
     return StreamingResponse(_pieces(packed), headers=headers, media_type="application/zip")
 
@@ -142,7 +142,7 @@ async def end_session(own: OwnConversation) -> None:
 
 def _whole_file(folder: WorkFolder, path: str) -> Response:
     """A file that is too large to be held, piece by piece."""
-    file = os.fdopen(folder.disk.open(path), "rb")
+    file = os.fdopen(folder.brought().open(path), "rb")
     size = os.fstat(file.fileno()).st_size
 
     def pieces() -> Iterator[bytes]:
@@ -157,7 +157,7 @@ def _whole_file(folder: WorkFolder, path: str) -> Response:
 
 
 def _listing(folder: WorkFolder, hidden: bool, limit: int) -> WorkspaceFiles:
-    listing = folder.disk.listing(limit=limit, hidden=hidden)
+    listing = folder.brought().listing(limit=limit, hidden=hidden)
     origins = {file.name: file.origin for file in folder.list()}
     entries = [
         WorkspaceEntryShape(
