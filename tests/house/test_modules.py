@@ -31,8 +31,9 @@ SEAMS: Final = {  # short modules that exactly one other imports, and why they s
     "skillyard.network.http_exchange": "imported when a request is sent: h11 and ssl are behind it",
     "skillyard.offload.helper": "the program of a helper process",
     "skillyard.permissions.sql_tables": "imported when records are used: SQLAlchemy is behind it",
-    "skillyard.search.expansion": "imported when a request is ranked: numpy is behind it",
+    "skillyard.sandbox.container_connections": "imported when a container may reach hosts; its other half is inside",
     "skillyard.search.sketches": "imported when matches are grouped: numpy is behind it",
+    "skillyard.server.routes.chat_workspace": "the files of conversations, beside the routes of their messages",
     "skillyard.server.middleware.host_origin_check": "one middleware, as each of its neighbours",
 }
 

@@ -28,7 +28,9 @@ pytestmark = pytest.mark.xdist_group("the whole source")  # one process parses i
 _SOURCE = Path(skillyard.__file__).parent
 _CALLS = {"compile", "search", "match", "fullmatch", "findall", "finditer", "split", "sub", "subn"}
 _PROGRAMS = {  # they run inside a sandbox, where strangers hold up only themselves; they cannot be imported
-    "sandbox.canary", "sandbox.landlock_launcher", "sandbox.proxy_opener", "sandbox.python_runner", "workspace.session_agent",
+    "sandbox.canary", "sandbox.container_init", "sandbox.container_links", "sandbox.container_watch",
+    "sandbox.landlock_launcher", "sandbox.proxy_opener", "sandbox.python_runner", "workspace.session_agent",
+    "workspace.session_code",
 }  # fmt: skip
 # Where functions make patterns of parts, and how many: `samples` has some of each, modules keep what the scanner makes.
 _MADE = {

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import textwrap
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +24,7 @@ from skillyard.sandbox import (
     backends,
     preparation,
 )
+from skillyard.sandbox.container_backend import ContainerBackend
 from skillyard.sandbox.seccomp import this_machine
 
 PRELUDE = (
@@ -80,20 +82,28 @@ class RunScript(Protocol):
     ) -> SandboxResult: ...
 
 
-@pytest.fixture(params=["bwrap", "landlock"])
+@pytest.fixture(params=["bwrap", "landlock", pytest.param("container", marks=pytest.mark.long)])
 def backend(request: pytest.FixtureRequest) -> SandboxBackend:
-    """Each backend in turn; both must hold on the machine that runs the tests."""
+    """Each backend in turn; all must hold on the machine that runs the tests. A container takes long to start."""
     found = next(item for item in backends() if item.name == request.param)
     probe = found.probe()
     assert probe.ok, probe.reason
     return found
 
 
+@pytest.fixture
+def uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine where no cgroup can be made, neither here nor by what starts containers."""
+    monkeypatch.setattr(preparation, "make_cgroup", lambda **_: None)
+    found = ContainerBackend.found_engine
+    monkeypatch.setattr(ContainerBackend, "found_engine", lambda self: replace(found(self), counts=False))
+
+
 @pytest.fixture(params=["counted", "uncounted"])
-def counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def counting(request: pytest.FixtureRequest) -> str:
     """With cgroups where there are some, and as on a machine where none can be made."""
     if request.param == "uncounted":
-        monkeypatch.setattr(preparation, "make_cgroup", lambda **_: None)
+        request.getfixturevalue("uncounted")
     return str(request.param)
 
 

@@ -56,7 +56,9 @@ async def test_files_outside_cannot_be_read_by_any_way(run_script, canary: Path)
         stdin=json.dumps([str(canary), "/etc/shadow", "/root/.bashrc", "/etc/hostname", "/proc/1/environ", project]).encode(),
     )
     assert result.status == "ok", result.stderr
-    assert all(not content for _, content in result.value["found"]), result.value
+    assert all(not content or content.strip() == "sandbox" for _, content in result.value["found"]), (
+        result.value
+    )  # its own name
     assert result.value["link"] in ("ENOENT", "EACCES")
     assert canary.read_text(encoding="ascii") == "canary-bytes"
     assert b"canary-bytes" not in result.stdout + result.stderr
@@ -221,7 +223,7 @@ async def test_filling_the_temporary_folder_stops_at_its_size(run_script) -> Non
         """,
         policy=Policy(timeout_ms=10_000, tmp_mb=16, memory_mb=128),
     )
-    assert result.status == {"bwrap": "error", "landlock": "output_limit"}[result.isolation], result
+    assert result.status == ("output_limit" if result.isolation == "landlock" else "error"), result
     assert result.isolation != "bwrap" or b"No space left" in result.stderr
 
 

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from skillyard.sandbox import Policy, preparation
+from skillyard.sandbox import Policy
 from skillyard.sandbox.processes import kernel_memory_bytes
 
 SMALL = Policy(timeout_ms=20_000, memory_mb=64)
@@ -75,10 +75,8 @@ async def test_page_tables_are_counted_for_the_children_of_node_too(run_script, 
 
 
 @pytest.mark.abuse("C12")
-async def test_tables_of_the_kernel_cannot_be_ordered_where_nobody_counts_them(
-    run_script, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(preparation, "make_cgroup", lambda **_: None)
+@pytest.mark.usefixtures("uncounted")
+async def test_tables_of_the_kernel_cannot_be_ordered_where_nobody_counts_them(run_script) -> None:
     result = await run_script(
         """
         found = {"table of futexes": "done" if libc.prctl(78, 1, ctypes.c_ulong(1 << 14), 0, 0) == 0 else "EPERM"}

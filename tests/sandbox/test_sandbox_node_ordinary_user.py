@@ -38,7 +38,7 @@ library = {"library/package.json": b'{"main": "index.cjs"}', "library/index.cjs"
 
 async def main():
     report = {}
-    for backend in backends():
+    for backend in backends()[:2]:
         assert backend.probe().ok, backend.probe().reason
         async def run(entry, **policy):
             request = json.dumps({"input": str(secret)}).encode()

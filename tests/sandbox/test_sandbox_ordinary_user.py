@@ -86,7 +86,7 @@ if os.fork() == 0:
 
 async def main():
     report = {}
-    for backend in backends():
+    for backend in backends()[:2]:
         probe = backend.probe()
         if not probe.ok:
             report[backend.name] = {"probe": probe.reason}

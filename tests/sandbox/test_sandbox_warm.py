@@ -371,7 +371,7 @@ async def test_closing_leaves_no_process_and_no_folder(bench: Bench, survivors: 
     bench.entry = "closing-4711.py"
     before = len(os.listdir("/proc/self/fd"))
     await bench.write("answer(1)").warm()
-    assert survivors("/skill/closing-4711.py") and folders()
+    await until(lambda: bool(survivors("/skill/closing-4711.py") and folders()))
     await bench.pool.close()
     await until(lambda: not survivors("/skill/closing-4711.py"))
     assert (bench.pool.standing, folders(), len(os.listdir("/proc/self/fd"))) == (0, [], before)

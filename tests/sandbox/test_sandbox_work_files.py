@@ -125,7 +125,7 @@ async def test_too_much_to_work_on_is_refused_before_anything_starts(
         await work("print(1)", folder=tmp_path / "none")
 
 
-@pytest.mark.abuse("A20", on="bwrap, landlock")
+@pytest.mark.abuse("A20", on="bwrap, landlock, container")
 async def test_files_that_programs_act_on_by_themselves_are_held_back_and_named(work: Work, desk: Path) -> None:
     (desk / ".git").mkdir()
     (desk / ".git/config").write_text("[core]\n")
@@ -160,7 +160,7 @@ async def test_the_operator_may_allow_hidden_files_and_a_project_may_not(work: W
         lowered_ceiling(ceiling, {"hidden-files": True})
 
 
-@pytest.mark.abuse("E9", on="bwrap, landlock")
+@pytest.mark.abuse("E9", on="bwrap, landlock, container")
 async def test_a_granted_secret_leaves_in_no_file_and_no_name(work: Work, desk: Path) -> None:
     secret = "correct-horse-battery"
     policy = replace(WRITES, environment={"API_KEY": secret})

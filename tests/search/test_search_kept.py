@@ -198,7 +198,7 @@ def test_a_match_explains_what_each_reason_weighs(shelf: Path) -> None:
     match = Catalog.discover(roots=[shelf]).search("pictures of gallery matters")[0]
     reasons = match.explain()
     assert tuple(f"{reason.field}:{reason.written}" for reason in reasons) == match.matched
-    assert {"name:gallery", "description:pictures", "text:matter"} <= set(match.matched)
+    assert {"name:gallery", "description:pictures", "text:matters"} <= set(match.matched)
     assert all(0 < reason.weight <= 1 for reason in reasons)
 
 

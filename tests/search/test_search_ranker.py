@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.search import SearchIndex, search_skills
-from skillyard.search.expansion import expansion
+from skillyard.search.expansion import as_written, expansion
 from skillyard.search.features import FEATURES, RISING, candidate_features
 from skillyard.search.ranker import Ranker, ranker
 from skillyard.search.scoring import find_candidates, request_terms
@@ -110,3 +110,10 @@ def test_trees_are_followed_from_root_to_leaf():
         }
     )
     assert trees.scores(np.array([[9, 0.5], [9, 0.6]], dtype=np.float32)).tolist() == [9.0, 12.0]
+
+
+def test_reasons_are_whole_words_as_somebody_writes_them() -> None:
+    """Those of the request as it says them; the others as a table or a skill has them."""
+    index = SearchIndex(OFFICE)
+    assert as_written(index, "Making MOVIES", words("making movies")) == ["making", "movies"]
+    assert as_written(index, "幻灯片", words("presentations providers unheard-of")) == ["presentation", "providers", "unheard"]

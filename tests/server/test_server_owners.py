@@ -43,7 +43,7 @@ def _come_due(keyed: Any, organisation: str, name: str) -> None:
 
 
 def _until(look: Callable[[], Any]) -> Any:
-    for _ in range(600):
+    for _ in range(200):  # less than the clock waits between two looks of its own
         if found := look():
             return found
         time.sleep(0.05)

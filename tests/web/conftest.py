@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+import preloaded
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, sync_playwright
 from playwright.sync_api import Request as Asked
@@ -43,7 +43,7 @@ class Site:
     home: Path
     port: int = 0
     known: dict[str, str] = field(default_factory=dict)
-    _process: subprocess.Popen[str] | None = None
+    _process: preloaded.Popen | None = None
 
     @property
     def address(self) -> str:
@@ -67,8 +67,8 @@ class Site:
         environment = os.environ | {"HOME": str(self.home), "SKILLYARD_HOME": str(self.home / "data")}
         command = [sys.executable, "-m", "skillyard.cli", "serve", "--json", "--port", str(self.port)]
         with (self.home / "server.log").open("a") as log:
-            self._process = subprocess.Popen(
-                [*command, "--project", str(self.project)], env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+            self._process = preloaded.Popen(
+                [*command, "--project", str(self.project)], env=environment, stdout=preloaded.PIPE, stderr=log
             )
         assert self._process.stdout is not None
         self.port = int(json.loads(self._process.stdout.readline())["address"].rpartition(":")[2])
@@ -212,6 +212,23 @@ def ruled_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def readable() -> Callable[[Page], None]:
+    """Fails where a page cannot be used by everybody, as axe finds it."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    def check(page: Page) -> None:
+        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        serious = [finding for finding in found if finding["impact"] in ("serious", "critical")]
+        assert not serious, "\n".join(
+            f"{finding['id']}: {finding['help']}\n  "
+            + "\n  ".join(node["html"][:200] + str(node["any"][:1]) for node in finding["nodes"])
+            for finding in serious
+        )
+
+    return check
 
 
 @dataclass

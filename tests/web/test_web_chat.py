@@ -129,7 +129,7 @@ def test_a_form_is_filled_in_after_an_approval(talk: Site, models: ScriptedModel
     for step in ("Offered 11 skills", "Loaded pdf-forms", "Read pdf-forms", "Run pdf-forms", "Outcome pdf-forms"):
         expect(trail).to_contain_text(step)
     page.get_by_role("tab", name="Files (3)").click()
-    page.get_by_role("button", name="fields.txt", exact=True).click()
+    page.get_by_role("treeitem", name="fields.txt").click()
     expect(page.get_by_role("dialog").get_by_text("name, date")).to_be_visible()
     page.keyboard.press("Escape")
     call(page, "Run pdf-forms").click()
@@ -276,7 +276,7 @@ def test_files_are_dropped_and_pasted_into_a_conversation(talk: Site, models: Sc
     }"""
     field = page.get_by_label("Say something")
     field.evaluate(give, ["dragenter", "a.txt"])
-    expect(page.get_by_text("Drop the files to give them to the conversation")).to_be_visible()
+    expect(page.get_by_text("Drop the files to add them")).to_be_visible()
     field.evaluate(give, ["drop", "notes.txt"])
     field.evaluate(give, ["paste", "image.png"])
     expect(page.get_by_text(re.compile(r"pasted-\d{14}\.png"))).to_be_visible()
@@ -285,7 +285,9 @@ def test_files_are_dropped_and_pasted_into_a_conversation(talk: Site, models: Sc
     assert '- "notes.txt"\n- "pasted-' in models.seen[0].said
     expect(turn(page).get_by_role("link", name="notes.txt")).to_be_visible()
     page.get_by_role("tab", name="Files (2)").click()
-    page.get_by_label("Delete notes.txt").click()
+    page.get_by_role("treeitem", name="notes.txt").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog", name="Delete notes.txt?").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("tab", name="Files (1)")).to_be_visible()
 
 

@@ -26,6 +26,8 @@ _SKILLS: Final = 500
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "permissions": (dict,),
     "commands": (dict,),
+    "tool_permissions": (dict,),
+    "workspace": (bool,),
     "pinned": (list, tuple),
     "tools": (bool,),
     "index_tokens": (int,),
@@ -52,9 +54,10 @@ class AgentDraft:
     """An agent as a person defines it; `skills` are in the order of their positions, none of them means all.
 
     `settings` may have `permissions` (rules that can only make those of the configuration stricter), `commands` (the same about
-    tools: lists `allow`, `ask` and `deny` of rules such as `Bash(git:*)`, and `default` for the rest), `pinned` (skills that
-    are listed first), `tools` (false: the model gets everything as text), `index_tokens` (the budget of the index),
-    `history_tokens` and `temperature`.
+    tools: lists `allow`, `ask` and `deny` of rules such as `Bash(git:*)`, and `default` for the rest), `tool_permissions` (for
+    single tools, such as `{"bash": "deny"}`), `workspace` (false: no shell, code and files), `pinned` (skills that are listed
+    first), `tools` (false: the model gets everything as text), `index_tokens` (the budget of the index), `history_tokens` and
+    `temperature`.
 
     Raises:
         InvalidInput: a value cannot be meant.
@@ -103,6 +106,10 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
         from skillyard.permissions import CommandRules  # only for who has such rules
 
         CommandRules.of(settings["commands"])
+    if settings.get("tool_permissions"):
+        from skillyard.permissions import check_tool_permissions
+
+        check_tool_permissions(settings["tool_permissions"])
     for name in ("index_tokens", "history_tokens"):
         if settings.get(name, 0) < 0:
             raise InvalidInput(f"the setting {name} is negative", hint="a whole number from 0")

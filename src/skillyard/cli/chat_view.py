@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.cli.confirmation import ask
+from skillyard.cli.confirmation import answer_about_command, ask
 from skillyard.text import sanitize, shorten, single_line
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 25
 _ARGUMENTS: Final = 120
+_PRINTED: Final = 200  # lines of one call
+_LINE: Final = 300  # characters
 _ANSWERS: Final = {
     "y": "once", "yes": "once", "o": "once", "once": "once", "s": "session", "session": "session", "w": "workspace",
     "workspace": "workspace",
@@ -59,6 +61,8 @@ async def answer_questions(chat: Chat, turn: Turn) -> Turn:
 def _decision(question: Mapping[str, Any]) -> ApprovalAnswer:
     from skillyard.permissions import ApprovalAnswer
 
+    if question.get("type") == "command":
+        return answer_about_command(question)
     sys.stderr.write("\n".join(sanitize(line) for line in _story(question)) + "\n")
     answer = ask("Use it? [y]es once, for this [s]ession, [w]orkspace: until it changes, [N]o")
     if answer in _ANSWERS:
@@ -85,8 +89,14 @@ class _EventPrinter:
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._in_text = False
+        self._printed = _PrintedLines(screen)
 
     def event(self, event: TurnEvent) -> None:
+        if event.kind == "log":
+            self.end()
+            self._printed.add(event.data["text"])
+            return
+        self._printed.end()
         if event.kind == "text":
             if not self._screen.as_json:
                 self._screen.write(event.data["delta"])
@@ -108,6 +118,29 @@ class _EventPrinter:
             self._in_text = False
 
 
+class _PrintedLines:
+    """What the command or script of a call prints, line by line as it comes, in front of what becomes of the call."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._open = ""
+        self._left = _PRINTED
+
+    def add(self, text: str) -> None:
+        *lines, self._open = (self._open + text).split("\n")
+        for line in lines[: max(self._left, 0)]:
+            self._screen.note(f"  | {shorten(line, _LINE)}")
+        if self._left > 0 >= self._left - len(lines):
+            self._screen.note("  | …")
+        self._left -= len(lines)
+
+    def end(self) -> None:
+        """The call has ended: its last line may have no end."""
+        if self._open:
+            self.add("\n")
+        self._open, self._left = "", _PRINTED
+
+
 def show_error_details(screen: Screen, error: Mapping[str, Any]) -> None:
     """Report the provider's own message of an error, and how to fix it."""
     if error.get("said"):
@@ -122,7 +155,10 @@ def _event_line(event: TurnEvent) -> str:
         case "call":
             return f"· {data['tool']} {_arguments(data['arguments'])}"
         case "result":
-            return f"  {'✓' if data['ok'] else '✗'} {single_line(str(data['title'] or data['code'] or ''))}"
+            rule = f" ({single_line(data['rule'])})" if data.get("rule") and not data["ok"] else ""
+            return f"  {'✓' if data['ok'] else '✗'} {single_line(str(data['title'] or data['code'] or ''))}{rule}"
+        case "file_removed":
+            return f"  file {data['name']} is gone"
         case "file":
             return f"  file {data['name']} ({data['size']:,} bytes)"
         case "notice":

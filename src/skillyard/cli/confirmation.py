@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.cli.openers import record_audit_event
 from skillyard.errors import ApprovalRejected, PermissionDenied, SkillUnusable, SkillyardError
 from skillyard.text import sanitize, shorten, single_line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from skillyard.catalog import Skill
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
-    from skillyard.permissions import ApprovalAnswer, ApprovalRequest
+    from skillyard.permissions import ApprovalAnswer, ApprovalRequest, CommandRequest
 
 
 def ask(question: str) -> str:
@@ -98,6 +100,20 @@ def _ask(catalog: Catalog, skill: Skill, screen: Screen) -> str | None:
     return digest
 
 
+def answer_about_command(question: Mapping[str, Any]) -> ApprovalAnswer:
+    """What the person says about a call of a tool; no answer is no."""
+    from skillyard.permissions import ApprovalAnswer, question_lines
+
+    sys.stderr.write("\n".join(sanitize(line) for line in question_lines(question)) + "\n")
+    answer = ask("Do it? [y]es once, for this [s]ession, [N]o")
+    if answer in ("y", "yes", "o", "once"):
+        return ApprovalAnswer("once")
+    if answer in ("s", "session"):
+        return ApprovalAnswer("session")
+    reason = ask("Why not? It is passed on (Enter: no reason)") if answer else ""
+    return ApprovalAnswer("reject", reason or "the person at the terminal said no")
+
+
 class ConsoleApprover:
     """Shows what a skill is and asks whether it may be used; no answer is no."""
 
@@ -120,6 +136,12 @@ class ConsoleApprover:
             self.for_workspace = True
             return ApprovalAnswer("workspace")
         return ApprovalAnswer("reject", "the person at the terminal said no")
+
+    async def ask_command(self, request: CommandRequest) -> ApprovalAnswer:
+        """The same about a call of a tool: the very command, and which rule asks."""
+        import asyncio
+
+        return await asyncio.to_thread(answer_about_command, request.to_dict())
 
     def _story(self, request: ApprovalRequest) -> list[str]:
         """What a person should know before they agree: what it says, where it is, what it holds."""

@@ -8,20 +8,23 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.conversations.conversation import OPEN_TURN_STATES, ChatSettings, Conversation, Turn
+from skillyard.conversations.conversation import OPEN_TURN_STATES, ChatSettings, Conversation, Turn, WorkspaceState
 from skillyard.conversations.conversation_store import ConversationStore
 from skillyard.conversations.conversation_tools import StricterRules, settings_from_agent, versions_of_locks, visible_catalog
 from skillyard.conversations.model_loop import DEFAULT_TURN_LIMITS, TurnLimits
 from skillyard.conversations.skill_usage import SkillUsageLog
 from skillyard.conversations.slash_commands import InvocableSkill, invocable_skills, parse_command
 from skillyard.conversations.turn_events import START_POSITION, EventPosition, EventPositioner, parse_event, replay_events
-from skillyard.conversations.turn_runner import TurnRunner
+from skillyard.conversations.turn_runner import FOLDER, TurnRunner
 from skillyard.conversations.work_folder import WorkFolder
-from skillyard.errors import ConversationBusy, InvalidInput, RecordNotFound
+from skillyard.errors import ConversationBusy, FileProblem, InvalidInput, RecordNotFound, SandboxUnavailable
 from skillyard.execution.run import new_id
 from skillyard.text import shorten, single_line
+from skillyard.workspace import checked_folder
 
 if TYPE_CHECKING:
+    import os
+
     from skillyard.conversations.turn_events import TurnEvent
     from skillyard.database import Database
     from skillyard.library import Catalog
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 _LONGEST: Final = 400_000
 _TITLE: Final = 60
 _LONGEST_TITLE: Final = 200
-_KEPT_MEMORY: Final = ("versions", "known", "announced")  # the parts of `memory` that stay when turns are replaced
+_KEPT_MEMORY: Final = ("versions", "known", "announced", FOLDER)  # the parts of `memory` that stay when turns are replaced
 
 
 class Chat:
@@ -57,10 +60,14 @@ class Chat:
         model: str | None = None,
         settings: ChatSettings | None = None,
         title: str = "",
+        folder: str | os.PathLike[str] | None = None,
     ) -> Conversation:
         """Begin a conversation: with an agent's prompt, skills and rules, or with `settings` of its own.
 
+        It works in a folder of its own, or in `folder`, which belongs to the user and stays when it is deleted.
+
         Raises:
+            PathRefused: that folder is missing, or one of the system's.
             RecordNotFound: there is no such agent.
             VersionNotFound: a version that it is locked to is not installed.
             InvalidInput: the model cannot be used.
@@ -70,6 +77,8 @@ class Chat:
             chosen = await asyncio.to_thread(self._catalog.agents().get, agent)
             agent, model, settings = chosen.name, model or chosen.model, settings or settings_from_agent(chosen)
             memory = {"versions": await asyncio.to_thread(lambda: versions_of_locks(chosen, self._catalog.registry()))}
+        if folder is not None:
+            memory[FOLDER] = checked_folder(folder)
         await self._runner.model(model)
         shown = shorten(single_line(title), _TITLE)
         conversation = Conversation(new_id("chat"), owner, shown, agent, model, settings or ChatSettings(), memory)
@@ -133,12 +142,25 @@ class Chat:
         """The files of a conversation."""
         return self._runner.folder(conversation)
 
+    async def workspace(self, conversation: Conversation) -> WorkspaceState:
+        """Whether a conversation has a workspace, and what goes on in it."""
+        try:
+            workspace = (await asyncio.to_thread(self._runner.workspace, conversation)).workspace
+        except (SandboxUnavailable, InvalidInput, FileProblem) as error:
+            return WorkspaceState(False, error.message)
+        return WorkspaceState(True, None, workspace.path, workspace.is_open, workspace.working_folder, workspace.processes())
+
+    async def end_session(self, conversation: Conversation) -> None:
+        """End the session of a conversation's workspace with all that runs in it; the next call begins a fresh one."""
+        await self._runner.end_workspace(conversation)
+
     async def delete(self, conversation: Conversation) -> None:
         """Delete a conversation with its turns and files; an open turn is stopped first."""
         for turn in await self.turns(conversation):
             if turn.state in OPEN_TURN_STATES:
                 await self.stop(turn)
         await asyncio.to_thread(self.records.delete, conversation.id)
+        await self._runner.forget_workspace(conversation)
         await asyncio.to_thread(self.folder(conversation).remove)
         self._runner.clear(conversation)
 
@@ -205,9 +227,13 @@ class Chat:
 
         Raises:
             ConversationBusy: it does not wait, or not for this.
+            InvalidInput: a call of a tool cannot be agreed to for the whole workspace.
         """
         async with self._answering:
             turn = await asyncio.to_thread(self.records.turn, turn.id)
+            asked = ((turn.pending or {}).get("questions") or {}).get(call_id) or {}
+            if answer.decision == "workspace" and asked.get("type") == "command":
+                raise InvalidInput("a call of a tool is agreed to once, or for the session", hint="answer once or session")
             decision = {"decision": answer.decision, "reason": answer.reason}
             pending = await asyncio.to_thread(self.records.decide, turn.id, call_id, decision)
             if pending is None:
@@ -225,8 +251,16 @@ class Chat:
         return replace(turn, state="running", pending=None)
 
     async def stop(self, turn: Turn) -> bool:
-        """Stop a turn in any process; False when it has ended."""
-        return await self._runner.stop(turn) or await asyncio.to_thread(self.records.ask_to_stop, turn.id)
+        """Stop a turn in any process; False when it has ended.
+
+        One whose machine does not answer is marked as interrupted after a while, so that the conversation can go on.
+        """
+        if await self._runner.stop(turn):
+            return True
+        if not await asyncio.to_thread(self.records.ask_to_stop, turn.id):
+            return False
+        self._runner.give_up_later(turn)
+        return True
 
     async def events(self, turn: Turn, *, fresh: bool = False) -> AsyncGenerator[TurnEvent, None]:
         """The events of a turn, from the beginning to its end or to a question it waits for.

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from skillyard.errors import InvalidInput
+from skillyard.permissions import CommandRules, check_tool_permissions
 from skillyard.times import utc_now
 from skillyard.wire import WireForm, wire
+
+if TYPE_CHECKING:
+    from skillyard.workspace import BackgroundProcess
 
 TurnState = Literal["running", "waiting", "done", "failed", "stopped", "interrupted"]
 """`waiting` is for somebody's approval; `interrupted` turns lost their process."""
@@ -37,6 +41,9 @@ class ChatSettings(WireForm):
     permissions: Mapping[str, str] = field(default_factory=dict, hash=False)
     pinned: tuple[str, ...] = ()
     tools: bool = True
+    workspace: bool = True
+    tool_permissions: Mapping[str, str] = field(default_factory=dict, hash=False)
+    commands: Mapping[str, Any] = field(default_factory=dict, hash=False)
     index_tokens: int = 2000
     history_tokens: int = 60_000
     temperature: float | None = None
@@ -46,6 +53,10 @@ class ChatSettings(WireForm):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise InvalidInput(f"{name} is {value!r}", hint=f"a whole number from {least} to {most}")
+        if not isinstance(self.workspace, bool):
+            raise InvalidInput(f"workspace is {self.workspace!r}", hint="true or false")
+        check_tool_permissions(self.tool_permissions)
+        CommandRules.of(self.commands)
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
@@ -62,8 +73,9 @@ class ChatSettings(WireForm):
             if not isinstance(given.get(name, ()), (list, tuple)):
                 raise InvalidInput(f"{name} is not a list", hint="give names of skills")
             given[name] = tuple(str(item) for item in given.get(name, ()))
-        if not isinstance(given.get("permissions", {}), Mapping):
-            raise InvalidInput("permissions is not a mapping", hint='for example {"deploy*": "ask"}')
+        for name, example in (("permissions", '{"deploy*": "ask"}'), ("tool_permissions", '{"bash": "ask"}')):
+            if not isinstance(given.get(name, {}), Mapping):
+                raise InvalidInput(f"{name} is not a mapping", hint=f"for example {example}")
         return cls(**given)
 
 
@@ -141,3 +153,18 @@ class Attachment(WireForm):
     size_bytes: int = field(metadata=wire(name="size"))
     sha256: str
     created_at: datetime = field(default_factory=utc_now, metadata=_MOMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceState(WireForm):
+    """The workspace of a conversation: whether it has one (else `reason` says why not), and what goes on in its session.
+
+    `path` is the folder as commands see it, `working_folder` where the next one begins, `processes` those in the background.
+    """
+
+    enabled: bool
+    reason: str | None = None
+    path: str | None = None
+    is_open: bool = False
+    working_folder: str | None = None
+    processes: tuple[BackgroundProcess, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,11 +18,14 @@ from skillyard.database import (
     insert_or_update,
     live_events_of,
     publish_live_events,
+    run_files,
     session_approvals,
     turns,
 )
-from skillyard.engine import ProcessIdentity
+from skillyard.engine import ProcessIdentity, workspace_subject
 from skillyard.errors import ConversationBusy, RecordNotFound
+from skillyard.packages import digest_of
+from skillyard.times import utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 
 _ABANDONED: Final = timedelta(hours=6)  # a turn of another machine without any sign of life
+_MANIFEST: Final = "manifest"
 _HIDDEN: Final = ("stop_asked", "process")
 
 
@@ -42,6 +46,11 @@ class ConversationStore:
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._database = database
+
+    @property
+    def database(self) -> Callable[[], Database]:
+        """What gives the database, opened."""
+        return self._database
 
     def begin(self, conversation: Conversation) -> None:
         """Keep a new conversation."""
@@ -99,6 +108,7 @@ class ConversationStore:
         with self._database().write() as connection:
             connection.execute(delete(conversations).where(conversations.c.id == conversation_id))
             connection.execute(delete(session_approvals).where(session_approvals.c.session == conversation_id))
+            connection.execute(delete(run_files).where(run_files.c.subject == workspace_subject(conversation_id)))
 
     def start(self, turn: Turn, *, replacing: int | None = None) -> Turn:
         """Keep a new turn at the end, in place of those from the number `replacing` on.
@@ -229,12 +239,88 @@ class ConversationStore:
             alive = ProcessIdentity.is_process_alive(row.process)
             if alive or (alive is None and row.created_at > datetime.now(UTC) - _ABANDONED):
                 continue
-            error = {"error_code": "interrupted", "error_message": "the process that worked on it has ended"}
-            ended: dict[str, Any] = {"state": "interrupted", "finished_at": datetime.now(UTC), **error}
-            if events := [parse_event(shape) for item in live_events_of(connection, row.id) for shape in item.body]:
-                ended["events"] = condense_events(events)
-            delete_live_events(connection, row.id)
-            connection.execute(update(turns).where(turns.c.id == row.id).values(ended))
+            self._interrupt(connection, row.id)
+
+    def give_up(self, turn_id: str) -> bool:
+        """Mark a turn that is executed where nobody here can look as interrupted: it was asked to stop, and nothing came.
+
+        Should its process go on after all, its next note ends it, and it saves no file. False when it has ended meanwhile.
+        """
+        asked = (turns.c.id == turn_id) & (turns.c.state == "running") & turns.c.stop_asked
+        with self._database().write() as connection:
+            process = connection.execute(select(turns.c.process).where(asked)).scalar()
+            if process is None or ProcessIdentity.is_process_alive(process):
+                return False
+            self._interrupt(connection, turn_id)
+        return True
+
+    @staticmethod
+    def _interrupt(connection: Connection, turn_id: str) -> None:
+        """Mark a turn without a process, with the events that others have seen of it."""
+        error = {"error_code": "interrupted", "error_message": "the process that worked on it has ended"}
+        ended: dict[str, Any] = {"state": "interrupted", "finished_at": datetime.now(UTC), **error}
+        if events := [parse_event(shape) for item in live_events_of(connection, turn_id) for shape in item.body]:
+            ended["events"] = condense_events(events)
+        delete_live_events(connection, turn_id)
+        connection.execute(update(turns).where(turns.c.id == turn_id).values(ended))
+
+
+@dataclass(frozen=True, slots=True)
+class SqlSnapshotRecord:
+    """The manifest of a conversation's files, for every machine (a `SnapshotRecord`).
+
+    With `turn_id` it is replaced only for as long as this process executes that turn.
+    """
+
+    database: Callable[[], Database]
+    conversation_id: str
+    turn_id: str | None = None
+
+    def current(self) -> str | None:
+        """As `SnapshotRecord.current`."""
+        with self.database().read() as connection:
+            return self._current(connection)
+
+    def read(self) -> bytes | None:
+        """As `SnapshotRecord.read`."""
+        query = select(run_files.c.content).where(self._own)
+        with self.database().read() as connection:
+            content: bytes | None = connection.execute(query).scalar()
+        return content
+
+    def replace(self, expected: str | None, manifest: bytes) -> bool:
+        """As `SnapshotRecord.replace`.
+
+        Raises:
+            ConversationBusy: this process does not execute the turn any more.
+            RecordNotFound: there is no such conversation any more.
+        """
+        same = conversations.c.id == self.conversation_id
+        with self.database().write() as connection:
+            if connection.execute(select(conversations.c.id).where(same).with_for_update()).scalar() is None:
+                raise RecordNotFound(f"there is no conversation {self.conversation_id!r}", hint="it was deleted")
+            self._check_turn(connection)
+            if self._current(connection) != expected:
+                return False
+            connection.execute(delete(run_files).where(self._own))
+            row = {"subject": workspace_subject(self.conversation_id), "origin": _MANIFEST, "name": digest_of(manifest)}
+            connection.execute(insert(run_files).values(row | {"size": len(manifest), "content": manifest, "at": utc_now()}))
+        return True
+
+    def _check_turn(self, connection: Connection) -> None:
+        if self.turn_id is None:
+            return
+        found = connection.execute(select(turns.c.state, turns.c.process).where(turns.c.id == self.turn_id)).one_or_none()
+        if found is None or tuple(found) != ("running", str(ProcessIdentity.current())):
+            raise ConversationBusy("another process has gone on with the conversation", hint="what was saved before is there")
+
+    def _current(self, connection: Connection) -> str | None:
+        found: str | None = connection.execute(select(run_files.c.name).where(self._own)).scalar()
+        return found
+
+    @property
+    def _own(self) -> ColumnElement[bool]:
+        return (run_files.c.subject == workspace_subject(self.conversation_id)) & (run_files.c.origin == _MANIFEST)
 
 
 def _mentions(text: str) -> ColumnElement[bool]:

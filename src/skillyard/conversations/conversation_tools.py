@@ -20,7 +20,15 @@ from skillyard.agent_definitions import AgentDraft, AgentSkill, catalog_for_agen
 from skillyard.catalog import Skill
 from skillyard.conversations.conversation import ChatSettings
 from skillyard.errors import ApprovalRejected, SkillyardError, VersionNotFound
-from skillyard.permissions import ApprovalAnswer, ApprovalRequest, Rules, SqlSessionApprovals
+from skillyard.permissions import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    CommandPolicy,
+    CommandRequest,
+    Rules,
+    SqlSessionApprovals,
+    check_tool_permissions,
+)
 from skillyard.permissions.rules import PermissionRuling
 from skillyard.registry import locked_versions, read_powers
 from skillyard.text import shorten, single_line
@@ -29,6 +37,7 @@ from skillyard.tools import SkillTools
 if TYPE_CHECKING:
     from skillyard.catalog import PermissionMatch, SkillCatalog
     from skillyard.conversations.conversation import Conversation
+    from skillyard.conversations.conversation_workspace import ConversationWorkspace
     from skillyard.library import Catalog
     from skillyard.registry import Registry
     from skillyard.tools import ToolResult
@@ -127,18 +136,36 @@ class DeferredApprover:
         Raises:
             ApprovalRejected: nobody has decided yet; `pending` finds the question in the tool's answer.
         """
-        decided = _decided.get()
-        if decided is not None and (decided.digest == request.digest or decided.answer.decision == "reject"):
-            return decided.answer
-        raise ApprovalRejected(
-            f"the skill {request.skill_name!r} waits for somebody's approval",
-            hint="it was requested; continue when there is an answer",
-            **{_PENDING: await asyncio.to_thread(self._question, request)},
-        )
+        answer = _answer_about(request.digest)
+        if answer is not None:
+            return answer
+        raise _waiting(f"the skill {request.skill_name!r}", await asyncio.to_thread(self._question, request))
+
+    async def ask_command(self, request: CommandRequest) -> ApprovalAnswer:
+        """The decision that was made, when it is about exactly this call.
+
+        Raises:
+            ApprovalRejected: nobody has decided yet.
+        """
+        answer = _answer_about(request.digest)
+        if answer is not None:
+            return answer
+        raise _waiting(f"this call of {request.tool}", request.to_dict())
 
     def _question(self, request: ApprovalRequest) -> dict[str, object]:
         skill = self._find(request.skill_id) if self._find else None
         return question_data(request) | (_skill_summary(skill) if skill is not None else {})
+
+
+def _answer_about(digest: str) -> ApprovalAnswer | None:
+    decided = _decided.get()
+    given = decided is not None and (decided.digest == digest or decided.answer.decision == "reject")
+    return decided.answer if decided is not None and given else None
+
+
+def _waiting(what: str, question: Mapping[str, object]) -> ApprovalRejected:
+    hint = "it was requested; continue when there is an answer"
+    return ApprovalRejected(f"{what} waits for somebody's approval", hint=hint, **{_PENDING: question})
 
 
 @contextmanager
@@ -181,7 +208,9 @@ _LONGEST_ID: Final = 100  # characters of an id that is shown
 class ConversationTools:
     """The tools of one conversation over `catalog`; `memory` is the state that is restored after a restart."""
 
-    def __init__(self, catalog: Catalog, conversation: Conversation, folder: str) -> None:
+    def __init__(
+        self, catalog: Catalog, conversation: Conversation, folder: str, workspace: ConversationWorkspace | None = None
+    ) -> None:
         settings = conversation.settings
         seen = self._catalog = visible_catalog(catalog, settings)
         records = catalog.records()
@@ -192,7 +221,14 @@ class ConversationTools:
             engine=catalog.engine(),
             context={"userId": conversation.owner},
             opened=records,
+            workspace=workspace.workspace if workspace is not None else None,
+            policy=CommandPolicy.of(
+                catalog.configuration,
+                agent=settings.commands,
+                tools=check_tool_permissions(settings.tool_permissions),
+            ),
         )
+        self.workspace: Final = workspace
         self._session = conversation.id
         memory = conversation.memory
         self._versions: dict[str, str] = dict(memory.get("versions") or {})
@@ -228,6 +264,10 @@ class ConversationTools:
             self._versions[skill.id] = _version(skill)
             self.skill_tools.access.hold(skill.id, self._versions[skill.id])
         self._loaded_digests[skill.id] = skill.digest()
+
+    async def show_workspace(self) -> tuple[str, ...]:
+        """Let the workspace show what the conversation may see now; sentences about what is missing."""
+        return await self.workspace.prepare(self.skill_tools, self.loaded()) if self.workspace is not None else ()
 
     def find(self, name: str) -> Skill | None:
         """The skill that a call names, whether or not it may be used."""

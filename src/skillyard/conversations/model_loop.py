@@ -185,8 +185,8 @@ class ModelLoop:
             result, text = ToolResult(refused, ok=False, code="turn_limit", title="Too many calls"), refused
         else:
             with decision_in_context(decided), call_span(call.tool, call.id) as ended:
-                async with report_output(call.id, self.show):
-                    result, text = await self.form.perform(call, self.session, self.turn_id)
+                async with report_output(call.id, self.show) as listener:
+                    result, text = await self.form.perform(call, self.session, self.turn_id, listener)
                 ended(result)
         if pending_question(result) is not None:
             return result, text

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skillyard.database import Database
 
 
-SkillUsageKind = Literal["offered", "loaded", "read", "run", "outcome"]
+SkillUsageKind = Literal["offered", "loaded", "read", "run", "ruled", "outcome"]
 _COLUMNS: Final = [column for column in skill_usage.c if column.name != "number"]
 _OFTEN: Final = 0.3
 _AT_LEAST: Final = 2
@@ -26,7 +26,11 @@ _ENOUGH: Final = 10  # conversations; most of them are about something else
 
 @dataclass(frozen=True, slots=True)
 class SkillUsageEvent(WireForm):
-    """One thing that happened to a skill: `detail` is a file, a run, or how the turn ended; its cost in tokens and time."""
+    """One thing that happened to a skill: `detail` is a file, a run, or how the turn ended; its cost in tokens and time.
+
+    `ruled` is a call of a tool that a rule has decided about: `detail` says which rule of whom, the skill is there when it is
+    that skill's own.
+    """
 
     conversation_id: str = field(metadata=wire(name="conversation"))
     turn_id: str = field(metadata=wire(name="turn"))

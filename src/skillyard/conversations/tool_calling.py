@@ -26,6 +26,7 @@ from skillyard.wire import WireForm
 if TYPE_CHECKING:
     from skillyard.execution import AbpCall
     from skillyard.tools import SkillTools, ToolResult
+    from skillyard.workspace import CommandListener
 
 
 _NOT_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -70,8 +71,10 @@ class ToolCallFormat(Protocol):
     def received(self, response: ModelResponse) -> tuple[ModelResponse, list[RequestedCall]]:
         """The response as it may stand in the history, and the calls in it."""
 
-    async def perform(self, call: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
-        """Execute one call; the result, and the text for the model."""
+    async def perform(
+        self, call: RequestedCall, session: str, message_id: str, listener: CommandListener
+    ) -> tuple[ToolResult, str]:
+        """Execute one call; the result, and the text for the model. `listener` gets what a command writes meanwhile."""
 
     def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
         """The answers to all calls of a response."""
@@ -126,9 +129,13 @@ class FunctionCallFormat:
             parts.append(replace(fixed, tool_name=_api_name(part.tool_name), args=_object(part.args), tool_call_id=identity))
         return replace(response, parts=parts), calls
 
-    async def perform(self, call: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
+    async def perform(
+        self, call: RequestedCall, session: str, message_id: str, listener: CommandListener
+    ) -> tuple[ToolResult, str]:
         """Call the tool."""
-        result = await self.tools.call(call.tool, call.arguments, session=session, message_id=message_id, call_id=call.id)
+        result = await self.tools.call(
+            call.tool, call.arguments, session=session, message_id=message_id, call_id=call.id, listener=listener
+        )
         return result, result.text
 
     def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
@@ -161,7 +168,9 @@ class TextCallFormat:
         only_text = [part for part in response.parts if isinstance(part, TextPart)]
         return replace(response, parts=only_text or [TextPart("")]), readable + wrong
 
-    async def perform(self, call: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
+    async def perform(
+        self, call: RequestedCall, session: str, message_id: str, listener: CommandListener
+    ) -> tuple[ToolResult, str]:
         """Answer the block."""
         from skillyard.tools import ToolResult
 
@@ -169,7 +178,7 @@ class TextCallFormat:
             return ToolResult(str(call.arguments), ok=False, code="invalid_input", title="A call could not be read"), (
                 f"[[ABP_RESULT:{_api_name(call.tool)}]]\nTool execution failed: {call.arguments}\n[[END_ABP_RESULT]]"
             )
-        return await self.tools.answer_call(call.block, session=session, message_id=message_id)
+        return await self.tools.answer_call(call.block, session=session, message_id=message_id, listener=listener)
 
     def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
         """All results as the next message."""

@@ -1,19 +1,21 @@
 """The events of a turn, the same in the terminal and over HTTP, and the running turn for everyone who follows it.
 
-======== =================================================================================================
-`begin`  `turn`, `conversation`, `model`
-`text`   `delta`: the model writes
-`call`   `id`, `tool`, `arguments`: the model calls a tool
-`ask`    `id`, `question`: the call waits until somebody has answered (docs/agents.md)
-`log`    `id`, `stream`, `text`: what the script of a call prints meanwhile; not kept, the record of the run has it
-`step`   `id`, `step`: a step of the script of a call has ended (as in its run); not kept either
-`result` `id`, `tool`, `ok`, `title`, `code`, `text`, `skill`, `run`, `tokens`, `duration_ms`: what the tool gave
-`file`   `name`, `size`, `media_type`, `origin`: a file was given with the message, is new or has changed
-`notice` `text`, `detail`: something worth knowing: a skill changed, the history was compacted (and to what)
-`usage`  `input_tokens`, `output_tokens`, `requests`, so far in this turn
-`error`  `code`, `message`, `hint`, `said`: the turn failed; `said` is the message of the model's service, if it sent one
-`end`    `state`, `answer`: nothing comes after it
-======== =================================================================================================
+============== =======================================================================================================
+`begin`        `turn`, `conversation`, `model`
+`text`         `delta`: the model writes
+`call`         `id`, `tool`, `arguments`: the model calls a tool
+`ask`          `id`, `question`: the call waits until somebody has answered (docs/agents.md)
+`log`          `id`, `stream`, `text`: what the script or command of a call prints meanwhile; not kept, its record has it
+`step`         `id`, `step`: a step of the script of a call has ended (as in its run); not kept either
+`result`       `id`, `tool`, `ok`, `title`, `code`, `text`, `skill`, `run`, `tokens`, `duration_ms`, `exit_code`, `rule`: what
+               the tool gave; `rule` says which rule of whom has decided about the call, where one did
+`file`         `name`, `size`, `media_type`, `origin`: a file was given with the message, is new or has changed
+`file_removed` `name`: a recorded file is gone
+`notice`       `text`, `detail`: something worth knowing: a skill changed, the history was compacted (and to what)
+`usage`        `input_tokens`, `output_tokens`, `requests`, so far in this turn
+`error`        `code`, `message`, `hint`, `said`: the turn failed; `said` is the message of the model's service, if it sent one
+`end`          `state`, `answer`: nothing comes after it
+============== =======================================================================================================
 
 An `EventPosition` is how far a turn was followed: it counts the events as they are kept, so it means the same while the
 turn runs, when it has ended, and in every process.
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
     from skillyard.conversations.conversation import Turn
 
 
-TurnEventKind = Literal["begin", "text", "call", "ask", "log", "step", "result", "file", "notice", "usage", "error", "end"]
+TurnEventKind = Literal[
+    "begin", "text", "call", "ask", "log", "step", "result", "file", "file_removed", "notice", "usage", "error", "end"
+]
 
 
 @dataclass(frozen=True, slots=True)

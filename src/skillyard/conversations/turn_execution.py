@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.settings import ModelSettings
@@ -33,11 +33,12 @@ from skillyard.conversations.skill_usage import SkillUsageEvent
 from skillyard.conversations.tool_calling import RequestedCall, call_format_for
 from skillyard.conversations.turn_events import TurnEvent, condense_events
 from skillyard.conversations.turn_reporter import TurnReporter, turn_span
-from skillyard.errors import SkillyardError
+from skillyard.errors import ConversationBusy, SkillyardError
 from skillyard.permissions import ApprovalAnswer
 from skillyard.prompt import count_tokens
-from skillyard.text import sanitize
+from skillyard.text import sanitize, single_line
 from skillyard.tools.load_tools import render_skill
+from skillyard.tools.skill_folders import seen_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+_NAMED: Final = 5
 
 
 class TurnStopped(Exception):  # nothing went wrong
@@ -82,6 +84,7 @@ class TurnExecution:
     loop: ModelLoop | None = None
     files: Sequence[Attachment] = ()
     _spent: RunUsage = field(default_factory=RunUsage)
+    _unsaved: bool = False  # whether it was said that files could not be saved
     _reporter: TurnReporter = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,8 +102,10 @@ class TurnExecution:
         await self.live.show(
             TurnEvent("begin", {"turn": self.turn.id, "conversation": self.conversation.id, "model": self.turn.model})
         )
+        await self._bring()
         for file in self.files:
             await self._reporter.file(file)
+        await self._reporter.look()
         self.memory = dict(self.conversation.memory)
         await self._make_room()
         loop = await self._loop()
@@ -120,6 +125,7 @@ class TurnExecution:
         return await loop.run()
 
     async def _resume(self, pending: Mapping[str, Any]) -> TurnOutcome:
+        await self._bring()
         self.memory = dict(self.conversation.memory)
         self.messages = load_messages(self.turn.messages)
         self._spent = RunUsage(**self.turn.usage or {})
@@ -135,7 +141,7 @@ class TurnExecution:
     async def _loop(self) -> ModelLoop:
         conversation, settings = self.conversation, self.conversation.settings
         changes = await asyncio.to_thread(self.tools.refresh)
-        for change in changes:
+        for change in (*changes, *await self.tools.show_workspace()):
             await self.live.show(TurnEvent("notice", {"text": change}))
         memories = await recall_memories(self.catalog.memory(), self.turn.request, conversation.owner)
         files = await asyncio.to_thread(self.folder.list)
@@ -193,7 +199,8 @@ class TurnExecution:
         try:
             skill = self.tools.skill_tools.access.find(skill_id)
             files = tuple(file.name for file in skill.files())
-            return render_skill(skill, skill.document().body, files)
+            folder = seen_folder(skill, self.tools.skill_tools.workspace)
+            return render_skill(skill, skill.document().body, files, folder=folder)
         except (SkillyardError, OSError):
             return ""
 
@@ -203,6 +210,8 @@ class TurnExecution:
         loaded = {skill.id: {"fingerprint": command.mark, "allowed_tools": list(skill.allowed_tools)}}
         self.tools.skill_tools.restore_session(self.conversation.id, {"loaded": loaded})
         await asyncio.to_thread(self.tools.note_used, skill)
+        for problem in await self.tools.show_workspace():
+            await self.live.show(TurnEvent("notice", {"text": problem}))
         await self._reporter.record_usage("loaded", skill.id, "started by the user", tokens=count_tokens(command.text))
 
     async def _note(self) -> None:
@@ -211,6 +220,7 @@ class TurnExecution:
         Raises:
             TurnStopped: its stop was requested.
         """
+        await self._keep()
         usage = usage_of(self._spent)
         values = {"messages": dump_messages(self.messages), "events": condense_events(self.live.events), "usage": usage}
         if await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values)):
@@ -240,6 +250,7 @@ class TurnExecution:
         await self._ended("failed", error=error, detail=detail)
 
     async def _waiting(self, outcome: TurnOutcome) -> None:
+        await self._keep()
         await self.live.settled()
         values = {"state": "waiting", "pending": outcome.to_dict(), "events": condense_events(self.live.events)}
         if await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values)):
@@ -251,6 +262,7 @@ class TurnExecution:
     async def _ended(
         self, state: Any, answer: str = "", *, error: SkillyardError | None = None, detail: str | None = None
     ) -> None:
+        await self._keep()
         await self.live.settled()
         partial = self.loop.partial if self.loop else ""
         if partial and state != "done":
@@ -279,6 +291,25 @@ class TurnExecution:
         except SkillyardError:
             _log.exception("how a turn ended could not be written down")
         await self.live.show(TurnEvent("end", {"state": state, "answer": values["answer"]}))
+
+    async def _bring(self) -> None:
+        """Bring the files that another machine has saved."""
+        brought = await asyncio.to_thread(self.folder.bring)
+        if brought is not None and brought.missing:
+            names = ", ".join(single_line(name)[:80] for name in brought.missing[:_NAMED])
+            text = f"{len(brought.missing)} files of the conversation are not in the store any more: {names}"
+            await self.live.show(TurnEvent("notice", {"text": text}))
+
+    async def _keep(self) -> None:
+        """Save the files, for a turn that works at another machine; the next step tries again what could not be saved."""
+        try:
+            await asyncio.to_thread(self.folder.keep)
+        except SkillyardError as error:
+            _log.warning("the files of %s could not be saved: %s", self.conversation.id, error)
+            if not self._unsaved and not isinstance(error, ConversationBusy):
+                text = f"the files could not be saved for other machines: {error.message}"
+                await self.live.show(TurnEvent("notice", {"text": text}))
+            self._unsaved = True
 
     async def _keep_memory(self) -> None:
         memory = self.memory | self.tools.memory()

@@ -21,9 +21,11 @@ from skillyard.engine.live_output import parse_step_note
 from skillyard.engine.tracing import loaded_trace
 from skillyard.errors import SkillyardError
 from skillyard.execution.run import MOST_STEPS
+from skillyard.permissions import SKILL_TOOL_NAMES, WORKSPACE_TOOL_NAMES
 from skillyard.prompt import count_tokens
 from skillyard.sandbox import listen_to_output
-from skillyard.text import sanitize
+from skillyard.text import sanitize, shorten, single_line
+from skillyard.tools.skill_folders import seen_folder
 
 if TYPE_CHECKING:
     from skillyard.conversations.conversation import Attachment
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
     from skillyard.conversations.turn_events import LiveTurn
     from skillyard.conversations.work_folder import WorkFolder
     from skillyard.tools import ToolResult
+    from skillyard.workspace import CommandListener
 
 
-_TOOL_NAMES: Final = frozenset({"skill", "skills_list", "skills_load", "read_skill_file", "run_skill", "search_skills"})
+_TOOL_NAMES: Final = frozenset((*SKILL_TOOL_NAMES, *WORKSPACE_TOOL_NAMES))
 
 
 def is_traced() -> bool:
@@ -86,13 +89,16 @@ _Stream = Literal["stdout", "stderr"]
 
 
 @asynccontextmanager
-async def report_output(call_id: str, show: Callable[[TurnEvent], Awaitable[None]]) -> AsyncIterator[None]:
-    """Report what everything inside the block prints, as `log` events of that call, and its steps as `step`."""
+async def report_output(call_id: str, show: Callable[[TurnEvent], Awaitable[None]]) -> AsyncIterator[CommandListener]:
+    """Report what everything inside the block prints, as `log` events of that call, and its steps as `step`.
+
+    Gives the listener for what a command of a workspace writes, which is reported in the same way.
+    """
     reporter = _OutputReporter(call_id, show)
     reporting = asyncio.create_task(reporter.run())
     try:
         with listen_to_output(reporter.add_output, noted=reporter.add_note):
-            yield
+            yield reporter.add_output
     finally:
         reporting.cancel()
         await asyncio.wait([reporting])
@@ -116,7 +122,7 @@ class _OutputReporter:
         self._print(stream, text[: self._left])
         self._left -= len(text)
         if self._left <= 0:
-            self._print(stream, "\n[the rest is in the record of the run]\n")
+            self._print(stream, "\n[the rest is in the record of the run, or in the answer]\n")
         self._news.set()
 
     def add_note(self, note: str) -> None:
@@ -149,6 +155,9 @@ class _OutputReporter:
 
 
 _SHOWN_CHARACTERS: Final = 4_000
+_FILES_SHOWN: Final = 50  # of one call
+_RULING: Final = 500  # characters
+_REFUSED: Final = ("permission_denied", "approval_rejected")
 _SKILL_ARGUMENTS: Final[Mapping[str, str]] = {
     "skill": "skill",
     "skills_load": "name",
@@ -170,6 +179,7 @@ class TurnReporter:
     usage_log: SkillUsageLog
     folder: WorkFolder
     used: set[str] = field(default_factory=set)
+    told: dict[str, int] = field(default_factory=dict)
 
     async def result(self, call: RequestedCall, result: ToolResult, text: str, duration_ms: int) -> None:
         """Show and record what a call gave."""
@@ -178,20 +188,53 @@ class TurnReporter:
         tokens = count_tokens(text)
         shown = {"id": call.id, "tool": sanitize(call.tool)[:200], "ok": result.ok, "title": result.title, "code": result.code}
         shown |= {"text": text[:_SHOWN_CHARACTERS], "skill": skill, "run": run, "tokens": tokens, "duration_ms": duration_ms}
+        shown |= {"exit_code": result.data.get("exit_code"), "rule": result.data.get("rule")}
         await self.live.show(TurnEvent("result", shown))
+        if result.data.get("ruling"):
+            await self._record_ruling(call.tool, result)
         event = _USAGE_EVENTS.get(call.tool, "run" if run else None)
         if event is not None and skill is not None:
             detail = str(run or result.data.get("path") or "") or None
             cost = 0 if result.data.get("repeated") else tokens
             await self.record_usage(event, skill, detail, ok=result.ok, tokens=cost, duration_ms=duration_ms)
+        for named in await asyncio.to_thread(self._skills_in, call) if call.tool in WORKSPACE_TOOL_NAMES else ():
+            did = "run" if call.tool in ("bash", "code_run") else "read"
+            await self.record_usage(did, named, call.tool, ok=result.ok, tokens=tokens, duration_ms=duration_ms)
         files = result.data.get("files") if run else None
         for name in files if isinstance(files, (list, tuple)) else ():
             await self._written(str(name), str(run))
+        if call.tool in WORKSPACE_TOOL_NAMES:
+            await self.look()
+        for problem in await self.tools.show_workspace() if event in ("loaded", "read") and result.ok else ():
+            await self.live.show(TurnEvent("notice", {"text": problem}))
 
     async def _written(self, name: str, run: str) -> None:
         file = await asyncio.to_thread(lambda: self.folder.note(name, origin=run))
         if file is not None:
             await self.file(file)
+
+    async def look(self) -> None:
+        """Record and show what commands have written into the folder, and what is gone."""
+        if self.tools.workspace is None:
+            return
+        changes = await asyncio.to_thread(lambda: self.folder.look(origin=self.turn_id))
+        for file in changes.written[:_FILES_SHOWN]:
+            await self.file(file)
+        for name in changes.removed[:_FILES_SHOWN]:
+            await self.live.show(TurnEvent("file_removed", {"name": name}))
+        more = changes.more + max(len(changes.written) - _FILES_SHOWN, 0) + max(len(changes.removed) - _FILES_SHOWN, 0)
+        if more and more != self.told.get("more"):
+            self.told["more"] = more
+            await self.live.show(TurnEvent("notice", {"text": f"{more} more files of the workspace have changed"}))
+
+    async def _record_ruling(self, tool: str, result: ToolResult) -> None:
+        """Record which rule has decided about a call, for each skill that is followed, or for none."""
+        ruling: Any = result.data["ruling"]
+        detail = shorten(single_line(f"{tool}: {result.data['rule']}"), _RULING)
+        followed = self.tools.loaded()[:1] if ruling.get("level") == "skill" else ()
+        for skill in followed or (None,):
+            step = SkillUsageEvent(self.conversation_id, self.turn_id, "ruled", skill, detail, ok=result.code not in _REFUSED)
+            await asyncio.to_thread(self.usage_log.add, [step])
 
     async def file(self, file: Attachment) -> None:
         """Show a file of the conversation."""
@@ -216,6 +259,13 @@ class TurnReporter:
         except (SkillyardError, OSError):
             _log.info("the version of %s cannot be held", skill.id, exc_info=True)
         return skill.id
+
+    def _skills_in(self, call: RequestedCall) -> list[str]:
+        """The ids of the loaded skills whose folder a call of the workspace names."""
+        workspace = self.tools.skill_tools.workspace
+        text = str(call.block.parameters if call.block else call.arguments)
+        skills = [self.tools.find(name) for name in self.tools.loaded()]
+        return [skill.id for skill in skills if skill is not None and f"{seen_folder(skill, workspace)}/" in text]
 
     async def record_usage(self, event: Any, skill: str, detail: str | None, **values: Any) -> None:
         """Record a use of a skill."""

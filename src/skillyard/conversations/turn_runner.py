@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
@@ -10,11 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.conversations.conversation_tools import ConversationTools
+from skillyard.conversations.conversation_workspace import ConversationWorkspace
 from skillyard.conversations.models import open_model
 from skillyard.conversations.turn_events import LiveTurn
 from skillyard.conversations.turn_execution import TurnExecution
 from skillyard.conversations.work_folder import WorkFolder
-from skillyard.errors import DatabaseUnavailable
+from skillyard.errors import DatabaseUnavailable, FileProblem, InvalidInput, SandboxUnavailable
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -25,8 +27,12 @@ if TYPE_CHECKING:
     from skillyard.conversations.skill_usage import SkillUsageLog
     from skillyard.conversations.turn_events import TurnEvent
     from skillyard.library import Catalog
+    from skillyard.workspace import Workspace
 
 
+FOLDER: Final = "folder"
+"""Under what the memory of a conversation has the user's folder that it works in."""
+_log = logging.getLogger(__name__)
 _KEPT_TOOLS: Final = 64
 _KEPT_TURNS: Final = 256
 
@@ -51,10 +57,53 @@ class TurnRunner:
         self._tools: OrderedDict[str, ConversationTools] = OrderedDict()
         self._live: OrderedDict[str, LiveTurn] = OrderedDict()
         self._models: dict[str, Model] = {}
+        self._workspaces: dict[str, ConversationWorkspace] = {}
+        self._waiting: set[asyncio.Task[None]] = set()  # for turns of other processes that were asked to stop
+        self._working: set[str] = set()  # the conversations with a turn that is executed here
 
-    def folder(self, conversation: Conversation) -> WorkFolder:
-        """The files of a conversation."""
-        return WorkFolder(self._catalog.data_directory, conversation.id, self._records)
+    def folder(self, conversation: Conversation, turn: Turn | None = None) -> WorkFolder:
+        """The files of a conversation; for the `turn` that is executed here, or for everybody else."""
+        users = conversation.memory.get(FOLDER)
+        return WorkFolder(
+            self._catalog.data_directory,
+            conversation.id,
+            self._records,
+            str(users) if users else None,
+            store=self._catalog.configuration.package_store,
+            turn_id=turn.id if turn else None,
+            busy=turn is None and conversation.id in self._working,
+        )
+
+    def workspace(self, conversation: Conversation) -> ConversationWorkspace:
+        """The workspace of a conversation, made when there is none yet. Blocks.
+
+        Raises:
+            SandboxUnavailable: there are none, because of this machine, the operator or the settings of the conversation.
+            InvalidConfiguration, InvalidPolicy: the operator's table cannot be understood.
+        """
+        if not conversation.settings.workspace:
+            raise SandboxUnavailable("this conversation has no workspace", hint="its settings say so: workspace is false")
+        if conversation.id not in self._workspaces:
+            folder = self.folder(conversation)
+            made = ConversationWorkspace(self._catalog, conversation, folder.make(), folder.mark)
+            for unused in [name for name in tuple(self._workspaces) if self._is_unused(name)][:-_KEPT_TOOLS]:
+                self._workspaces.pop(unused, None)
+            self._workspaces.setdefault(conversation.id, made)
+        return self._workspaces[conversation.id]
+
+    def _is_unused(self, conversation_id: str) -> bool:
+        return conversation_id not in self._tools and not self._workspaces[conversation_id].workspace.is_open
+
+    def open_workspace(self, conversation: Conversation) -> Workspace | None:
+        """The workspace of a conversation if it was used in this process."""
+        made = self._workspaces.get(conversation.id)
+        return made.workspace if made is not None else None
+
+    async def end_workspace(self, conversation: Conversation) -> None:
+        """End the session of a conversation with all that runs in it; its files stay."""
+        made = self._workspaces.get(conversation.id)
+        if made is not None:
+            await made.workspace.close()
 
     async def model(self, name: str | None) -> Model:
         """The model of that name, else the default; opened once.
@@ -72,17 +121,29 @@ class TurnRunner:
         """The tools of a conversation, made when they are not there, or when another process has continued it meanwhile."""
         tools = self._tools.get(conversation.id)
         if tools is None or not tools.matches_memory(conversation.memory):
-            folder = self.folder(conversation)
-            tools = await asyncio.to_thread(lambda: ConversationTools(self._catalog, conversation, folder.make()))
+            tools = await asyncio.to_thread(self._make_tools, conversation)
             self._tools[conversation.id] = tools
         self._tools.move_to_end(conversation.id)
         while len(self._tools) > _KEPT_TOOLS:
             self._tools.popitem(last=False)
         return tools
 
+    def _make_tools(self, conversation: Conversation) -> ConversationTools:
+        try:
+            workspace = self.workspace(conversation)
+        except (SandboxUnavailable, InvalidInput, FileProblem) as error:
+            _log.info("a conversation has no workspace: %s", error.message)
+            workspace = None
+        return ConversationTools(self._catalog, conversation, self.folder(conversation).make(), workspace)
+
     def clear(self, conversation: Conversation) -> None:
         """Drop the tools of a conversation: it is deleted, or continues from an earlier turn."""
         self._tools.pop(conversation.id, None)
+
+    async def forget_workspace(self, conversation: Conversation) -> None:
+        """End the session of a conversation that is deleted."""
+        await self.end_workspace(conversation)
+        self._workspaces.pop(conversation.id, None)
 
     def live(self, turn: Turn) -> LiveTurn | None:
         """The turn as it runs here, or ended here last; None when another process has continued it."""
@@ -106,7 +167,8 @@ class TurnRunner:
         while len(self._live) > _KEPT_TURNS:
             self._live.popitem(last=False)
         return TurnExecution(
-            conversation, turn, earlier, model, tools, live, self._records, self._usage_log, self.folder(conversation),
+            conversation, turn, earlier, model, tools, live, self._records, self._usage_log,
+            self.folder(conversation, turn),
             self._catalog, self._limits,
         )  # fmt: skip
 
@@ -115,10 +177,12 @@ class TurnRunner:
 
         async def watched() -> None:
             execution.live.begun.set()
+            self._working.add(execution.conversation.id)
             watch = asyncio.create_task(self._watch(execution.turn.id, execution.live))
             try:
                 await work
             finally:
+                self._working.discard(execution.conversation.id)
                 watch.cancel()
 
         execution.live.task = asyncio.create_task(watched())
@@ -128,6 +192,18 @@ class TurnRunner:
         live = self._live.get(turn.id)
         return live is not None and await live.stop()
 
+    def give_up_later(self, turn: Turn) -> None:
+        """Mark a turn that was asked to stop elsewhere as interrupted, when its process does not stop it."""
+
+        async def wait() -> None:
+            await asyncio.sleep(self._catalog.timing.grace_s)
+            with suppress(DatabaseUnavailable):
+                await asyncio.to_thread(self._records.give_up, turn.id)
+
+        task = asyncio.create_task(wait())
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+
     @property
     def busy(self) -> bool:
         """Whether a turn runs here."""
@@ -135,7 +211,11 @@ class TurnRunner:
 
     async def close(self) -> None:
         """Stop every turn of this process, and close the connections to models."""
+        for task in tuple(self._waiting):
+            task.cancel()
         await asyncio.gather(*(live.stop() for live in self._going()))
+        await asyncio.gather(*(made.workspace.close() for made in self._workspaces.values()))
+        self._workspaces.clear()
         for model in self._models.values():
             await model.__aexit__(None, None, None)
         self._models.clear()

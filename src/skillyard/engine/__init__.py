@@ -20,7 +20,7 @@ from skillyard.engine.tracing import flush_spans, observe_runs
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from skillyard.engine.run_files import RunFile, RunFiles
+    from skillyard.engine.run_files import RunFile, RunFiles, workspace_subject
     from skillyard.engine.scheduler import ScheduleOwners, Scheduler, begin_scheduled
     from skillyard.engine.schedules import MissedRunPolicy, Schedule, Schedules, next_times
     from skillyard.engine.worker import Worker, WorkerGroup
@@ -57,12 +57,13 @@ __all__ = [
     "is_gone",
     "next_times",
     "observe_runs",
+    "workspace_subject",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "run_files": ("RunFile", "RunFiles"),
+        "run_files": ("RunFile", "RunFiles", "workspace_subject"),
         "scheduler": ("ScheduleOwners", "Scheduler", "begin_scheduled"),
         "schedules": ("MissedRunPolicy", "Schedule", "Schedules", "next_times"),
         "worker": ("Worker", "WorkerGroup"),

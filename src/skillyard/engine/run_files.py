@@ -1,7 +1,7 @@
 """The files that travel with runs, in the records: given to one that a worker executes, made by one, uploaded for one to come.
 
 They are rows, so that every process and every machine of one database has them. What a run made is kept for seven days, an
-upload for a day, and the files of a schedule as long as the schedule.
+upload for a day, the files of a schedule as long as the schedule, the manifest of a conversation's workspace as long as that.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _MOST_UPLOADS: Final = 400
 _ALL_UPLOADS: Final = 256 * 1024 * 1024
 _SCHEDULE: Final = "schedule "
 _UPLOAD: Final = "upload "
+_WORKSPACE: Final = "workspace "
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,9 @@ def delete_files(connection: Connection, subject: str, origin: str | None = None
 def delete_old_files(connection: Connection) -> None:
     """Delete what runs made long ago, and uploads that nobody used."""
     now, uploaded = utc_now(), run_files.c.subject.startswith(_UPLOAD, autoescape=True)
+    lasting = or_(*(run_files.c.subject.startswith(kind, autoescape=True) for kind in (_SCHEDULE, _WORKSPACE)))
     old = or_(
-        ~uploaded & ~run_files.c.subject.startswith(_SCHEDULE, autoescape=True) & (run_files.c.at < now - KEPT),
+        ~uploaded & ~lasting & (run_files.c.at < now - KEPT),
         uploaded & (run_files.c.at < now - _UPLOADS_KEPT),
     )
     connection.execute(delete(run_files).where(old))
@@ -70,6 +72,11 @@ def delete_old_files(connection: Connection) -> None:
 def schedule_subject(name: str) -> str:
     """Under what the files of a schedule are."""
     return f"{_SCHEDULE}{name}"
+
+
+def workspace_subject(conversation_id: str) -> str:
+    """Under what the manifest of a conversation's workspace is."""
+    return f"{_WORKSPACE}{conversation_id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,7 @@ def _javascript_texts(source: str) -> Iterator[tuple[tuple[str, ...], str, int]]
     if len(source) > TEXT_LIMIT:
         return
     at, line, before = 0, 1, ("", "")
+    divided = 0  # before this place no slash begins a regular expression
     while match := _CODE.search(source, at):
         piece, at = match[0], match.end()
         if piece == "\n":
@@ -146,7 +147,8 @@ def _javascript_texts(source: str) -> Iterator[tuple[tuple[str, ...], str, int]]
             line += source.count("\n", at, end)
             at, before = end + 1, (before[1], "text")
         elif piece == "/" and (before[1][-1:] in _BEFORE_REGEX or not before[1] or before[1] in _WORDS_BEFORE_REGEX):
-            at, before = _end_of_regex(source, at) + 1, (before[1], "regex")
+            closed, end = _end_of_regex(source, at) if at > divided else (False, divided)
+            at, divided, before = (end + 1, divided, (before[1], "regex")) if closed else (at, end, (before[1], piece))
         elif not piece.startswith("//"):
             before = (before[1], piece)
 
@@ -172,17 +174,17 @@ _LONGEST_REGEX: Final = 1_000
 _REGEX_PART: Final = re.compile(r"\\.|[\[\]/\n]", re.DOTALL)
 
 
-def _end_of_regex(source: str, at: int) -> int:
-    """Where a regular expression ends; one that does not end within its line was a division."""
-    inside, begin = False, at
-    while match := _REGEX_PART.search(source, at, begin + _LONGEST_REGEX):
+def _end_of_regex(source: str, at: int) -> tuple[bool, int]:
+    """Whether a regular expression ends within its line, and where; else how far was looked: the slash was a division."""
+    inside, limit = False, at + _LONGEST_REGEX
+    while match := _REGEX_PART.search(source, at, limit):
         at = match.end()
         if match[0] == "\n":
-            return begin - 1
+            return False, match.start()
         if match[0] == "[":
             inside = True
         elif match[0] == "]":
             inside = False
         elif match[0] == "/" and not inside:
-            return match.start()
-    return begin - 1
+            return True, match.start()
+    return False, min(limit, len(source))

@@ -55,6 +55,7 @@ from skillyard.sandbox import (
     WarmPool,
     can_start,
     choose_backend,
+    container_image,
     effective_policy,
     lowered_ceiling,
     narrowing_warnings,
@@ -157,6 +158,7 @@ class Executor:
         *,
         ceiling: Policy | None = None,
         backend: str | None = None,
+        container_image: str = "",
         install: bool = False,
         index: Mapping[str, object] | None = None,
         servers: Mapping[str, McpServer] | None = None,
@@ -179,6 +181,7 @@ class Executor:
         self._pool = WarmPool(prewarm, tree_digest) if prewarm else None
         self._ceiling = ceiling or Policy.ceiling()
         self._backend = backend
+        self._container_image = container_image
         hosts = self._ceiling.network_allowlist if secret_hosts is None else secret_hosts
         self._remote = RemoteSkills(dict(servers or {}), self._ceiling, tuple(hosts))
 
@@ -218,6 +221,7 @@ class Executor:
         return cls(
             ceiling=ceiling,
             backend=backend if isinstance(backend, str) else None,
+            container_image=container_image(configuration.sandbox),
             install=install or allowed,
             requests_grant=requests_grant,
             index=index_settings(configuration.sandbox),
@@ -410,7 +414,7 @@ class Executor:
 
         job = prepared.job
         # The first choice of a process attacks the backends, which takes a while.
-        backend = await asyncio.to_thread(choose_backend, job.policy, self._backend)
+        backend = await asyncio.to_thread(choose_backend, job.policy, self._backend, container_image=self._container_image)
         result = await (self._pool.run(backend, job) if self._pool and job.mode == "call" else backend.run(job))
         narrowed = narrowing_warnings(prepared.asked, job.policy)
         warnings = (*narrowed, *_socket_warnings(prepared.programs, backend), *result.warnings)

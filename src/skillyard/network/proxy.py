@@ -129,8 +129,12 @@ class Proxy:
         """Start to serve a listening socket; takes ownership of it."""
         listener.setblocking(False)
         self._listener = listener
-        self._budget = TrafficBudget(self.limits.sent_bytes, self.limits.received_bytes)
         self._start(self._accept(listener, asyncio.Semaphore(self.limits.connections)))
+
+    def serve(self, connection: socket.socket) -> None:
+        """Serve one connection that somebody else has accepted, and counted; takes ownership of it."""
+        connection.setblocking(False)
+        self._start(self._serve(connection)).add_done_callback(lambda _: connection.close())
 
     async def close(self) -> None:
         """End the listener and every connection."""
@@ -161,7 +165,8 @@ class Proxy:
             self._start(self._serve(connection)).add_done_callback(partial(_release_slot, slots, connection))
 
     async def _serve(self, accepted: socket.socket) -> None:
-        assert self._budget is not None  # noqa: S101 # set by open()
+        if self._budget is None:
+            self._budget = TrafficBudget(self.limits.sent_bytes, self.limits.received_bytes)
         run = await asyncio.open_connection(sock=accepted, limit=HEAD_LIMIT)
         clock = asyncio.timeout(self.limits.idle_s)
         connection = _ProxyConnection(TrafficMeter(self._budget, partial(_wind, clock, self.limits.idle_s)))

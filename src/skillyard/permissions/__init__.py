@@ -11,23 +11,29 @@ from skillyard.permissions.approvals import (
     ApprovalRequest,
     Approvals,
     Approver,
+    CommandApprover,
     Decision,
     PolicyApprover,
     SqlApprovalStore,
 )
+from skillyard.permissions.command_gate import CommandGate, ToolVerdict
 from skillyard.permissions.command_policy import CommandPolicy, CommandRuling, LevelDecision, ListedRule, RuleLevel
+from skillyard.permissions.command_request import CommandRequest, question_lines
 from skillyard.permissions.command_rules import CommandRules, LevelRuling
 from skillyard.permissions.gate import PermissionGate, SkillConsent, unusable_skill
 from skillyard.permissions.origins import InstalledOrigins, OriginLookup
 from skillyard.permissions.rules import PermissionRuling, Rules, without_denied
 from skillyard.permissions.store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
 from skillyard.permissions.tool_rules import ToolRule, parse_tool_rule
+from skillyard.permissions.tool_switches import SKILL_TOOL_NAMES, WORKSPACE_TOOL_NAMES, check_tool_permissions
 
 if TYPE_CHECKING:
     from skillyard.permissions.sql_tables import SqlSessionApprovals
 
 __all__ = [
     "ALWAYS_PERMITTED",
+    "SKILL_TOOL_NAMES",
+    "WORKSPACE_TOOL_NAMES",
     "AllowedTools",
     "ApprovalAnswer",
     "ApprovalRecord",
@@ -35,7 +41,10 @@ __all__ = [
     "ApprovalStore",
     "Approvals",
     "Approver",
+    "CommandApprover",
+    "CommandGate",
     "CommandPolicy",
+    "CommandRequest",
     "CommandRules",
     "CommandRuling",
     "Decision",
@@ -54,7 +63,10 @@ __all__ = [
     "SqlApprovalStore",
     "SqlSessionApprovals",
     "ToolRule",
+    "ToolVerdict",
+    "check_tool_permissions",
     "parse_tool_rule",
+    "question_lines",
     "unusable_skill",
     "without_denied",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import ApprovalRejected, InvalidInput
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from skillyard.catalog import Skill
     from skillyard.database import Database
+    from skillyard.permissions.command_request import CommandRequest
     from skillyard.permissions.sql_tables import ApprovalTable, SqlSessionApprovals
 
 
@@ -92,6 +93,13 @@ class Approver(Protocol):
         """Put the question and wait for the answer; may take as long as a person does, and may be cancelled."""
 
 
+class CommandApprover(Protocol):
+    """Answers questions about calls of tools; an approver that has no such method is not asked about them."""
+
+    async def ask_command(self, request: CommandRequest) -> ApprovalAnswer:
+        """Put the question and wait for the answer; may take as long as a person does, and may be cancelled."""
+
+
 class PolicyApprover:
     """An approver that gives everyone the same answer, for tests and for programs without a user."""
 
@@ -100,6 +108,10 @@ class PolicyApprover:
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """The answer this approver was made with."""
+        return self._answer
+
+    async def ask_command(self, request: CommandRequest) -> ApprovalAnswer:
+        """The same about a call of a tool."""
         return self._answer
 
 
@@ -115,7 +127,7 @@ class Approvals:
     with this object too.
     """
 
-    def __init__(self, approver: Approver | None = None, *, store: ApprovalStore | None = None) -> None:
+    def __init__(self, approver: Approver | CommandApprover | None = None, *, store: ApprovalStore | None = None) -> None:
         self._approver = approver
         self.store: ApprovalStore = MemoryApprovalStore() if store is None else store
         self._session: set[_Agreed] = set()
@@ -126,7 +138,7 @@ class Approvals:
         """Keep what is approved for sessions there, where other processes can read it."""
         self._shared = sessions
 
-    def asking(self, approver: Approver | None) -> Approvals:
+    def asking(self, approver: Approver | CommandApprover | None) -> Approvals:
         """The same approvals with another approver: what is approved through one of them holds for both."""
         other = copy(self)
         other._approver = approver
@@ -155,6 +167,18 @@ class Approvals:
             hint="let the skill's folder come to rest, then try again",
         )
 
+    async def permit(self, request: CommandRequest) -> None:
+        """Return when this very call of a tool may be made; asks when it is not approved for the session.
+
+        Raises:
+            ApprovalRejected: the answer was no, or nobody can be asked.
+        """
+        if await self._approved(request.skill_id, request.digest, request.session_id):
+            return
+        answer = await self._answer(request)
+        if answer.decision not in ("once", "session"):
+            raise _rejected_command(request, answer)
+
     def end_session(self, session: str) -> None:
         """Forget what was approved for `session`."""
         self._session -= {key for key in set(self._session) if key[0] == session}
@@ -177,7 +201,7 @@ class Approvals:
             return True
         return await asyncio.to_thread(self.store.has, skill_id, digest)
 
-    async def _answer(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def _answer(self, request: ApprovalRequest | CommandRequest) -> ApprovalAnswer:
         """The answer to `request`; the same question put to the same approver while it is open gets the same answer."""
         question = self._questions.get(self._key(request))
         if question is None:
@@ -185,38 +209,45 @@ class Approvals:
             self._questions[self._key(request)] = question
         return await question.answer()
 
-    def _key(self, request: ApprovalRequest) -> _QuestionKey:
+    def _key(self, request: ApprovalRequest | CommandRequest) -> _QuestionKey:
         """An event loop cannot wait for a question of another one, and a question is for one approver and approval."""
         import asyncio
 
         return asyncio.get_running_loop(), id(self._approver), _agreed(request)
 
-    def _forget(self, request: ApprovalRequest, question: _Question) -> None:
+    def _forget(self, request: ApprovalRequest | CommandRequest, question: _Question) -> None:
         """Forget a question that is answered or given up; the next request asks again."""
         key = self._key(request)
         if self._questions.get(key) is question:
             del self._questions[key]
 
-    async def _ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        if self._approver is None:
-            raise ApprovalRejected(
-                f"the skill {request.skill_name!r} needs approval and there is nobody to ask",
-                hint="give an approver, or write an 'allow' rule for this skill",
-                skill=request.skill_id,
-            )
+    async def _ask(self, request: ApprovalRequest | CommandRequest) -> ApprovalAnswer:
         try:
-            answer = await self._approver.ask(request)
+            answer = await self._put(request)
         except ApprovalRejected:
             raise
         except Exception as error:
             raise ApprovalRejected(
-                f"asking about the skill {request.skill_name!r} failed: {error}",
-                hint="fix the approver, then try again",
+                f"asking about {_subject(request)} failed: {error}", hint="fix the approver, then try again"
             ) from error
         await self._remember(request, answer)
         return answer
 
-    async def _remember(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+    async def _put(self, request: ApprovalRequest | CommandRequest) -> ApprovalAnswer:
+        """Put the question to who can answer it."""
+        approver: Any = self._approver
+        if isinstance(request, ApprovalRequest):
+            ask, about = getattr(approver, "ask", None), {"skill": request.skill_id}
+            hint = "give an approver, or write an 'allow' rule for this skill"
+        else:
+            ask, about = getattr(approver, "ask_command", None), {}
+            hint = "do it another way, or write an 'allow' rule for it"
+        if ask is None:
+            raise ApprovalRejected(f"{_subject(request)} needs approval and there is nobody to ask", hint=hint, **about)
+        answer: ApprovalAnswer = await ask(request)
+        return answer
+
+    async def _remember(self, request: ApprovalRequest | CommandRequest, answer: ApprovalAnswer) -> None:
         import asyncio
 
         if answer.decision == "session":
@@ -224,12 +255,12 @@ class Approvals:
                 self._session.add(_agreed(request))
             else:
                 await asyncio.to_thread(self._shared.add, *_agreed(request))
-        if answer.decision == "workspace":
+        if answer.decision == "workspace" and isinstance(request, ApprovalRequest):
             await asyncio.to_thread(self.store.add, request.skill_id, request.digest)
         if answer.decision in ("session", "workspace"):
             self._answer_alike(request, answer)
 
-    def _answer_alike(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+    def _answer_alike(self, request: ApprovalRequest | CommandRequest, answer: ApprovalAnswer) -> None:
         """Answer other open questions about the same content: of this session, or all for the workspace."""
         own_key = self._key(request)
         for key, question in list(self._questions.items()):
@@ -283,7 +314,7 @@ class _Question:
             self._answered.set_result(task.result())
 
 
-def _agreed(request: ApprovalRequest) -> _Agreed:
+def _agreed(request: ApprovalRequest | CommandRequest) -> _Agreed:
     return request.session_id, request.skill_id, request.digest
 
 
@@ -297,6 +328,19 @@ def _request(skill: Skill, digest: str, session: str, message_id: str | None, ca
         call_id=call_id,
         directory=skill.location,
         description=shorten(single_line(skill.description), DESCRIPTION_LIMIT),
+    )
+
+
+def _subject(request: ApprovalRequest | CommandRequest) -> str:
+    return f"the skill {request.skill_name!r}" if isinstance(request, ApprovalRequest) else f"this call of {request.tool}"
+
+
+def _rejected_command(request: CommandRequest, answer: ApprovalAnswer) -> ApprovalRejected:
+    why = f": {single_line(answer.reason)}" if answer.reason else ""
+    return ApprovalRejected(
+        f"this call of {request.tool} was not approved{why}",
+        hint="do it another way, or ask the user what to do instead",
+        reason=answer.reason,
     )
 
 

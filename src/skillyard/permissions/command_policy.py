@@ -88,10 +88,13 @@ class CommandPolicy:
     'deny'
     """
 
-    __slots__ = ("_levels",)
+    __slots__ = ("_levels", "_tools")
 
-    def __init__(self, levels: Iterable[tuple[RuleLevel, CommandRules]] = ()) -> None:
+    def __init__(
+        self, levels: Iterable[tuple[RuleLevel, CommandRules]] = (), *, tools: Mapping[str, Permission] | None = None
+    ) -> None:
         self._levels: Sequence[_Level] = tuple(_Level(name, rules) for name, rules in levels if rules)
+        self._tools: Mapping[str, Permission] = {name: said for name, said in (tools or {}).items() if said != "allow"}
 
     @classmethod
     def of(
@@ -99,9 +102,10 @@ class CommandPolicy:
         configuration: Configuration,
         *,
         agent: Mapping[str, Any] | None = None,
+        tools: Mapping[str, Permission] | None = None,
         skills: CommandRules | None = None,
     ) -> Self:
-        """The policy of a configuration, of an agent's `commands` and of `AllowedTools.command_rules`.
+        """The policy of a configuration, of an agent's `commands` and `tool_permissions`, and of `AllowedTools.command_rules`.
 
         Raises:
             InvalidInput: a rule cannot be read.
@@ -111,30 +115,41 @@ class CommandPolicy:
             ("project", CommandRules.of(configuration.project_command_rules)),
             ("agent", CommandRules.of(agent or {})),
         ]
-        return cls(levels) if skills is None else cls(levels).following(skills)
+        policy = cls(levels, tools=tools)
+        return policy if skills is None else policy.following(skills)
 
     def __repr__(self) -> str:
         return f"CommandPolicy({[(level.name, level.rules) for level in self._levels]!r})"
 
     def __bool__(self) -> bool:
-        return bool(self._levels)
+        return bool(self._levels or self._tools)
 
     def listed(self) -> tuple[ListedRule, ...]:
         """Every rule, by its level, and what each level says of the rest where that is settled."""
-        return tuple(rule for level in self._levels for rule in _listed(level))
+        switched = (ListedRule("agent", said, name) for name, said in self._tools.items())
+        return (*(rule for level in self._levels for rule in _listed(level)), *switched)
+
+    def switch(self, tool: str) -> Permission:
+        """What the agent says of a tool by its name alone."""
+        return self._tools.get(tool, "allow")
 
     def following(self, skills: CommandRules) -> Self:
         """The same policy while skills are followed whose `allowed-tools` are the limit: `AllowedTools.command_rules`."""
         levels = [(level.name, level.rules) for level in self._levels if level.name != "skill"]
-        return type(self)([*levels, ("skill", skills)])
+        return type(self)([*levels, ("skill", skills)], tools=self._tools)
 
-    def authorize(self, tool: str, argument: str | None, folder: str = "/") -> CommandRuling:
+    def authorize(self, tool: str, argument: str | None, folder: str = "/", *, root: str | None = None) -> CommandRuling:
         """Whether `tool` may be called with a command, path or address, in a working folder (an absolute path).
 
-        It never fails. A command takes at most about half a second to read, whatever it is.
+        Paths in rules are below `root`, which is that folder when it is None. It never fails. A command takes at most about
+        half a second to read, whatever it is.
         """
-        call = JudgedCall.read(tool, argument, folder)
+        call = JudgedCall.read(tool, argument, folder, root)
         said = [(level.name, ruling) for level in self._levels if (ruling := level.rules.decide(call)) is not None]
+        if tool in self._tools:
+            does = "takes this tool away" if self._tools[tool] == "deny" else "asks about every call of this tool"
+            switched = LevelRuling(self._tools[tool], f"{self._tools[tool]} {tool}", f"the agent {does}", argument or "")
+            said.append(("agent", switched))
         files = _files(call)
         if not said:
             return CommandRuling("allow", tool, argument, None, None, "no rule is about it", "", files, folder)

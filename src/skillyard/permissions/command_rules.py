@@ -17,7 +17,7 @@ from skillyard.errors import InvalidInput
 from skillyard.permissions.command_line import CommandLine, CommandStep
 from skillyard.permissions.command_patterns import CommandPattern, Fit
 from skillyard.permissions.shell_words import word_set
-from skillyard.permissions.tool_rules import ToolKind, ToolRule, parse_tool_rule, tool_kind
+from skillyard.permissions.tool_rules import ToolKind, ToolRule, parse_tool_rule, runs_code, tool_kind
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
@@ -47,18 +47,31 @@ class LevelRuling(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
-    """A call to be decided: the tool, its command, path or address, the folder it works in, and the command as it was read."""
+    """A call to be decided: the tool, its command, path or address, the folder it works in, and the command as it was read.
+
+    Relative paths of rules are below `root`, those of the call below `folder`.
+    """
 
     tool: str
     argument: str | None
     folder: str = "/"
     line: CommandLine | None = None
+    root: str = "/"
 
     @classmethod
-    def read(cls, tool: str, argument: str | None, folder: str = "/") -> Self:
-        """The call of a tool; a command is parsed, once for all levels."""
-        command = argument is not None and tool_kind(tool) == "command"
-        return cls(tool, argument, folder, CommandLine.parse(argument or "") if command else None)
+    def read(cls, tool: str, argument: str | None, folder: str = "/", root: str | None = None) -> Self:
+        """The call of a tool; a command is parsed, once for all levels, and code is taken for what runs it: `python3 -`."""
+        line = None
+        if argument is not None and tool_kind(tool) == "command":
+            if runs_code(tool):
+                line = CommandLine.parse("python3 -" if argument.startswith("python") else "node -")
+            else:
+                line = CommandLine.parse(argument)
+        return cls(tool, argument, folder, line, folder if root is None else root)
+
+    def absolute(self, path: str) -> str:
+        """A path of the call, absolute where rules and call do not start from the same folder."""
+        return path if self.folder == self.root else posixpath.join(self.folder, path)
 
 
 class CommandRules:
@@ -155,14 +168,14 @@ class _CallDecision:
         if not rule.speaks_of(self.call.tool):
             return False
         if rule.kind in ("read", "write"):
-            return rule.permits_path(self.call.argument, self.call.folder)
+            return rule.permits_path(self.call.argument and self.call.absolute(self.call.argument), self.call.root)
         return rule.fits_text(self.call.argument)
 
     def _may_fit(self, rule: ToolRule) -> bool:
         if not rule.speaks_of(self.call.tool):
             return False
         if rule.kind in ("read", "write") and self.call.argument is not None:
-            return rule.may_fit_path(self.call.argument, self.call.folder)
+            return rule.may_fit_path(self.call.absolute(self.call.argument), self.call.root)
         return self.call.argument is None or rule.fits_text(self.call.argument)
 
 
@@ -207,17 +220,20 @@ class _LineDecision:
     def _fit_files(self, rule: ToolRule, kind: ToolKind) -> tuple[Fit, str]:
         """Files that the line is redirected to, and those that its commands name, which may be read or written."""
         maybe = ""
-        places = _places(self.line.steps, self.call.folder)
+        places, root = _places(self.line.steps, self.call.folder), self.call.root
         for word, does in self._files():
             if word.text is None:
                 maybe = maybe or word.raw
                 continue
             folders = places or [self.call.folder]
-            fits = any(rule.may_fit_path(path, folder) for path in _paths(word.text) for folder in folders)
+            fits = any(
+                rule.may_fit_path(posixpath.join(folder, path), root) for path in _paths(word.text) for folder in folders
+            )
             if fits and (does == kind or (does is None and kind == "read")):
                 return "yes", word.text
             near = fits and does is None
-            if near or (does != "read" and any(rule.may_be_below(word.text, folder) for folder in folders)) or not places:
+            above = does != "read" and any(rule.may_be_below(posixpath.join(folder, word.text), root) for folder in folders)
+            if near or above or not places:
                 maybe = maybe or word.text
         if self.line.unclear and rule.argument and _literal_name(rule.argument) in self.line.tokens():
             return "yes", self.line.text
@@ -279,7 +295,7 @@ class _LineDecision:
         if path is None or any(step.name in _MOVES for step in self.line.steps):
             return None
         rules = (rule for rule in self.rules.allow if rule.kind == kind)
-        return next((rule for rule in rules if rule.permits_path(path, self.call.folder)), None)
+        return next((rule for rule in rules if rule.permits_path(self.call.absolute(path), self.call.root)), None)
 
 
 def _odd_variable(step: CommandStep) -> str | None:

@@ -26,11 +26,12 @@ from skillyard.permissions.rules import glob, matches
 
 _ODD_IN_ADDRESS: Final = re.compile(r"[\\\s\x00-\x1f\x7f]")
 _SHELLS: Final = ("bash", "shell", "sh", "exec_shell", "exec_command", "run_shell", "run_command", "execute_command")
+_CODE: Final = frozenset({"code_run"})
 _READERS: Final = ("read", "read_file", "file_read", "glob", "grep", "ls", "file_list", "file_search", "notebookread")
 _WRITERS: Final = ("write", "edit", "multiedit", "notebookedit", "write_file", "edit_file", "file_write", "file_edit")
 ToolKind = Literal["command", "read", "write", "other"]
 _KINDS: Final[dict[str, ToolKind]] = {
-    **dict.fromkeys(_SHELLS, "command"),
+    **dict.fromkeys((*_SHELLS, *_CODE), "command"),
     **dict.fromkeys(_READERS, "read"),
     **dict.fromkeys(_WRITERS, "write"),
 }
@@ -42,6 +43,11 @@ ANYTHING: Final = (None, "*", "**", ":*")
 def tool_kind(tool: str) -> ToolKind:
     """What a tool does, by its name."""
     return _KINDS.get(tool.casefold(), "other")
+
+
+def runs_code(tool: str) -> bool:
+    """Whether a tool is called with a program, after a line with its language, and not with a line of shell."""
+    return tool.casefold() in _CODE
 
 
 @dataclass(frozen=True, slots=True)

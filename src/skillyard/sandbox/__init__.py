@@ -15,7 +15,14 @@ from skillyard.sandbox.environment import redact
 from skillyard.sandbox.granted_environment import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.sandbox.identity import can_reach
 from skillyard.sandbox.job import Job, Limit, Probe, RunMode, SandboxBackend, SandboxResult, Status
-from skillyard.sandbox.policy import Policy, effective_policy, lowered_ceiling, narrowing_warnings, prewarm_count
+from skillyard.sandbox.policy import (
+    Policy,
+    container_image,
+    effective_policy,
+    lowered_ceiling,
+    narrowing_warnings,
+    prewarm_count,
+)
 from skillyard.sandbox.run_output import StreamListener, listen_to_output
 from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_path, strips_types
 from skillyard.sandbox.warm_pool import WarmPool
@@ -45,6 +52,7 @@ __all__ = [
     "can_reach",
     "can_start",
     "choose_backend",
+    "container_image",
     "effective_policy",
     "folder_bytes",
     "interpreter_for",

@@ -32,10 +32,13 @@ _probes: dict[str, Probe] = {}
 
 
 def probe_by_attack(
-    backend: SandboxBackend, *, binary: str | None, remedies: tuple[str, ...], facts: Mapping[str, str]
+    backend: SandboxBackend, *, binary: str | None, remedies: tuple[str, ...], facts: Mapping[str, str], called: str = ""
 ) -> Probe:
-    """Run the canary in the backend; any attack that succeeds marks it as broken. Blocks for some tens of milliseconds."""
-    key = _key(backend.name, binary)
+    """Run the canary in the backend; any attack that succeeds marks it as broken. Blocks for some tens of milliseconds.
+
+    `called` is the name under which it is remembered, where that is not the backend's.
+    """
+    key = _key(called or backend.name, binary)
     if key in _probes:
         return _probes[key]
     if key in _remembered():
@@ -46,6 +49,12 @@ def probe_by_attack(
     if probe.ok:
         _remember(key)
     return probe
+
+
+def is_remembered(called: str, binary: str) -> bool:
+    """Whether it has held before, for this kernel, boot, user, program and version."""
+    key = _key(called, binary)
+    return (key in _probes and _probes[key].ok) or key in _remembered()
 
 
 def _attack(backend: SandboxBackend) -> str:

@@ -8,48 +8,44 @@ line.
 
 from __future__ import annotations
 
-import os
 import subprocess
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, Final
 
 from skillyard.network.hosts import ANY_HOST
-from skillyard.sandbox.environment import base_environment, proxy_environment
-from skillyard.sandbox.granted_environment import NODE_PACKAGES_INSIDE, SEEN_INSIDE
 from skillyard.sandbox.identity import Identity
+from skillyard.sandbox.inside_paths import (
+    CERTIFICATES,
+    OWN_FOLDER,
+    SCRATCH,
+    SYSTEM_FILES,
+    TOP_FOLDERS,
+    granted_mounts,
+    run_imports,
+    run_variables,
+    runner_inside,
+    session_variables,
+    small_files,
+)
 from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
 from skillyard.sandbox.limits import common_limits, process_limits
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import PreparedRun, own_script
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, SandboxCommand
 from skillyard.sandbox.run_lifecycle import run_job
-from skillyard.sandbox.runtimes import is_system, runtime_for, version_of
+from skillyard.sandbox.runtimes import runtime_for, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 from skillyard.sandbox.session_preparation import PreparedSession, session_limits
-from skillyard.sandbox.staging import StagedCopy
 
 _PROGRAMS: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 _CHROOT: Final = "/usr/sbin/chroot"
 _PRLIMIT: Final = "/usr/bin/prlimit"
 _OLDEST: Final = (0, 8, 0)
-_TOP_FOLDERS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-# Where distributions keep the authorities that programs trust; seen only by a run that may reach hosts.
-_CERTIFICATES: Final = ("/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted", "/etc/ca-certificates/extracted")
-_SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/alternatives")
-# What programs look up about users and hosts; the machine's own files stay outside.
-_ETC: Final = {
-    "/etc/passwd": b"skill:x:1000:1000:skill:/tmp:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n",
-    "/etc/group": b"skill:x:1000:\nnogroup:x:65534:\n",
-    "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files\n",
-    "/etc/hosts": b"127.0.0.1 localhost sandbox\n",
-    "/etc/resolv.conf": b"",
-}
 _MEBIBYTE: Final = 1024 * 1024
-_SCRATCH: Final = "/tmp"  # noqa: S108 # the run's own: new, empty and sized
 _SHARED: Final = "/dev/shm"  # noqa: S108 # the same
-_RUNNER: Final = "/opt/skillyard/"
 # A shared mapping of it is memory that nobody is charged with; what bubblewrap binds over it is no device and cannot be opened.
 _NO_MEMORY_DEVICE: Final = ("--ro-bind", "/dev/null", "/dev/zero")
 REMEDIES: Final = (
@@ -92,7 +88,7 @@ class BubblewrapBackend:
 
     def files(self) -> tuple[bytes, ...]:
         """The small files of `/etc`."""
-        return tuple(_ETC.values())
+        return tuple(small_files(1000, 1000).values())
 
     def filter_options(self, *, counted: bool) -> FilterOptions:
         """Memory files go when nothing counts them; IPC objects live and die in the run's own namespace."""
@@ -113,10 +109,10 @@ class BubblewrapBackend:
         if run.cgroup is None:
             limits["NPROC"] = run.policy.pids + 1  # counted in the run's own user namespace, with bwrap's first process
         first = [] if run.runtime.kind == "python" else _without_cores(limits)
-        inner = first + run.runtime.with_programs_in(_RUNNER).command(
+        inner = first + run.runtime.with_programs_in(OWN_FOLDER).command(
             f"/skill/{run.entry}",
             run.job,
-            runner=_runner(run),
+            runner=runner_inside(run),
             result=descriptors.result,
             gate=descriptors.gate,
             limits=limits,
@@ -134,7 +130,7 @@ class BubblewrapBackend:
         limits = dict(session_limits(session))
         if session.cgroup is None:
             limits["NPROC"] = session.policy.pids
-        program = f"{_RUNNER}session/{session.program}"
+        program = f"{OWN_FOLDER}session/{session.program}"
         inner = session.command(program, descriptors, limits)
         opening: list[str] = []
         if descriptors.proxy_listener != -1:
@@ -164,8 +160,8 @@ def _opened(run: PreparedRun | PreparedSession, proxy_listener: int, inner: list
     """The mounts for the program that opens the proxy's listener, and its command line, which ends with the skill's own."""
     python = runtime_for("opener.py", as_other=run.identity is not None)
     opener = run.stage.add_file(*own_script("proxy_opener", compiled=python.same_python))
-    target = _RUNNER + Path(opener).name
-    paths = [path for path in (*python.folders, *_CERTIFICATES) if path not in run.runtime.folders and Path(path).exists()]
+    target = OWN_FOLDER + Path(opener).name
+    paths = [path for path in (*python.folders, *CERTIFICATES) if path not in run.runtime.folders and Path(path).exists()]
     mounts = [part for path in paths for part in ("--ro-bind", path, path)]
     command = [python.program, "-I", "-S", "-B", target, str(proxy_listener), str(PROXY_PORT), *inner]
     return [*mounts, "--ro-bind", opener, target], command
@@ -198,12 +194,12 @@ def _options(run: PreparedRun, files: tuple[int, ...], opening: list[str]) -> li
     seccomp, *etc = files
     return [
         *_ISOLATION,
-        "--clearenv", *_environment(run),
+        "--clearenv", *_setenv(run_variables(run)),
         *_system(run, etc, opening, shared_mb=16),
         "--ro-bind", run.stage.tree, "/skill",
-        *(("--ro-bind", run.stage.runner, _runner(run)) if run.stage.runner else ()),
-        *_imports(run),
-        *(part for path in run.runtime.extra_programs for part in ("--ro-bind", path, _RUNNER + Path(path).name)),
+        *(("--ro-bind", run.stage.runner, runner_inside(run)) if run.stage.runner else ()),
+        *_ro_binds(run_imports(run)),
+        *(part for path in run.runtime.extra_programs for part in ("--ro-bind", path, OWN_FOLDER + Path(path).name)),
         *_workspace(run),
         "--chdir", "/workspace" if run.has_workspace else "/skill",
         "--remount-ro", "/", "--seccomp", str(seccomp),
@@ -222,32 +218,26 @@ def _system(run: PreparedRun | PreparedSession, etc: list[int], opening: list[st
         *_system_mounts(),
         *(part for folder in run.runtime.folders for part in ("--ro-bind", folder, folder)),
         *opening,
-        *(part for path, file in zip(_ETC, etc, strict=True) for part in ("--file", str(file), path)),
+        *(part for path, file in zip(small_files(1000, 1000), etc, strict=True) for part in ("--file", str(file), path)),
         "--symlink", "/proc/self/mounts", "/etc/mtab",
         "--proc", "/proc",
         "--dev", "/dev", *(() if run.cgroup else _NO_MEMORY_DEVICE),
         "--size", str(shared_mb * _MEBIBYTE), "--tmpfs", _SHARED, "--remount-ro", "/dev",
-        "--size", str(run.policy.tmp_mb * _MEBIBYTE), "--tmpfs", _SCRATCH,
+        "--size", str(run.policy.tmp_mb * _MEBIBYTE), "--tmpfs", SCRATCH,
     ]  # fmt: skip
-
-
-# What programs of a session serve to each other is in its own network and not the proxy's concern.
-_OWN_SERVERS: Final = dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1")
 
 
 def _session_options(session: PreparedSession, files: tuple[int, ...], opening: list[str]) -> list[str]:
     """The mounts of a session: its first process is the program itself, so that it reaps whatever loses its parent."""
     seccomp, *etc = files
-    proxy = {**proxy_environment(PROXY_PORT), **_OWN_SERVERS} if session.policy.reaches_network else {}
-    variables = {**session.environment(scratch=_SCRATCH, programs=f"{_RUNNER}bin", seen=SEEN_INSIDE), **proxy}
     return [
         *_ISOLATION, "--as-pid-1",
-        "--clearenv", *(part for name, value in variables.items() for part in ("--setenv", name, value)),
+        "--clearenv", *_setenv(session_variables(session)),
         *_system(session, etc, opening, shared_mb=64),
-        "--ro-bind", session.stage.tree, f"{_RUNNER}session",
-        *(part for path in session.extra_programs for part in ("--ro-bind", path, _RUNNER + Path(path).name)),
-        *(part for name, path in session.names(_RUNNER) for part in ("--symlink", path, f"{_RUNNER}bin/{name}")),
-        *_granted(session.stage, linked=False),
+        "--ro-bind", session.stage.tree, f"{OWN_FOLDER}session",
+        *(part for path in session.extra_programs for part in ("--ro-bind", path, OWN_FOLDER + Path(path).name)),
+        *(part for name, path in session.names(OWN_FOLDER) for part in ("--symlink", path, f"{OWN_FOLDER}bin/{name}")),
+        *_ro_binds(granted_mounts(session.stage)),
         *(part for mount in session.mounts for part in ("--ro-bind", mount.source, mount.target)),
         "--bind", session.folder, "/workspace", "--chdir", "/workspace",
         "--remount-ro", "/", "--seccomp", str(seccomp),
@@ -276,56 +266,25 @@ def _workspace(run: PreparedRun) -> tuple[str, ...]:
     return ()
 
 
-def _runner(run: PreparedRun) -> str:
-    return _RUNNER + Path(run.stage.runner).name
-
-
-def _imports(run: PreparedRun) -> list[str]:
-    """Mounts for what the script may import: beside the runner for Python, at the root for node, which looks upwards."""
-    stage, parts = run.stage, []
-    if stage.library:
-        name = Path(stage.library).name
-        parts += ["--ro-bind", stage.library, f"/{name}" if run.runtime.kind == "node" else _RUNNER + name]
-    return [*parts, *_granted(stage, linked=run.runtime.kind == "node" and bool(stage.library))]
-
-
-def _granted(stage: StagedCopy, *, linked: bool) -> list[str]:
-    """Mounts for what is granted; `linked` when the folder with a link for each npm package is seen already."""
-    parts: list[str] = []
-    if stage.packages:
-        parts += ["--ro-bind", os.path.realpath(stage.packages), SEEN_INSIDE.packages]
-    if stage.modules:
-        parts += ["--ro-bind", os.path.realpath(f"{stage.base}/npm"), NODE_PACKAGES_INSIDE]
-        if not linked:
-            parts += ["--ro-bind", stage.modules, SEEN_INSIDE.modules]
-    if stage.commands:
-        parts += ["--ro-bind", stage.commands, SEEN_INSIDE.commands]
-    for path in stage.environment.mounts:
-        if not is_system(path) and not path.startswith("/proc/"):  # it has a /proc of its own
-            parts += ["--ro-bind", os.path.realpath(path), path]
-    return parts
-
-
-def _environment(run: PreparedRun) -> list[str]:
-    policy = run.policy
-    base = base_environment(scratch=_SCRATCH)
-    granted = run.stage.environment.process_variables(base, SEEN_INSIDE)
-    proxy = proxy_environment(PROXY_PORT) if policy.reaches_network else {}
-    variables = {**granted, **policy.environment, **proxy}
+def _setenv(variables: Mapping[str, str]) -> list[str]:
     return [part for name, value in variables.items() for part in ("--setenv", name, value)]
+
+
+def _ro_binds(mounts: Iterable[tuple[str, str]]) -> list[str]:
+    return [part for source, target in mounts for part in ("--ro-bind", source, target)]
 
 
 @lru_cache(maxsize=1)
 def _system_mounts() -> tuple[str, ...]:
     """The system's programs and libraries, as this machine lays them out."""
     parts = ["--ro-bind", "/usr", "/usr"]
-    for name in _TOP_FOLDERS:
+    for name in TOP_FOLDERS:
         folder = Path("/", name)
         if folder.is_symlink():
             parts += ["--symlink", str(folder.readlink()), str(folder)]
         elif folder.is_dir():
             parts += ["--ro-bind", str(folder), str(folder)]
-    for path in _SYSTEM_FILES:
+    for path in SYSTEM_FILES:
         if Path(path).exists():
             parts += ["--ro-bind", path, path]
     return tuple(parts)

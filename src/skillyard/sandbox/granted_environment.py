@@ -27,7 +27,7 @@ class PackageFolders(NamedTuple):
 SEEN_INSIDE: Final = PackageFolders("/opt/skillyard/packages", "/node_modules", "/opt/skillyard/commands")
 """Where a process under bubblewrap sees it."""
 NODE_PACKAGES_INSIDE: Final = "/opt/skillyard/npm/node_modules"
-"""Where it sees its npm packages, each of which has a link in `/node_modules`, which node finds from every folder."""
+"""Where it sees its npm packages when our own library is at `/node_modules`, which then has a link to each of them."""
 _FLOORS: Final = ("memory_mb", "pids", "timeout_ms", "tmp_mb", "file_size_mb", "nofile")
 
 

@@ -24,7 +24,7 @@ _ESTIMATED: Final = (
 def common_limits(run: PreparedRun, *, processes: str, files: str) -> tuple[Limit, ...]:
     """The limits all backends have; `processes` and `files` say what counts processes and written files."""
     policy = run.policy
-    cgroup = run.cgroup.name if run.cgroup else None
+    cgroup = run.counted_by
     return (
         Limit("timeout_ms", policy.timeout_ms, True, "supervisor"),
         Limit("memory_mb", policy.memory_mb, True, cgroup or "rlimit and watchdog"),
@@ -55,7 +55,7 @@ def process_limits(run: PreparedRun) -> Mapping[str, int]:
         "STACK": 8 * _MEBIBYTE,
         "CPU": policy.timeout_ms // 1000 + 1,
     }
-    if run.cgroup is None:
+    if not run.counted_by:
         limits["DATA"] = policy.memory_bytes + run.runtime.reserve_mb * _MEBIBYTE
         if run.runtime.kind != "node":
             limits["AS"] = 2 * policy.memory_bytes + 128 * _MEBIBYTE
@@ -69,7 +69,7 @@ def quota_check(engine: IsolationMechanism, run: PreparedRun) -> Callable[[list[
     """How to see, from the numbers of the run's processes, that it has written too much; `None` where the kernel sees to it."""
     if engine.own_folders:
         return partial(_folders_over_quota, run)
-    in_memory = partial(_too_many_files, run) if run.cgroup is None else None
+    in_memory = partial(_too_many_files, run) if not run.counted_by else None
     if not run.job.workspace:
         return in_memory
     return lambda pids: _folders_over_quota(run, pids, "/workspace") or (in_memory is not None and in_memory(pids))
@@ -114,4 +114,7 @@ def folder_bytes(folder: str, enough: int) -> int:
 def _too_many_files(run: PreparedRun, pids: list[int]) -> bool:
     """Whether the file systems in memory hold more files than fit their size: an empty file is memory that nobody counts."""
     allowed = run.policy.tmp_mb * _MEBIBYTE // _A_FILE
-    return any(files_in(pids[0], folder) > allowed for folder in ("/tmp", "/dev/shm", "/workspace") if pids)  # noqa: S108
+    folders = ["/tmp", "/dev/shm"]  # noqa: S108
+    if not run.job.workspace:  # a folder that was given is on a disk with all its other files
+        folders.append("/workspace")
+    return any(files_in(pids[0], folder) > allowed for folder in folders if pids)

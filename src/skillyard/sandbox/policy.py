@@ -7,6 +7,7 @@ allows; a skill that declares nothing gets no network, a read-only skill folder 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Final, Literal, get_args
@@ -31,6 +32,7 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
 }
 """The least and the most each number may be."""
 
+_IMAGE: Final = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254})?")
 _FILESYSTEM_RANK: Final[Mapping[str, int]] = {"none": 0, "read-only": 1, "read-write": 2}
 _DECLARABLE: Final = ("timeout_ms", "memory_mb", "network", "network_allowlist", "filesystem", "environment")
 _SETTABLE: Final = (
@@ -39,11 +41,12 @@ _SETTABLE: Final = (
 )  # fmt: skip
 # settings of the same table that are not about a policy
 _OTHERS: Final = (
-    "backend", "install-dependencies", "npm-hosts", "npm-registry", "package-hosts", "package-index", "prewarm",
+    "backend", "container-image", "install-dependencies", "npm-hosts", "npm-registry", "package-hosts", "package-index",
+    "prewarm",
 )  # fmt: skip
 _GRANTS: Final = (
-    "environment", "hidden-files", "install-dependencies", "npm-hosts", "npm-registry", "package-hosts", "package-index",
-    "pass-environment", "prewarm", "private-networks",
+    "container-image", "environment", "hidden-files", "install-dependencies", "npm-hosts", "npm-registry", "package-hosts",
+    "package-index", "pass-environment", "prewarm", "private-networks",
 )  # fmt: skip
 _ALIASES: Final[Mapping[str, str]] = {
     "timeoutMs": "timeout_ms",
@@ -288,6 +291,21 @@ def _choice_problems(policy: Policy) -> list[str]:
     if not isinstance(policy.hidden_files, bool):
         problems.append("hidden_files must be true or false")
     return problems
+
+
+def container_image(settings: Mapping[str, object]) -> str:
+    """The image that containers are made from, of an operator's table; empty for one of what is installed.
+
+    Raises:
+        InvalidPolicy: it is no name of an image.
+    """
+    name = settings.get("container-image", "")
+    if not isinstance(name, str) or not _IMAGE.fullmatch(name):
+        raise InvalidPolicy(
+            f"container-image must be the name of an image, not {name!r}",
+            hint='for example container-image = "python:3.12-slim"',
+        )
+    return name
 
 
 MAXIMUM_STANDING: Final = 8

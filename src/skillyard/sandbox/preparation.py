@@ -29,7 +29,11 @@ _LIBRARIES: Final[Mapping[str, str]] = {"python": "library", "node": "node_modul
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """Everything decided before a run starts; one that `waits` is started before there is anything to do."""
+    """Everything decided before a run starts; one that `waits` is started before there is anything to do.
+
+    `counted_by` names the control group that counts memory and processes, empty where none does; `cgroup` is that group where
+    it is this process's to make.
+    """
 
     job: Job
     entry: str
@@ -38,6 +42,7 @@ class PreparedRun:
     stage: StagedCopy
     cgroup: Cgroup | None
     waits: bool = False
+    counted_by: str = ""
 
     @property
     def policy(self) -> Policy:
@@ -73,6 +78,16 @@ class IsolationMechanism(Protocol):
     def overhead_bytes(self) -> int:
         """How much memory the backend itself needs beside the run."""
 
+    def filter_options(self, *, counted: bool) -> FilterOptions:
+        """What the seccomp filter denies; `counted` when a cgroup counts memory."""
+
+    def limits(self, run: PreparedRun) -> tuple[Limit, ...]:
+        """What is enforced, and by what."""
+
+
+class SpawnedMechanism(IsolationMechanism, Protocol):
+    """A backend whose program this process starts itself, with a descriptor for each stream."""
+
     def command(self, run: PreparedRun, descriptors: Descriptors) -> SandboxCommand:
         """How to start the run."""
 
@@ -82,18 +97,18 @@ class IsolationMechanism(Protocol):
     def files(self) -> tuple[bytes, ...]:
         """What the program needs as files in memory, beside the seccomp filter, which is always the first."""
 
-    def filter_options(self, *, counted: bool) -> FilterOptions:
-        """What the seccomp filter denies; `counted` when a cgroup counts memory."""
 
-    def limits(self, run: PreparedRun) -> tuple[Limit, ...]:
-        """What is enforced, and by what."""
+async def prepare(
+    engine: IsolationMechanism, job: Job, *, waits: bool = False, runtime: Runtime | None = None, counted_by: str | None = None
+) -> PreparedRun:
+    """Choose who runs the job and with what, and copy the skill; the caller removes its copy and its cgroup.
 
-
-async def prepare(engine: IsolationMechanism, job: Job, *, waits: bool = False) -> PreparedRun:
-    """Choose who runs the job and with what, and copy the skill; the caller removes its copy and its cgroup."""
+    `runtime` is what runs it where that is not this machine's to say; with `counted_by` no group is made, because something
+    else counts (empty: nothing does).
+    """
     entry = safe_relative(job.entry)
     identity = pick_identity()
-    runtime = runtime_for(entry, as_other=identity is not None)
+    runtime = runtime or runtime_for(entry, as_other=identity is not None)
     # Copying and deleting may take long for a large skill; the process itself is started from the loop's own thread,
     # because the sandbox dies with the thread that started it.
     staging = asyncio.ensure_future(asyncio.to_thread(_stage, engine, job, entry, runtime, identity))
@@ -101,14 +116,14 @@ async def prepare(engine: IsolationMechanism, job: Job, *, waits: bool = False) 
     try:
         await asyncio.sleep(0)  # the thread begins, and the group is made meanwhile
         memory_bytes, pids = job.policy.memory_bytes + engine.overhead_bytes, job.policy.pids + engine.overhead_processes
-        cgroup = make_cgroup(memory_bytes=memory_bytes, pids=pids)
+        cgroup = make_cgroup(memory_bytes=memory_bytes, pids=pids) if counted_by is None else None
         staged = await asyncio.shield(staging)
     except BaseException:
         if cgroup:
             cgroup.remove()
         await _forget(staging)
         raise
-    return PreparedRun(job, entry, runtime, identity, staged, cgroup, waits)
+    return PreparedRun(job, entry, runtime, identity, staged, cgroup, waits, counted_by or (cgroup.name if cgroup else ""))
 
 
 async def _forget(staging: asyncio.Future[StagedCopy]) -> None:

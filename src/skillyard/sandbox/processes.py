@@ -1,6 +1,7 @@
 """What `/proc` says about the processes of a run: who belongs to it, what memory and disk they hold, what dead ones left.
 
 Memory that the kernel holds for a run and that is part of no process is estimated: page tables, queues of sockets and pipes.
+This file stands alone, because it is also looked from inside a container, by the Python that is there (from 3.9).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import mmap
 import os
 import re
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -43,6 +45,19 @@ def namespace_number(pid: int) -> int:
         _, name, rest = Path(f"/proc/{pid}/status").read_bytes().partition(b"\nNSpid:")
         return int(rest.partition(b"\n")[0].split()[-1]) if name else pid
     return 0
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is a process of that number."""
+    if sys.platform == "linux":
+        return os.path.exists(f"/proc/{pid}")
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def started_at(pid: int) -> int:
@@ -138,9 +153,12 @@ _A_WATCH: Final = 64 * 1024  # a queue of events with some hundred descriptors i
 _USUAL_BUFFER: Final = 212_992  # net.core.wmem_default of most kernels
 
 
-def kernel_memory_bytes(pids: list[int]) -> int:
-    """The bytes that the kernel holds for these processes, beside the pages that they show themselves."""
-    return sum(_page_tables(pid) for pid in pids) + max(0, _queues(pids) - UNCHARGED)
+def kernel_memory_bytes(pids: list[int], network: str | None = None) -> int:
+    """The bytes that the kernel holds for these processes, beside the pages that they show themselves.
+
+    `network` is where `/proc` shows their own network namespace; it is looked for when that is `None`.
+    """
+    return sum(_page_tables(pid) for pid in pids) + max(0, _queues(pids, network) - UNCHARGED)
 
 
 def _page_tables(pid: int) -> int:
@@ -150,10 +168,10 @@ def _page_tables(pid: int) -> int:
     return 0
 
 
-def _queues(pids: list[int]) -> int:
+def _queues(pids: list[int], network: str | None) -> int:
     """What all queues could hold; 0 without a closer look where there are so few descriptors that it makes no difference."""
     numbers = {pid: _descriptors(pid) for pid in pids}
-    network = _own_network(pids)
+    network = _own_network(pids) if network is None else network
     sockets, streams = _sockets_of(network) if network else (0, 0)
     if max(sockets, sum(map(len, numbers.values()))) * _a_socket() + streams <= UNCHARGED:
         return 0
@@ -232,7 +250,7 @@ class OrphanSweeper:
         with contextlib.suppress(OSError):
             for name in os.listdir(folder):
                 match = self._name.fullmatch(name)
-                if match and not os.path.exists(f"/proc/{match[1]}"):
+                if match and not is_running(int(match[1])):
                     remove(f"{folder}/{name}")
 
     def forget(self) -> None:

@@ -97,6 +97,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "pids": "the run started more than {policy.pids} processes or threads",
     "output_limit": "the run wrote more than it may and was ended",
     "unavailable": "the run's limits could not be set, so it was not started",
+    "killed": "the sandbox could not be understood any more and was ended",
     "result_invalid": "the run wrote more than {policy.result_bytes} bytes to its result pipe",
 }
 

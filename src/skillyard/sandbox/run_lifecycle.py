@@ -13,10 +13,10 @@ from skillyard.errors import InvalidInput, SandboxUnavailable
 from skillyard.sandbox.job import Job, SandboxResult
 from skillyard.sandbox.limits import quota_check
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.preparation import IsolationMechanism, PreparedRun, prepare
+from skillyard.sandbox.preparation import IsolationMechanism, PreparedRun, SpawnedMechanism, prepare
 from skillyard.sandbox.results import build_result
 from skillyard.sandbox.run_output import ProcessRecord
-from skillyard.sandbox.seccomp import build_filter, this_machine
+from skillyard.sandbox.seccomp import FilterOptions, build_filter, machine_named, this_machine
 from skillyard.sandbox.supervisor import supervise
 from skillyard.sandbox.work_files import copy_changes_back
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _slots: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = weakref.WeakKeyDictionary()
 
 
-async def run_job(engine: IsolationMechanism, job: Job) -> SandboxResult:
+async def run_job(engine: SpawnedMechanism, job: Job) -> SandboxResult:
     """Run one job to its end; no more than twice as many at once as there are processors.
 
     Raises:
@@ -39,13 +39,13 @@ async def run_job(engine: IsolationMechanism, job: Job) -> SandboxResult:
     async with run_slot():
         run = await prepare(engine, job)
         try:
-            return await _collected(run, await _run(engine, run))
+            return await collected(run, await _run(engine, run))
         finally:
             # Does not delay the answer; closing the loop waits for it, and so does the end of the process.
             asyncio.get_running_loop().run_in_executor(None, run.stage.remove)
 
 
-async def _collected(run: PreparedRun, result: SandboxResult) -> SandboxResult:
+async def collected(run: PreparedRun, result: SandboxResult) -> SandboxResult:
     """The result, when what the run made of its workspace is back; a run that was ended gives nothing back."""
     seeded = run.stage.seeded
     if seeded is None or run.policy.filesystem != "read-write" or result.status not in ("ok", "error"):
@@ -61,7 +61,7 @@ async def _collected(run: PreparedRun, result: SandboxResult) -> SandboxResult:
     return replace(result, files=collected.files, warnings=(*result.warnings, *collected.warnings))
 
 
-async def _run(engine: IsolationMechanism, run: PreparedRun) -> SandboxResult:
+async def _run(engine: SpawnedMechanism, run: PreparedRun) -> SandboxResult:
     proxy = policy_proxy(run.policy)
     try:
         record = await supervise(
@@ -103,7 +103,7 @@ def policy_proxy(policy: Policy) -> Proxy | None:
     return Proxy(read_rules(policy.network_allowlist), private=policy.private_networks)
 
 
-def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, ...]:
+def sealed_files(engine: SpawnedMechanism, run: PreparedRun) -> tuple[bytes, ...]:
     """What the run's program gets as files in memory, its seccomp filter first; see `filter_files`."""
     local = engine.own_network and run.stage.environment.local_sockets
     return filter_files(
@@ -112,9 +112,17 @@ def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, .
 
 
 def filter_files(
-    engine: IsolationMechanism, *, counted: bool, streams: bool, own_user: bool = False, local_sockets: bool = False
+    engine: SpawnedMechanism, *, counted: bool, streams: bool, own_user: bool = False, local_sockets: bool = False
 ) -> tuple[bytes, ...]:
-    """What a sandbox gets as files in memory, its seccomp filter first; `streams` when it may make TCP sockets.
+    """What a sandbox gets as files in memory, its seccomp filter first; see `seccomp_filter`."""
+    options = engine.filter_options(counted=counted)
+    return (seccomp_filter(options, streams=streams, own_user=own_user, local_sockets=local_sockets), *engine.files())
+
+
+def seccomp_filter(
+    options: FilterOptions, *, streams: bool, own_user: bool = False, local_sockets: bool = False, processor: str = ""
+) -> bytes:
+    """The filter of a run; `streams` when it may make TCP sockets. Without a `processor` for that of this machine.
 
     With a user of its own (`own_user`) it may change modes and times of files, because it owns only its own. With
     `local_sockets` its programs may speak with each other over local sockets.
@@ -122,12 +130,11 @@ def filter_files(
     Raises:
         SandboxUnavailable: there is no filter for this machine.
     """
-    machine = this_machine()
+    machine = machine_named(processor) if processor else this_machine()
     if machine is None:
         raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
-    options = replace(engine.filter_options(counted=counted), streams=streams)
-    options = replace(options, metadata=options.metadata and not own_user, local_sockets=local_sockets)
-    return (build_filter(machine, options), *engine.files())
+    metadata = options.metadata and not own_user
+    return build_filter(machine, replace(options, streams=streams, metadata=metadata, local_sockets=local_sockets))
 
 
 def _warnings(run: PreparedRun, record: ProcessRecord) -> tuple[str, ...]:

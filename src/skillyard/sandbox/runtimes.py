@@ -130,6 +130,7 @@ def _share(real: str, target: Path) -> None:
         fresh.replace(target)
 
 
+CONTAINER_PROGRAMS: Final = ("docker", "podman")
 PLAIN_BASH: Final = ("--noprofile", "--norc")
 
 _BASH: Final = ("/bin/bash", "/usr/bin/bash")
@@ -277,7 +278,7 @@ def _compile_step(compiler: str, entry: str) -> str:
 
 
 _SYSTEM_PYTHONS: Final = ("/usr/bin/python3", "/usr/local/bin/python3")
-_NODE: Final = (".js", ".mjs", ".cjs", *TYPESCRIPT)
+NODE_ENDINGS: Final = (".js", ".mjs", ".cjs", *TYPESCRIPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +359,7 @@ def runtime_for(entry: str, *, as_other: bool) -> Runtime:
         return _python(as_other)
     if ending in (".sh", ".bash"):
         return Runtime("bash", bash())
-    if ending in _NODE:
+    if ending in NODE_ENDINGS:
         bash()
         return find_tools(ending, as_other=as_other)
     raise NotExecutable(
@@ -367,7 +368,10 @@ def runtime_for(entry: str, *, as_other: bool) -> Runtime:
 
 
 def can_start(entry: str) -> bool:
-    """Whether a runtime for this kind of file is here, and a sandbox could be: elsewhere than on Linux nothing can start."""
+    """Whether a runtime for this kind of file is here, and a sandbox could be: on macOS only in a container."""
+    if sys.platform == "darwin":
+        kinds = (".py", ".sh", ".bash", *NODE_ENDINGS)
+        return PurePosixPath(entry).suffix.lower() in kinds and has_container_program()
     if sys.platform != "linux":
         return False
     try:
@@ -375,6 +379,11 @@ def can_start(entry: str) -> bool:
     except (RuntimeUnavailable, NotExecutable):
         return False
     return True
+
+
+def has_container_program() -> bool:
+    """Whether docker or podman is installed."""
+    return any(True for name in CONTAINER_PROGRAMS for _ in on_trusted_path(name))
 
 
 def interpreter_for(entry: str) -> str:

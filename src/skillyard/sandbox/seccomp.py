@@ -178,7 +178,12 @@ AARCH64: Final = Machine("aarch64", 0xC00000B7, _AARCH64_CALLS)
 
 def this_machine() -> Machine | None:
     """The machine this process runs on, or `None` when no filter can be built for it."""
-    return {"x86_64": X86_64, "aarch64": AARCH64}.get(platform.machine())
+    return machine_named(platform.machine())
+
+
+def machine_named(processor: str) -> Machine | None:
+    """The machine with such a processor, as the kernel names it."""
+    return {"x86_64": X86_64, "aarch64": AARCH64}.get(processor)
 
 
 _NUMBER: Final = 0

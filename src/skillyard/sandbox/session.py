@@ -18,7 +18,7 @@ from skillyard.errors import SandboxUnavailable
 from skillyard.sandbox.job import SandboxBackend, Status
 from skillyard.sandbox.limits import session_quota
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.preparation import IsolationMechanism
+from skillyard.sandbox.preparation import IsolationMechanism, SpawnedMechanism
 from skillyard.sandbox.processes import descendants, namespace_number, started_at
 from skillyard.sandbox.run_lifecycle import filter_files, policy_proxy, run_slot
 from skillyard.sandbox.session_preparation import PreparedSession, SessionRequest, prepare_session
@@ -27,6 +27,8 @@ from skillyard.sandbox.supervisor import SupervisedProcess
 if TYPE_CHECKING:
     from skillyard.network import Contact
     from skillyard.network.proxy import Proxy
+    from skillyard.sandbox.container_process import ContainerProcess
+    from skillyard.sandbox.container_session import ContainerSession
     from skillyard.sandbox.runtimes import Runtime
 
 _IDLE_WATCH_SECONDS: Final = 0.25
@@ -37,12 +39,18 @@ class SandboxSession:
     """One open session; `ended` is set when no process of it is left. Belongs to the event loop that opened it."""
 
     def __init__(
-        self, mechanism: IsolationMechanism, session: PreparedSession, watch: SupervisedProcess, proxy: Proxy | None
+        self,
+        mechanism: IsolationMechanism,
+        session: PreparedSession,
+        watch: SupervisedProcess | ContainerProcess,
+        proxy: Proxy | None,
+        tree: LocalProcessTree | ContainerSession,
     ) -> None:
         self._mechanism = mechanism
         self._session = session
         self._watch = watch
         self._proxy = proxy
+        self._tree = tree
         self._closing: asyncio.Task[None] | None = None
         self.ended: Final = watch.finished
 
@@ -97,7 +105,7 @@ class SandboxSession:
 
     def processes(self) -> list[int]:
         """The numbers, on this machine, of all processes of the session beside its first program; blocks for a moment."""
-        return [pid for pid in self._below() if pid != self.first]
+        return self._tree.processes()
 
     def end_processes(self, since: float, keep: Collection[int]) -> int:
         """Kill what was started since a moment and is not below one of `keep`; how many there were. Blocks for a moment.
@@ -105,14 +113,7 @@ class SandboxSession:
         For what a command has left behind when it was ended: processes that have gone out of its group. `since` is in seconds
         since the machine was started (`CLOCK_BOOTTIME`), `keep` are numbers as the session's own processes see them.
         """
-        begun = int(since * os.sysconf("SC_CLK_TCK"))
-        inside = {namespace_number(pid): pid for pid in self.processes()}
-        kept = {pid for number in keep if number in inside for pid in (inside[number], *descendants(inside[number]))}
-        victims = [pid for pid in inside.values() if pid not in kept and started_at(pid) >= begun]
-        for pid in victims:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        return len(victims)
+        return self._tree.end(since, keep)
 
     def stop(self, reason: Status = "killed") -> None:
         """End it now, with everything in it; `close` waits for that."""
@@ -130,15 +131,38 @@ class SandboxSession:
         finally:
             await asyncio.get_running_loop().run_in_executor(None, self._session.stage.remove)
 
+
+class LocalProcessTree:
+    """The processes of a session that are below a process of this machine."""
+
+    def __init__(self, mechanism: IsolationMechanism, watch: SupervisedProcess) -> None:
+        self._mechanism = mechanism
+        self._watch = watch
+
+    def processes(self) -> list[int]:
+        """Their numbers on this machine, without the first program; blocks for a moment."""
+        first = self._first
+        return [pid for pid in self._below(first) if pid != first]
+
+    def end(self, since: float, keep: Collection[int]) -> int:
+        """Kill what was started since a moment and is not below one of `keep`; how many there were. Blocks for a moment."""
+        begun = int(since * os.sysconf("SC_CLK_TCK"))
+        inside = {namespace_number(pid): pid for pid in self.processes()}
+        kept = {pid for number in keep if number in inside for pid in (inside[number], *descendants(inside[number]))}
+        victims = [pid for pid in inside.values() if pid not in kept and started_at(pid) >= begun]
+        for pid in victims:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        return len(victims)
+
     @property
-    def first(self) -> int:
+    def _first(self) -> int:
         """The number of the first program on this machine; where it has a process namespace, it is the first in that."""
         shared = self._mechanism.own_folders
         return next((pid for pid in descendants(self._watch.pid) if shared or namespace_number(pid) == 1), self._watch.pid)
 
-    def _below(self) -> list[int]:
+    def _below(self, first: int) -> list[int]:
         """The first program, if it runs, and everything below the program that was started."""
-        first = self.first
         everything = descendants(self._watch.pid)
         return everything[everything.index(first) :] if first in everything else []
 
@@ -152,13 +176,15 @@ async def open_session(backend: SandboxBackend, request: SessionRequest, receive
     """
     if unmet := backend.supports(request.policy):
         raise SandboxUnavailable(f"{backend.name} cannot enforce this policy: {unmet[0].reason}", hint="run `skillyard doctor`")
-    mechanism: IsolationMechanism = backend  # type: ignore[assignment] # every backend is one
     async with run_slot():
+        if backend.name == "container":
+            return await _in_container(backend, request, receive)
+        mechanism: SpawnedMechanism = backend  # type: ignore[assignment] # every other backend is one
         session = await _prepared(mechanism, request)
         proxy = policy_proxy(request.policy)
         watch = SupervisedProcess(request.policy, session.cgroup, session_quota(mechanism, session), proxy, channel=receive)
         watch.watch_seconds = _IDLE_WATCH_SECONDS
-        opened = SandboxSession(mechanism, session, watch, proxy)
+        opened = SandboxSession(mechanism, session, watch, proxy, LocalProcessTree(mechanism, watch))
         try:
             watch.start(partial(mechanism.session_command, session), b"", _files(mechanism, request.policy, session))
         except OSError as error:
@@ -170,14 +196,41 @@ async def open_session(backend: SandboxBackend, request: SessionRequest, receive
         return opened
 
 
-async def _prepared(mechanism: IsolationMechanism, request: SessionRequest) -> PreparedSession:
+async def _in_container(
+    mechanism: SandboxBackend, request: SessionRequest, receive: Callable[[bytes], object]
+) -> SandboxSession:
+    from skillyard.sandbox.container_backend import ContainerBackend
+    from skillyard.sandbox.container_session import ContainerSession, find_session_engine
+
+    assert isinstance(mechanism, ContainerBackend)  # noqa: S101 # the only one of that name
+    engine, python = await asyncio.to_thread(find_session_engine, mechanism)
+    session = await _prepared(mechanism, request, runtime=python, counted_by=engine.counter)
+    proxy = policy_proxy(request.policy)
+    contained = ContainerSession(mechanism, engine, session, proxy, receive)
+    opened = SandboxSession(mechanism, session, contained.process, proxy, contained)
+    try:
+        await contained.start()
+    except OSError as error:
+        await opened.close()
+        raise SandboxUnavailable(f"{engine.kind} could not be started: {error}", hint="run `skillyard doctor`") from None
+    except BaseException:
+        await opened.close()
+        raise
+    return SandboxSession(mechanism, contained.session, contained.process, proxy, contained)
+
+
+async def _prepared(
+    mechanism: IsolationMechanism, request: SessionRequest, *, runtime: Runtime | None = None, counted_by: str | None = None
+) -> PreparedSession:
     """Prepare in a thread; who goes away meanwhile leaves nothing behind."""
     work = partial(
         prepare_session,
         request,
         own_folders=mechanism.own_folders,
         extra_bytes=mechanism.overhead_bytes,
-        extra_processes=mechanism.overhead_processes + 2,
+        extra_processes=mechanism.overhead_processes + 3,
+        runtime=runtime,
+        counted_by=counted_by,
     )
     preparing = asyncio.ensure_future(asyncio.to_thread(work))
     try:
@@ -195,7 +248,7 @@ def _forget(preparing: asyncio.Future[PreparedSession]) -> None:
         session.stage.remove()
 
 
-def _files(mechanism: IsolationMechanism, policy: Policy, session: PreparedSession) -> tuple[bytes, ...]:
+def _files(mechanism: SpawnedMechanism, policy: Policy, session: PreparedSession) -> tuple[bytes, ...]:
     """The files in memory. Where the session has a network of its own, its programs may serve and reach each other there."""
     own_network = mechanism.own_network
     streams = own_network or policy.reaches_network

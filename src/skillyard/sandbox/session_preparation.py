@@ -68,7 +68,11 @@ class SessionRequest:
 
 @dataclass(frozen=True, slots=True)
 class PreparedSession:
-    """Everything decided before a session starts. `hidden` are the folders that keep its user from what it is to see."""
+    """Everything decided before a session starts.
+
+    `hidden` are the folders that keep its user from what it is to see. `counted_by` names the control group that counts memory
+    and processes, empty where none does; `cgroup` is that group where it is this process's to make.
+    """
 
     request: SessionRequest
     folder: str
@@ -79,6 +83,7 @@ class PreparedSession:
     stage: StagedCopy
     cgroup: Cgroup | None
     hidden: tuple[str, ...] = ()
+    counted_by: str = ""
 
     @property
     def policy(self) -> Policy:
@@ -137,13 +142,24 @@ def session_limits(session: PreparedSession) -> Mapping[str, int]:
     """
     policy = session.policy
     limits = {"CORE": 1, "NOFILE": policy.nofile, "FSIZE": policy.file_size_mb * _MEBIBYTE, "STACK": 8 * _MEBIBYTE}
-    if session.cgroup is None:
+    if not session.counted_by:
         limits["DATA"] = policy.memory_bytes + 8192 * _MEBIBYTE  # node reserves that much; the watchdog counts what is used
     return limits
 
 
-def prepare_session(request: SessionRequest, *, own_folders: bool, extra_bytes: int, extra_processes: int) -> PreparedSession:
+def prepare_session(
+    request: SessionRequest,
+    *,
+    own_folders: bool,
+    extra_bytes: int,
+    extra_processes: int,
+    runtime: Runtime | None = None,
+    counted_by: str | None = None,
+) -> PreparedSession:
     """Make everything a session needs beside its process; blocks. The caller removes its stage and its cgroup.
+
+    `runtime` is its Python where that is not this machine's to say, which then has no node to show either; with `counted_by` no
+    group is made, because something else counts (empty: nothing does).
 
     Raises:
         FileMissing: there is no such folder.
@@ -158,8 +174,8 @@ def prepare_session(request: SessionRequest, *, own_folders: bool, extra_bytes: 
     if request.environment.local_sockets:
         _refuse_sockets(shown)
     identity = _owner(folder)
-    runtime = runtime_for("session.py", as_other=identity is not None)
-    node = _node(as_other=identity is not None)
+    node = _node(as_other=identity is not None) if runtime is None else None
+    runtime = runtime or runtime_for("session.py", as_other=identity is not None)
     stage = new_stage(identity)
     try:
         stage.add_environment(request.environment, identity, node_inside="" if own_folders else NODE_PACKAGES_INSIDE)
@@ -167,11 +183,13 @@ def prepare_session(request: SessionRequest, *, own_folders: bool, extra_bytes: 
         Path(stage.tree).chmod(0o755)
         for name, data in request.files.items():
             stage.add_file(f"skill/{name}", data)
-        cgroup = make_cgroup(
-            memory_bytes=request.policy.memory_bytes + extra_bytes, pids=request.policy.pids + extra_processes + 1
-        )
+        cgroup = None
+        if counted_by is None:
+            memory, pids = request.policy.memory_bytes + extra_bytes, request.policy.pids + extra_processes + 1
+            cgroup = make_cgroup(memory_bytes=memory, pids=pids)
         hidden = _closed(shown) if identity else ()
-        session = PreparedSession(request, folder, mounts, runtime, node, identity, stage, cgroup, hidden)
+        counter = counted_by or (cgroup.name if cgroup else "")
+        session = PreparedSession(request, folder, mounts, runtime, node, identity, stage, cgroup, hidden, counter)
         if own_folders:
             stage.add_folder(stage.scratch, identity)
             stage.add_programs(session.names(""))

@@ -43,9 +43,9 @@ class StagedCopy:
     """A temporary folder with everything one run needs; `remove()` when the run has ended.
 
     `tree` is the skill's copy, `runner` our own script beside it, `library`, `packages` and `modules` the folders of what the
-    script may import beside its own files (ours, Python's and node's), `environment` what it is granted,
-    `commands` those made for it, `scratch` and `workspace` folders the run may write to when its backend has no file systems
-    of its own.
+    script may import beside its own files (ours, Python's and node's), `linked` that of node's where ours has links to them,
+    `environment` what it is granted, `commands` those made for it, `scratch` and `workspace` folders the run may write to when
+    its backend has no file systems of its own.
     """
 
     base: str
@@ -53,6 +53,7 @@ class StagedCopy:
     library: str = ""
     packages: str = ""
     modules: str = ""
+    linked: str = ""
     commands: str = ""
     environment: GrantedEnvironment = NOTHING_GRANTED
     left_out: frozenset[str] = frozenset()
@@ -105,8 +106,7 @@ class StagedCopy:
     @property
     def granted_folders(self) -> tuple[str, ...]:
         """The folders with what is granted, and those that they lead to."""
-        npm = f"{self.base}/npm" if self.modules else ""
-        return tuple(path for path in (self.packages, self.modules, npm, self.commands) if path)
+        return tuple(path for path in (self.packages, self.modules, self.linked, self.commands) if path)
 
     def add_programs(self, names: Iterable[tuple[str, str]]) -> None:
         """Make the folder of `programs` with these names, each a link to the path of its program."""
@@ -129,15 +129,16 @@ class StagedCopy:
             self.packages = f"{self.base}/packages"
             _link_or_copy(environment.python_packages, self.packages, identity)
         if environment.node_modules:
-            _link_or_copy(environment.node_modules, f"{self.base}/npm", identity)
-            self._link_modules(node_inside or f"{self.base}/npm")
+            self.modules = f"{self.base}/node_modules"
+            if self.library == self.modules:
+                self.linked = f"{self.base}/npm"
+            _link_or_copy(environment.node_modules, self.linked or self.modules, identity)
+            if self.linked:
+                self._link_modules(node_inside or self.linked)
 
     def _link_modules(self, target: str) -> None:
-        """Make `node_modules` with a link for each npm package: beside our own library, where node looks from any folder."""
-        self.modules = f"{self.base}/node_modules"
-        Path(self.modules).mkdir(mode=0o755, exist_ok=True)
-        Path(self.modules).chmod(0o755)
-        with os.scandir(f"{self.base}/npm") as items:
+        """Make a link for each npm package beside our own library, where node looks from any folder."""
+        with os.scandir(self.linked) as items:
             for item in items:
                 with contextlib.suppress(FileExistsError):  # our own library comes first
                     os.symlink(f"{target}/{item.name}", f"{self.modules}/{item.name}")

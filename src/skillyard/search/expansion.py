@@ -12,7 +12,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from skillyard.search.words import compounds, runs, translate_chinese, words
+from skillyard.search.words import CHINESE_WORDS, compounds, runs, translate_chinese, words
 from skillyard.text import nearest
 
 if TYPE_CHECKING:
@@ -71,6 +71,29 @@ def expansion(index: SearchIndex, query: str, query_words: Sequence[str]) -> tup
         for other in _corrections(index, word):
             extra.setdefault(other, _CORRECTED)
     return tuple((word, factor) for word, factor in extra.items() if word not in said)
+
+
+def as_written(index: SearchIndex, query: str, found: Sequence[str]) -> list[str]:
+    """Words in the form of `words`, each as the request writes it, or else a table of this room or a skill."""
+    known = _spellings(query)
+    for texts in (_table_texts, lambda: index.vocabulary):
+        if all(word in known for word in found):
+            break
+        for text in texts():
+            for word, written in _spellings(text).items():
+                known.setdefault(word, written)
+    return [known.get(word, word) for word in found]
+
+
+def _spellings(text: str) -> dict[str, str]:
+    """The words of `text`, as `words` gives them and as they are written."""
+    spelled = {word: run.lower() for run in reversed(runs(text)) for word in words(run)}
+    return {joined: joined for joined in compounds(text)} | spelled
+
+
+@cache
+def _table_texts() -> tuple[str, ...]:
+    return tuple(re.findall(r"(?<==)[^|\n]+", f"{_NAMES}\n{CHINESE_WORDS}"))
 
 
 def _joined(query: str, query_words: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -123,7 +123,7 @@ class _Request:
     """One request against one index: its words with their weights, and what it names outright."""
 
     def __init__(self, index: SearchIndex, query: str, *, limit: int, only: Callable[[Skill], bool] | None) -> None:
-        self._index = index
+        self._index, self._query = index, query
         self._words = words(query)
         called, mentioned = _named(index, query, self._words)
         self.named = called | mentioned if len(self._words) <= _BRIEF else called
@@ -232,13 +232,16 @@ class _Request:
         return list(dict.fromkeys(reasons))[:REASONS]
 
     def _in_text(self, number: int, reported: set[str]) -> list[str]:
-        """The words of the request that the skill has and that are not `reported` yet, as `words` gives them."""
+        """The words of the request that the skill has and that are not `reported` yet, as somebody writes them."""
+        from skillyard.search.expansion import as_written
         from skillyard.search.scoring import has_words
 
         position = self._positions.get(number)
         requested = [*dict.fromkeys(self._words), *(word for word in self._all_words if word not in self._words)][:64]
         sought = [word for word in requested if word not in reported]
-        return has_words(self._index, position, sought) if position is not None and sought else []
+        if position is None or not sought:
+            return []
+        return as_written(self._index, self._query, has_words(self._index, position, sought))
 
     def _weight(self, written: str) -> float:
         """The share of the request's weight that the words `written` have."""

@@ -167,7 +167,7 @@ def _underived(word: str) -> str:
 
 
 _CHINESE_CHARACTER: Final = re.compile("[\u4e00-\u9fff]")
-_TABLE: Final = """
+CHINESE_WORDS: Final = """
 表格=spreadsheet excel xlsx|电子表格=spreadsheet excel xlsx|工作簿=workbook excel|公式=formula|单元格=cell spreadsheet
 幻灯片=slides pptx presentation|演示文稿=presentation slides pptx|演示=presentation demo|文档=document docs|文件=file
 部署=deploy deployment|发布=release publish|上线=deploy release|测试=test testing|单元测试=unit test|自动化=automation
@@ -252,6 +252,6 @@ def translate_chinese(text: str) -> list[str]:
 
 @cache
 def _table() -> tuple[dict[str, tuple[str, ...]], int]:
-    entries = (entry.partition("=") for line in _TABLE.split("\n") for entry in line.split("|") if entry)
+    entries = (entry.partition("=") for line in CHINESE_WORDS.split("\n") for entry in line.split("|") if entry)
     table = {chinese: tuple(words(english)) for chinese, _, english in entries}
     return table, max(map(len, table))

@@ -340,7 +340,7 @@ class ScheduleClock:
 
     def wake(self, organisation: str) -> None:
         """Check the schedules of an organisation at the next tick: they have been changed."""
-        self._looks.pop(organisation, None)
+        self._looks[organisation] = 0.0
 
     def _names(self) -> list[str]:
         if self._looks and min(self._looks.values()) > time.monotonic():

@@ -47,6 +47,7 @@ from skillyard.text import is_label, shorten, single_line
 from skillyard.tools.arguments import Parameter
 from skillyard.tools.definitions import ToolDefinition
 from skillyard.tools.results import ToolResult, failure, to_model_json
+from skillyard.tools.skill_folders import seen_folder
 from skillyard.tools.tool_context import Tool, ToolCaller, ToolContext, any_skill, refusal, schema_choices, skill_summary
 
 if TYPE_CHECKING:
@@ -63,26 +64,35 @@ _SCRIPTS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".mts")
 _CLOSING: Final = "Follow the instructions above to complete the task."
 
 
-def render_skill(skill: Skill, body: str, files: Sequence[str], *, tools: AllowedTools | None = None, running: str = "") -> str:
-    """The whole answer for one loaded skill.
+def render_skill(
+    skill: Skill,
+    body: str,
+    files: Sequence[str],
+    *,
+    tools: AllowedTools | None = None,
+    folder: str | None = None,
+    running: str = "",
+) -> str:
+    """The whole answer for one loaded skill; `files` are its other files, `tools` those it requests, where they are listed.
 
-    `files` are its other files, `tools` those it requests, where they are listed; `running` says how its scripts are run.
+    `folder` is where the model finds it, when that is not its location; `running` says how its scripts are run.
     """
     listed = tools.listed() if tools is not None else ""
     plain_folder = _has_plain_folder(skill)
+    folder = folder or skill.location
     about = [
-        *([] if plain_folder else [_folder_line(skill)]),
+        *([] if plain_folder else [_folder_line(folder)]),
         *([_file_list(files)] if files else []),
         *([f"Allowed tools: {listed}"] if listed else []),
     ]
     written = [
         skill.description.strip(),
         "---",
-        fill_placeholders(body, skill.location).strip(),
+        fill_placeholders(body, folder).strip(),
         *(["---", *about] if about else []),
     ]
     frame = [
-        *([_folder_line(skill)] if plain_folder else []),
+        *([_folder_line(folder)] if plain_folder else []),
         *([running] if running else []),
         *([tools.advice()] if tools is not None and listed else []),
     ]
@@ -101,7 +111,7 @@ def running_advice(skill: Skill, files: Sequence[str], context: ToolContext, cal
     if not any(name.endswith(_SCRIPTS) for name in files):
         return ""
     workspace = context.workspace_of(caller.session)
-    if workspace is not None and workspace.options.shows(skill.location):
+    if workspace is not None and workspace.options.shows(seen_folder(skill, workspace)):
         return f"Run its scripts with `bash`, by their path in that folder; your files are in {workspace.path}."
     return "Run its scripts with `run_skill`." if skill in context.runnable() else ""
 
@@ -125,8 +135,8 @@ def _has_plain_folder(skill: Skill) -> bool:
     return all(is_label(part.lstrip(".")) for part in below.split("/") if part)
 
 
-def _folder_line(skill: Skill) -> str:
-    return f"Skill directory: {single_line(skill.location)}"
+def _folder_line(folder: str) -> str:
+    return f"Skill directory: {single_line(folder)}"
 
 
 def _file_list(files: Sequence[str]) -> str:
@@ -161,12 +171,13 @@ async def _skill(context: ToolContext, arguments: Arguments, caller: ToolCaller)
     consent = await context.approve(skill, caller)
     document, files = await asyncio.to_thread(_read, context, skill, consent)
     mark = skill_fingerprint(skill, document.body, files)
+    folder = seen_folder(skill, context.workspace_of(caller.session))
     data = {
         "skillId": skill.id,
         "skillName": skill.label,
         "skillSource": skill.source,
         "permission": consent.permission,
-        "directory": skill.location,
+        "directory": folder,
         "files": list(files),
         "fingerprint": mark,
     }
@@ -174,9 +185,9 @@ async def _skill(context: ToolContext, arguments: Arguments, caller: ToolCaller)
     if context.repeat == "note" and caller.session.has(skill.id, mark) and not arguments.flag("force", False):
         return ToolResult(_already_loaded_note(skill), title=title, data=data | {"repeated": True})
     caller.session.remember(skill.id, skill.allowed_tools, mark)
+    tools = AllowedTools(skill.allowed_tools, mode=context.allowed_tools)
     running = await asyncio.to_thread(running_advice, skill, files, context, caller)
-    allowed = AllowedTools(skill.allowed_tools, mode=context.allowed_tools)
-    text = render_skill(skill, document.body, files, tools=allowed, running=running)
+    text = render_skill(skill, document.body, files, tools=tools, folder=folder, running=running)
     return ToolResult(text, title=title, data=data)
 
 

@@ -34,6 +34,11 @@ class SkillAccess:
         self._offered: tuple[Skill, ...] = ()
         self._held: dict[str, str] = {}
 
+    @property
+    def approvals(self) -> Approvals:
+        """What was approved, and who is asked."""
+        return self._approvals
+
     def hold(self, skill_id: str, version: str) -> None:
         """Use an installed skill in that version from now on, as long as its folder is there, whatever is installed later."""
         self._held[skill_id] = version

@@ -9,15 +9,24 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.errors import InvalidInput, SkillNotFound, SkillyardError
-from skillyard.permissions import AllowedTools, Approvals, Rules, SqlApprovalStore, without_denied
+from skillyard.errors import InvalidInput, PermissionDenied, SkillNotFound, SkillyardError
+from skillyard.permissions import AllowedTools, Approvals, CommandPolicy, Rules, SqlApprovalStore, without_denied
 from skillyard.prompt import IndexOptions, write_index
 from skillyard.text import single_line
 from skillyard.tools.arguments import check_arguments, decode_arguments
 from skillyard.tools.definitions import WORDINGS, Language
 from skillyard.tools.discovery_tools import READ_SKILL_FILE, SEARCH_SKILLS, SKILLS_LIST
 from skillyard.tools.load_tools import SKILL, SKILLS_LOAD
-from skillyard.tools.results import TextAnswer, ToolResult, failure, problem_block, result_block, run_block, text_tools_prompt
+from skillyard.tools.results import (
+    TextAnswer,
+    ToolResult,
+    failure,
+    problem_block,
+    result_block,
+    run_block,
+    text_tools_prompt,
+    to_model_json,
+)
 from skillyard.tools.run_tools import RUN_SKILL, answer_run, find_declared, run_declared
 from skillyard.tools.skill_access import SkillAccess
 from skillyard.tools.tool_context import Repeat, Tool, ToolCaller, ToolContext, WorkspaceSource, refusal
@@ -77,7 +86,8 @@ class ToolOffer:
         return name in self.tools or (self.with_declared and name in self._context.declared().by_function)
 
     def _usable(self) -> list[Tool]:
-        return [tool for tool in self.tools.values() if tool.offered(self._context)]
+        switch = self._context.policy.switch
+        return [tool for tool in self.tools.values() if switch(tool.name) != "deny" and tool.offered(self._context)]
 
 
 _log = logging.getLogger(__name__)
@@ -127,8 +137,24 @@ class ToolDispatcher:
 
     async def _own(self, tool: Tool, arguments: Mapping[str, object] | str | None, caller: ToolCaller) -> ToolResult:
         definition = await asyncio.to_thread(self._offer.define, tool.name)
-        checked = check_arguments(definition.parameters, decode_arguments(arguments))
+        given = decode_arguments(arguments)
+        checked = check_arguments(definition.parameters, given)
+        await self._switched(tool.name, given, caller)
         return await tool.call(self._context, checked, caller)
+
+    async def _switched(self, name: str, given: Mapping[str, object], caller: ToolCaller) -> None:
+        """Obey what the agent says of a tool over skills by its name; those of a workspace ask for themselves.
+
+        Raises:
+            PermissionDenied, ApprovalRejected: it may not be called.
+        """
+        permission = self._context.policy.switch(name)
+        if permission == "allow" or name in WORKSPACE_TOOLS:
+            return
+        only = CommandPolicy(tools={name: permission})
+        verdict = await self._context.gate(caller, lambda: only).authorize(name, to_model_json(given), folder="/")
+        if not verdict.allowed:
+            raise PermissionDenied(verdict.reason, hint="do it another way, or ask the user")
 
     async def _declared(self, name: str, arguments: Mapping[str, object] | str | None, caller: ToolCaller) -> ToolResult:
         available = await asyncio.to_thread(self._context.declared)
@@ -173,6 +199,8 @@ class SkillTools:
     declares gets them for parameters that are absent and have no default. `opened` are the records to use instead of opening
     them again. With a `workspace` its tools are offered too, also where there is no skill: one that all sessions work in, or a
     function that gives that of a session by its name (`Workspaces.get`), so that each has its own. Who gives it closes it.
+    `policy` has the rules about what these are called with, and which tools are taken away; left out, the configuration's hold.
+    Where they say `ask`, an `approver` that has `ask_command` is called.
 
     ::
 
@@ -204,6 +232,7 @@ class SkillTools:
         preferences: Mapping[str, object] | None = None,
         opened: Records | None = None,
         workspace: Workspace | WorkspaceSource | None = None,
+        policy: CommandPolicy | None = None,
     ) -> None:
         if language not in WORDINGS:
             raise InvalidInput(f"no language {language!r}", hint=f"choose one of: {', '.join(WORDINGS)}")
@@ -215,6 +244,7 @@ class SkillTools:
         self._context = ToolContext(
             access, WORDINGS[language], mode, runner, repeat, dict(context or {}), dict(preferences or {}),
             (*TOOLS, *(WORKSPACE_TOOLS if workspace is not None else ())), language, workspace,
+            CommandPolicy.of(catalog.configuration) if policy is None else policy,
         )  # fmt: skip
         self._language: Language = language
         self._session = session
@@ -225,6 +255,12 @@ class SkillTools:
     def access(self) -> SkillAccess:
         """Which skills a model may see through these tools, and the gate before each use."""
         return self._context.access
+
+    @property
+    def workspace(self) -> Workspace | None:
+        """The workspace that all sessions work in; None without one, and where each has its own."""
+        workspace = self._context.workspace
+        return None if callable(workspace) else workspace
 
     def names(self) -> tuple[str, ...]:
         """The names of the tools that something can use now; none when there is no skill."""
@@ -383,10 +419,16 @@ class SkillTools:
         self._context.sessions.get(session).restore(state, self.access.offered())
 
     async def answer_call(
-        self, call: AbpCall, *, session: str | None = None, message_id: str | None = None
+        self,
+        call: AbpCall,
+        *,
+        session: str | None = None,
+        message_id: str | None = None,
+        listener: CommandListener | None = None,
     ) -> tuple[ToolResult, str]:
         """Do one call that a model wrote in text (see `text_calls`), and give its block to send back; never raises."""
-        return await self._calling.call_in_text(call, self._caller(session, message_id, call.id))
+        caller = replace(self._caller(session, message_id, call.id), listener=listener)
+        return await self._calling.call_in_text(call, caller)
 
     def end_session(self, session: str) -> None:
         """Forget what that conversation loaded, and what was approved for it."""
@@ -399,9 +441,7 @@ class SkillTools:
         return ToolCaller(self._context.sessions.get(session or self._session), message_id, call_id, user)
 
     def _restrictions(self, session: str | None) -> AllowedTools:
-        loaded = self._context.sessions.get(session or self._session).loaded.values()
-        names = [name for skill in loaded for name in skill.allowed_tools]
-        return AllowedTools(names, mode=self._context.allowed_tools)
+        return self._context.restrictions(self._context.sessions.get(session or self._session))
 
 
 def _rules(catalog: SkillCatalog, permissions: Mapping[str, Permission] | Rules | None) -> Rules:

@@ -21,7 +21,7 @@ from skillyard.errors import (
     SkillUnusable,
     SkillyardError,
 )
-from skillyard.permissions import AllowedTools
+from skillyard.permissions import AllowedTools, CommandGate, CommandPolicy
 from skillyard.prompt.fence import fence
 from skillyard.search import SearchIndex
 from skillyard.text import LABEL_LIMIT, shorten, single_line
@@ -46,6 +46,7 @@ WorkspaceSource = Callable[[str], "Workspace"]
 """Gives the workspace of a session by the session's name: `Workspaces.get`."""
 
 _KEPT: Final = 1024
+NO_RULES: Final = CommandPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,7 @@ class ToolContext:
     reserved: Collection[str] = ()
     language: Language = "en"
     workspace: Workspace | WorkspaceSource | None = None
+    policy: CommandPolicy = NO_RULES
     sessions: ToolSessions = field(default_factory=ToolSessions)
     _declared: _CachedPerCatalog[DeclaredTools] = field(default_factory=lambda: _CachedPerCatalog(DeclaredTools()))
     _runnable: _CachedPerCatalog[tuple[Skill, ...]] = field(default_factory=lambda: _CachedPerCatalog(()))
@@ -176,6 +178,31 @@ class ToolContext:
         if self.workspace is None:
             return None
         return self.workspace(session.name) if callable(self.workspace) else self.workspace
+
+    def restrictions(self, session: ToolSession) -> AllowedTools:
+        """What the skills that a session has loaded ask for."""
+        names = [name for skill in session.loaded.values() for name in skill.allowed_tools]
+        return AllowedTools(names, mode=self.allowed_tools)
+
+    def gate(self, caller: ToolCaller, policy: Callable[[], CommandPolicy] | None = None) -> CommandGate:
+        """What decides about the uses of tools by this caller: the rules of every level, and a person where they say `ask`."""
+        workspace, session = self.workspace_of(caller.session), caller.session
+
+        def rules() -> CommandPolicy:
+            return self.policy.following(self.restrictions(session).command_rules())
+
+        return CommandGate(
+            policy or rules,
+            self.access.approvals,
+            lambda: workspace.path if workspace is not None else "/",
+            session.name,
+            lambda: self._labels(session),
+            caller.message_id,
+            caller.call_id,
+        )
+
+    def _labels(self, session: ToolSession) -> tuple[str, ...]:
+        return tuple(skill.label for skill in self.access.offered() if skill.id in session.loaded)
 
     def run_request(
         self, skill: Skill, parameters: Mapping[str, object], caller: ToolCaller, *, digest: str | None

@@ -6,7 +6,7 @@ What they do is the room `workspace`'s; here is how they are advertised, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -199,8 +199,8 @@ _CHINESE: Final[Mapping[str, _ToolText]] = {
 _TEXTS: Final[Mapping[Language, Mapping[str, _ToolText]]] = {"en": _ENGLISH, "zh": _CHINESE}
 
 
-def _offered(context: ToolContext) -> bool:
-    return context.workspace is not None
+def _offered(name: str, context: ToolContext) -> bool:
+    return context.workspace is not None and context.policy.switch(name) != "deny"
 
 
 def _define(name: str, context: ToolContext) -> ToolDefinition:
@@ -242,7 +242,12 @@ def _has_network(context: ToolContext) -> bool:
 async def _call(name: str, context: ToolContext, arguments: Arguments, caller: ToolCaller) -> ToolResult:
     workspace = context.workspace_of(caller.session)
     assert workspace is not None  # noqa: S101 # the tool is only there with one
-    return tool_result(await workspace.call(name, arguments.given(), listener=caller.listener))
+    gate = context.gate(caller)
+    answer = await workspace.call(name, arguments.given(), listener=caller.listener, authorizer=gate)
+    result = tool_result(answer)
+    if gate.ruling is None or gate.ruling.level is None:
+        return result
+    return replace(result, data={**result.data, "ruling": gate.ruling.to_dict(), "rule": gate.ruling.sentence})
 
 
 def tool_result(answer: WorkspaceAnswer) -> ToolResult:
@@ -251,7 +256,8 @@ def tool_result(answer: WorkspaceAnswer) -> ToolResult:
     text = answer.text if kind is None or answer.code in _OWN_WORDS else fence(kind, answer.text)
     first = answer.text.strip().partition("\n")[0]
     title = shorten(single_line(f"{answer.tool}: {first}"), _TITLE)
-    return ToolResult(text, answer.ok, answer.code, title, answer.to_dict(), answer.images)
+    data = answer.to_dict() | (dict(answer.data) if answer.code in _REFUSED else {})  # a question is where other tools have it
+    return ToolResult(text, answer.ok, answer.code, title, data, answer.images)
 
 
 _FENCES: Final[Mapping[str, FenceKind]] = {
@@ -261,7 +267,10 @@ _FENCES: Final[Mapping[str, FenceKind]] = {
     "file_list": "file_text",
     "file_search": "file_text",
 }
-_OWN_WORDS: Final = frozenset({"permission_denied", "invalid_input", "path_refused", "sandbox_unavailable"})
+_REFUSED: Final = frozenset({"permission_denied", "approval_rejected"})
+_OWN_WORDS: Final = frozenset(
+    {"permission_denied", "approval_rejected", "invalid_input", "path_refused", "sandbox_unavailable"}
+)
 
 
 def _refuse(context: ToolContext, error: SkillyardError, _requested: str, *, name: str) -> ToolResult:
@@ -270,7 +279,7 @@ def _refuse(context: ToolContext, error: SkillyardError, _requested: str, *, nam
 
 def _tool(name: str) -> Tool:
     define: Callable[[ToolContext], ToolDefinition] = partial(_define, name)
-    return Tool(name, _offered, define, partial(_call, name), partial(_refuse, name=name))
+    return Tool(name, partial(_offered, name), define, partial(_call, name), partial(_refuse, name=name))
 
 
 WORKSPACE_TOOLS: Final[Mapping[str, Tool]] = {name: _tool(name) for name in _FORMS}

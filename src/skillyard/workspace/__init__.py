@@ -21,39 +21,61 @@ from skillyard.workspace.options import (
 
 if TYPE_CHECKING:
     from skillyard.workspace.background import BackgroundProcess
-    from skillyard.workspace.folder import WorkspaceFile, WorkspaceFolder
-    from skillyard.workspace.settings import RuleAuthorizer, catalog_options, options_from_settings
+    from skillyard.workspace.folder import WorkspaceEntry, WorkspaceFile, WorkspaceFolder, WorkspaceListing
+    from skillyard.workspace.preview import FilePreview, PreviewImage, preview_file
+    from skillyard.workspace.settings import (
+        RuleAuthorizer,
+        catalog_options,
+        options_from_settings,
+        workspaces_in_conversations,
+    )
+    from skillyard.workspace.snapshot import FolderSnapshots, SnapshotRecord, SnapshotReport
+    from skillyard.workspace.snapshot_tree import SnapshotLimits
     from skillyard.workspace.store import WorkspaceRecord, Workspaces
-    from skillyard.workspace.workspace import TOOL_NAMES, Workspace
+    from skillyard.workspace.workspace import TOOL_NAMES, Workspace, checked_folder
 
 __all__ = [
     "TOOL_NAMES",
     "WORKSPACE_POLICY",
     "BackgroundProcess",
     "CommandListener",
+    "FilePreview",
+    "FolderSnapshots",
     "OutputStream",
+    "PreviewImage",
     "RuleAuthorizer",
+    "SnapshotLimits",
+    "SnapshotRecord",
+    "SnapshotReport",
     "ToolAuthorizer",
     "ToolRuling",
     "Workspace",
     "WorkspaceAnswer",
+    "WorkspaceEntry",
     "WorkspaceFile",
     "WorkspaceFolder",
     "WorkspaceImage",
+    "WorkspaceListing",
     "WorkspaceOptions",
     "WorkspaceRecord",
     "Workspaces",
     "catalog_options",
+    "checked_folder",
     "options_from_settings",
+    "preview_file",
+    "workspaces_in_conversations",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "background": ("BackgroundProcess",),
-        "folder": ("WorkspaceFile", "WorkspaceFolder"),
-        "settings": ("RuleAuthorizer", "catalog_options", "options_from_settings"),
+        "folder": ("WorkspaceEntry", "WorkspaceFile", "WorkspaceFolder", "WorkspaceListing"),
+        "preview": ("FilePreview", "PreviewImage", "preview_file"),
+        "settings": ("RuleAuthorizer", "catalog_options", "options_from_settings", "workspaces_in_conversations"),
+        "snapshot": ("FolderSnapshots", "SnapshotRecord", "SnapshotReport"),
+        "snapshot_tree": ("SnapshotLimits",),
         "store": ("WorkspaceRecord", "Workspaces"),
-        "workspace": ("TOOL_NAMES", "Workspace"),
+        "workspace": ("TOOL_NAMES", "Workspace", "checked_folder"),
     },
 )

@@ -16,6 +16,11 @@ FRESH_NOTE: Final = (
     "variables and background processes are not.]"
 )
 
+RENEWED_NOTE: Final = (
+    "[A new session took over, because other skills or packages are there now. Files, the working folder and variables are as "
+    "they were; background processes and files in /tmp are not.]"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceImage:

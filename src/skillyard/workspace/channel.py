@@ -27,6 +27,9 @@ _KILL_SECONDS: Final = 1.0
 _ROUNDS: Final = 40
 _MARSHAL: Final = 2  # a version that every Python reads
 
+# Of the kernel that also says when a process was started; elsewhere than on Linux that is another one, and ages are compared.
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 EndReason = Literal[
     "exit", "timeout", "interrupted", "output_limit", "disk_full", "memory", "pids", "ended", "not_started"
 ]  # fmt: skip
@@ -50,7 +53,7 @@ class SessionCall:
     cleaning: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while what the call has started is ended: until then another call would be taken for a part of it."""
     begun: float = field(default_factory=time.monotonic)
-    begun_on_machine: float = field(default_factory=lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
+    begun_on_machine: float = field(default_factory=lambda: time.clock_gettime(_CLOCK))
     pid: int = 0
     pieces: list[bytes] = field(default_factory=list)
     kept: int = 0
@@ -99,6 +102,8 @@ class SessionChannel:
         self._watching: asyncio.Task[None] | None = None
         self._ready: Final = asyncio.get_running_loop().create_future()
         self._ending: set[asyncio.Task[None]] = set()
+        self.standby = 0
+        """The process number, as the session sees it, of the interpreter that waits for a program; 0 when none does."""
 
     @property
     def session(self) -> SandboxSession:
@@ -150,12 +155,19 @@ class SessionChannel:
         number = next(self._numbers)
         call = SessionCall(number, keep, limit, rolling, listener, asyncio.get_running_loop().create_future())
         self._calls[number] = call
-        data = marshal.dumps({**request, "call": number}, _MARSHAL)
-        if not self.session.send(len(data).to_bytes(4, "big") + data):
+        if not self._send({**request, "call": number}):
             self._calls.pop(number, None)
             call.end("ended")
         self._look_closely()
         return call
+
+    def stand_by(self, request: Mapping[str, object]) -> None:
+        """Have an interpreter started that waits for a program with the shell of `request`, in place of the one before."""
+        self._send({**request, "kind": "standby"})
+
+    def _send(self, request: Mapping[str, object]) -> bool:
+        data = marshal.dumps(dict(request), _MARSHAL)
+        return self.session.send(len(data).to_bytes(4, "big") + data)
 
     async def finish(self, call: SessionCall, seconds: float) -> None:
         """Wait for the end of a call, at most so long; end it when the time is over or the waiting is cancelled."""
@@ -183,7 +195,7 @@ class SessionChannel:
             if not await _within(call.finished, _TERM_SECONDS):
                 self._signal(call, signal.SIGKILL)
                 await _within(call.finished, _KILL_SECONDS)
-            keep = [other.pid for other in self._calls.values() if other is not call and other.pid]
+            keep = self._pids(but=call)
             for _ in range(_ROUNDS):
                 if not self.alive or not await asyncio.to_thread(self.session.end_processes, call.begun_on_machine, keep):
                     break
@@ -199,12 +211,15 @@ class SessionChannel:
         for call in self.running:
             if call.rolling:
                 await self.end(call, reason)
-        keep = [call.pid for call in self.running if call.pid]
-        await asyncio.to_thread(self.session.end_processes, 0.0, keep)
+        await asyncio.to_thread(self.session.end_processes, 0.0, self._pids())
+
+    def _pids(self, *, but: SessionCall | None = None) -> list[int]:
+        """The numbers of what goes on when a call is ended."""
+        calls = [call.pid for call in self.running if call is not but and call.pid]
+        return [*calls, self.standby] if self.standby else calls
 
     def _signal(self, call: SessionCall, number: int) -> None:
-        data = marshal.dumps({"kind": "signal", "call": call.number, "signal": int(number)}, _MARSHAL)
-        self.session.send(len(data).to_bytes(4, "big") + data)
+        self._send({"kind": "signal", "call": call.number, "signal": int(number)})
 
     def receive(self, piece: bytes) -> None:
         """One piece of what comes out of the session."""
@@ -225,6 +240,9 @@ class SessionChannel:
     def _frame(self, kind: str, number: int, data: bytes) -> None:
         if kind == "r" and not self._ready.done():
             self._ready.set_result(None)
+        if kind == "w":
+            with contextlib.suppress(ValueError):
+                self.standby = max(int(data[:12]), 0)
         call = self._calls.get(number)
         if call is None:
             return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from skillyard.errors import InvalidInput
 from skillyard.text import sanitize
-from skillyard.workspace.answers import FRESH_NOTE, WorkspaceAnswer, WorkspaceImage
+from skillyard.workspace.answers import WorkspaceAnswer, WorkspaceImage
 from skillyard.workspace.channel import SessionCall
 from skillyard.workspace.session import pdf_packages
 
@@ -89,7 +89,9 @@ class FileTools:
         answer, fresh = await self._done("file_list", path, "list", arguments)
         if "error" in answer:
             return _refused("file_list", answer, fresh=fresh)
-        rows = [f"{row['name']}{'/' if row['kind'] == 'folder' else ''}  {_size(row)}".rstrip() for row in answer["entries"]]
+        rows = [
+            f"{_name(row['name'])}{'/' if row['kind'] == 'folder' else ''}  {_size(row)}".rstrip() for row in answer["entries"]
+        ]
         text = "\n".join(rows) or ("No file fits." if pattern else "The folder is empty.")
         return _answer("file_list", _with_rest(text, answer["total"] - len(rows), "entries"), answer, fresh=fresh)
 
@@ -154,8 +156,7 @@ def _refused(tool: str, answer: dict[str, Any], *, fresh: bool) -> WorkspaceAnsw
 def _answer(
     tool: str, text: str, data: dict[str, Any], *, fresh: bool, images: tuple[WorkspaceImage, ...] = ()
 ) -> WorkspaceAnswer:
-    shown = f"{FRESH_NOTE}\n{text}" if fresh else text
-    return WorkspaceAnswer(tool, sanitize(shown), fresh=fresh, images=images, data=data)
+    return WorkspaceAnswer(tool, sanitize(text), fresh=fresh, images=images, data=data)
 
 
 def _lines(answer: dict[str, Any], *, fresh: bool) -> WorkspaceAnswer:
@@ -183,8 +184,18 @@ def _pdf(answer: dict[str, Any], *, fresh: bool) -> WorkspaceAnswer:
     return _answer("file_read", "\n".join(parts), data, fresh=fresh, images=images)
 
 
+def _entry(row: dict[str, Any]) -> str:
+    return f"{_name(row['name'])}{'/' if row['kind'] == 'folder' else ''}  {_size(row)}".rstrip()
+
+
 def _match(row: dict[str, Any]) -> str:
-    return f"{row['file']}:{row['line']}:{row['text']}" if "line" in row else f"{row['file']}: {row['count']}"
+    file = _name(row["file"])
+    return f"{file}:{row['line']}:{row['text']}" if "line" in row else f"{file}: {row['count']}"
+
+
+def _name(name: str) -> str:
+    """A name in a list: what would be another line, or cannot be shown, is escaped."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in name)
 
 
 def _size(row: dict[str, Any]) -> str:

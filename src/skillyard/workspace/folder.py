@@ -9,14 +9,14 @@ import asyncio
 import contextlib
 import mimetypes
 import os
+import shutil
 import stat
-import tempfile
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import IO, TYPE_CHECKING, Final
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Final, Literal
 
 from skillyard.errors import DiskFull, FileMissing, FileProblem, FileTooLarge, PathRefused
 from skillyard.paths import open_inside, read_inside, safe_relative
@@ -24,11 +24,15 @@ from skillyard.sandbox import folder_bytes
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
+    from zipfile import ZipFile
+
     from skillyard.workspace.channel import SessionCall, SessionChannel
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST: Final = 32
+_OLDEST: Final = datetime(1980, 1, 1, tzinfo=UTC)  # that a ZIP archive can say
+_LATEST: Final = 4_102_444_800.0  # the year 2100
 _LEFT_OUT: Final = frozenset({"node_modules", "__pycache__"})
 
 
@@ -42,6 +46,26 @@ class WorkspaceFile(WireForm):
     media_type: str
 
 
+@dataclass(frozen=True, slots=True)
+class WorkspaceEntry(WireForm):
+    """One file or folder: its path, its bytes (0 for a folder), when it was changed, a file's media type by its name."""
+
+    path: str
+    kind: Literal["file", "folder"]
+    size: int
+    modified: datetime
+    media_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceListing(WireForm):
+    """What a folder holds, by path; `truncated` says that there is more, `size` is that of the listed files in bytes."""
+
+    entries: tuple[WorkspaceEntry, ...]
+    truncated: bool
+    size: int
+
+
 class WorkspaceFolder:
     """The folder of a workspace, as the interfaces see it. Methods block; call them in a thread from an event loop."""
 
@@ -50,12 +74,51 @@ class WorkspaceFolder:
 
     def files(self, *, limit: int = 2000, hidden: bool = False) -> tuple[WorkspaceFile, ...]:
         """Its files, by path, at most `limit`; those whose path has a part that begins with a dot only when `hidden`."""
-        found: list[WorkspaceFile] = []
-        for file in self._walk(hidden=hidden):
-            found.append(file)
-            if len(found) >= limit:
-                break
-        return tuple(sorted(found, key=lambda file: file.path))
+        files = (_file(entry) for entry in self._walk(hidden=hidden) if entry.kind == "file")
+        return tuple(sorted(islice(files, limit), key=lambda file: file.path))
+
+    def listing(self, *, limit: int = 2000, hidden: bool = False) -> WorkspaceListing:
+        """Its files and folders, by path, at most `limit` of them; what is hidden as in `files`."""
+        found = list(islice(self._walk(hidden=hidden), limit + 1))
+        entries = tuple(sorted(found[:limit], key=lambda entry: entry.path))
+        return WorkspaceListing(entries, len(found) > limit, sum(entry.size for entry in entries))
+
+    def pack(self, *, limit: int, hidden: bool = False) -> IO[bytes]:
+        """All of its files as a ZIP archive, in a file of its own that is gone when it is closed.
+
+        Raises:
+            FileTooLarge: they have over `limit` bytes together.
+        """
+        import tempfile
+        import zipfile
+
+        packed = tempfile.TemporaryFile()  # noqa: SIM115 # who asked for it closes it
+        left = limit
+        try:
+            with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                for entry in self._walk(hidden=hidden):
+                    left -= entry.size
+                    if left < 0:
+                        raise FileTooLarge(f"the files have over {limit} bytes", hint="take them one by one")
+                    if entry.kind == "folder":
+                        archive.mkdir(entry.path)
+                    else:
+                        self._pack_file(archive, entry)
+        except BaseException:
+            packed.close()
+            raise
+        packed.seek(0)
+        return packed
+
+    def _pack_file(self, archive: ZipFile, entry: WorkspaceEntry) -> None:
+        from zipfile import ZIP_DEFLATED, ZipInfo
+
+        changed = max(entry.modified, _OLDEST)
+        packed = ZipInfo(entry.path, changed.timetuple()[:6])
+        packed.compress_type, packed.external_attr = ZIP_DEFLATED, (stat.S_IFREG | 0o644) << 16
+        with contextlib.suppress(FileProblem, OSError), os.fdopen(self.open(entry.path), "rb") as source:
+            data = source.read(entry.size)  # what has grown meanwhile is cut
+            archive.writestr(packed, data)
 
     def file(self, path: str) -> WorkspaceFile:
         """What is known of one file.
@@ -65,7 +128,7 @@ class WorkspaceFolder:
         """
         descriptor = self.open(path)
         try:
-            return _file(safe_relative(path), os.fstat(descriptor))
+            return _file(_entry(safe_relative(path), os.fstat(descriptor)))
         finally:
             os.close(descriptor)
 
@@ -84,28 +147,6 @@ class WorkspaceFolder:
             PathRefused, FileMissing, FileTooLarge: as `skillyard.paths.read_inside`.
         """
         return read_inside(self.path, path, limit=limit)
-
-    def pack(self, *, limit: int, hidden: bool = False) -> IO[bytes]:
-        """Its files as a ZIP archive: an open temporary file, which the caller closes.
-
-        Raises:
-            FileTooLarge: they have over `limit` bytes together.
-        """
-        packed = tempfile.TemporaryFile()  # noqa: SIM115 # the caller closes it
-        try:
-            left = limit
-            with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-                for file in self._walk(hidden=hidden):
-                    left -= file.size
-                    if left < 0:
-                        raise FileTooLarge(f"the files have over {limit} bytes", hint="take them one by one")
-                    with contextlib.suppress(FileProblem, OSError):  # it is gone meanwhile, or no file any more
-                        archive.writestr(file.path, self.read(file.path, limit=file.size))
-        except BaseException:
-            packed.close()
-            raise
-        packed.seek(0)
-        return packed
 
     def put(self, path: str, data: bytes, *, quota_mb: int | None = None) -> None:
         """Put a file there, in place of what has that name; it belongs to who the folder belongs to.
@@ -131,7 +172,7 @@ class WorkspaceFolder:
                 raise DiskFull.of(error) or PathRefused(f"{relative!r} cannot be written: {reason}") from None
 
     def remove(self, path: str) -> None:
-        """Delete a file.
+        """Delete a file, or a folder with all that is in it.
 
         Raises:
             PathRefused, FileMissing: there is no such file.
@@ -139,7 +180,10 @@ class WorkspaceFolder:
         relative = safe_relative(path)
         with self._parent(relative, make=False) as (folder, name):
             try:
-                os.unlink(name, dir_fd=folder)
+                if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    shutil.rmtree(name, dir_fd=folder)
+                else:
+                    os.unlink(name, dir_fd=folder)
             except FileNotFoundError:
                 raise FileMissing(f"there is no file {relative!r}") from None
             except OSError as error:
@@ -182,25 +226,32 @@ class WorkspaceFolder:
         except OSError:
             raise PathRefused(f"{name!r} in {relative!r} is no folder", hint="choose another name") from None
 
-    def _walk(self, *, hidden: bool) -> Iterator[WorkspaceFile]:
+    def _walk(self, *, hidden: bool) -> Iterator[WorkspaceEntry]:
         for base, folders, files, opened in os.fwalk(self.path, follow_symlinks=False):
             prefix = "" if base == self.path else base[len(self.path) + 1 :] + "/"
             deep = prefix.count("/") >= _DEEPEST
             folders[:] = () if deep else sorted(name for name in folders if _is_seen(name, hidden) and name not in _LEFT_OUT)
-            for name in sorted(name for name in files if _is_seen(name, hidden)):
+            for name in sorted((*folders, *(name for name in files if _is_seen(name, hidden)))):
                 with contextlib.suppress(OSError):
                     state = os.stat(name, dir_fd=opened, follow_symlinks=False)
-                    if stat.S_ISREG(state.st_mode):
-                        yield _file(f"{prefix}{name}", state)
+                    if stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode):
+                        yield _entry(f"{prefix}{name}", state)
 
 
 def _is_seen(name: str, hidden: bool) -> bool:
     return hidden or not name.startswith(".")
 
 
-def _file(path: str, state: os.stat_result) -> WorkspaceFile:
+def _entry(path: str, state: os.stat_result) -> WorkspaceEntry:
+    changed = datetime.fromtimestamp(min(max(state.st_mtime, 0.0), _LATEST), UTC)  # what a stranger has set
+    if stat.S_ISDIR(state.st_mode):
+        return WorkspaceEntry(path, "folder", 0, changed)
     kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-    return WorkspaceFile(path, state.st_size, datetime.fromtimestamp(state.st_mtime, UTC), kind)
+    return WorkspaceEntry(path, "file", state.st_size, changed, kind)
+
+
+def _file(entry: WorkspaceEntry) -> WorkspaceFile:
+    return WorkspaceFile(entry.path, entry.size, entry.modified, entry.media_type or "application/octet-stream")
 
 
 _MEBIBYTE: Final = 1024 * 1024

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy, ReadOnlyMount
+
+if TYPE_CHECKING:
+    from skillyard.sandbox import ReadOnlyMount
 
 WORKSPACE_POLICY: Final = Policy(
     timeout_ms=600_000,
@@ -60,7 +63,8 @@ class WorkspaceOptions:
     no background process is left; the folder stays. `skills` are the folders of skills, read-only at their own paths or where a
     mount says, or what gives them when a session begins; `environment` is what is granted, in packages and programs; the
     programs raise the limits they need, but for those in `fixed`, which the operator has set. `backend` names the sandbox
-    (`bwrap` or `landlock`); the strongest one when it is None.
+    (`bwrap`, `landlock` or `container`); the first that holds when it is None. `container_image` is the image that a container
+    is made from, empty for what is installed here.
     """
 
     policy: Policy = WORKSPACE_POLICY
@@ -72,6 +76,7 @@ class WorkspaceOptions:
     environment: GrantedEnvironment = NOTHING_GRANTED
     fixed: frozenset[str] = frozenset()
     backend: str | None = None
+    container_image: str = ""
 
     @property
     def session_policy(self) -> Policy:

@@ -20,12 +20,15 @@ from skillyard.workspace.channel import PieceListener, SessionCall, SessionChann
 from skillyard.workspace.options import WorkspaceOptions
 
 _log = logging.getLogger(__name__)
-_AGENT: Final = ("session_agent.py", "session_files.py")
+_AGENT: Final = ("session_agent.py", "session_files.py", "session_code.py")
 _LONGEST_COMMAND: Final = 96 * 1024  # bytes: it travels in one variable
 _ANSWER_BYTES: Final = 64 * 1024 * 1024
 _KEEPING_SECONDS: Final = 10.0
 _PLACEHOLDER: Final = "\x01code\x01"
+_REST_SECONDS: Final = 0.02  # without a call, before an interpreter is started for the next
 _BASH: Final = "/bin/bash"
+_OF_SESSION: Final = ("HOME", "NODE_PATH", "PATH", "PYTHONPATH", "TMPDIR")
+_PYTHON: Final = "python3"
 # Node says so about itself, and for each file without a package.json; neither concerns the one who runs code.
 _SILENCED: Final = ("ExperimentalWarning", "MODULE_TYPELESS_PACKAGE_JSON")
 LANGUAGES: Final = ("python", "javascript", "typescript")
@@ -38,12 +41,22 @@ def _agent_files() -> Mapping[str, bytes]:
 
 
 _PDF_PACKAGES: Final = ("pypdfium2_cfg", "pypdfium2_raw", "pypdfium2")  # each imports those before it
+_SHEET_PACKAGES: Final = ("et_xmlfile", "openpyxl")
 
 
-@lru_cache(maxsize=1)
 def pdf_packages() -> Mapping[str, str]:
     """The folders of the packages that draw pages of PDFs, for a session to import; empty when they are not installed."""
-    found = {name: find_spec(name) for name in _PDF_PACKAGES}
+    return _folders_of(_PDF_PACKAGES)
+
+
+def sheet_packages() -> Mapping[str, str]:
+    """The folders of the packages that read workbooks; empty when they are not installed."""
+    return _folders_of(_SHEET_PACKAGES)
+
+
+@lru_cache(maxsize=4)
+def _folders_of(packages: tuple[str, ...]) -> Mapping[str, str]:
+    found = {name: find_spec(name) for name in packages}
     folders = {name: str(Path(spec.origin).parent) for name, spec in found.items() if spec and spec.origin}
     reachable = all(can_reach(folder, as_other=os.geteuid() == 0) for folder in folders.values())
     return folders if len(folders) == len(found) and reachable else {}
@@ -51,7 +64,8 @@ def pdf_packages() -> Mapping[str, str]:
 
 def session_request(folder: str, options: WorkspaceOptions) -> SessionRequest:
     """What the sandbox is asked for: the folder, the skills and what is granted beside it."""
-    mounts = (*options.mounts(), *(ReadOnlyMount(path) for path in pdf_packages().values()))
+    packages = (*pdf_packages().values(), *sheet_packages().values())
+    mounts = (*options.mounts(), *(ReadOnlyMount(path) for path in packages))
     return SessionRequest(folder, _AGENT[0], _agent_files(), options.session_policy, mounts, options.environment)
 
 
@@ -65,6 +79,9 @@ class WorkspaceSession:
         self.background: Final = BackgroundProcesses(channel)
         self.options: Final = options
         self._state = ""
+        self._python = False  # whether the session has been asked for it
+        self._standby: tuple[str, str] | None = None  # the folder and state that the interpreter in waiting began with
+        self._resting: asyncio.TimerHandle | None = None
         self._refused: set[str] = set()
 
     @classmethod
@@ -75,7 +92,9 @@ class WorkspaceSession:
             SandboxUnavailable: it cannot be started, or nothing here can enforce the policy.
             FileMissing, InvalidInput: the folder or a mount cannot be shown.
         """
-        backend = await asyncio.to_thread(choose_backend, options.session_policy, options.backend)
+        backend = await asyncio.to_thread(
+            choose_backend, options.session_policy, options.backend, container_image=options.container_image
+        )
         channel = SessionChannel()
         request = await asyncio.to_thread(session_request, folder, options)
         session = await open_session(backend, request, channel.receive)
@@ -89,6 +108,18 @@ class WorkspaceSession:
             hint="run `skillyard doctor`",
         )
 
+    def follow(self, before: WorkspaceSession) -> None:
+        """Take up what the shells of another session have left, but for the variables that say what this one is granted."""
+        names = {*_OF_SESSION, *before.options.environment.variables, *self.options.environment.variables}
+        own = " ".join(f"__skillyard_{name}=${{{name}-}} __skillyard_is_{name}=${{{name}+x}}" for name in sorted(names))
+        back = "\n".join(
+            f'if [ -n "$__skillyard_is_{name}" ]; then export {name}="$__skillyard_{name}"; else unset {name}; fi; '
+            f"unset __skillyard_{name} __skillyard_is_{name}"
+            for name in sorted(names)
+        )
+        self.working_folder = before.working_folder
+        self._state = f"{own}\n{before._state}\n{back}\n" if before._state else ""
+
     @property
     def alive(self) -> bool:
         """Whether it takes calls."""
@@ -96,6 +127,7 @@ class WorkspaceSession:
 
     async def close(self) -> None:
         """End it, with everything in it."""
+        self._stay_awake()
         await self.channel.close()
 
     def start(self, command: str, *, listener: PieceListener | None, rolling_bytes: int = 0) -> SessionCall:
@@ -113,17 +145,20 @@ class WorkspaceSession:
             RuntimeUnavailable: nothing here runs that language.
         """
         ending, program = self._program(language)
+        self._python = self._python or language == "python"
         request = {
             "code_name": f".skillyard-code-{os.urandom(4).hex()}.{ending}",
             "code": code.encode("utf-8", "surrogateescape"),
-            "placeholder": _PLACEHOLDER,
         }
-        return self._start({**self._shell(f'exec {program} "{_PLACEHOLDER}"'), **request}, listener, 0)
+        return self._start({**self._code_shell(program), **request}, listener, 0)
+
+    def _code_shell(self, program: str) -> dict[str, object]:
+        return {**self._shell(f'exec {program} "{_PLACEHOLDER}"'), "placeholder": _PLACEHOLDER}
 
     def _program(self, language: str) -> tuple[str, str]:
         """The ending of a file of code, and the start of the command that runs it."""
         if language == "python":
-            return "py", "python3"
+            return "py", _PYTHON
         node = self.channel.session.node
         if node is None or (language == "typescript" and not node.compiler and not strips_types(node.version)):
             raise RuntimeUnavailable(
@@ -139,6 +174,7 @@ class WorkspaceSession:
         return "ts", f"node {flags} --experimental-transform-types"
 
     def _start(self, request: Mapping[str, object], listener: PieceListener | None, rolling_bytes: int) -> SessionCall:
+        self._stay_awake()
         limit = self.options.policy.output_bytes
         return self.channel.start(
             request, keep=rolling_bytes or limit, limit=limit, rolling=bool(rolling_bytes), listener=listener
@@ -179,6 +215,23 @@ class WorkspaceSession:
         if folder.startswith("/") and len(os.fsencode(folder)) < 4096:
             self.working_folder = folder
             self._state = state.replace("\0", "")
+
+    def rest(self) -> None:
+        """No command is asked for: where Python was, an interpreter is started for the next program, in the shell as it is."""
+        self._stay_awake()
+        if self._python:
+            self._resting = asyncio.get_running_loop().call_later(_REST_SECONDS, self._stand_by)
+
+    def _stay_awake(self) -> None:
+        if self._resting is not None:
+            self._resting.cancel()
+            self._resting = None
+
+    def _stand_by(self) -> None:
+        shell = (self.working_folder, self._state)
+        if self.alive and (not self.channel.standby or self._standby != shell):
+            self._standby = shell
+            self.channel.stand_by(self._code_shell(_PYTHON))
 
     async def operation(self, name: str, arguments: Mapping[str, object], *, seconds: float) -> dict[str, Any] | SessionCall:
         """Do an operation on files inside the sandbox: its answer, or the call when it has not ended by itself."""

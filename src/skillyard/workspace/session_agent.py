@@ -4,10 +4,12 @@
 dictionary from our own process) and writes frames to the result pipe: one byte of kind, four bytes with the number of the
 call, four bytes of length, then the data. The kinds: `r` ready, `o` and `e` what a command wrote to standard output and error,
 `s` the state that its shell has left, `p` its process number, `x` its end, as an exit code or, below zero, a signal, `f` why
-it could not be started.
+it could not be started, `w` the process number of the interpreter that waits for a program, 0 when there is none.
 
 Operations on files are in `session_files.py`; each is a process of its own, so that it ends like a command when it takes too
-long. This file stands alone: it imports nothing of Skillyard and little else, because it is on the way of every first call.
+long. What waits for a program is `session_code.py`, started when it is asked for (the kind `standby`); a request for code gets
+it when nothing differs: the command, the folder and the state of the shell. This file stands alone: it imports nothing of
+Skillyard and little else, because it is on the way of every first call.
 """
 
 from __future__ import annotations
@@ -20,12 +22,15 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Iterable
     from typing import Any
 else:
     import _signal as signal
 
 _PIECE = 1 << 16
 _STATE = 250  # where a shell writes what it leaves; a number that scripts do not use
+_GATE = 251  # where an interpreter that was started beforehand waits for its program
+_SHELL = ("bash", "command", "folder", "state")  # what of a request decides what a program sees of its shell
 _LATE_PIECES = 16  # that are read after the end of a command that left others behind
 _USUAL = (signal.SIGPIPE, signal.SIGXFSZ)  # signals that Python ignores and commands expect
 _WRAPPER = """\
@@ -54,6 +59,16 @@ class _Command:
         self.written = written  # a file of code, removed at the end
 
 
+class _WaitingInterpreter:
+    """An interpreter that waits for a program: its process, its pipes, both ends of its gate, and the shell it came from."""
+
+    def __init__(self, pid: int, pipes: dict[int, bytes], gate: tuple[int, int], shell: list[Any]) -> None:
+        self.pid = pid
+        self.pipes = pipes
+        self.gate = gate  # its end too: so no write to it can fail for a reader that is gone
+        self.shell = shell
+
+
 class CommandServer:
     """Everything that runs in the session, by the numbers of the calls."""
 
@@ -63,6 +78,7 @@ class CommandServer:
         self._requests = b""
         self._commands: dict[int, _Command] = {}  # by process number
         self._owners: dict[int, _Command | None] = {}  # by descriptor; None: nobody waits for what comes
+        self._standby: _WaitingInterpreter | None = None
         self._woken, wake = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -114,6 +130,8 @@ class CommandServer:
         try:
             if request["kind"] == "shell":
                 self._start_shell(request)
+            elif request["kind"] == "standby":
+                self._stand_by(request)
             else:
                 self._start_operation(request)
         except (OSError, ValueError) as error:
@@ -129,35 +147,84 @@ class CommandServer:
 
     def _start_shell(self, request: dict[str, Any]) -> None:
         """Start a shell that takes up the state of the one before, executes the command, and reports its own state."""
-        call = request["call"]
         written = self._write_code(request)
+        standby = self._claim(request) if written else None
+        if standby is not None:
+            posix.write(standby.gate[1], b"\0".join((_bytes(request["folder"]), _bytes(written))))
+            _close_all(standby.gate)
+            self._watch(request["call"], standby.pid, standby.pipes, written)
+            return
         command = request["command"].replace(request.get("placeholder") or "\0", written)
+        try:
+            pid, pipes = self._spawn(request, command, ())
+        except OSError:
+            _remove(written)
+            raise
+        self._watch(request["call"], pid, pipes, written)
+
+    def _stand_by(self, request: dict[str, Any]) -> None:
+        """Start an interpreter that waits for the program of a later request."""
+        self._dismiss()
+        waiting = sys.argv[0].rpartition("/")[0] + "/session_code.py"
+        gate = posix.pipe2(posix.O_CLOEXEC)
+        command = request["command"].replace(request["placeholder"], waiting)
+        try:
+            pid, pipes = self._spawn(request, command, ((posix.POSIX_SPAWN_DUP2, gate[0], _GATE),))
+        except OSError:  # nobody waits for it: the program will start an interpreter of its own
+            _close_all(gate)
+            return
+        self._standby = _WaitingInterpreter(pid, pipes, gate, [request[name] for name in _SHELL])
+        self._send(b"w", 0, str(pid).encode())
+
+    def _claim(self, request: dict[str, Any]) -> _WaitingInterpreter | None:
+        """The interpreter that waits, if it came from the very shell that the request would begin with."""
+        self._reap()
+        standby = self._standby
+        same = standby is not None and standby.shell == [request[name] for name in _SHELL]
+        if standby is None or not same or not posix.access(request["folder"], posix.X_OK):
+            return None
+        self._standby = None
+        self._send(b"w", 0, b"0")
+        return standby
+
+    def _dismiss(self, *, ended: bool = False) -> None:
+        """Do without the interpreter that waits, and end it if it has not `ended`."""
+        standby, self._standby = self._standby, None
+        if standby is None:
+            return
+        _close_all((*standby.gate, *standby.pipes))
+        if ended:
+            self._send(b"w", 0, b"0")
+        else:
+            self._signal(standby.pid, signal.SIGKILL)
+
+    def _spawn(
+        self, request: dict[str, Any], command: str, actions: tuple[tuple[Any, ...], ...]
+    ) -> tuple[int, dict[int, bytes]]:
+        """Start a shell with the state and in the folder of a request; its process number and our ends of its pipes."""
         variables = {
             **posix.environ,
-            b"SKILLYARD_SHELL_STATE": request["state"].encode("utf-8", "surrogateescape"),
-            b"SKILLYARD_SHELL_COMMAND": command.encode("utf-8", "surrogateescape"),
+            b"SKILLYARD_SHELL_STATE": _bytes(request["state"]),
+            b"SKILLYARD_SHELL_COMMAND": _bytes(command),
         }
         pipes = {kind: posix.pipe2(posix.O_CLOEXEC) for kind in (b"o", b"e", b"s")}
-        actions = [
+        moves = [
             (posix.POSIX_SPAWN_OPEN, 0, "/dev/null", posix.O_RDONLY, 0),
             *((posix.POSIX_SPAWN_DUP2, pipes[kind][1], to) for kind, to in ((b"o", 1), (b"e", 2), (b"s", _STATE))),
+            *actions,
         ]
         argv = [request["bash"], "--noprofile", "--norc", "-c", _WRAPPER, "bash"]
         here = posix.open(".", posix.O_RDONLY | posix.O_CLOEXEC)
         try:
             _enter(request["folder"])
-            pid = posix.posix_spawn(argv[0], argv, variables, file_actions=actions, setsid=True, setsigdef=_USUAL)
+            pid = posix.posix_spawn(argv[0], argv, variables, file_actions=moves, setsid=True, setsigdef=_USUAL)
         except OSError:
-            for read, _ in pipes.values():
-                posix.close(read)
-            _remove(written)
+            _close_all(read for read, _ in pipes.values())
             raise
         finally:
             posix.fchdir(here)
-            posix.close(here)
-            for _, write in pipes.values():
-                posix.close(write)
-        self._watch(call, pid, {read: kind for kind, (read, _) in pipes.items()}, written)
+            _close_all((here, *(write for _, write in pipes.values())))
+        return pid, {read: kind for kind, (read, _) in pipes.items()}
 
     @staticmethod
     def _write_code(request: dict[str, Any]) -> str:
@@ -247,6 +314,8 @@ class CommandServer:
                 return
             if pid == 0:
                 return
+            if self._standby is not None and self._standby.pid == pid:
+                self._dismiss(ended=True)
             command = self._commands.pop(pid, None)
             if command is not None:
                 self._finish(command, posix.WTERMSIG(status) * -1 if posix.WIFSIGNALED(status) else posix.WEXITSTATUS(status))
@@ -283,6 +352,15 @@ def _enter(folder: str) -> None:
         return
 
 
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _close_all(files: Iterable[int]) -> None:
+    for file in files:
+        posix.close(file)
+
+
 def _remove(path: str) -> None:
     if path:
         try:
@@ -300,8 +378,10 @@ def main() -> None:
         for item in limits.split(","):
             name, _, number = item.partition("=")
             resource.setrlimit(getattr(resource, "RLIMIT_" + name), (int(number), int(number)))
-    opened = posix.read(gate, 1)
-    posix.close(gate)
+    opened = True
+    if gate >= 0:  # in a container nothing starts before it may
+        opened = bool(posix.read(gate, 1))
+        posix.close(gate)
     if opened:
         posix.set_inheritable(result, False)
         CommandServer(result).serve()

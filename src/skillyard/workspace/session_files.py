@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import fnmatch
+import io
 import json
 import os
 import re
@@ -19,6 +20,9 @@ TEXT_LIMIT = 16 * 1024 * 1024  # bytes of a file that is read as text or searche
 MEDIA_LIMIT = 8 * 1024 * 1024
 PDF_LIMIT = 64 * 1024 * 1024
 MOST_PAGES = 10
+_CELL = 300  # characters of one cell that are shown
+_NAME = 100
+_MOST_SHEETS = 100
 WRITE_LIMIT = 32 * 1024 * 1024
 _LINE_LIMIT = 2000  # characters of a line that are shown
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})  # not looked into unless they are asked for
@@ -129,7 +133,7 @@ def _pages(path: str, packages: dict[str, str], first: int, count: int) -> dict[
     """Some pages of a PDF, each as its text and as a picture."""
     if not packages:
         raise Refused("runtime_unavailable", "nothing here draws pages of a PDF", "pip install 'pypdfium2>=5'")
-    pdfium = _imported(packages)
+    pdfium = _imported(packages, "pypdfium2>=5")
     try:
         document = pdfium.PdfDocument(_bytes(path, PDF_LIMIT))
         pages = range(first - 1, min(first - 1 + count, first - 1 + MOST_PAGES, len(document)))
@@ -139,8 +143,46 @@ def _pages(path: str, packages: dict[str, str], first: int, count: int) -> dict[
         raise Refused("binary_file", f"{path} is not a PDF that can be read: {error}", "look at it with bash") from None
 
 
-def _imported(packages: dict[str, str]) -> Any:
-    """The packages, imported from the folders that they are in and no others."""
+def _sheet(arguments: dict[str, Any]) -> dict[str, object]:
+    """The first rows of one sheet of a workbook, as texts: the values that are stored, else the formulas."""
+    path, number, rows, columns = (arguments[name] for name in ("path", "sheet", "rows", "columns"))
+    if not arguments["packages"]:
+        raise Refused("runtime_unavailable", "nothing here reads workbooks", "pip install 'openpyxl>=3.1'")
+    openpyxl = _imported(arguments["packages"], "openpyxl>=3.1")
+    data = _bytes(path, PDF_LIMIT)
+    try:
+        values, formulas = (_cells(openpyxl, data, number, rows + 1, columns + 1, values=kind) for kind in (True, False))
+        names = [sheet.title for sheet in openpyxl.load_workbook(io.BytesIO(data), read_only=True).worksheets]
+    except Refused:
+        raise
+    except Exception as error:  # of a stranger's file the library raises whatever it likes
+        raise Refused("binary_file", f"{path} is not a workbook that can be read: {error}", "look at it with bash") from None
+    texts = [
+        [_cell(value if value is not None else formula) for value, formula in zip(*pair, strict=False)]
+        for pair in zip(values, formulas, strict=False)
+    ]
+    while texts and not any(texts[-1]):
+        texts.pop()
+    width = max((number for row in texts for number, cell in enumerate(row, 1) if cell), default=0)
+    truncated, shown = len(texts) > rows or width > columns, [row[: min(width, columns)] for row in texts[:rows]]
+    return {"sheets": [name[:_NAME] for name in names[:_MOST_SHEETS]], "rows": shown, "truncated": truncated}
+
+
+def _cells(openpyxl: Any, data: bytes, number: int, rows: int, columns: int, *, values: bool) -> list[tuple[Any, ...]]:
+    book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=values)
+    if not 0 <= number < len(book.worksheets):
+        raise Refused("file_not_found", f"there is no sheet {number}", f"it has {len(book.worksheets)}, counted from 0")
+    sheet = book.worksheets[number]
+    sheet.reset_dimensions()  # what the file says of its size may be wrong
+    return list(sheet.iter_rows(max_row=rows, max_col=columns, values_only=True))
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)[:_CELL]
+
+
+def _imported(packages: dict[str, str], install: str) -> Any:
+    """The packages, imported from the folders that they are in and no others; the last of them."""
     import importlib.util
     import sys
 
@@ -148,10 +190,10 @@ def _imported(packages: dict[str, str]) -> Any:
         if name not in sys.modules:
             spec = importlib.util.spec_from_file_location(name, f"{folder}/__init__.py", submodule_search_locations=[folder])
             if spec is None or spec.loader is None:
-                raise Refused("runtime_unavailable", f"{name} cannot be imported", "pip install 'pypdfium2>=5'")
+                raise Refused("runtime_unavailable", f"{name} cannot be imported", f"pip install '{install}'")
             sys.modules[name] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(sys.modules[name])
-    return sys.modules["pypdfium2"]
+    return sys.modules[name]
 
 
 def _drawn(page: Any) -> dict[str, str]:
@@ -345,4 +387,4 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
         yield from enumerate(data.decode("utf-8", "replace").splitlines(), 1)
 
 
-OPERATIONS = {"read": _read, "write": _write, "edit": _edit, "list": _list, "search": _search}
+OPERATIONS = {"read": _read, "sheet": _sheet, "write": _write, "edit": _edit, "list": _list, "search": _search}

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import InvalidConfiguration
 from skillyard.permissions import CommandPolicy, Rules
-from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy, ReadOnlyMount, choose_backend
+from skillyard.sandbox import (
+    NOTHING_GRANTED,
+    GrantedEnvironment,
+    Policy,
+    ReadOnlyMount,
+    choose_backend,
+    container_image,
+)
 from skillyard.workspace.options import WORKSPACE_POLICY, WorkspaceOptions
 
 if TYPE_CHECKING:
@@ -24,7 +31,20 @@ _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
 }
 _LIMITS: Final = ("timeout-ms", "memory-mb", "pids", "nofile", "file-size-mb", "tmp-mb", "output-bytes")
 _GRANTS: Final = ("environment", "pass-environment", "private-networks")
-_KNOWN: Final = (*_NUMBERS, *_LIMITS, *_GRANTS, "network-allowlist", "backend")
+_CONVERSATIONS: Final = "conversations"
+_KNOWN: Final = (*_NUMBERS, *_LIMITS, *_GRANTS, "network-allowlist", "backend", "container-image", _CONVERSATIONS)
+
+
+def workspaces_in_conversations(settings: Mapping[str, object]) -> bool:
+    """Whether conversations may have workspaces: `conversations = false` in the table takes them away.
+
+    Raises:
+        InvalidConfiguration: it is neither true nor false.
+    """
+    allowed = settings.get(_CONVERSATIONS, True)
+    if not isinstance(allowed, bool):
+        raise InvalidConfiguration("workspace.conversations must be true or false", hint="fix the [workspace] table")
+    return allowed
 
 
 def options_from_settings(settings: Mapping[str, object], *, environ: Mapping[str, str] | None = None) -> WorkspaceOptions:
@@ -51,7 +71,8 @@ def options_from_settings(settings: Mapping[str, object], *, environ: Mapping[st
     if backend is not None and not isinstance(backend, str):
         raise InvalidConfiguration("workspace.backend must be a name", hint='for example backend = "bwrap"')
     fixed = frozenset(name.replace("-", "_") for name in chosen)
-    return WorkspaceOptions(policy=policy, backend=backend, fixed=fixed, **numbers)
+    image = container_image(settings)
+    return WorkspaceOptions(policy=policy, backend=backend, container_image=image, fixed=fixed, **numbers)
 
 
 def _number(name: str, value: object) -> int:

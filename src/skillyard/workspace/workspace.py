@@ -10,12 +10,13 @@ import asyncio
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import DiskFull, InvalidInput, PathRefused, PermissionDenied, RecordNotFound, SkillyardError
-from skillyard.workspace.answers import FRESH_NOTE, WorkspaceAnswer, refusal_answer
+from skillyard.workspace.answers import FRESH_NOTE, RENEWED_NOTE, WorkspaceAnswer, refusal_answer
 from skillyard.workspace.command_answers import LiveText, answer_command, answer_process
 from skillyard.workspace.file_answers import FileTools
 from skillyard.workspace.folder import FolderQuota
@@ -31,6 +32,7 @@ TOOL_NAMES: Final = ("bash", "code_run", "file_read", "file_write", "file_edit",
 
 _SYSTEM: Final = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
 _BACKGROUND_BYTES: Final = 256 * 1024
+_beside: Final[ContextVar[ToolAuthorizer | None]] = ContextVar("authorizer of a call", default=None)
 _ALIASES: Final = {"py": "python", "python3": "python", "js": "javascript", "node": "javascript", "ts": "typescript"}
 
 
@@ -53,10 +55,11 @@ class Workspace:
         authorizer: ToolAuthorizer | None = None,
         resumed: bool = False,
     ) -> None:
-        self.folder: Final = _checked_folder(folder)
-        self.options: Final = options or WorkspaceOptions()
+        self.folder: Final = checked_folder(folder)
+        self.options = options or WorkspaceOptions()
         self._authorizer = authorizer
         self._begun = resumed
+        self._note = FRESH_NOTE
         self._session: WorkspaceSession | None = None
         self._opening = asyncio.Lock()
         self._commands = asyncio.Lock()
@@ -69,12 +72,18 @@ class Workspace:
 
     @property
     def path(self) -> str:
-        """The path of the folder as commands see it; `/workspace` under bubblewrap, its real path under Landlock."""
+        """The path of the folder as commands see it: its real path under Landlock, else `/workspace`."""
         if self._session is not None:
             return self._session.folder
         from skillyard.sandbox import choose_backend
 
-        return self.folder if choose_backend(self.options.policy, self.options.backend).name == "landlock" else "/workspace"
+        chosen = choose_backend(self.options.policy, self.options.backend, container_image=self.options.container_image)
+        return self.folder if chosen.name == "landlock" else "/workspace"
+
+    @property
+    def own_paths(self) -> bool:
+        """Whether everything has its real path there, so that nothing can be shown at another one."""
+        return self.path == self.folder
 
     @property
     def working_folder(self) -> str:
@@ -86,10 +95,25 @@ class Workspace:
         """Whether a session stands."""
         return self._session is not None and self._session.alive
 
+    def show(self, options: WorkspaceOptions) -> None:
+        """Let the next call work with other skills or packages; limits stay what they are.
+
+        Where that is another sandbox than the one that stands, a new session takes over the working folder and the variables.
+        """
+        self.options = replace(self.options, skills=options.skills, environment=options.environment)
+
     async def call(
-        self, tool: str, arguments: Mapping[str, Any], *, listener: CommandListener | None = None
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        listener: CommandListener | None = None,
+        authorizer: ToolAuthorizer | None = None,
     ) -> WorkspaceAnswer:
-        """Call a tool by its name, with the arguments a model gave; the names are those of the methods' parameters."""
+        """Call a tool by its name, with the arguments a model gave; the names are those of the methods' parameters.
+
+        `authorizer` decides about this call beside the one of the workspace.
+        """
         if tool not in TOOL_NAMES:
             return refusal_answer(tool, InvalidInput(f"no tool {tool!r}", hint=f"the tools are: {', '.join(TOOL_NAMES)}"))
         more = {"listener": listener} if tool in ("bash", "code_run") else {}
@@ -98,7 +122,11 @@ class Workspace:
             inspect.signature(method).bind(**arguments)
         except TypeError as error:
             return refusal_answer(tool, InvalidInput(f"the arguments do not fit {tool}: {error}", hint="see the tool's schema"))
-        return await method(**{**arguments, **more})
+        token = _beside.set(authorizer)
+        try:
+            return await method(**{**arguments, **more})
+        finally:
+            _beside.reset(token)
 
     async def bash(
         self,
@@ -209,11 +237,17 @@ class Workspace:
     async def session(self) -> tuple[WorkspaceSession, bool]:
         """The open session, begun when there is none, and whether it takes the place of one that has ended."""
         async with self._opening:
-            if self._session is not None and self._session.alive:
-                return self._session, False
+            before = self._session if self._session is not None and self._session.alive else None
+            if before is not None and before.options == self.options:
+                return before, False
             fresh = self._begun
+            opened = await WorkspaceSession.open(self.folder, self.options)
             await self._end_session()
-            self._session = await WorkspaceSession.open(self.folder, self.options)
+            self._session = opened
+            self._note = FRESH_NOTE
+            if before is not None:
+                opened.follow(before)
+                self._note = RENEWED_NOTE
             self._guard = asyncio.create_task(
                 self._quota.guard(self._session.channel, busy=lambda: self._calls > 0, current=lambda: self._current)
             )
@@ -226,16 +260,17 @@ class Workspace:
         Raises:
             PermissionDenied: it may not.
         """
-        if self._authorizer is None:
-            return
-        ruling = await self._authorizer.authorize(tool, subject, folder=self.working_folder)
-        if not ruling.allowed:
-            raise PermissionDenied(ruling.reason or f"{tool} is not allowed here", hint="do it another way, or ask the user")
+        for authorizer in filter(None, (self._authorizer, _beside.get())):
+            ruling = await authorizer.authorize(tool, subject, folder=self.working_folder)
+            if not ruling.allowed:
+                message = ruling.reason or f"{tool} is not allowed here"
+                raise PermissionDenied(message, hint="do it another way, or ask the user")
 
     async def _guarded(self, tool: str, work: Awaitable[WorkspaceAnswer]) -> WorkspaceAnswer:
         self._stay_awake()
         try:
-            return await work
+            answer = await work
+            return replace(answer, text=f"{self._note}\n{answer.text}") if answer.fresh else answer
         except SkillyardError as error:
             return refusal_answer(tool, error)
         finally:
@@ -260,9 +295,10 @@ class Workspace:
             finally:
                 self._current = None
                 live.end()
-            session.take_state(call)
+                session.take_state(call)
+                session.rest()
             answer = await answer_command(session, tool, call, seconds)
-        return _with_note(answer) if fresh else answer
+        return replace(answer, fresh=fresh)
 
     async def _background(self, command: str) -> WorkspaceAnswer:
         await self.authorize("bash", command)
@@ -272,7 +308,7 @@ class Workspace:
         name = session.background.add(command, call)
         text = f'Started in the background as {name}. See its output with {{"process": "{name}"}}, end it with "stop": true.'
         answer = WorkspaceAnswer("bash", text, process=name, data={"process": name})
-        return _with_note(answer) if fresh else answer
+        return replace(answer, fresh=fresh)
 
     async def _process(self, name: str, timeout: int | None, *, stop: bool) -> WorkspaceAnswer:
         session = self._session
@@ -339,11 +375,12 @@ def _is_positive(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
-def _with_note(answer: WorkspaceAnswer) -> WorkspaceAnswer:
-    return replace(answer, text=f"{FRESH_NOTE}\n{answer.text}", fresh=True)
+def checked_folder(folder: str | os.PathLike[str]) -> str:
+    """The real path of a folder that can be a workspace.
 
-
-def _checked_folder(folder: str | os.PathLike[str]) -> str:
+    Raises:
+        PathRefused: it is missing, or one of the system's.
+    """
     real = os.path.realpath(folder)
     if not Path(real).is_dir():
         raise PathRefused(f"there is no folder {os.fspath(folder)!r}", hint="make it first")

@@ -24,10 +24,10 @@ def fetch(url, **options):
 """
 
 
-@pytest.fixture
-def backend() -> SandboxBackend:
-    """The backend that can keep an allow-list."""
-    found = backends()[0]
+@pytest.fixture(params=["bwrap", pytest.param("container", marks=pytest.mark.long)])
+def backend(request: pytest.FixtureRequest) -> SandboxBackend:
+    """Each backend that can keep an allow-list."""
+    found = next(item for item in backends() if item.name == request.param)
     assert found.probe().ok
     return found
 

@@ -2,7 +2,6 @@
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 
 import { answer, api } from "./client";
-import { problemOf } from "./problem";
 import type { components } from "./schema";
 
 export type Conversation = components["schemas"]["ConversationShape"];
@@ -12,7 +11,7 @@ export type Turn = components["schemas"]["TurnShape"];
 export type ChatFile = components["schemas"]["ChatFile"];
 export type ChatEvent = components["schemas"]["ChatEvent"];
 export type ChatCommand = components["schemas"]["ChatCommand"];
-export type OpenQuestion = components["schemas"]["OpenQuestion"];
+export type OpenQuestion = components["schemas"]["TurnShape"]["questions"][number];
 export type Decision = components["schemas"]["QuestionAnswer"];
 export type ModelChoices = components["schemas"]["ModelChoices"];
 export type TrailStep = components["schemas"]["SkillUsageEventShape"];
@@ -110,16 +109,3 @@ export async function putFile(id: string, name: string, data: Blob): Promise<Cha
 
 export const deleteFile = ({ id, name }: { id: string; name: string }) =>
   api.DELETE("/api/v1/chat/conversations/{conversation}/files/{path}", { params: { path: { conversation: id, path: name } } });
-
-/** The bytes of a file, and whether the server takes it for text. */
-export const chatFileQuery = (id: string, file: ChatFile) =>
-  queryOptions({
-    queryKey: ["chat", "file", id, file.name, file.sha256],
-    queryFn: async ({ signal }) => {
-      const found = await fetch(chatFileAddress(id, file.name), { signal, credentials: "same-origin" });
-      if (!found.ok) throw await problemOf(found);
-      const isText = found.headers.get("content-type")?.startsWith("text/plain") ?? false;
-      return { isText, data: await found.blob() };
-    },
-    staleTime: Infinity,
-  });

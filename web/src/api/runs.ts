@@ -1,9 +1,9 @@
 /** Questions about runs, and one run as it goes on. */
-import { infiniteQueryOptions, keepPreviousData, queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions, useQuery, useQueryClient, type UseQueryOptions } from "@tanstack/react-query";
 import { useEffect, useReducer } from "react";
 
 import { answer, api, whole } from "./client";
-import { problemOf } from "./problem";
+import { type Preview, shown } from "./previews";
 import { isOver, type RunState } from "./runStates";
 import type { components } from "./schema";
 
@@ -101,21 +101,31 @@ export function useRun(id: string) {
   return { query, heard };
 }
 
-export interface RunOrder {
-  skill: string;
+/** What a run is given beside its skill, as a form has it: its files are still those of this machine. */
+export interface RunGiven {
   parameters: Record<string, unknown>;
-  fresh: boolean;
+  context: Record<string, unknown>;
   entry: string | undefined;
   arguments: string[];
+  packages: string[];
   files: readonly File[];
 }
 
-/** Start a skill on files, which are uploaded before, and let it go on. */
-export async function startRun({ files, entry, ...order }: RunOrder) {
+/** What a run is given as a request writes it: its files are uploaded. */
+export async function uploaded({ files, entry, ...given }: RunGiven) {
   const uploads = [];
   for (const file of files) uploads.push({ name: "", upload: (await upload(file)).id });
-  const body = { ...order, ...(entry ? { entry } : {}), files: uploads, packages: [], context: {}, wait: false, priority: 0 };
-  return answer(api.POST("/api/v1/runs", { body }));
+  return { ...given, ...(entry ? { entry } : {}), files: uploads };
+}
+
+export interface RunOrder extends RunGiven {
+  skill: string;
+  fresh: boolean;
+}
+
+/** Start a skill, and let it go on. */
+export async function startRun({ skill, fresh, ...given }: RunOrder) {
+  return answer(api.POST("/api/v1/runs", { body: { skill, fresh, ...(await uploaded(given)), wait: false, priority: 0 } }));
 }
 
 function upload(file: File) {
@@ -133,15 +143,10 @@ export const madeFilesQuery = (run: string) =>
 export const madeFileAddress = (run: string, name: string): string =>
   `/api/v1/runs/${encodeURIComponent(run)}/files/${name.split("/").map(encodeURIComponent).join("/")}`;
 
-/** The bytes of a file that a run made, and whether the server takes it for text. */
-export const madeFileQuery = (run: string, { name }: MadeFile) =>
-  queryOptions({
-    queryKey: ["runs", "files", run, name],
-    queryFn: async ({ signal }) => {
-      const found = await fetch(madeFileAddress(run, name), { signal, credentials: "same-origin" });
-      if (!found.ok) throw await problemOf(found);
-      const isText = found.headers.get("content-type")?.startsWith("text/plain") ?? false;
-      return { isText, data: await found.blob() };
-    },
-    staleTime: Infinity,
-  });
+/** A file that a run made, as the server shows it; `part` is a page or a sheet, from 0. */
+export const madeFileQuery = (run: string, { name }: MadeFile, part: number): UseQueryOptions<Preview> => ({
+  queryKey: ["runs", "files", run, "preview", name, part],
+  queryFn: async ({ signal }) =>
+    shown(await answer(api.GET("/api/v1/runs/{run_id}/preview/{path}", { params: { path: { run_id: run, path: name }, query: { page: part + 1, sheet: part } }, signal }))),
+  staleTime: Infinity,
+});

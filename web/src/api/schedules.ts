@@ -2,6 +2,7 @@
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 
 import { answer, api } from "./client";
+import { type RunGiven, uploaded } from "./runs";
 import type { components } from "./schema";
 
 export type Schedule = components["schemas"]["ScheduleDetail"];
@@ -33,7 +34,11 @@ export const timesQuery = (times: Times) =>
     retry: false,
   });
 
-export const addSchedule = (body: NewSchedule) => answer(api.POST("/api/v1/schedules", { body }));
+type When = Omit<NewSchedule, keyof RunGiven>;
+
+/** Make a schedule, whose runs are each given the same. */
+export const addSchedule = async ({ when, given }: { when: When; given: RunGiven }) =>
+  answer(api.POST("/api/v1/schedules", { body: { ...when, ...(await uploaded(given)) } }));
 
 const of = (name: string) => ({ params: { path: { name } } });
 

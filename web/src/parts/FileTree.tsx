@@ -15,6 +15,10 @@ export interface TreeFile {
   type: "markdown" | "script" | "template" | "other";
 }
 
+/** What kind of file a name means. */
+export const fileType = (name: string): TreeFile["type"] =>
+  /\.(md|markdown|txt)$/i.test(name) ? "markdown" : /\.(py|sh|js|ts|rb|pl|mjs|bash)$/i.test(name) ? "script" : "other";
+
 interface Folder {
   path: string;
   folders: Map<string, Folder>;

@@ -41,6 +41,16 @@ def add_agents_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all-skills", action="store_true", help="for update: let it have every skill")
     parser.add_argument("--rename", metavar="NAME", help="for update: its new name")
     parser.add_argument("--index-tokens", type=parse_positive, metavar="N", help="the budget of its index (without: 2000)")
+    parser.add_argument(
+        "--tool",
+        action="append",
+        default=[],
+        metavar="TOOL=PERMISSION",
+        help="allow, ask or deny a tool, such as bash=deny or file_write=ask; may repeat",
+    )
+    workspaces = parser.add_mutually_exclusive_group()
+    workspaces.add_argument("--workspace", action="store_true", default=None, help="a shell, code and files for its model")
+    workspaces.add_argument("--no-workspace", dest="workspace", action="store_false", help="none of these")
     parser.add_argument("--style", metavar="STYLE", choices=get_args(Style), help="for prompt: as in `skillyard prompt`")
     parser.add_argument("--request", metavar="TEXT", help="for prompt: what a person asks; the index is ranked for it")
 
@@ -80,6 +90,8 @@ def _write(arguments: argparse.Namespace, store: AgentStore) -> None:
     }
     given = _given(arguments, catalog)
     settings = {**before.settings, **given.get("settings", {})}
+    if tools := {**before.settings.get("tool_permissions", {}), **settings.get("tool_permissions", {})}:
+        settings["tool_permissions"] = {name: said for name, said in tools.items() if said != "allow"}
     _report_change(arguments.screen, store.update(before.id, AgentDraft(**(kept | given | {"settings": settings}))), "updated")
 
 
@@ -90,12 +102,30 @@ def _given(arguments: argparse.Namespace, catalog: Catalog) -> dict[str, Any]:
         "description": arguments.description,
         "system_prompt": _text(arguments),
         "model": arguments.model,
-        "settings": {"index_tokens": arguments.index_tokens} if arguments.index_tokens else None,
+        "settings": _settings(arguments) or None,
         "skills": () if arguments.all_skills else None,
     }
     if arguments.skill:
         values["skills"] = tuple(_skill(catalog, written) for written in arguments.skill)
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    from skillyard.permissions import check_tool_permissions
+
+    values = {
+        "index_tokens": arguments.index_tokens or None,
+        "workspace": arguments.workspace,
+        "tool_permissions": check_tool_permissions(dict(map(_tool, arguments.tool))) or None,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _tool(written: str) -> tuple[str, str]:
+    name, equals, permission = written.partition("=")
+    if not equals:
+        raise UsageProblem(f"{written!r} says nothing about a tool", hint="for example --tool bash=deny")
+    return name.strip(), permission.strip()
 
 
 def _skill(catalog: Catalog, written: str) -> AgentSkill:
@@ -146,7 +176,11 @@ def _show(screen: Screen, agent: Agent) -> None:
         screen.data(agent.to_dict())
         return
     screen.line(agent.name)
-    fields = {"id": agent.id, "description": agent.description, "model": agent.model, "skills": _skills(agent)}
+    tools = ", ".join(f"{name}={said}" for name, said in agent.settings.get("tool_permissions", {}).items())
+    fields = {
+        "id": agent.id, "description": agent.description, "model": agent.model, "skills": _skills(agent), "tools": tools,
+        "workspace": "" if agent.settings.get("workspace", True) else "none",
+    }  # fmt: skip
     for label, value in fields.items():
         if value:
             screen.line(f"{label}: {value}", indent=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -43,6 +44,11 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", metavar="TEXT", help="the system prompt, without an agent")
     parser.add_argument("--pin", action="append", default=[], metavar="SKILL", help="list this skill first; repeatable")
     parser.add_argument("--no-tools", action="store_true", help="for models without functions: skills and calls in plain text")
+    places = parser.add_mutually_exclusive_group()
+    places.add_argument(
+        "--workspace", metavar="DIR", help="let the model work in this folder of yours (default: one of the conversation's own)"
+    )
+    places.add_argument("--no-workspace", action="store_true", help="no shell, code and files for the model: only skills")
 
 
 def chat_command(arguments: argparse.Namespace) -> int:
@@ -57,7 +63,7 @@ def chat_command(arguments: argparse.Namespace) -> int:
                 return _list(runner, chat, screen)
             if screen.as_json and arguments.message is None:
                 raise UsageProblem("--json needs a message", hint='skillyard chat --json "…"')
-            conversation = runner.run(_conversation(chat, arguments))
+            conversation = runner.run(_conversation(chat, arguments, catalog))
             talk = _ChatSession(runner, chat, conversation, screen)
             for path in arguments.file:
                 talk.put(path)
@@ -66,8 +72,10 @@ def chat_command(arguments: argparse.Namespace) -> int:
             runner.run(chat.close())
 
 
-async def _conversation(chat: Chat, arguments: argparse.Namespace) -> Conversation:
+async def _conversation(chat: Chat, arguments: argparse.Namespace, catalog: Catalog) -> Conversation:
     """The conversation to continue, or a new one."""
+    if (arguments.resume or arguments.last) and (arguments.workspace or arguments.no_workspace):
+        raise UsageProblem("a conversation keeps its folder", hint="begin another one, without --resume and --last")
     if arguments.resume:
         return await chat.get(arguments.resume, LOCAL_OWNER)
     if arguments.last:
@@ -75,18 +83,24 @@ async def _conversation(chat: Chat, arguments: argparse.Namespace) -> Conversati
         if not conversations:
             raise UsageProblem("there is no conversation yet", hint='begin one: skillyard chat "…"')
         return conversations[0]
-    return await chat.begin(LOCAL_OWNER, agent=arguments.agent, model=arguments.model, settings=_settings(arguments))
+    settings = await asyncio.to_thread(_settings, arguments, catalog)
+    return await chat.begin(
+        LOCAL_OWNER, agent=arguments.agent, model=arguments.model, settings=settings, folder=arguments.workspace
+    )
 
 
-def _settings(arguments: argparse.Namespace) -> ChatSettings | None:
+def _settings(arguments: argparse.Namespace, catalog: Catalog) -> ChatSettings | None:
     from skillyard.conversations import ChatSettings
+    from skillyard.conversations.conversation_tools import settings_from_agent
 
-    given = (arguments.system, *arguments.pin, arguments.no_tools or None)
+    given, off = (arguments.system, *arguments.pin, arguments.no_tools or None), arguments.no_workspace
     if arguments.agent:
         if any(given):
             raise UsageProblem("an agent brings its own prompt and settings", hint="leave out --system, --pin and --no-tools")
-        return None
-    return ChatSettings(system_prompt=arguments.system or "", pinned=tuple(arguments.pin), tools=not arguments.no_tools)
+        return replace(settings_from_agent(catalog.agents().get(arguments.agent)), workspace=False) if off else None
+    return ChatSettings(
+        system_prompt=arguments.system or "", pinned=tuple(arguments.pin), tools=not arguments.no_tools, workspace=not off
+    )
 
 
 def _list(runner: asyncio.Runner, chat: Chat, screen: Screen) -> int:
@@ -131,6 +145,9 @@ class _ChatSession:
 
         self._screen.note(f"conversation {self._conversation.id[-10:]} with {self._conversation.model or 'the default model'}")
         self._help()
+        state = self._runner.run(self._chat.workspace(self._conversation))
+        where = self._chat.folder(self._conversation).path
+        self._screen.note(f"the model works in {where}" if state.enabled else f"no shell, code and files: {state.reason}")
         self._show_earlier()
         while (line := ask_line(">")) is not None:
             if line.strip() in (":quit", ":q"):

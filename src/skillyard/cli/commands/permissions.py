@@ -51,13 +51,15 @@ def _policy(arguments: argparse.Namespace) -> CommandPolicy:
     from skillyard.permissions import AllowedTools, CommandPolicy
 
     home = open_home(arguments)
-    agent = home.agents().get(arguments.agent).settings.get("commands") if arguments.agent else None
+    agent = home.agents().get(arguments.agent).settings if arguments.agent else {}
     followed = None
     if arguments.skill:
         catalog = open_catalog(arguments)
         tools = [tool for name in arguments.skill for tool in catalog.get(name).allowed_tools]
         followed = AllowedTools(tools, mode="enforce").command_rules()
-    return CommandPolicy.of(home.configuration, agent=agent, skills=followed)
+    return CommandPolicy.of(
+        home.configuration, agent=agent.get("commands"), tools=agent.get("tool_permissions"), skills=followed
+    )
 
 
 def _list(screen: Screen, policy: CommandPolicy) -> None:

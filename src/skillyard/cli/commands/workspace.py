@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from skillyard.cli.confirmation import ConsoleApprover
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.openers import open_catalog
 from skillyard.cli.option_values import parse_milliseconds
@@ -57,7 +58,8 @@ def workspace_command(arguments: argparse.Namespace) -> int:
     if screen.as_json:
         screen.data(answer.to_dict())
     elif not answer.ok and answer.code != "command_failed":
-        screen.note(answer.text.splitlines()[-1].strip("[]"))
+        refused = answer.code in ("permission_denied", "approval_rejected")
+        screen.note(answer.text if refused else answer.text.splitlines()[-1].strip("[]"))
     if answer.exit_code is not None:
         return answer.exit_code
     return OK if answer.ok else FAILURE
@@ -66,6 +68,7 @@ def workspace_command(arguments: argparse.Namespace) -> int:
 async def _execute(
     catalog: Catalog, screen: Screen, arguments: argparse.Namespace, words: list[str], environment: GrantedEnvironment
 ) -> WorkspaceAnswer:
+    from skillyard.permissions import Approvals, CommandGate, CommandPolicy
     from skillyard.workspace import Workspace, Workspaces, options_from_settings
 
     if arguments.dir is not None and arguments.id is not None:
@@ -77,8 +80,12 @@ async def _execute(
     else:
         workspace = Workspace(arguments.dir or ".", options=options)
     command = words[0] if len(words) == 1 else shlex.join(words)
+    policy = CommandPolicy.of(catalog.configuration)
+    approvals = Approvals(ConsoleApprover() if screen.interactive else None)
+    gate = CommandGate(lambda: policy, approvals, lambda: workspace.path)
+    call = {"command": command} | ({"timeout": arguments.timeout} if arguments.timeout is not None else {})
     try:
-        return await workspace.bash(command, timeout=arguments.timeout, listener=None if screen.as_json else _print)
+        return await workspace.call("bash", call, listener=None if screen.as_json else _print, authorizer=gate)
     finally:
         await workspace.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
@@ -16,6 +16,7 @@ from skillyard.server.authorization import UNRECORDED, require_scope
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.shapes import Answer, Listed, RequestBody, ResponseShape, listed
+from skillyard.server.shapes.chat import Permission, ToolName, ToolRules
 
 routes: Final = APIRouter(prefix="/api/v1/agents", tags=["agents"], dependencies=[require_scope("skills:read")])
 
@@ -31,27 +32,18 @@ class AgentSkillChoice(RequestBody):
     auto_update: bool = True
 
 
-_RuleList = Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=500)]
-
-
-class AgentCommandRules(RequestBody):
-    """Rules about tools such as `Bash(git push:*)`, and what becomes of the rest."""
-
-    allow: _RuleList | None = None
-    ask: _RuleList | None = None
-    deny: _RuleList | None = None
-    default: Literal["allow", "ask", "deny"] | None = None
-
-
 class AgentSettings(RequestBody):
     """What else holds for an agent.
 
-    `permissions` and `commands` can only be stricter than the configured rules, `pinned` skills are listed first, without
-    `tools` its model is told everything in text; `index_tokens` and `history_tokens` are budgets.
+    `permissions` and `commands` can only be stricter than the configured rules, `tool_permissions` switch tools by name,
+    `pinned` skills are listed first, without `tools` its model is told everything in text, without `workspace` it has no shell,
+    code and files; `index_tokens` and `history_tokens` are budgets.
     """
 
-    permissions: dict[str, Literal["allow", "ask", "deny"]] | None = None
-    commands: AgentCommandRules | None = None
+    permissions: dict[str, Permission] | None = None
+    commands: ToolRules | None = None
+    tool_permissions: dict[ToolName, Permission] | None = None
+    workspace: bool | None = None
     pinned: list[str] | None = Field(default=None, max_length=500)
     tools: bool | None = None
     index_tokens: int | None = Field(default=None, ge=0, le=100_000)

@@ -11,15 +11,15 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query
 from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.errors import FileTooLarge, PermissionDenied
+from skillyard.errors import PermissionDenied
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import EventStream, bytes_response, stream_responses
+from skillyard.server.responses import EventStream, stream_responses
 from skillyard.server.shapes import Answer
 from skillyard.server.shapes.chat import (
     ChatCommand,
@@ -27,6 +27,7 @@ from skillyard.server.shapes.chat import (
     ChatFile,
     ConversationChange,
     ConversationDetail,
+    ConversationSettings,
     ConversationShape,
     ModelChoices,
     NewConversation,
@@ -37,35 +38,26 @@ from skillyard.server.shapes.chat import (
     SkillUsageShape,
     TurnShape,
 )
-from skillyard.server.uploads import read_body
 
 if TYPE_CHECKING:
     from skillyard.conversations import Chat, Conversation, Turn
 
 
 routes: Final = APIRouter(prefix="/api/v1/chat", tags=["chat"], dependencies=[require_scope("runs:execute")])
-_FILE: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "the bytes of the file", "content": {"application/octet-stream": {"schema": {"type": "string"}}}},
-    206: {
-        "description": "the part that was asked for",
-        "content": {"application/octet-stream": {"schema": {"type": "string"}}},
-    },
-    304: {"description": "it has not changed"},
-    416: {"description": "there is no such part"},
-}
 
 
 async def _chat(service: OrganisationServices) -> Chat:
     return await run_in_threadpool(service.chat.of, service.catalog)
 
 
-async def _own_conversation(service: CurrentServices, caller: CurrentCaller, conversation: str) -> tuple[Chat, Conversation]:
+async def own_conversation(service: CurrentServices, caller: CurrentCaller, conversation: str) -> tuple[Chat, Conversation]:
     """The chat, and the caller's conversation with that id."""
     chat = await _chat(service)
     return chat, await chat.get(conversation, service.owner(caller))
 
 
-_OwnConversation = Annotated[tuple["Chat", "Conversation"], Depends(_own_conversation)]
+OwnConversation = Annotated[tuple["Chat", "Conversation"], Depends(own_conversation)]
+"""The chat of the caller's organisation, and the caller's conversation that the address names."""
 
 
 @routes.get("/conversations", responses=READ_PROBLEMS)
@@ -85,7 +77,7 @@ async def begin(service: CurrentServices, caller: CurrentCaller, body: NewConver
     """Begin a conversation without a message."""
     from skillyard.conversations import ChatSettings
 
-    settings = ChatSettings.read(body.settings.model_dump()) if body.settings else None
+    settings = ChatSettings.read(_given(body.settings)) if body.settings else None
     conversation = await (await _chat(service)).begin(
         service.owner(caller), agent=body.agent, model=body.model, settings=settings, title=body.title
     )
@@ -94,7 +86,7 @@ async def begin(service: CurrentServices, caller: CurrentCaller, body: NewConver
 
 @routes.get("/conversations/{conversation}", responses=READ_PROBLEMS)
 async def get_conversation(
-    own: _OwnConversation, last: Annotated[int, Query(ge=1, le=1000)] = 200
+    own: OwnConversation, last: Annotated[int, Query(ge=1, le=1000)] = 200
 ) -> Answer[ConversationDetail]:
     """A conversation with its `last` turns, those that were replaced left out, and its files."""
     chat, chosen = own
@@ -106,21 +98,21 @@ async def get_conversation(
 
 
 @routes.patch("/conversations/{conversation}", responses=WRITE_PROBLEMS)
-async def change(own: _OwnConversation, body: ConversationChange) -> Answer[ConversationShape]:
+async def change(own: OwnConversation, body: ConversationChange) -> Answer[ConversationShape]:
     """Give a conversation another title, or its next turns another model."""
     chat, chosen = own
     return Answer(data=ConversationShape.of(await chat.change(chosen, title=body.title, model=body.model)))
 
 
 @routes.delete("/conversations/{conversation}", status_code=204, responses=WRITE_PROBLEMS)
-async def delete(own: _OwnConversation) -> None:
+async def delete(own: OwnConversation) -> None:
     """Delete a conversation with its turns and files; a turn that goes on is stopped."""
     chat, chosen = own
     await chat.delete(chosen)
 
 
 @routes.post("/conversations/{conversation}/messages", status_code=201, responses=WRITE_PROBLEMS)
-async def say(own: _OwnConversation, body: NewMessage) -> Answer[TurnShape]:
+async def say(own: OwnConversation, body: NewMessage) -> Answer[TurnShape]:
     """Send a message; the turn runs in the background and reports its events. `/name …` starts a skill."""
     chat, chosen = own
     replacing = (await chat.turn(chosen, body.replaces)).number if body.replaces else None
@@ -128,7 +120,7 @@ async def say(own: _OwnConversation, body: NewMessage) -> Answer[TurnShape]:
 
 
 @routes.post("/conversations/{conversation}/retry", status_code=201, responses=WRITE_PROBLEMS)
-async def retry(own: _OwnConversation) -> Answer[TurnShape]:
+async def retry(own: OwnConversation) -> Answer[TurnShape]:
     """Try the newest turn once more, in place of it."""
     chat, chosen = own
     return Answer(data=TurnShape.of(await chat.retry(chosen)))
@@ -138,10 +130,12 @@ async def retry(own: _OwnConversation) -> Answer[TurnShape]:
     "/conversations/{conversation}/turns/{turn}/events",
     response_class=EventStream,
     responses=READ_PROBLEMS
-    | stream_responses(ChatEvent, "ChatEvent", "begin, text, call, ask, log, result, file, notice, usage, error, end"),
+    | stream_responses(
+        ChatEvent, "ChatEvent", "begin, text, call, ask, log, step, result, file, file_removed, notice, usage, error, end"
+    ),
 )
 async def follow(
-    own: _OwnConversation,
+    own: OwnConversation,
     turn: str,
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> EventStream:
@@ -155,10 +149,10 @@ async def follow(
 
 
 @routes.post("/conversations/{conversation}/turns/{turn}/answers", responses=WRITE_PROBLEMS)
-async def answer(caller: CurrentCaller, own: _OwnConversation, turn: str, body: QuestionAnswer) -> Answer[TurnShape]:
+async def answer(caller: CurrentCaller, own: OwnConversation, turn: str, body: QuestionAnswer) -> Answer[TurnShape]:
     """Answer a question, and every other one of the turn about the same content; after the last answer the turn goes on.
 
-    To agree for the whole workspace needs the scope `admin`.
+    To agree for the whole workspace needs the scope `admin`; a call of a tool is agreed to once, or for the session.
     """
     from skillyard.permissions import ApprovalAnswer
 
@@ -170,53 +164,11 @@ async def answer(caller: CurrentCaller, own: _OwnConversation, turn: str, body: 
 
 
 @routes.post("/conversations/{conversation}/turns/{turn}/stop", responses=WRITE_PROBLEMS)
-async def stop(own: _OwnConversation, turn: str) -> Answer[TurnShape]:
+async def stop(own: OwnConversation, turn: str) -> Answer[TurnShape]:
     """Stop a turn; what the model wrote so far stays. One that is over stays as it is."""
     chat, chosen = own
     await chat.stop(await chat.turn(chosen, turn))
     return Answer(data=TurnShape.of(await chat.turn(chosen, turn)))
-
-
-@routes.get("/conversations/{conversation}/files", responses=READ_PROBLEMS)
-async def list_files(own: _OwnConversation) -> Answer[list[ChatFile]]:
-    """The files of a conversation, by name."""
-    chat, chosen = own
-    return Answer(data=[ChatFile.of(file) for file in await run_in_threadpool(chat.folder(chosen).list)])
-
-
-@routes.put(
-    "/conversations/{conversation}/files/{path:path}",
-    status_code=201,
-    responses=WRITE_PROBLEMS,
-    openapi_extra={"requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string"}}}, "required": True}},
-)
-async def put_file(own: _OwnConversation, path: str, request: Request) -> Answer[ChatFile]:
-    """Add a file to the conversation, replacing one of that name; at most 50 MiB."""
-    from skillyard.conversations.work_folder import MAX_FILE_BYTES
-
-    chat, chosen = own
-    too_large = FileTooLarge(f"the file is over {MAX_FILE_BYTES} bytes", hint="give a smaller one")
-    data = await read_body(request, MAX_FILE_BYTES, too_large)
-    return Answer(data=ChatFile.of(await run_in_threadpool(chat.folder(chosen).put, path, data)))
-
-
-@routes.get("/conversations/{conversation}/files/{path:path}", responses=READ_PROBLEMS | _FILE, response_class=Response)
-async def get_file(own: _OwnConversation, path: str, request: Request) -> Response:
-    """The bytes of a file, or a part; text is plain text, nothing is shown as a page."""
-    chat, chosen = own
-    folder = chat.folder(chosen)
-    data = await run_in_threadpool(folder.read, path)
-    plain = await run_in_threadpool(folder.preview, path) is not None
-    sent = bytes_response(request, data, "text/plain; charset=utf-8" if plain else "application/octet-stream")
-    sent.headers["X-Content-Type-Options"] = "nosniff"
-    return sent
-
-
-@routes.delete("/conversations/{conversation}/files/{path:path}", status_code=204, responses=WRITE_PROBLEMS)
-async def delete_file(own: _OwnConversation, path: str) -> None:
-    """Delete a file of the conversation."""
-    chat, chosen = own
-    await run_in_threadpool(chat.folder(chosen).drop, path)
 
 
 @routes.get("/models", responses=READ_PROBLEMS)
@@ -252,7 +204,7 @@ async def trail(
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Answer[list[SkillUsageEventShape]]:
     """What became of skills in a conversation: offered, loaded, read, run, and how the turn ended."""
-    chat, chosen = await _own_conversation(service, caller, conversation)
+    chat, chosen = await own_conversation(service, caller, conversation)
     steps = await run_in_threadpool(lambda: chat.usage_log.of(conversation=chosen.id, skill=skill, limit=limit))
     return Answer(data=[SkillUsageEventShape.of(step) for step in steps])
 
@@ -270,6 +222,10 @@ async def trail_report(service: CurrentServices) -> Answer[SkillUsageReportShape
         fails_often=list(report.fails_often),
     )
     return Answer(data=shape)
+
+
+def _given(settings: ConversationSettings) -> dict[str, Any]:
+    return settings.model_dump() | {"commands": settings.commands.model_dump(exclude_none=True)}
 
 
 async def _turn_events(chat: Chat, turn: Turn, last: str | None) -> AsyncGenerator[ServerSentEvent]:

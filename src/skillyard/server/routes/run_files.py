@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+import tempfile
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
@@ -18,6 +19,7 @@ from skillyard.server.organisation_services import CurrentServices, Organisation
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import bytes_response
 from skillyard.server.shapes import Answer
+from skillyard.server.shapes.chat import FilePreviewShape
 from skillyard.server.uploads import read_body
 
 routes: Final = APIRouter(prefix="/api/v1/runs", tags=["runs"], dependencies=[require_scope("skills:read")])
@@ -89,6 +91,26 @@ async def get_made_file(service: CurrentServices, run_id: str, path: str, reques
     sent = bytes_response(request, data, "text/plain; charset=utf-8" if plain else "application/octet-stream")
     sent.headers["X-Content-Type-Options"] = "nosniff"
     return sent
+
+
+@routes.get("/{run_id}/preview/{path:path}", responses=READ_PROBLEMS)
+async def preview_made_file(
+    service: CurrentServices,
+    run_id: str,
+    path: str,
+    page: Annotated[int, Query(ge=1, le=1_000_000, description="of a PDF")] = 1,
+    sheet: Annotated[int, Query(ge=0, le=1000, description="of a workbook, counted from 0")] = 0,
+) -> Answer[FilePreviewShape]:
+    """What a file that a run made looks like, as plain data; documents are read in a sandbox of their own."""
+    from skillyard.workspace import WorkspaceFolder, options_from_settings, preview_file
+
+    record = await run_in_threadpool(lambda: service.catalog.records().journal.get(run_id))
+    data = await run_in_threadpool(kept_files(service).read, record.id, path)
+    options = options_from_settings(service.catalog.configuration.workspace)
+    with tempfile.TemporaryDirectory(prefix="skillyard-preview-") as folder:
+        disk = WorkspaceFolder(folder)
+        await run_in_threadpool(disk.put, path, data)
+        return Answer(data=FilePreviewShape.of(await preview_file(disk, path, page=page, sheet=sheet, options=options)))
 
 
 def _is_text(beginning: bytes) -> bool:

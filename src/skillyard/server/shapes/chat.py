@@ -48,6 +48,7 @@ class QuestionFile(BaseModel):
 class SkillQuestion(BaseModel):
     """The question whether a skill, with exactly this content, may be used: what it is for, its files, what it may do."""
 
+    type: Literal["skill"] = "skill"
     title: str
     skillId: str  # noqa: N815 # the API's own spelling
     skillName: str  # noqa: N815
@@ -58,11 +59,41 @@ class SkillQuestion(BaseModel):
     source: str | None = None
 
 
-class OpenQuestion(SkillQuestion):
-    """A question of a turn that waits; `call` names the call, `decision` is the answer, where there is one already."""
+class CommandQuestion(BaseModel):
+    """The question whether a tool may be called so: the very command, code or path (`argument`), and the `files` it names.
+
+    `level` and `rule` say who asks, `part` about what of it. `skills` are the names of the skills that are followed.
+    """
+
+    type: Literal["command"]
+    title: str
+    digest: str
+    tool: str
+    argument: str
+    folder: str
+    part: str = ""
+    files: list[str] = []
+    level: Literal["operator", "project", "agent", "skill"] | None = None
+    rule: str | None = None
+    reason: str = ""
+    skills: list[str] = []
+
+
+class OpenSkillQuestion(SkillQuestion):
+    """A question about a skill, of a turn that waits; `call` names the call, `decision` is an answer that is there already."""
 
     call: str
     decision: str | None = None
+
+
+class OpenCommandQuestion(CommandQuestion):
+    """The same about a call of a tool."""
+
+    call: str
+    decision: str | None = None
+
+
+OpenQuestion = OpenSkillQuestion | OpenCommandQuestion
 
 
 class ApprovalAsked(BaseModel):
@@ -70,11 +101,11 @@ class ApprovalAsked(BaseModel):
 
     event: Literal["ask"] = "ask"
     id: str
-    question: SkillQuestion
+    question: SkillQuestion | CommandQuestion
 
 
 class OutputPrinted(BaseModel):
-    """The script of a call prints; not kept after the turn, the record of its run has it."""
+    """The script or command of a call prints; not kept after the turn, the record of its run, or its `result`, has it."""
 
     event: Literal["log"] = "log"
     id: str
@@ -91,7 +122,10 @@ class StepEnded(BaseModel):
 
 
 class ToolReturned(BaseModel):
-    """What a tool gave; `text` is cut, `skill` and `run` name what it was about; `tokens` is what the model was given."""
+    """What a tool gave; `text` is cut, `skill` and `run` name what it was about; `tokens` is what the model was given.
+
+    `exit_code` is a command's; `rule` says which rule of whom has decided about the call.
+    """
 
     event: Literal["result"] = "result"
     id: str
@@ -104,10 +138,19 @@ class ToolReturned(BaseModel):
     run: str | None = None
     tokens: int | None = None
     duration_ms: int | None = None
+    exit_code: int | None = None
+    rule: str | None = None
+
+
+class FileRemoved(BaseModel):
+    """A recorded file is gone: a command has deleted it."""
+
+    event: Literal["file_removed"] = "file_removed"
+    name: str
 
 
 class FileAdded(BaseModel):
-    """A file was given with the message (`origin` is `user`), or a run wrote it (`origin` is its id)."""
+    """A file was given with the message (`origin` is `user`), or a run or a command wrote it (the id of the run or turn)."""
 
     event: Literal["file"] = "file"
     name: str
@@ -168,6 +211,7 @@ ChatEvent = Annotated[
     | StepEnded
     | ToolReturned
     | FileAdded
+    | FileRemoved
     | NoticeShown
     | UsageReported
     | TurnFailed
@@ -175,6 +219,24 @@ ChatEvent = Annotated[
     Field(discriminator="event"),
 ]
 """The `data` of one server-sent event; its `event` field is the name of the event."""
+
+
+RuleList = Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=500)]
+Permission = Literal["allow", "ask", "deny"]
+ToolName = Literal[
+    "skill", "skills_list", "skills_load", "read_skill_file", "run_skill", "search_skills", "bash", "code_run", "file_read",
+    "file_write", "file_edit", "file_list", "file_search",
+]  # fmt: skip
+"""A tool that can be switched."""
+
+
+class ToolRules(RequestBody):
+    """Rules about tools such as `Bash(git push:*)`, and what becomes of the rest."""
+
+    allow: RuleList | None = None
+    ask: RuleList | None = None
+    deny: RuleList | None = None
+    default: Permission | None = None
 
 
 class ConversationSettings(RequestBody):
@@ -185,6 +247,9 @@ class ConversationSettings(RequestBody):
     permissions: dict[str, Literal["allow", "ask", "deny"]] = Field(default={})
     pinned: list[str] = Field(default=[], max_length=100)
     tools: bool = True
+    workspace: bool = True
+    tool_permissions: dict[ToolName, Permission] = Field(default={})
+    commands: ToolRules = ToolRules()
     index_tokens: int = Field(default=2000, ge=0, le=100_000)
     history_tokens: int = Field(default=60_000, ge=1_000, le=10_000_000)
     temperature: float | None = Field(default=None, ge=0, le=2)
@@ -272,7 +337,7 @@ class TurnError(BaseModel):
 
 
 class ChatFile(ResponseShape):
-    """One file of a conversation; `origin` is `user`, or the run that wrote it."""
+    """One file of a conversation; `origin` is `user`, or the run or turn that wrote it."""
 
     name: str
     origin: str
@@ -283,12 +348,15 @@ class ChatFile(ResponseShape):
 
 
 class SkillUsageEventShape(ResponseShape):
-    """One thing that happened to a skill in a conversation; `detail` is a file, a run, or how the turn ended."""
+    """One thing that happened to a skill in a conversation; `detail` is a file, a run, or how the turn ended.
+
+    Of a call that was `ruled` about it says which rule of whom has decided; then `skill` is there when it is that skill's own.
+    """
 
     at: datetime
     conversation: str
     turn: str
-    event: Literal["offered", "loaded", "read", "run", "outcome"]
+    event: Literal["offered", "loaded", "read", "run", "ruled", "outcome"]
     skill: str | None
     detail: str | None
     ok: bool
@@ -346,3 +414,76 @@ class ConversationDetail(ConversationShape):
     turns: list[TurnShape]
     earlier: int
     files: list[ChatFile]
+
+
+class WorkspaceEntryShape(BaseModel):
+    """One file or folder of a workspace; `origin` is `user` or the run or turn that wrote it, where that is recorded."""
+
+    path: str
+    kind: Literal["file", "folder"]
+    size: int
+    modified: datetime
+    media_type: str | None
+    origin: str | None
+
+
+class WorkspaceFiles(BaseModel):
+    """What lies in a workspace, by path; `truncated` says that there is more, `size` is that of the listed files in bytes."""
+
+    entries: list[WorkspaceEntryShape]
+    truncated: bool
+    size: int
+
+
+class WorkspaceProcess(BaseModel):
+    """A process in the background of a session."""
+
+    id: str
+    command: str
+    state: Literal["running", "exited", "killed"]
+    exit_code: int | None
+    seconds: float
+
+
+class WorkspaceStateShape(ResponseShape):
+    """The workspace of a conversation: whether it has one (else `reason` says why not), and what goes on in its session.
+
+    `path` is the folder as commands see it, `working_folder` where the next one begins; `is_open` says that a session stands.
+    """
+
+    enabled: bool
+    reason: str | None
+    path: str | None
+    is_open: bool
+    working_folder: str | None
+    processes: list[WorkspaceProcess]
+
+
+class PreviewPicture(BaseModel):
+    """A picture: its bytes as Base64."""
+
+    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+    data: str
+
+
+class FilePreviewShape(ResponseShape):
+    """What a file looks like, as plain data, by its `kind`; a page renders it, and trusts nothing in it.
+
+    `text` and `markdown` have a `text` of at most 100,000 characters, `image` an `image`. `pdf` has the number of `pages`, and
+    of one `page` (from 1) the `text` and the `image`. `table` has the names of the `sheets`, the number of the shown `sheet`
+    (from 0) and its first 500 `rows` of at most 50 texts. `binary` has the `reason` why there is nothing to see.
+    """
+
+    kind: Literal["text", "markdown", "image", "pdf", "table", "binary"]
+    path: str
+    media_type: str
+    size: int
+    text: str | None
+    truncated: bool
+    image: PreviewPicture | None
+    page: int | None
+    pages: int | None
+    sheets: list[str]
+    sheet: int | None
+    rows: list[list[str]]
+    reason: str | None

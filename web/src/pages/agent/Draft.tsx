@@ -1,5 +1,5 @@
 /** The agent as it is written: its name, prompt, model and skills. */
-import { NumberInput, Stack, Textarea, TextInput } from "@mantine/core";
+import { Checkbox, NumberInput, Stack, Textarea, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 
@@ -7,6 +7,7 @@ import { type AgentBody, promptQuery } from "@/api/agents";
 import { useText } from "@/i18n";
 import { Section } from "@/parts/Section";
 import { SkillPicker } from "@/parts/SkillPicker";
+import { ToolRules } from "@/parts/ToolRules";
 
 import { agents as table } from "../agents/words";
 import { SkillSelection } from "./SkillSelection";
@@ -45,6 +46,21 @@ export function Draft({ draft, change }: Props) {
         <Stack gap="sm">
           <SkillSelection skills={draft.skills} shares={shares} change={(skills) => change({ skills })} />
           <Add draft={draft} change={change} />
+        </Stack>
+      </Section>
+      <Section title={t.tools} lead={t.toolsWhy}>
+        <Stack gap="md">
+          <Checkbox
+            label={t.workspace}
+            description={t.workspaceHint}
+            checked={settings.workspace ?? true}
+            onChange={({ currentTarget }) => change({ settings: { ...settings, workspace: currentTarget.checked ? null : false } })}
+          />
+          <ToolRules
+            rules={settings.tool_permissions ?? {}}
+            workspace={settings.workspace ?? true}
+            change={(rules) => change({ settings: { ...settings, tool_permissions: Object.keys(rules).length > 0 ? rules : null } })}
+          />
         </Stack>
       </Section>
       <TextInput

@@ -28,19 +28,12 @@ export function About({ conversation: { id, agent, model, settings, created_at }
       await cache.invalidateQueries({ queryKey: ["chat"] });
     },
   });
-  const rules = Object.entries(settings.permissions);
   const facts: Fact[] = [
     [t.facts.agent, agent && <bdi>{visible(agent)}</bdi>],
     [t.facts.skills, <bdi key="skills">{settings.skills.length ? settings.skills.map((one) => visible(one.replace(/^[\w-]+:/, ""))).join(", ") : t.allSkills}</bdi>],
-    [
-      t.facts.rules,
-      rules.length > 0 &&
-        rules.map(([pattern, rule]) => (
-          <div key={pattern}>
-            <Code>{visible(pattern)}</Code> {rule}
-          </div>
-        )),
-    ],
+    [t.facts.rules, Object.keys(settings.permissions).length > 0 && <Rules key="rules" rules={settings.permissions} />],
+    [t.facts.workspace, settings.workspace ? t.onOff.on : t.onOff.off],
+    [t.facts.tools, Object.keys(settings.tool_permissions).length > 0 && <Rules key="tools" rules={settings.tool_permissions} />],
     [t.facts.budget, t.tokens(format.number(settings.index_tokens))],
     [t.facts.began, format.time(created_at)],
   ];
@@ -75,4 +68,12 @@ export function About({ conversation: { id, agent, model, settings, created_at }
       )}
     </Stack>
   );
+}
+
+function Rules({ rules }: { rules: Readonly<Record<string, string>> }) {
+  return Object.entries(rules).map(([pattern, rule]) => (
+    <div key={pattern}>
+      <Code>{visible(pattern)}</Code> {rule}
+    </div>
+  ));
 }

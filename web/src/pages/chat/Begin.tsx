@@ -1,8 +1,7 @@
 /** A conversation before its first word: with which agent, or which model and skills. */
-import { Alert, Autocomplete, Box, Checkbox, Code, Collapse, NativeSelect, Pill, SegmentedControl, Stack, Text, Textarea, UnstyledButton } from "@mantine/core";
-import { IconChevronRight, IconKey } from "@tabler/icons-react";
+import { Alert, Autocomplete, Box, Checkbox, Code, NativeSelect, Pill, SegmentedControl, Stack, Text, Textarea } from "@mantine/core";
+import { IconKey } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 
 import { agentsQuery } from "@/api/agents";
 import { type ModelChoices, modelsQuery } from "@/api/chat";
@@ -11,7 +10,9 @@ import { CopyLine } from "@/parts/CopyLine";
 import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
+import { More } from "@/parts/More";
 import { SkillPicker } from "@/parts/SkillPicker";
+import { ToolRules } from "@/parts/ToolRules";
 
 import classes from "./Begin.module.css";
 import type { Choice, Choose } from "./choice";
@@ -120,20 +121,18 @@ export function ModelField({ value, change, models, label }: { value: string; ch
 
 function WithModel({ choice, choose, models }: Props & { models: ModelChoices | undefined }) {
   const t = useText(chat);
-  const [opened, setOpened] = useState(Boolean(choice.prompt || choice.askFirst));
   return (
     <>
       <ModelField label={t.begin.model} value={choice.model} change={(model) => choose({ model })} models={models} />
       <Skills choice={choice} choose={choose} />
-      <UnstyledButton className={classes.more ?? ""} aria-expanded={opened} onClick={() => setOpened(!opened)}>
-        <IconChevronRight size={15} data-opened={opened || undefined} className={classes.arrow ?? ""} aria-hidden /> {t.begin.more}
-      </UnstyledButton>
-      <Collapse expanded={opened}>
-        <Stack gap="md">
-          <Textarea label={t.begin.prompt} value={choice.prompt} maxLength={100_000} autosize minRows={3} maxRows={10} onChange={({ currentTarget }) => choose({ prompt: currentTarget.value })} />
-          <Checkbox label={t.begin.askFirst} checked={choice.askFirst} onChange={({ currentTarget }) => choose({ askFirst: currentTarget.checked })} />
-        </Stack>
-      </Collapse>
+      <More label={t.begin.more} opened={Boolean(choice.prompt || choice.askFirst || !choice.workspace || Object.keys(choice.tools).length > 0)}>
+        <Textarea label={t.begin.prompt} value={choice.prompt} maxLength={100_000} autosize minRows={3} maxRows={10} onChange={({ currentTarget }) => choose({ prompt: currentTarget.value })} />
+        <Checkbox label={t.begin.askFirst} checked={choice.askFirst} onChange={({ currentTarget }) => choose({ askFirst: currentTarget.checked })} />
+        <Checkbox label={t.begin.workspace} description={t.begin.workspaceHint} checked={choice.workspace} onChange={({ currentTarget }) => choose({ workspace: currentTarget.checked })} />
+        <More label={t.begin.tools} opened={Object.keys(choice.tools).length > 0}>
+          <ToolRules rules={choice.tools} workspace={choice.workspace} change={(tools) => choose({ tools })} />
+        </More>
+      </More>
     </>
   );
 }

@@ -4,11 +4,16 @@ import {
   IconBook2,
   IconCheck,
   IconChevronRight,
+  IconCode,
+  IconFilePencil,
+  IconFileSearch,
   IconFileText,
+  IconFolder,
   IconHandStop,
   IconPlayerPlay,
   IconPlugX,
   IconSearch,
+  IconTerminal2,
   IconTool,
   IconX,
   type Icon,
@@ -25,11 +30,14 @@ import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 
 import classes from "./Calls.module.css";
-import type { Call } from "./story";
+import { type Call, type CallState, callState } from "./story";
 import { chat } from "./words";
+import { isWorkspaceTool } from "./workspace/commands";
+import { workspace } from "./workspace/words";
 
 const Value = lazy(() => fetched(import("@/parts/Value")).then(({ Value }) => ({ default: Value })));
 const Waterfall = lazy(() => fetched(import("@/pages/run/Waterfall")).then(({ Waterfall }) => ({ default: Waterfall })));
+const CallDetails = lazy(() => fetched(import("./workspace/CallDetails")).then(({ CallDetails }) => ({ default: CallDetails })));
 
 const FOLDED = 6; // from more calls in a row on only the last are shown at first
 const SHOWN = 4;
@@ -40,6 +48,13 @@ const ICONS: Record<string, Icon> = {
   run_skill: IconPlayerPlay,
   search_skills: IconSearch,
   skills_list: IconSearch,
+  bash: IconTerminal2,
+  code_run: IconCode,
+  file_read: IconFileText,
+  file_write: IconFilePencil,
+  file_edit: IconFilePencil,
+  file_list: IconFolder,
+  file_search: IconFileSearch,
 };
 
 export function Calls({ calls, state }: { calls: readonly Call[]; state: Turn["state"] }) {
@@ -60,14 +75,6 @@ export function Calls({ calls, state }: { calls: readonly Call[]; state: Turn["s
   );
 }
 
-type CallState = "runs" | "ok" | "failed" | "waits" | "refused" | "bounded" | "lost";
-
-function stateOf({ result, question }: Call, state: Turn["state"]): CallState {
-  if (result) return result.ok ? "ok" : result.code === "approval_rejected" ? "refused" : result.code === "turn_limit" ? "bounded" : "failed";
-  if (state === "running") return "runs";
-  return state === "waiting" && question ? "waits" : "lost";
-}
-
 const MARKS: Record<Exclude<CallState, "runs">, { icon: Icon; color: string }> = {
   ok: { icon: IconCheck, color: "var(--mantine-color-pine-6)" },
   failed: { icon: IconX, color: "var(--mantine-color-red-6)" },
@@ -80,6 +87,7 @@ const MARKS: Record<Exclude<CallState, "runs">, { icon: Icon; color: string }> =
 /** What a call is about, from what the model wrote; that may be anything. */
 function useTitle({ tool, arguments: given }: Call): string {
   const t = useText(chat);
+  const w = useText(workspace);
   const values = typeof given === "object" && given !== null ? (given as Record<string, unknown>) : {};
   const of = (...names: string[]) => {
     const found = names.map((name) => values[name]).find((value) => typeof value === "string" && value);
@@ -100,6 +108,20 @@ function useTitle({ tool, arguments: given }: Call): string {
       return t.tools.search_skills(of("query", "q", "text"));
     case "skills_list":
       return t.tools.skills_list;
+    case "bash": {
+      const process = of("process");
+      return values.command || !values.process ? `$ ${of("command")}` : values.stop === true ? w.process.stop(process) : w.process.read(process);
+    }
+    case "code_run":
+      return w.tools.code_run(typeof values.language === "string" ? of("language") : "python");
+    case "file_read":
+    case "file_write":
+    case "file_edit":
+      return w.tools[tool](of("file_path", "path").replace(/^\/workspace\//, ""));
+    case "file_list":
+      return w.tools.file_list(typeof values.path === "string" && values.path ? of("path") : ".");
+    case "file_search":
+      return w.tools.file_search(of("pattern"));
     default:
       return t.tools.other(visible(tool).slice(0, 60) || "?");
   }
@@ -116,7 +138,7 @@ function OneCall({ call, state }: { call: Call; state: Turn["state"] }) {
   const [opened, setOpened] = useState(false);
   const title = useTitle(call);
   const Mark = ICONS[call.tool] ?? IconTool;
-  const now = stateOf(call, state);
+  const now = callState(call, state);
   const { result } = call;
   const tail = now === "runs" ? lastWord(call) : undefined;
   return (
@@ -165,7 +187,15 @@ function State({ state }: { state: CallState }) {
 
 function Inside({ call, now }: { call: Call; now: CallState }) {
   const t = useText(chat);
-  const { result } = call;
+  const { result, tool } = call;
+  if (isWorkspaceTool(tool))
+    return (
+      <Box className={classes.inside}>
+        <Suspense>
+          <CallDetails call={call} tool={tool} running={now === "runs"} />
+        </Suspense>
+      </Box>
+    );
   return (
     <Box className={classes.inside}>
       <Part title={t.given}>
@@ -245,7 +275,9 @@ function Lines({ text, label }: { text: string; label: string }) {
 function Log({ text }: { text: string }) {
   const t = useText(chat);
   const box = useRef<HTMLPreElement>(null);
-  useEffect(() => box.current?.scrollTo({ top: box.current.scrollHeight }), [text]);
+  useEffect(() => {
+    box.current?.scrollTo({ top: box.current.scrollHeight });
+  }, [text]);
   return (
     <Part title={t.printed}>
       <pre ref={box} className={classes.lines} tabIndex={0} role="log" aria-live="off" aria-label={t.printed}>

@@ -9,6 +9,7 @@ import { useEffect, useState } from "react";
 import { conversationQuery, TURNS } from "@/api/chat";
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
+import { Dropping } from "@/parts/Dropping";
 import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
 
@@ -20,7 +21,6 @@ import { ConversationList } from "./ConversationList";
 import { ConversationMenu } from "./ConversationMenu";
 import { Panel, type PanelTab } from "./Panel";
 import { useSending } from "./sending";
-import { Dropping } from "./Dropping";
 import { Pending, Thread } from "./Thread";
 import { chat } from "./words";
 

@@ -1,19 +1,24 @@
-/** What stands beside a conversation: how its skills were used, its files, and what holds for it. */
+/** What stands beside a conversation: the files and the terminal of its workspace, how skills were used, and what holds for it. */
 import { Box, Skeleton, Tabs } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
 
 import type { ConversationDetail } from "@/api/chat";
 import { fetched } from "@/api/parts";
+import { workspaceFilesQuery } from "@/api/workspace";
 import { useText } from "@/i18n";
 
 import { About } from "./About";
-import { Files } from "./Files";
 import classes from "./Panel.module.css";
 import { chat } from "./words";
+import { workspace } from "./workspace/words";
 
 const SkillUsage = lazy(() => fetched(import("./SkillUsage")).then(({ SkillUsage }) => ({ default: SkillUsage })));
 
-export type PanelTab = "usage" | "files" | "about";
+const Files = lazy(() => fetched(import("./workspace/Files")).then(({ Files }) => ({ default: Files })));
+const Terminal = lazy(() => fetched(import("./workspace/Terminal")).then(({ Terminal }) => ({ default: Terminal })));
+
+export type PanelTab = "files" | "terminal" | "usage" | "about";
 
 interface Props {
   conversation: ConversationDetail;
@@ -23,28 +28,35 @@ interface Props {
 
 export function Panel({ conversation, tab, setTab }: Props) {
   const t = useText(chat);
+  const w = useText(workspace);
+  const files = useQuery(workspaceFilesQuery(conversation.id, false)).data?.entries.filter(({ kind }) => kind === "file").length ?? 0;
+  const names: Record<PanelTab, string> = { files: w.tabs.files, terminal: w.tabs.terminal, usage: t.tabs.usage, about: t.tabs.about };
   return (
-    <Tabs value={tab} onChange={(value) => setTab((value ?? "usage") as PanelTab)} className={classes.panel ?? ""}>
+    <Tabs value={tab} onChange={(value) => setTab((value ?? "files") as PanelTab)} className={classes.panel ?? ""} classNames={{ tab: classes.tab }}>
       <Tabs.List grow mb="sm">
-        <Tabs.Tab value="usage">{t.tabs.usage}</Tabs.Tab>
         <Tabs.Tab value="files">
-          {t.tabs.files}
-          {conversation.files.length > 0 && ` (${conversation.files.length})`}
+          {names.files}
+          {files > 0 && ` (${files})`}
         </Tabs.Tab>
-        <Tabs.Tab value="about">{t.tabs.about}</Tabs.Tab>
+        <Tabs.Tab value="terminal">{names.terminal}</Tabs.Tab>
+        <Tabs.Tab value="usage">{names.usage}</Tabs.Tab>
+        <Tabs.Tab value="about">{names.about}</Tabs.Tab>
       </Tabs.List>
-      <Box className={classes.scroll} tabIndex={0} role="region" aria-label={t.tabs[tab]}>
-        <Tabs.Panel value="usage">
-          <Suspense fallback={<Skeleton h={120} />}>
+      <Box className={classes.scroll} tabIndex={0} role="region" aria-label={names[tab]}>
+        <Suspense fallback={<Skeleton h={120} />}>
+          <Tabs.Panel value="files">
+            <Files key={conversation.id} conversation={conversation.id} />
+          </Tabs.Panel>
+          <Tabs.Panel value="terminal" h="100%">
+            <Terminal key={conversation.id} conversation={conversation} />
+          </Tabs.Panel>
+          <Tabs.Panel value="usage">
             <SkillUsage conversation={conversation} />
-          </Suspense>
-        </Tabs.Panel>
-        <Tabs.Panel value="files">
-          <Files conversation={conversation} />
-        </Tabs.Panel>
-        <Tabs.Panel value="about">
-          <About key={conversation.model} conversation={conversation} />
-        </Tabs.Panel>
+          </Tabs.Panel>
+          <Tabs.Panel value="about">
+            <About key={conversation.model} conversation={conversation} />
+          </Tabs.Panel>
+        </Suspense>
       </Box>
     </Tabs>
   );

@@ -1,35 +1,36 @@
 /** A question of a turn that waits: which skill, what it is for, its files and what it may do; and the answers. */
 import { Box, Code, Group, List, Paper, Stack, Text } from "@mantine/core";
 import { IconShieldQuestion } from "@tabler/icons-react";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { answerTurn, type ConversationDetail, type Decision, type Turn } from "@/api/chat";
+import type { OpenQuestion, Turn } from "@/api/chat";
 import { sessionQuery } from "@/api/keys";
 import { useText } from "@/i18n";
-import { FileTree } from "@/parts/FileTree";
+import { FileTree, fileType } from "@/parts/FileTree";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { Verdict } from "@/parts/Verdict";
 import { verdict } from "@/parts/verdictWords";
 
+import { useAnswering } from "./answering";
 import classes from "./Question.module.css";
 import type { Asked } from "./story";
 import { chat } from "./words";
+import { CommandQuestion } from "./workspace/CommandQuestion";
 
+type SkillAsked = Extract<OpenQuestion, { type: "skill" }>;
+
+/** Calls of tools are asked about one by one, a skill once for all calls that need it. */
 export function Question({ turn, asked: { question, calls } }: { turn: Turn; asked: Asked }) {
+  return question.type === "command" ? <CommandQuestion turn={turn} question={question} /> : <SkillQuestion turn={turn} question={question} calls={calls} />;
+}
+
+function SkillQuestion({ turn, question, calls }: { turn: Turn; question: SkillAsked; calls: readonly string[] }) {
   const t = useText(chat);
   const v = useText(verdict);
-  const cache = useQueryClient();
   const scopes = useQuery(sessionQuery()).data?.scopes ?? [];
-  const answering = useMutation({
-    mutationFn: (said: Omit<Decision, "call">) => answerTurn(turn, { call: question.call, ...said }),
-    onSuccess: (answered) =>
-      cache.setQueriesData<ConversationDetail>({ queryKey: ["chat", "one", turn.conversation_id] }, (before) =>
-        before && { ...before, turns: before.turns.map((one) => (one.id === answered.id ? answered : one)) },
-      ),
-    onSettled: () => cache.invalidateQueries({ queryKey: ["chat", "one", turn.conversation_id] }),
-  });
+  const answering = useAnswering(turn, question.call);
   const longer = (["session", ...(scopes.includes("admin") ? ["workspace"] : [])] as ("session" | "workspace")[]);
   const name = visible(question.skillName);
   return (
@@ -63,9 +64,7 @@ export function Question({ turn, asked: { question, calls } }: { turn: Turn; ask
   );
 }
 
-const typeOf = (name: string) => (/\.(md|markdown|txt)$/i.test(name) ? "markdown" : /\.(py|sh|js|ts|rb|pl|mjs|bash)$/i.test(name) ? "script" : "other");
-
-function About({ asked }: { asked: Asked["question"] }) {
+function About({ asked }: { asked: SkillAsked }) {
   const t = useText(chat);
   const [chosen, setChosen] = useState("");
   const { files, may } = asked;
@@ -91,7 +90,7 @@ function About({ asked }: { asked: Asked["question"] }) {
             {t.ask.files(files.length)}
           </Text>
           <Box className={classes.files}>
-            <FileTree label={t.ask.files(files.length)} files={files.map(({ name, size }) => ({ name, size, type: typeOf(name) }))} chosen={chosen} choose={setChosen} />
+            <FileTree label={t.ask.files(files.length)} files={files.map(({ name, size }) => ({ name, size, type: fileType(name) }))} chosen={chosen} choose={setChosen} />
           </Box>
         </Box>
       )}

@@ -1,6 +1,6 @@
 /** What became of skills in each turn: offered, loaded, read, run, and how it ended, with tokens and time for each. */
 import { Anchor, Box, Skeleton, Text, ThemeIcon } from "@mantine/core";
-import { IconBook2, IconCircleCheck, IconCircleX, IconFileText, IconPlayerPlay, IconTags, type Icon } from "@tabler/icons-react";
+import { IconBook2, IconCircleCheck, IconCircleX, IconFileText, IconGavel, IconPlayerPlay, IconTags, type Icon } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
@@ -15,7 +15,7 @@ import { Empty } from "@/parts/Section";
 import classes from "./Panel.module.css";
 import { chat } from "./words";
 
-const ICONS: Record<TrailStep["event"], Icon> = { offered: IconTags, loaded: IconBook2, read: IconFileText, run: IconPlayerPlay, outcome: IconCircleCheck };
+const ICONS: Record<TrailStep["event"], Icon> = { offered: IconTags, loaded: IconBook2, read: IconFileText, run: IconPlayerPlay, ruled: IconGavel, outcome: IconCircleCheck };
 
 export function SkillUsage({ conversation }: { conversation: ConversationDetail }) {
   const t = useText(chat);

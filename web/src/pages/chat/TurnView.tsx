@@ -1,6 +1,6 @@
 /** One turn: what was said, what the model wrote and did, how it ended, and what can be done about it. */
-import { ActionIcon, Alert, Badge, Box, Button, Group, Loader, Stack, Text, Textarea, Tooltip } from "@mantine/core";
-import { IconAlertTriangle, IconFile, IconFileDownload, IconInfoCircle, IconPencil, IconPlugConnectedX, IconPlugX, IconRefresh } from "@tabler/icons-react";
+import { ActionIcon, Alert, Anchor, Badge, Box, Button, Group, Loader, Stack, Text, Textarea, Tooltip } from "@mantine/core";
+import { IconAlertTriangle, IconFile, IconFileDownload, IconInfoCircle, IconPencil, IconPlugConnectedX, IconPlugX, IconRefresh, IconTrash } from "@tabler/icons-react";
 import { memo, useMemo, useState } from "react";
 
 import { chatFileAddress, isOpen, type Turn } from "@/api/chat";
@@ -17,9 +17,10 @@ import { Calls } from "./Calls";
 import type { PanelTab } from "./Panel";
 import { Question } from "./Question";
 import type { Sending } from "./sending";
-import { heard, openQuestions, type Part, parts, type Story, storyOf, written } from "./story";
+import { type Given, heard, openQuestions, type Part, parts, type Story, storyOf, written } from "./story";
 import classes from "./Thread.module.css";
 import { chat } from "./words";
+import { workspace } from "./workspace/words";
 import { Written } from "./Written";
 
 interface Props {
@@ -42,7 +43,7 @@ export const TurnView = memo(function TurnView({ turn, newest, free, send, openP
       <Said turn={turn} story={story} free={free} send={send} />
       <Box className={classes.items} role="group" aria-label={t.answer}>
         {parts(story.items).map((part, index) => (
-          <Piece key={index} part={part} turn={turn} running={running} />
+          <Piece key={index} part={part} turn={turn} running={running} openPanel={openPanel} />
         ))}
         {openQuestions(turn.questions).map((asked) => (
           <Question key={asked.question.digest} turn={turn} asked={asked} />
@@ -137,25 +138,53 @@ function Editor({ turn, send, close }: { turn: Turn; send: Sending["send"]; clos
   );
 }
 
-function Piece({ part, turn, running }: { part: Part; turn: Turn; running: boolean }) {
+const NAMED = 8; // files that are named below the calls that wrote them
+
+/** What calls have written, to be taken; where it is much, the panel has the rest. */
+function WrittenFiles({ conversation, files, openPanel }: { conversation: string; files: readonly Given[]; openPanel: Props["openPanel"] }) {
   const t = useText(chat);
+  const w = useText(workspace);
   const format = useFormat();
+  return (
+    <Group gap="4px 16px" miw={0}>
+      {files.slice(0, NAMED).map(({ name, size }) => (
+        <Group key={name} gap={6} wrap="nowrap" miw={0}>
+          <IconFileDownload size={16} stroke={1.6} style={{ flex: "none" }} aria-hidden />
+          <Text size="sm" truncate component="a" href={chatFileAddress(conversation, name)} download={name.split("/").pop()} c="inherit">
+            <bdi>{t.fileWritten(visible(name))}</bdi>
+          </Text>
+          <Text size="xs" c="dimmed" style={{ whiteSpace: "nowrap" }}>
+            {format.bytes(size)}
+          </Text>
+        </Group>
+      ))}
+      {files.length > NAMED && (
+        <Anchor component="button" type="button" size="sm" onClick={() => openPanel("files")}>
+          {w.moreFiles(files.length - NAMED)}
+        </Anchor>
+      )}
+    </Group>
+  );
+}
+
+function Piece({ part, turn, running, openPanel }: { part: Part; turn: Turn; running: boolean; openPanel: Props["openPanel"] }) {
+  const t = useText(chat);
+  const w = useText(workspace);
   switch (part.kind) {
     case "text":
       return <Written text={part.text} live={running} />;
     case "calls":
-      return <Calls calls={part.calls} state={turn.state} />;
-    case "file":
       return (
-        <Group gap="xs" wrap="nowrap" miw={0}>
-          <IconFileDownload size={16} stroke={1.6} aria-hidden />
-          <Text size="sm" truncate component="a" href={chatFileAddress(turn.conversation_id, part.file.name)} download={part.file.name.split("/").pop()} c="inherit">
-            <bdi>{t.fileWritten(visible(part.file.name))}</bdi>
-          </Text>
-          <Text size="xs" c="dimmed">
-            {format.bytes(part.file.size)}
-          </Text>
-        </Group>
+        <>
+          {part.calls.length > 0 && <Calls calls={part.calls} state={turn.state} />}
+          {part.files.length > 0 && <WrittenFiles conversation={turn.conversation_id} files={part.files} openPanel={openPanel} />}
+        </>
+      );
+    case "removed":
+      return (
+        <Text size="sm" c="dimmed">
+          <IconTrash size={16} stroke={1.6} style={{ verticalAlign: -3 }} aria-hidden /> <bdi>{w.removed(visible(part.name))}</bdi>
+        </Text>
       );
     case "notice":
       return (

@@ -2,6 +2,7 @@
 import { useLocalStorage } from "@mantine/hooks";
 
 import type { NewConversation } from "@/api/chat";
+import type { ToolRule } from "@/parts/ToolRules";
 
 export interface Choice {
   how: "agent" | "own";
@@ -10,9 +11,13 @@ export interface Choice {
   skills: { id: string; name: string }[];
   prompt: string;
   askFirst: boolean;
+  /** The model gets a shell, code and file tools. */
+  workspace: boolean;
+  /** What holds for single tools. */
+  tools: Record<string, ToolRule>;
 }
 
-const NOTHING: Choice = { how: "own", agent: "", model: "", skills: [], prompt: "", askFirst: false };
+const NOTHING: Choice = { how: "own", agent: "", model: "", skills: [], prompt: "", askFirst: false, workspace: true, tools: {} };
 
 export type Choose = (change: Partial<Choice>) => void;
 
@@ -24,7 +29,7 @@ export function useChoice(): [Choice, Choose] {
 }
 
 /** The conversation that a choice means, as a request writes it. */
-export function begun({ how, agent, model, skills, prompt, askFirst }: Choice): NewConversation {
+export function begun({ how, agent, model, skills, prompt, askFirst, workspace, tools }: Choice): NewConversation {
   if (how === "agent" && agent) return { agent, title: "", ...(model ? { model } : {}) };
   return {
     title: "",
@@ -35,6 +40,9 @@ export function begun({ how, agent, model, skills, prompt, askFirst }: Choice): 
       permissions: askFirst ? { "*": "ask" } : {},
       pinned: [],
       tools: true,
+      workspace,
+      tool_permissions: tools,
+      commands: {},
       index_tokens: 2000,
       history_tokens: 60_000,
       temperature: null,

@@ -1,5 +1,5 @@
 /** A turn as it is drawn: its events put together to what was written, called, given and told, in their order. */
-import type { ChatEvent, OpenQuestion } from "@/api/chat";
+import type { ChatEvent, OpenQuestion, Turn } from "@/api/chat";
 
 type Of<E extends ChatEvent["event"]> = Extract<ChatEvent, { event: E }>;
 export type Question = Of<"ask">["question"];
@@ -24,6 +24,7 @@ export type Item =
   | Call
   | { kind: "notice"; text: string; detail: string | undefined }
   | { kind: "file"; file: Given }
+  | { kind: "removed"; name: string }
   | { kind: "error"; error: Of<"error"> };
 
 export interface Story {
@@ -80,6 +81,9 @@ export function storyOf(events: readonly ChatEvent[]): Story {
         if (told.origin === "user") given.push(told);
         else items.push({ kind: "file", file: told });
         break;
+      case "file_removed":
+        items.push({ kind: "removed", name: told.name });
+        break;
       case "notice":
         items.push({ kind: "notice", text: told.text, detail: told.detail ?? undefined });
         break;
@@ -92,6 +96,17 @@ export function storyOf(events: readonly ChatEvent[]): Story {
     }
   }
   return { items, given, usage };
+}
+
+export type CallState = "runs" | "ok" | "failed" | "waits" | "refused" | "bounded" | "lost";
+
+const REFUSED: ReadonlySet<string | null | undefined> = new Set(["approval_rejected", "permission_denied"]);
+
+/** Where a call is, in a turn of this state. */
+export function callState({ result, question }: Pick<Call, "result" | "question">, state: Turn["state"]): CallState {
+  if (result) return result.ok ? "ok" : REFUSED.has(result.code) ? "refused" : result.code === "turn_limit" ? "bounded" : "failed";
+  if (state === "running") return "runs";
+  return state === "waiting" && question ? "waits" : "lost";
 }
 
 /** What the model wrote in all, for copying. */
@@ -119,16 +134,24 @@ export function openQuestions(questions: readonly OpenQuestion[]): Asked[] {
   return [...found.values()];
 }
 
-/** Calls that follow each other stand together, so that a hundred of them can be folded. */
-export type Part = Exclude<Item, Call> | { kind: "calls"; calls: Call[] };
+/** Calls that follow each other stand together, so that a hundred of them can be folded, with the files that they wrote. */
+export type Part = Exclude<Item, Call | { kind: "file" }> | { kind: "calls"; calls: Call[]; files: Given[] };
 
 export function parts(items: readonly Item[]): Part[] {
   const found: Part[] = [];
-  for (const item of items) {
+  const together = () => {
     const last = found.at(-1);
-    if (item.kind !== "call") found.push(item);
-    else if (last?.kind === "calls") last.calls.push(item);
-    else found.push({ kind: "calls", calls: [item] });
+    if (last?.kind === "calls") return last;
+    const begun: Part & { kind: "calls" } = { kind: "calls", calls: [], files: [] };
+    found.push(begun);
+    return begun;
+  };
+  for (const item of items) {
+    if (item.kind === "call") together().calls.push(item);
+    else if (item.kind === "file") {
+      const group = together();
+      group.files = [...group.files.filter(({ name }) => name !== item.file.name), item.file];
+    } else found.push(item);
   }
   return found;
 }

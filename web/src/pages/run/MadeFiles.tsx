@@ -1,16 +1,16 @@
 /** The files that a run made: to look at and to take away. */
-import { ActionIcon, Anchor, Skeleton, Text } from "@mantine/core";
+import { ActionIcon, Anchor, Button, Text } from "@mantine/core";
 import { IconDownload } from "@tabler/icons-react";
-import { useQuery } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { downloadAll } from "@/api/archive";
 import { type MadeFile, madeFileAddress, madeFileQuery, madeFilesQuery, type RunDetail } from "@/api/runs";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
-import { Dialog } from "@/parts/Dialog";
 import { FilePreview } from "@/parts/FilePreview";
 import { visible } from "@/parts/foreign";
-import { Loaded } from "@/parts/Loaded";
+import { notifyProblem } from "@/parts/notify";
 import { Section } from "@/parts/Section";
 
 import { runs } from "../runs/words";
@@ -24,7 +24,7 @@ export function MadeFiles({ run: { run_id, files } }: { run: RunDetail }) {
   if (files.length === 0) return null;
   const kept = new Map((query.data ?? []).map((file) => [file.name, file]));
   return (
-    <Section title={t.made}>
+    <Section title={t.made} actions={kept.size > 1 && <All run={run_id} files={[...kept.keys()]} />}>
       <ul className={classes.list}>
         {files.map((name) => {
           const file = kept.get(name);
@@ -53,18 +53,20 @@ export function MadeFiles({ run: { run_id, files } }: { run: RunDetail }) {
           );
         })}
       </ul>
-      {looked && <Preview run={run_id} file={looked} close={() => look(undefined)} />}
+      {looked && <FilePreview file={{ ...looked, address: madeFileAddress(run_id, looked.name), query: (part) => madeFileQuery(run_id, looked, part) }} close={() => look(undefined)} />}
     </Section>
   );
 }
 
-function Preview({ run, file, close }: { run: string; file: MadeFile; close: () => void }) {
-  const query = useQuery(madeFileQuery(run, file));
+function All({ run, files }: { run: string; files: readonly string[] }) {
+  const t = useText(runs);
+  const taking = useMutation({
+    mutationFn: () => downloadAll(`${run}.zip`, files.map((name) => ({ name, address: madeFileAddress(run, name) }))),
+    onError: notifyProblem,
+  });
   return (
-    <Dialog opened close={close} size="xl" title={<bdi>{visible(file.name)}</bdi>} centered={false}>
-      <Loaded query={query} skeleton={<Skeleton h={240} />}>
-        {({ isText, data }) => <FilePreview name={file.name} isText={isText} data={data} />}
-      </Loaded>
-    </Dialog>
+    <Button size="compact-sm" variant="default" leftSection={<IconDownload size={14} />} loading={taking.isPending} onClick={() => taking.mutate()}>
+      {t.takeAll}
+    </Button>
   );
 }

@@ -9,6 +9,7 @@ import { Loaded } from "@/parts/Loaded";
 import { Empty, Section } from "@/parts/Section";
 
 import { RunPlace, RunRow } from "./RunRow";
+import classes from "./RunRow.module.css";
 
 interface Props {
   title: string;
@@ -33,7 +34,7 @@ export function RecentRuns({ title, none, query, all }: Props) {
         {({ pages }) => {
           const runs = pages[0]?.data ?? [];
           return runs.length > 0 ? (
-            <Box mx="calc(var(--mantine-spacing-md) * -1)">
+            <Box mx="calc(var(--mantine-spacing-md) * -1)" mb="calc(var(--mantine-spacing-md) * -1)" className={classes.recent ?? ""}>
               {runs.map((run) => (
                 <RunRow key={run.run_id} run={run} />
               ))}

@@ -116,6 +116,10 @@ function Facts({ schedule }: { schedule: Schedule }) {
               <bdi>{visible(schedule.skill)}</bdi>
             </AnchorLink>,
           ],
+          [t.facts.entry, schedule.entry && <Code>{visible(schedule.entry)}</Code>],
+          [t.facts.commandLine, schedule.arguments.length > 0 && <Code key="arguments">{schedule.arguments.map(visible).join(" ")}</Code>],
+          [t.facts.files, schedule.files.length > 0 && <bdi key="files">{schedule.files.map(visible).join(", ")}</bdi>],
+          [t.facts.packages, schedule.packages.length > 0 && <bdi key="packages">{schedule.packages.map(visible).join(", ")}</bdi>],
           [t.facts.when, when(schedule)],
           [t.facts.cron, schedule.cron !== null && <Code>{visible(schedule.cron)}</Code>],
           [t.facts.zone, schedule.time_zone],

@@ -1,5 +1,5 @@
 /** Makes a schedule: which skill, when, with what. */
-import { ActionIcon, Alert, Box, Group, Input, NativeSelect, Skeleton, Stack, Text, TextInput, Tooltip } from "@mantine/core";
+import { ActionIcon, Alert, Group, Input, NativeSelect, Skeleton, Stack, TextInput, Tooltip } from "@mantine/core";
 import { IconX } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
@@ -7,7 +7,7 @@ import { type SubmitEvent, useState } from "react";
 import { addSchedule, type NewSchedule, schedulesQuery } from "@/api/schedules";
 import { type SkillDetail, skillQuery } from "@/api/skills";
 import { useText } from "@/i18n";
-import { FormOrJson, Parameters, useParameters } from "@/pages/skill/Parameters";
+import { RunInput, useRunInput } from "@/pages/skill/RunInput";
 import { Dialog } from "@/parts/Dialog";
 import { visible } from "@/parts/foreign";
 import { FormFooter } from "@/parts/FormFooter";
@@ -34,7 +34,7 @@ export default function AddSchedule({ skill, close }: Props) {
     <Dialog opened close={close} title={t.make} size="xl" centered={false}>
       {chosen === undefined ? (
         <Stack gap="md">
-          <SkillPicker label={t.skill} placeholder={t.findSkill} required fits={({ has_entry }) => has_entry} pick={({ id }) => setChosen(id)} />
+          <SkillPicker label={t.skill} placeholder={t.findSkill} required fits={({ status }) => status === "ok"} pick={({ id }) => setChosen(id)} />
           <FormFooter cancel={close} submit={t.submit} busy={false} disabled error={null} />
         </Stack>
       ) : (
@@ -85,7 +85,7 @@ function Form({ skill, close }: { skill: SkillDetail; close: () => void }) {
   const [name, setName] = useState(() => nameFor(skill));
   const [when, setWhen] = useState(usual);
   const [missed, setMissed] = useState<NewSchedule["missed"]>("once");
-  const writing = useParameters(skill.input_schema);
+  const writing = useRunInput(skill);
   const adding = useMutation({
     mutationFn: addSchedule,
     onSuccess: () => {
@@ -97,23 +97,15 @@ function Form({ skill, close }: { skill: SkillDetail; close: () => void }) {
   const times = timesOf(when);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
-    const parameters = writing.take();
-    if (parameters && times) adding.mutate({ ...times, name: name.trim(), skill: skill.id, parameters, missed, priority: 0, context: {}, arguments: [], packages: [], files: [] });
+    const given = writing.take();
+    if (given && times) adding.mutate({ when: { ...times, name: name.trim(), skill: skill.id, missed, priority: 0 }, given });
   };
   return (
     <form onSubmit={submit}>
       <Stack gap="md">
         <TextInput label={t.name} description={t.nameHint} value={name} maxLength={63} onChange={({ currentTarget }) => setName(currentTarget.value)} required data-autofocus />
         <WhenFields when={when} change={(part) => setWhen((before) => ({ ...before, ...part }))} />
-        <Box component="section" aria-label={t.parameters}>
-          <Group justify="space-between" mb={6}>
-            <Text size="sm" fw={500}>
-              {t.parameters}
-            </Text>
-            <FormOrJson writing={writing} />
-          </Group>
-          <Parameters writing={writing} />
-        </Box>
+        <RunInput writing={writing} />
         <NativeSelect
           label={t.missed}
           description={t.missedHint}

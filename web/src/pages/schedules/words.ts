@@ -71,6 +71,10 @@ export const schedules = words(
     submit: "Add it",
     facts: {
       skill: "Skill",
+      entry: "Script",
+      commandLine: "Arguments",
+      files: "Files",
+      packages: "Packages",
       when: "When",
       cron: "Cron",
       zone: "Time zone",
@@ -159,6 +163,10 @@ export const schedules = words(
     submit: "添加",
     facts: {
       skill: "技能",
+      entry: "脚本",
+      commandLine: "命令行参数",
+      files: "文件",
+      packages: "软件包",
       when: "时间",
       cron: "Cron",
       zone: "时区",

@@ -7,7 +7,7 @@ import { visible } from "@/parts/foreign";
 
 import { running } from "./runWords";
 import { SchemaField } from "./SchemaField";
-import { checked, type Field, fieldsOf, initial, outcome, type Outcome, type Trouble, type Values } from "./schemaForm";
+import { checked, type Field, fieldsOf, initial, outcome, type Outcome, type Values } from "./schemaForm";
 
 export interface Writing {
   schema: unknown;
@@ -78,7 +78,7 @@ export function Parameters({ writing: { schema, fields, asJson, values, set, jso
     <Stack gap="md">
       {!fields && <Text size="sm">{schema ? t.nothing : t.free}</Text>}
       {asJson || !fields ? (
-        <JsonInput aria-label={t.parameters} value={json} onChange={setJson} autosize minRows={4} maxRows={24} formatOnBlur ff="monospace" />
+        <JsonInput aria-label={t.parameters} value={json} onChange={setJson} autosize minRows={2} maxRows={24} formatOnBlur ff="monospace" />
       ) : (
         fields.map((field) => (
           <SchemaField key={field.name} field={field} value={values[field.name] ?? ""} trouble={problems[field.name]} set={(value) => set(field.name, value)} />
@@ -104,12 +104,16 @@ function taken(fields: readonly Field[], parameters: Record<string, unknown>): V
 }
 
 function readJson(schema: unknown, json: string): Outcome {
-  const wrong = (trouble: Trouble): Outcome => ({ parameters: {}, problems: { "": trouble } });
+  const parameters = readObject(json);
+  return parameters ? { parameters, problems: checked(schema, parameters) } : { parameters: {}, problems: { "": { code: "json" } } };
+}
+
+/** The object that a text is as JSON, an empty one for no text; nothing when it is none. */
+export function readObject(json: string): Record<string, unknown> | undefined {
   try {
-    const parameters: unknown = JSON.parse(json.trim() || "{}");
-    if (typeof parameters !== "object" || parameters === null || Array.isArray(parameters)) return wrong({ code: "json" });
-    return { parameters: parameters as Record<string, unknown>, problems: checked(schema, parameters) };
+    const found: unknown = JSON.parse(json.trim() || "{}");
+    return typeof found === "object" && found !== null && !Array.isArray(found) ? (found as Record<string, unknown>) : undefined;
   } catch {
-    return wrong({ code: "json" });
+    return undefined;
   }
 }

@@ -1,10 +1,10 @@
 /** A form made from what the skill says it takes, the run that comes of it, and the runs before. */
 import { Button, Checkbox, Group, Skeleton, Stack, Text } from "@mantine/core";
-import { IconCalendarTime, IconPlayerPlay } from "@tabler/icons-react";
+import { IconBan, IconCalendarTime, IconPlayerPlay } from "@tabler/icons-react";
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
 
-import { type RunOrder, runsQuery, startRun, useRun } from "@/api/runs";
+import { cancelRun, type RunOrder, runQuery, runsQuery, startRun, useRun } from "@/api/runs";
 import { isOver } from "@/api/runStates";
 import type { SkillDetail } from "@/api/skills";
 import { useText } from "@/i18n";
@@ -12,6 +12,7 @@ import { useFormat } from "@/i18n/format";
 import { ErrorState } from "@/parts/ErrorState";
 import { AnchorLink, ButtonLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
+import { notifyProblem } from "@/parts/notify";
 import { Section } from "@/parts/Section";
 
 import { Fault } from "../run/Fault";
@@ -20,8 +21,7 @@ import { MadeFiles } from "../run/MadeFiles";
 import { Output } from "../run/Output";
 import { RecentRuns } from "../runs/RecentRuns";
 import { RunStateBadge } from "../runs/RunStateBadge";
-import { FormOrJson, Parameters, useParameters } from "./Parameters";
-import { NOTHING_GIVEN, RunInput, scriptsOf } from "./RunInput";
+import { RunInput, useRunInput } from "./RunInput";
 import { running } from "./runWords";
 
 export default function Run({ skill }: { skill: SkillDetail }) {
@@ -53,24 +53,20 @@ interface FormProps {
 
 function RunForm({ skill, busy, again, start }: FormProps) {
   const t = useText(running);
-  const writing = useParameters(skill.input_schema);
+  const writing = useRunInput(skill);
   const [fresh, setFresh] = useState(false);
-  const [given, give] = useState(NOTHING_GIVEN);
-  const missing = !skill.run.entry && !given.entry && scriptsOf(skill).length > 0;
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
-    const parameters = writing.take();
-    const { entry, line, files } = given;
-    if (parameters) start({ parameters, fresh, entry, arguments: line.split("\n").filter((argument) => argument !== ""), files });
+    const given = writing.take();
+    if (given) start({ ...given, fresh });
   };
   return (
-    <Section title={t.parameters} actions={<FormOrJson writing={writing} />}>
+    <Section title={t.title} lead={t.sandbox}>
       <form onSubmit={submit} noValidate>
-        <Stack gap="md" maw={720}>
-          <Parameters writing={writing} />
-          <RunInput skill={skill} given={given} give={give} />
+        <Stack gap="md" maw={760}>
+          <RunInput writing={writing} />
           <Group gap="md">
-            <Button type="submit" loading={busy} disabled={missing} title={missing ? t.noScript : undefined} leftSection={<IconPlayerPlay size={16} />}>
+            <Button type="submit" loading={busy} leftSection={<IconPlayerPlay size={16} />}>
               {again ? t.again : t.run}
             </Button>
             {skill.status === "ok" && (
@@ -82,9 +78,6 @@ function RunForm({ skill, busy, again, start }: FormProps) {
               <Checkbox label={t.fresh} checked={fresh} onChange={(event) => setFresh(event.currentTarget.checked)} />
             )}
           </Group>
-          <Text size="xs" c="dimmed">
-            {t.sandbox}
-          </Text>
         </Stack>
       </form>
     </Section>
@@ -112,6 +105,7 @@ function Going({ id }: { id: string }) {
               <AnchorLink to="/runs/$id" params={{ id }} size="sm">
                 {t.open}
               </AnchorLink>
+              {live && <Stop id={id} />}
             </Group>
             <Fault run={run} />
             {(run.state === "succeeded" || live) && <Output run={run} />}
@@ -123,6 +117,17 @@ function Going({ id }: { id: string }) {
         );
       }}
     </Loaded>
+  );
+}
+
+function Stop({ id }: { id: string }) {
+  const t = useText(running);
+  const cache = useQueryClient();
+  const stopping = useMutation({ mutationFn: () => cancelRun(id), onSuccess: (ended) => cache.setQueryData(runQuery(id).queryKey, ended), onError: notifyProblem });
+  return (
+    <Button size="xs" color="red" variant="light" leftSection={<IconBan size={15} />} loading={stopping.isPending} onClick={() => stopping.mutate()}>
+      {t.stop}
+    </Button>
   );
 }
 

@@ -1,104 +1,222 @@
-/** What a script is given beside its parameters: which one it is, its command line, files. */
-import { ActionIcon, Button, FileButton, Group, Select, Stack, Text, Textarea } from "@mantine/core";
+/** What a run is given: which script it is, its parameters, its command line, files; and what few need, folded away. */
+import { ActionIcon, Box, Button, FileButton, Group, JsonInput, Select, Stack, Text, Textarea } from "@mantine/core";
 import { IconPaperclip, IconX } from "@tabler/icons-react";
+import { useState } from "react";
 
+import type { RunGiven } from "@/api/runs";
 import type { SkillDetail } from "@/api/skills";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
+import { Dropping } from "@/parts/Dropping";
 import { visible } from "@/parts/foreign";
+import { More } from "@/parts/More";
 
-import { Dropping } from "../chat/Dropping";
+import { FormOrJson, Parameters, readObject, useParameters, type Writing } from "./Parameters";
 import classes from "./RunInput.module.css";
+import { argumentsOf, scriptsOf } from "./runScripts";
 import { running } from "./runWords";
 
-export interface Given {
+interface Written {
   entry: string | undefined;
   /** One argument a line. */
   line: string;
+  /** One package or program a line. */
+  packages: string;
+  /** An object as JSON, or nothing. */
+  context: string;
   files: readonly File[];
 }
 
-export const NOTHING_GIVEN: Given = { entry: undefined, line: "", files: [] };
+const NOTHING: Written = { entry: undefined, line: "", packages: "", context: "", files: [] };
 
-const RUNS = /\.(?:py|sh|bash|js|mjs|cjs|ts|mts)$/;
-
-/** The scripts of a skill that can be chosen, its own entry first. */
-export function scriptsOf(skill: SkillDetail): readonly string[] {
-  const names = skill.files.map((file) => file.name).filter((name) => RUNS.test(name) && !name.endsWith("__init__.py") && !name.startsWith("tests/"));
-  const own = skill.run.entry;
-  return own ? [own, ...names.filter((name) => name !== own)] : names;
-}
-
-interface Props {
+export interface RunWriting {
   skill: SkillDetail;
-  given: Given;
-  give: (given: Given) => void;
+  parameters: Writing;
+  written: Written;
+  write: (change: Partial<Written>) => void;
+  /** It was tried, so what is wrong is shown. */
+  tried: boolean;
+  /** What is given when it can be meant; else what is wrong is shown from now on. */
+  take: () => RunGiven | undefined;
 }
 
-export function RunInput({ skill, given, give }: Props) {
-  const t = useText(running);
-  const format = useFormat();
-  const scripts = scriptsOf(skill);
-  const own = skill.run.entry ?? undefined;
-  const take = (files: readonly File[]) => {
-    const names = new Set(files.map((file) => file.name));
-    give({ ...given, files: [...given.files.filter((file) => !names.has(file.name)), ...files] });
+/** The state of a form for a run of this skill. */
+export function useRunInput(skill: SkillDetail): RunWriting {
+  const parameters = useParameters(skill.input_schema);
+  const [written, setWritten] = useState(NOTHING);
+  const [tried, setTried] = useState(false);
+  return {
+    skill,
+    parameters,
+    written,
+    write: (change) => setWritten((before) => ({ ...before, ...change })),
+    tried,
+    take: () => {
+      setTried(true);
+      const given = parameters.take();
+      const context = readObject(written.context);
+      if (!given || !context || needsScript(skill, written)) return undefined;
+      const { entry, line, packages, files } = written;
+      return { parameters: given, context, entry, arguments: argumentsOf(line), packages: argumentsOf(packages).map((one) => one.trim()), files };
+    },
   };
+}
+
+const needsScript = (skill: SkillDetail, { entry }: Written): boolean => !skill.run.entry && !entry && scriptsOf(skill).length > 0;
+
+export function RunInput({ writing }: { writing: RunWriting }) {
+  const t = useText(running);
+  const { skill, parameters, written, write, tried } = writing;
+  // A script with `execute` is given parameters, any other a command line: the one stands open, the other is folded away.
+  const asFunction = skill.has_entry && (!written.entry || written.entry === skill.run.entry);
+  const commandLine = <CommandLine written={written} write={write} />;
   return (
     <Stack gap="md">
-      {(scripts.length > 1 || !own) && scripts.length > 0 && (
-        <Select
-          label={t.script}
-          description={own ? undefined : t.chooseScript}
-          data={scripts.map((name) => ({ value: name, label: name === own ? t.ownScript(visible(name)) : visible(name) }))}
-          value={given.entry ?? own ?? null}
-          placeholder={t.choose}
-          onChange={(entry) => give({ ...given, entry: entry ?? undefined })}
-          allowDeselect={false}
-          searchable={scripts.length > 8}
+      <Script writing={writing} />
+      {(asFunction || parameters.fields) && <ParameterSection writing={parameters} />}
+      {!asFunction && commandLine}
+      <GivenFiles files={written.files} give={(files) => write({ files })} />
+      <More label={t.more}>
+        {asFunction && commandLine}
+        {!asFunction && !parameters.fields && <ParameterSection writing={parameters} />}
+        <Lines
+          label={t.packages}
+          description={t.packagesLead}
+          placeholder={proposed(skill) || "pypdf\nnpm:docx"}
+          value={written.packages}
+          change={(packages) => write({ packages })}
         />
-      )}
-      <Textarea
-        label={t.commandLine}
-        description={t.commandLineLead}
-        placeholder={"input.csv\n--verbose"}
-        value={given.line}
-        onChange={(event) => give({ ...given, line: event.currentTarget.value })}
-        autosize
-        minRows={1}
-        maxRows={8}
-        styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }}
-      />
-      <Dropping take={take} disabled={false} className={classes.drop ?? ""}>
-        <Group gap="sm" justify="space-between">
-          <Text size="sm" c="dimmed">
-            {t.dropFiles}
-          </Text>
-          <FileButton multiple onChange={take}>
-            {(props) => (
-              <Button {...props} size="xs" variant="default" leftSection={<IconPaperclip size={15} />}>
-                {t.addFiles}
-              </Button>
-            )}
-          </FileButton>
-        </Group>
-        {given.files.map((file) => (
-          <div key={file.name} className={classes.file}>
-            <Text size="sm" className={classes.name}>
-              <bdi>{visible(file.name)}</bdi>
-            </Text>
-            <Text size="xs" c="dimmed">
-              {format.bytes(file.size)}
-            </Text>
-            <ActionIcon
-              aria-label={t.removeFile(visible(file.name))}
-              onClick={() => give({ ...given, files: given.files.filter((other) => other !== file) })}
-            >
-              <IconX size={15} stroke={1.6} />
-            </ActionIcon>
-          </div>
-        ))}
-      </Dropping>
+        <JsonInput
+          label={t.context}
+          description={t.contextLead}
+          value={written.context}
+          onChange={(context) => write({ context })}
+          placeholder={'{"locale": "en-GB"}'}
+          error={tried && !readObject(written.context) ? t.troubles.json : undefined}
+          autosize
+          minRows={2}
+          maxRows={10}
+          styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }}
+        />
+      </More>
     </Stack>
+  );
+}
+
+/** What the skill would like to have and was not granted, one a line. */
+const proposed = ({ environment: { proposed } }: SkillDetail): string =>
+  visible([...proposed.packages, ...proposed.npm.map((name) => `npm:${name}`)].join("\n"));
+
+function Script({ writing: { skill, written, write, tried } }: { writing: RunWriting }) {
+  const t = useText(running);
+  const scripts = scriptsOf(skill);
+  const own = skill.run.entry ?? undefined;
+  if (scripts.length === 0 || (own && scripts.length === 1)) return null;
+  return (
+    <Select
+      label={t.script}
+      description={own ? undefined : t.chooseScript}
+      data={scripts.map((name) => ({ value: name, label: name === own ? t.ownScript(visible(name)) : visible(name) }))}
+      value={written.entry ?? own ?? null}
+      placeholder={t.noScript}
+      error={tried && needsScript(skill, written) ? t.noScript : undefined}
+      withAsterisk={!own}
+      onChange={(entry) => write({ entry: entry ?? undefined })}
+      allowDeselect={false}
+      searchable={scripts.length > 8}
+      nothingFoundMessage={t.noSuchScript}
+    />
+  );
+}
+
+function ParameterSection({ writing }: { writing: Writing }) {
+  const t = useText(running);
+  return (
+    <Box component="section" aria-label={t.parameters}>
+      <Group justify="space-between" mb={6} mih={30}>
+        <Text size="sm" fw={600}>
+          {t.parameters}
+        </Text>
+        <FormOrJson writing={writing} />
+      </Group>
+      <Parameters writing={writing} />
+    </Box>
+  );
+}
+
+function CommandLine({ written, write }: Pick<RunWriting, "written" | "write">) {
+  const t = useText(running);
+  const first = written.files[0]?.name;
+  return (
+    <Lines
+      label={t.commandLine}
+      description={t.commandLineLead}
+      placeholder={`${first ? visible(first) : "input.csv"}\n--verbose`}
+      value={written.line}
+      change={(line) => write({ line })}
+    />
+  );
+}
+
+interface LinesProps {
+  label: string;
+  description: string;
+  placeholder: string;
+  value: string;
+  change: (value: string) => void;
+}
+
+function Lines({ label, description, placeholder, value, change }: LinesProps) {
+  return (
+    <Textarea
+      label={label}
+      description={description}
+      placeholder={placeholder}
+      value={value}
+      onChange={(event) => change(event.currentTarget.value)}
+      autosize
+      minRows={2}
+      maxRows={8}
+      spellCheck={false}
+      styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }}
+    />
+  );
+}
+
+function GivenFiles({ files, give }: { files: readonly File[]; give: (files: readonly File[]) => void }) {
+  const t = useText(running);
+  const format = useFormat();
+  const take = (added: readonly File[]) => {
+    const names = new Set(added.map((file) => file.name));
+    give([...files.filter((file) => !names.has(file.name)), ...added]);
+  };
+  return (
+    <Dropping take={take} disabled={false} className={classes.drop ?? ""}>
+      <Group gap="sm" justify="space-between">
+        <Text size="sm" c="dimmed">
+          {t.dropFiles}
+        </Text>
+        <FileButton multiple onChange={take}>
+          {(props) => (
+            <Button {...props} size="xs" variant="default" leftSection={<IconPaperclip size={15} />}>
+              {t.addFiles}
+            </Button>
+          )}
+        </FileButton>
+      </Group>
+      {files.map((file) => (
+        <div key={file.name} className={classes.file}>
+          <Text size="sm" className={classes.name}>
+            <bdi>{visible(file.name)}</bdi>
+          </Text>
+          <Text size="xs" c="dimmed">
+            {format.bytes(file.size)}
+          </Text>
+          <ActionIcon aria-label={t.removeFile(visible(file.name))} onClick={() => give(files.filter((other) => other !== file))}>
+            <IconX size={15} stroke={1.6} />
+          </ActionIcon>
+        </div>
+      ))}
+    </Dropping>
   );
 }

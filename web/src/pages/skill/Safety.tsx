@@ -73,7 +73,7 @@ function NeedList({ needs }: { needs: Needs }) {
             {t.needStates[state]}
           </Badge>
           <Text size="xs" c="dimmed" style={{ overflowWrap: "anywhere" }}>
-            {visible((where ?? []).join(", "))}
+            {visible(where.join(", "))}
           </Text>
         </Group>
       ))}

@@ -3,11 +3,15 @@ import { Text } from "@mantine/core";
 import { IconPaperclip } from "@tabler/icons-react";
 import { type ClipboardEvent, type DragEvent, type ReactNode, useRef, useState } from "react";
 
-import { useText } from "@/i18n";
-import { notify } from "@/parts/notify";
+import { useText, words } from "@/i18n";
 
 import classes from "./Dropping.module.css";
-import { chat } from "./words";
+import { notify } from "./notify";
+
+const dropping = words(
+  { here: "Drop the files to add them", noFolders: "Folders cannot be added. Drop their files." },
+  { here: "松开鼠标以添加文件", noFolders: "不能添加文件夹，请拖入其中的文件。" },
+);
 
 interface Props {
   take: (files: readonly File[]) => void;
@@ -17,7 +21,7 @@ interface Props {
 }
 
 export function Dropping({ take, disabled, className, children }: Props) {
-  const t = useText(chat);
+  const t = useText(dropping);
   const [over, setOver] = useState(false);
   const depth = useRef(0); // children tell of entering and leaving too
   const holds = ({ dataTransfer }: DragEvent) => !disabled && dataTransfer.types.includes("Files");
@@ -56,7 +60,7 @@ export function Dropping({ take, disabled, className, children }: Props) {
       {over && (
         <div className={classes.over}>
           <IconPaperclip size={28} stroke={1.5} aria-hidden />
-          <Text fw={560}>{t.dropHere}</Text>
+          <Text fw={560}>{t.here}</Text>
         </div>
       )}
     </div>

@@ -1,0 +1,118 @@
+"""The workspace of one conversation: a session over its folder that sees the skills it may use, and what these were granted.
+
+A session shows every skill that needs nobody's consent, and those that the conversation has loaded. Packages and programs are
+those granted to the loaded skills. When a skill is loaded that needs more, the next call works in a new session, which takes
+over the working folder and the variables and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillyard.environments import NO_GRANT, SkillGrant
+from skillyard.errors import SandboxUnavailable, SkillyardError
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, choose_backend
+from skillyard.tools.skill_folders import skill_mounts
+from skillyard.workspace import Workspace, WorkspaceOptions, options_from_settings, workspaces_in_conversations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillyard.catalog import Skill
+    from skillyard.conversations.conversation import Conversation
+    from skillyard.library import Catalog
+    from skillyard.tools import SkillTools
+
+_MOST_SHOWN: Final = 200  # skills that are shown before they are loaded
+_log = logging.getLogger(__name__)
+
+
+def workspace_options(catalog: Catalog) -> WorkspaceOptions:
+    """How the workspaces of conversations work, by the operator's table. Blocks: the sandbox is tried.
+
+    Raises:
+        SandboxUnavailable: there are none, because of the table or of this machine.
+        InvalidConfiguration, InvalidPolicy: the table cannot be understood.
+    """
+    settings = catalog.configuration.workspace
+    if not workspaces_in_conversations(settings):
+        raise SandboxUnavailable(
+            "conversations have no workspaces here", hint="the operator has set conversations = false in [workspace]"
+        )
+    options = options_from_settings(settings)
+    choose_backend(options.session_policy, options.backend)
+    return options
+
+
+class ConversationWorkspace:
+    """The workspace of `conversation` over `folder`, and what it shows. `mark` is a file that says it was used before.
+
+    Raises:
+        SandboxUnavailable, InvalidConfiguration, InvalidPolicy: as `workspace_options`.
+        PathRefused: the folder cannot be one.
+    """
+
+    def __init__(self, catalog: Catalog, conversation: Conversation, folder: str, mark: Path) -> None:
+        self._catalog = catalog
+        self._mark = mark
+        self.workspace: Final = Workspace(folder, options=workspace_options(catalog), resumed=mark.exists())
+        self.conversation_id: Final = conversation.id
+        self._shown: tuple[object, ...] = ()
+        self._environments: dict[tuple[str, ...], tuple[GrantedEnvironment, tuple[str, ...]]] = {}
+
+    async def prepare(self, tools: SkillTools, loaded: Sequence[str]) -> tuple[str, ...]:
+        """Show what the conversation may see now; sentences about what was granted and cannot be had."""
+        return await asyncio.to_thread(self._prepare, tools, tuple(loaded))
+
+    def _prepare(self, tools: SkillTools, loaded: tuple[str, ...]) -> tuple[str, ...]:
+        self._mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._mark.touch(mode=0o600)
+        used, more = self._skills(tools, loaded)
+        environment, problems = self._environment(used)
+        mounts = skill_mounts((*used, *more), self.workspace)
+        self.workspace.show(WorkspaceOptions(skills=mounts, environment=environment))
+        return problems
+
+    def _skills(self, tools: SkillTools, loaded: tuple[str, ...]) -> tuple[list[Skill], list[Skill]]:
+        """The skills that were loaded, in that order, and others that need nobody's consent, as the conversation has them."""
+        access = tools.access
+        offered = {skill.id: skill for skill in access.offered()}
+        used = [access.pinned_version(offered[name]) for name in reversed(loaded) if name in offered]
+        others = [skill for name, skill in offered.items() if name not in loaded and access.rules.decide(skill) == "allow"]
+        return used, [access.pinned_version(skill) for skill in others[:_MOST_SHOWN]]
+
+    def _environment(self, skills: Sequence[Skill]) -> tuple[GrantedEnvironment, tuple[str, ...]]:
+        """What is granted to these skills together; of what does not go together the earlier skills have theirs."""
+        book = self._catalog.grants()
+        granted = [(skill, grant) for skill in skills if (grant := book.granted(skill))]
+        if not granted:
+            return NOTHING_GRANTED, ()
+        key = tuple(word for _, grant in granted for word in (*grant.words, str(grant.build)))
+        if key not in self._environments:
+            self._environments[key] = self._resolve(granted)
+        return self._environments[key]
+
+    def _resolve(self, granted: Sequence[tuple[Skill, SkillGrant]]) -> tuple[GrantedEnvironment, tuple[str, ...]]:
+        together = NO_GRANT
+        for _, grant in granted:
+            together = together.merged(grant)
+        try:
+            return self._catalog.environment(together), ()
+        except SkillyardError as error:
+            if len(granted) == 1:
+                return NOTHING_GRANTED, (self._problem(granted[0][0], error),)
+        had, kept, problems = NO_GRANT, NOTHING_GRANTED, []
+        for skill, grant in granted:
+            try:
+                kept = self._catalog.environment(had.merged(grant))
+                had = had.merged(grant)
+            except SkillyardError as error:
+                problems.append(self._problem(skill, error))
+        return kept, tuple(problems)
+
+    def _problem(self, skill: Skill, error: SkillyardError) -> str:
+        _log.info("what was granted to %s cannot be had", skill.id, exc_info=error)
+        return f"packages or programs of the skill {skill.label!r} are missing: {self._catalog.with_aliases(error.message)}"

@@ -1,0 +1,300 @@
+"""The `container` backend: docker or podman by their own command, where neither bubblewrap nor Landlock is.
+
+The container gets namespaces and, where the engine can, a control group; no network, no privileges, and a tree that it cannot
+write. Its first program is ours: it starts the skill's interpreter under the same process limits and seccomp filter as
+elsewhere, and carries its streams over the two pipes that every engine has. No values of the run appear on a command line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar, Final
+
+from skillyard.errors import RuntimeUnavailable, SandboxUnavailable
+from skillyard.network.hosts import ANY_HOST
+from skillyard.sandbox.container_engine import (
+    BindMount,
+    ContainerEngine,
+    candidates,
+    new_name,
+    system_mounts,
+    temporary_folder,
+)
+from skillyard.sandbox.container_parts import (
+    check_counting,
+    container_user,
+    image_of,
+    init_arguments,
+    init_python,
+    number_of_processes,
+    own_mounts,
+    refuse_what_is_of_this_machine,
+    sweep,
+)
+from skillyard.sandbox.container_process import ContainerGreeting, ContainerProcess
+from skillyard.sandbox.inside_paths import (
+    CERTIFICATES,
+    OWN_FOLDER,
+    SCRATCH,
+    run_imports,
+    run_variables,
+    runner_inside,
+)
+from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
+from skillyard.sandbox.limits import common_limits, process_limits, quota_check
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.preparation import PreparedRun, prepare
+from skillyard.sandbox.process_launch import PROXY_PORT
+from skillyard.sandbox.run_lifecycle import check_input, collected, policy_proxy, run_result, run_slot, seccomp_filter
+from skillyard.sandbox.runtimes import NODE_ENDINGS, TYPESCRIPT, Runtime, runtime_for, strips_types, version_of
+from skillyard.sandbox.seccomp import FilterOptions
+
+_MEBIBYTE: Final = 1024 * 1024
+_A_FILE: Final = 4096
+_SHARED_MB: Final = 16
+_TICK_MS: Final = 25
+REMEDIES: Final = (
+    "install docker or podman, and see that `docker run` or `podman run` works for this user",
+    'elsewhere than on Linux also name an image that has Python, which is never downloaded: container-image = "…" in [sandbox]',
+)
+_NO_LIMIT: Final = UnmetRequirement("network.allowlist", "a run needs each host by name; '*' cannot be enforced")
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerBackend:
+    """Runs jobs in containers: `image` is what the operator names, `engine` what starts them (`None`: what is found)."""
+
+    name: ClassVar[str] = "container"
+    level: ClassVar[Level] = "namespace"
+    own_folders: ClassVar[bool] = False
+    own_network: ClassVar[bool] = True
+    overhead_processes: ClassVar[int] = 1  # the first program
+    overhead_bytes: ClassVar[int] = 24 * _MEBIBYTE
+    image: str = ""
+    engine: ContainerEngine | None = None
+
+    def probe(self) -> Probe:
+        """Whether docker or podman is here, starts containers, and they hold against attacks."""
+        from skillyard.sandbox.backend_probe import is_remembered, probe_by_attack
+
+        engines = sorted(candidates(self.image), key=lambda one: not is_remembered(f"{self.name} {one.label}", one.program))
+        first: Probe | None = None
+        for engine in engines:
+            tried = replace(self, engine=engine)
+            probe = probe_by_attack(
+                tried, binary=engine.program, remedies=REMEDIES, facts=_facts(engine), called=f"{self.name} {engine.label}"
+            )
+            if probe.ok:
+                _found[self.image] = engine
+                return probe
+            first = first or probe
+        return first or Probe(self.name, ok=False, reason="neither docker nor podman is installed", remedies=REMEDIES)
+
+    def supports(self, policy: Policy) -> list[UnmetRequirement]:
+        """What of the policy cannot be enforced: only a network without any limit."""
+        return [_NO_LIMIT] if policy.reaches_network and ANY_HOST in policy.network_allowlist else []
+
+    async def run(self, job: Job) -> SandboxResult:
+        """Run one job to its end, as `run_job` does.
+
+        Raises:
+            SandboxUnavailable: no container can be started.
+            InvalidInput, NotExecutable, RuntimeUnavailable, PathRefused, FileMissing, FileTooLarge: as `run_job`.
+        """
+        check_input(job)
+        engine = await asyncio.to_thread(self.found_engine)
+        runtime = None if engine.shows_machine else _named_runtime(job.entry)
+        async with run_slot():
+            run = await prepare(self, job, runtime=runtime, counted_by=engine.counter)
+            try:
+                return await collected(run, await _ContainerRun(self, engine, run).result())
+            finally:
+                asyncio.get_running_loop().run_in_executor(None, run.stage.remove)
+
+    def found_engine(self) -> ContainerEngine:
+        """What starts containers here; blocks.
+
+        Raises:
+            SandboxUnavailable: nothing does.
+        """
+        engine = self.engine or _found.get(self.image)
+        if engine is None:
+            probe = self.probe()
+            if not probe.ok:
+                raise SandboxUnavailable(f"no container can be started: {probe.reason}", hint="; or ".join(probe.remedies))
+            engine = _found[self.image]
+        return engine
+
+    def filter_options(self, *, counted: bool) -> FilterOptions:
+        """As under bubblewrap: IPC objects live and die in the run's own namespace."""
+        return FilterOptions(uncounted_memory=not counted)
+
+    def limits(self, run: PreparedRun) -> tuple[Limit, ...]:
+        """Everything is enforced here."""
+        by_proxy = ", proxy" if run.policy.reaches_network else ""
+        return (
+            *common_limits(run, processes="watchdog", files="tmpfs"),
+            Limit("network", run.policy.network, True, f"network namespace{by_proxy} and seccomp"),
+            Limit("filesystem", run.policy.filesystem, True, "mount namespace"),
+        )
+
+
+_found: dict[str, ContainerEngine] = {}
+
+
+def _facts(engine: ContainerEngine) -> dict[str, str]:
+    version = version_of(engine.program)
+    counting = "control group" if engine.counts else "process limits and a watchdog"
+    facts = {"program": engine.program, "version": ".".join(map(str, version)) or "unknown", "memory counted by": counting}
+    return {**facts, **({"image": engine.image} if engine.image else {})}
+
+
+def _named_runtime(entry: str) -> Runtime:
+    """What runs an entry in an image, by name; the image says where it is.
+
+    Raises:
+        NotExecutable: no runtime will ever fit this file.
+    """
+    ending = PurePosixPath(entry).suffix.lower()
+    if ending == ".py":
+        return Runtime("python", "python3")
+    if ending in (".sh", ".bash"):
+        return Runtime("bash", "bash")
+    if ending in NODE_ENDINGS:
+        return Runtime("node", "node")
+    return runtime_for(entry, as_other=False)
+
+
+class _ContainerRun:
+    """One run in one container."""
+
+    def __init__(self, backend: ContainerBackend, engine: ContainerEngine, run: PreparedRun) -> None:
+        self._backend = backend
+        self._engine = engine
+        self._run = run
+
+    async def result(self) -> SandboxResult:
+        """Run it to its end."""
+        await asyncio.to_thread(sweep, self._engine)
+        result = await self._attempt()
+        if result is None:  # somebody has cleaned up the image
+            image_of.cache_clear()
+            result = await self._attempt(last=True)
+        assert result is not None  # noqa: S101 # the last attempt says what went wrong
+        return result
+
+    async def _attempt(self, *, last: bool = False) -> SandboxResult | None:
+        engine, run, name = self._engine, self._run, new_name()
+        argv = await asyncio.to_thread(self._argv, name)
+        proxy = policy_proxy(run.policy)
+        process = ContainerProcess(engine, name, run.policy, over_quota=self._quota(), proxy=proxy)
+        try:
+            await process.start(argv, self._job, run.job.stdin)
+            await process.finished.wait()
+        except OSError as error:
+            raise SandboxUnavailable(f"{engine.kind} could not be started: {error}", hint="run `skillyard doctor`") from None
+        finally:
+            await process.close()
+        if process.record.problem is not None:
+            raise process.record.problem
+        if process.record.greeting is None and process.record.reason is None and not last and engine.shows_machine:
+            return None
+        return run_result(self._backend, self._run, process.record, proxy.contacts if proxy else ())
+
+    def _quota(self) -> Callable[[list[int]], bool] | None:
+        return quota_check(self._backend, self._run) if self._run.job.workspace else None
+
+    def _argv(self, name: str) -> list[str]:
+        engine, run = self._engine, self._run
+        policy = run.policy
+        image, user = image_of(engine), container_user(engine, run.identity)
+        python = init_python(engine, as_other=run.identity is not None)
+        options = engine.isolation(
+            name,
+            user=f"{user[0]}:{user[1]}",
+            shared_mb=_SHARED_MB,
+            memory_bytes=policy.memory_bytes + self._backend.overhead_bytes,
+            pids=policy.pids + self._backend.overhead_processes,
+            nofile=policy.nofile,
+        )
+        folders = [*temporary_folder(SCRATCH, policy.tmp_mb)]
+        if run.has_workspace and not run.job.workspace:
+            folders += temporary_folder("/workspace", policy.tmp_mb)
+        mounts = [word for mount in self._mounts(python, user) for word in mount.words()]
+        wanted = [run.runtime.kind] if run.runtime.kind != "python" else []
+        return [
+            *engine.command("run"), *options, *folders, *mounts, "--entrypoint", python.program, image,
+            *init_arguments(python), *dict.fromkeys((*wanted, "bash")),
+        ]  # fmt: skip
+
+    def _mounts(self, python: Runtime, user: tuple[int, int]) -> list[BindMount]:
+        run, stage = self._run, self._run.stage
+        mounts: list[BindMount] = []
+        if self._engine.shows_machine:
+            certificates = CERTIFICATES if run.policy.reaches_network else ()
+            mounts += system_mounts((*python.folders, *run.runtime.folders, *certificates))
+            mounts += [BindMount(path, OWN_FOLDER + Path(path).name) for path in run.runtime.extra_programs]
+        else:
+            refuse_what_is_of_this_machine(run.stage)
+        mounts += own_mounts(stage, python, user)
+        mounts.append(BindMount(stage.tree, "/skill"))
+        if stage.runner:
+            mounts.append(BindMount(stage.runner, runner_inside(run)))
+        mounts += [BindMount(source, target) for source, target in run_imports(run)]
+        if run.job.workspace:
+            mounts.append(BindMount(stage.workspace, "/workspace", writable=run.policy.filesystem == "read-write"))
+        return mounts
+
+    def _job(self, greeting: ContainerGreeting) -> dict[str, Any]:
+        """What the first program is to start, now that it has said what it has."""
+        run, policy, counted = self._run, self._run.policy, self._engine.counts
+        if not self._engine.shows_machine:
+            run = self._run = replace(run, runtime=_runtime_in_image(run, greeting))
+        check_counting(self._engine, greeting, policy.memory_bytes + self._backend.overhead_bytes)
+        limits = {**process_limits(run), **number_of_processes(self._engine, run.identity, policy.pids + 1)}
+        local = run.stage.environment.local_sockets
+        program = seccomp_filter(
+            self._backend.filter_options(counted=counted),
+            streams=policy.reaches_network or local,
+            local_sockets=local,
+            processor=greeting.machine,
+        )
+        runtime = run.runtime.with_programs_in(OWN_FOLDER) if self._engine.shows_machine else run.runtime
+        runner = runner_inside(run) if run.stage.runner else ""
+        given = run.stage.seeded
+        allowed = policy.tmp_mb * _MEBIBYTE + (given.size + 2 * _A_FILE * len(given.marks) if given else 0)
+        return {
+            "argv": runtime.command(f"/skill/{run.entry}", run.job, runner=runner, result=3, gate=-1, limits={}),
+            "environment": run_variables(run),
+            "folder": "/workspace" if run.has_workspace else "/skill",
+            "limits": limits,
+            "filter": base64.b64encode(program).decode(),
+            "proxy_port": PROXY_PORT if policy.reaches_network else 0,
+            "watch_memory": 0 if counted else policy.memory_bytes,
+            "watch_pids": 0 if counted else policy.pids,
+            "watch_files": 0 if counted else policy.tmp_mb * _MEBIBYTE // _A_FILE,
+            "watch_deleted": allowed if run.job.workspace else 0,
+            "tick_ms": _TICK_MS,
+        }
+
+
+def _runtime_in_image(run: PreparedRun, greeting: ContainerGreeting) -> Runtime:
+    """The run's runtime as the image has it.
+
+    Raises:
+        RuntimeUnavailable: it has none that fits.
+    """
+    runtime = run.runtime
+    if runtime.kind == "python":
+        return replace(runtime, program=greeting.python)
+    program, bash = greeting.programs.get(runtime.kind, ""), greeting.programs.get("bash", "")
+    if not program or not bash:
+        missing = runtime.kind if not program else "bash"
+        raise RuntimeUnavailable(f"the container image has no {missing}", hint="name an image that has it: container-image")
+    if PurePosixPath(run.entry).suffix.lower() in TYPESCRIPT and not strips_types(greeting.node_version):
+        raise RuntimeUnavailable("TypeScript needs node 22.18 or newer in the container image", hint="name another image")
+    return replace(runtime, program=program, version=greeting.node_version)

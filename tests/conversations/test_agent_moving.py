@@ -1,0 +1,122 @@
+"""Conversations that go on at another machine: their files come along by way of the store of packages."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_models import Call, Say
+
+from skillyard import Catalog
+from skillyard.conversations import ConversationStore
+from skillyard.conversations.conversation import Turn
+from skillyard.conversations.conversation_store import SqlSnapshotRecord
+from skillyard.engine import ProcessIdentity
+from skillyard.errors import ConversationBusy, RecordNotFound
+from skillyard.packages import digest_of
+from skillyard.timing import Timing
+
+FORM = b"%PDF-1.7 /AcroForm /T (name) /FT /Tx\n"
+FILL = Call("run_skill", {"name": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "filled.pdf", "Ada"]})
+OpenAt = Callable[[str], Awaitable[Any]]
+
+
+@pytest.fixture
+def open_at(
+    open_chat: Any, skills_root: Path, pdf: Path, database_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> OpenAt:
+    """Give a function that opens a chat at a machine of that name: with its own disk, and the same records and store."""
+
+    async def open_it(name: str) -> Any:
+        monkeypatch.setenv("SKILLYARD_HOME", str(tmp_path / name))
+        monkeypatch.setenv("SKILLYARD_DATABASE_URL", database_address)
+        monkeypatch.setenv("SKILLYARD_STORE", str(tmp_path / "store"))
+        return await open_chat(catalog=Catalog.discover(roots=[skills_root]))
+
+    return open_it
+
+
+async def test_a_conversation_goes_on_at_another_machine_with_its_files(open_at: OpenAt) -> None:
+    one, two = await open_at("one"), await open_at("two")
+    two.conversation = one.conversation
+    one.chat.folder(one.conversation).put("form.pdf", FORM)
+    two.models.script(FILL, Say("Filled in."))
+    turn, events = await two.say("Fill it in")
+    assert (turn.state, two.models.faults) == ("done", [])
+    assert [result["ok"] for result in two.results(events)] == [True]
+    filled = FORM + b"% name=Ada\n"
+    assert one.chat.folder(one.conversation).read("filled.pdf") == filled
+    assert [file.name for file in one.chat.folder(one.conversation).list()] == ["filled.pdf", "form.pdf"]
+    one.chat.folder(one.conversation).drop("form.pdf")
+    two.chat.folder(two.conversation).bring()
+    assert not Path(two.chat.folder(two.conversation).path, "form.pdf").exists()
+
+
+async def test_a_store_that_cannot_be_written_is_said_and_ends_no_turn(open_at: OpenAt, tmp_path: Path) -> None:
+    desk = await open_at("one")
+    folder = desk.chat.folder(desk.conversation)
+    folder.put("form.pdf", FORM)
+    shutil.rmtree(tmp_path / "store")
+    (tmp_path / "store").write_text("no folder", "utf-8")
+    desk.models.script(FILL, Say("Filled in."))
+    turn, events = await desk.say("Fill it in")
+    assert (turn.state, turn.answer) == ("done", "Filled in.")
+    notices = [event.data["text"] for event in events if event.kind == "notice"]
+    assert [text.partition(":")[0] for text in notices] == ["the files could not be saved for other machines"]
+    (tmp_path / "store").unlink()
+    folder.keep()
+    two = await open_at("two")
+    assert two.chat.folder(desk.conversation).read("filled.pdf") == FORM + b"% name=Ada\n"
+
+
+async def test_a_deleted_conversation_leaves_nothing_in_the_store(open_at: OpenAt, tmp_path: Path) -> None:
+    desk = await open_at("one")
+    desk.chat.folder(desk.conversation).put("form.pdf", FORM)
+    assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    await desk.chat.delete(desk.conversation)
+    assert not [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    record = SqlSnapshotRecord(desk.chat.records.database, desk.conversation.id)
+    assert record.current() is None
+    with pytest.raises(RecordNotFound):
+        record.replace(None, b"manifest")
+
+
+async def test_only_the_process_that_executes_the_turn_may_save_for_it(open_at: OpenAt) -> None:
+    desk = await open_at("one")
+    records: ConversationStore = desk.chat.records
+    turn = records.start(Turn("turn_1", desk.conversation.id, 0, "running", "Work"))
+    record = SqlSnapshotRecord(records.database, desk.conversation.id, turn.id)
+    assert record.replace(None, b"first")
+    assert not record.replace(None, b"second")
+    assert (record.current(), record.read()) == (digest_of(b"first"), b"first")
+    records.note(turn.id, state="interrupted")
+    with pytest.raises(ConversationBusy):
+        record.replace(digest_of(b"first"), b"second")
+    assert record.read() == b"first"
+
+
+async def test_a_turn_whose_machine_is_gone_can_be_stopped_and_the_conversation_goes_on(
+    open_at: OpenAt, timing: Timing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = await open_at("one")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(ProcessIdentity, "current", lambda: "gone|boot|space|7|1")
+        turn = desk.chat.records.start(Turn("turn_1", desk.conversation.id, 0, "running", "Work"))
+    with pytest.raises(ConversationBusy):
+        await desk.chat.send(desk.conversation, "Go on")
+    monkeypatch.setattr(type(desk.chat._catalog), "timing", timing._replace(grace_s=0.01))
+    assert not desk.chat.records.give_up(turn.id)  # nobody has asked for it
+    assert await desk.chat.stop(turn)
+    while (await desk.chat.turn(desk.conversation, turn.id)).state == "running":
+        await asyncio.sleep(0.01)
+    assert (await desk.chat.turn(desk.conversation, turn.id)).error_code == "interrupted"
+    assert not await desk.chat.stop(turn)
+    assert desk.chat.records.note(turn.id, answer="late")  # its process is told to stop
+    assert desk.chat.records.turn(turn.id).answer != "late"
+    desk.models.script(Say("On."))
+    turn, _ = await desk.say("Go on")
+    assert turn.answer == "On."

@@ -1,0 +1,123 @@
+"""The Run tab and the form for schedules: one script of several, files and arguments, and a look at what was made."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+Site = Any  # of conftest.py, which is no module to import from
+Open = Callable[..., Page]
+
+_HARM = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+_REPORT = f"""\
+import json, struct, sys, zlib
+from pathlib import Path
+lines = Path(sys.argv[1]).read_text().splitlines()
+Path("out").mkdir()
+rows = "".join(f"| {{line}} |\\n" for line in lines)
+Path("out/report.md").write_text("# Cities\\n\\n| city |\\n|---|\\n" + rows + {_HARM!r})
+Path("out/page.html").write_text({_HARM!r})
+Path("out/drawing.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" onload="alert(3)"/>')
+chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+head, rows = struct.pack(">IIBBBBB", 40, 20, 8, 0, 0, 0, 0), zlib.compress(b"".join(b"\\0" + b"\\x80" * 40 for _ in range(20)))
+data = chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+Path("out/picture.png").write_bytes(b"\\x89PNG\\r\\n\\x1a\\n" + data)
+print("made of", len(lines), "lines", sys.argv[2:])
+"""
+
+
+@pytest.fixture(scope="module")
+def reports(shared_site: Site) -> str:
+    """The id of a skill with two scripts, of which none is its own."""
+    folder: Path = shared_site.project / "skills/reports"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: reports\ndescription: Makes reports. Use when one is due.\n---\n# Reports\n")
+    (folder / "scripts/report.py").write_text(_REPORT)
+    (folder / "scripts/check.py").write_text("print('fine')\n")
+    shared_site.ask("POST", "/api/v1/catalog/refresh")
+    return "config:reports"
+
+
+def give(form: Page | Locator, name: str = "cities.txt", data: bytes = b"Oslo\nLima\n") -> None:
+    """Add a file to a form."""
+    form.locator("input[type=file]").set_input_files({"name": name, "mimeType": "text/plain", "buffer": data})
+
+
+def choose(page: Page, form: Page | Locator, script: str) -> None:
+    """Choose a script in the form."""
+    form.get_by_role("combobox", name="Script").click()
+    page.get_by_role("option", name=script).click()
+
+
+def test_one_script_of_several_works_on_files_and_what_it_makes_is_looked_at(reports: str, site: Site, visit: Open) -> None:
+    page = visit(site, f"/skills/{reports}?tab=run")
+    page.get_by_role("button", name="Run it").click()
+    expect(page.get_by_role("combobox", name="Script")).to_have_attribute("aria-invalid", "true")
+    choose(page, page, "scripts/report.py")
+    give(page)
+    page.get_by_label("Arguments").fill("cities.txt\n--title=a b")
+    page.get_by_role("button", name="Run it").click()
+    made = page.get_by_role("region", name="Files it made")
+    expect(made.get_by_role("listitem")).to_have_count(4)
+    expect(page.get_by_role("log")).to_contain_text("made of 2 lines ['--title=a b']")
+    (run,) = site.ask("GET", "/api/v1/runs?skill=reports")["data"]
+    known = site.ask("GET", f"/api/v1/runs/{run['run_id']}")["data"]
+    assert (known["entry"], known["arguments"]) == ("scripts/report.py", ["cities.txt", "--title=a b"])
+
+    window = page.get_by_role("dialog")
+    made.get_by_role("button", name="out/report.md").click()
+    expect(window.get_by_role("cell", name="Lima")).to_be_visible()
+    window.get_by_text("Source", exact=True).click()
+    expect(window.get_by_text(_HARM)).to_be_visible()
+    for name, text in (("out/page.html", "onerror=alert(2)"), ("out/drawing.svg", "onload")):
+        page.keyboard.press("Escape")
+        expect(window).to_have_count(0)
+        made.get_by_role("button", name=name).click()
+        expect(window.get_by_role("region", name=name)).to_contain_text(text)
+        assert window.locator("script, iframe, img, object, embed, svg[onload]").count() == 0
+    page.keyboard.press("Escape")
+    made.get_by_role("button", name="out/picture.png").click()
+    expect(window.get_by_role("img", name="out/picture.png")).to_have_js_property("naturalWidth", 40)
+    page.keyboard.press("Escape")
+    with page.expect_download() as taken:
+        made.get_by_role("button", name="Download all").click()
+    with zipfile.ZipFile(io.BytesIO(taken.value.path().read_bytes())) as archive:
+        assert archive.testzip() is None
+        assert sorted(archive.namelist()) == ["out/drawing.svg", "out/page.html", "out/picture.png", "out/report.md"]
+
+
+def test_what_few_runs_need_is_folded_away_and_checked_before_it_is_sent(reports: str, site: Site, visit: Open) -> None:
+    page = visit(site, f"/skills/{reports}?tab=run")
+    choose(page, page, "scripts/check.py")
+    expect(page.get_by_label("Context")).to_be_hidden()
+    page.get_by_role("button", name="More settings").click()
+    page.get_by_label("Context").fill("[1]")
+    page.get_by_role("button", name="Run it").click()
+    expect(page.get_by_text("This is no JSON")).to_be_visible()
+    page.get_by_label("Context").fill('{"locale": "de"}')
+    page.get_by_role("button", name="Run it").click()
+    expect(page.get_by_role("log")).to_contain_text("fine")
+    (run, *_) = site.ask("GET", "/api/v1/runs?skill=reports")["data"]
+    assert site.ask("GET", f"/api/v1/runs/{run['run_id']}")["data"]["context"]["locale"] == "de"
+
+
+def test_a_schedule_gives_its_script_arguments_and_files(reports: str, site: Site, visit: Open) -> None:
+    page = visit(site, f"/schedules?add={reports}")
+    form = page.get_by_role("dialog")
+    form.get_by_label("Name").fill("cities")
+    choose(page, form, "scripts/report.py")
+    give(form)
+    form.get_by_label("Arguments").fill("cities.txt")
+    form.get_by_role("button", name="Add it").click()
+    page.get_by_role("list", name="Schedules").get_by_role("link", name="cities").click()
+    facts = page.get_by_role("region", name="Schedule", exact=True)
+    expect(facts).to_contain_text(re.compile(r"scripts/report\.py.*cities\.txt.*cities\.txt", re.DOTALL))
+    kept = site.ask("GET", "/api/v1/schedules/cities")["data"]
+    assert (kept["entry"], kept["arguments"], kept["files"]) == ("scripts/report.py", ["cities.txt"], ["cities.txt"])

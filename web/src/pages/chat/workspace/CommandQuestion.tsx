@@ -1,0 +1,94 @@
+/** A question about a call of a workspace tool: the very command or program, the files it names, and which rule asks. */
+import { Box, Code, Group, Paper, Stack, Text } from "@mantine/core";
+import { IconTerminal2 } from "@tabler/icons-react";
+
+import type { OpenQuestion, Turn } from "@/api/chat";
+import { useText } from "@/i18n";
+import { visible } from "@/parts/foreign";
+import { Verdict } from "@/parts/Verdict";
+
+import calls from "../Calls.module.css";
+import { useAnswering } from "../answering";
+import classes from "../Question.module.css";
+import { chat } from "../words";
+import { CutText } from "./CutText";
+import { workspace } from "./words";
+
+type Asked = Extract<OpenQuestion, { type: "command" }>;
+
+export function CommandQuestion({ turn, question }: { turn: Turn; question: Asked }) {
+  const t = useText(workspace);
+  const c = useText(chat);
+  const answering = useAnswering(turn, question.call);
+  const title = t.ask.titles[question.tool] ?? t.ask.other(visible(question.tool));
+  return (
+    <Paper component="section" p="md" aria-label={title} className={classes.question ?? ""}>
+      <Stack gap="sm">
+        <Group gap="xs" wrap="nowrap" align="flex-start">
+          <IconTerminal2 size={20} stroke={1.6} className={classes.mark ?? ""} aria-hidden />
+          <Box miw={0}>
+            <Text fw={600}>{title}</Text>
+            <Text size="sm" c="dimmed">
+              {t.ask.lead}
+            </Text>
+          </Box>
+        </Group>
+        <pre className={calls.lines} tabIndex={0} role="region" aria-label={t.parts.command}>
+          <CutText text={question.argument} most={20_000} />
+        </pre>
+        <About question={question} />
+        <Verdict
+          longer={[{ decision: "session", label: t.ask.session, why: t.ask.sessionWhy }]}
+          reason={c.ask.reason}
+          busy={answering.isPending}
+          error={answering.error}
+          answer={(decision, reason) => answering.mutate({ decision, ...(decision === "reject" && reason ? { reason } : {}) })}
+        />
+      </Stack>
+    </Paper>
+  );
+}
+
+function About({ question: { argument, part, files, folder, level, rule, reason, skills } }: { question: Asked }) {
+  const t = useText(workspace);
+  const by = level ? t.ask.by(t.ask.levels[level] ?? level) : t.ask.why;
+  return (
+    <Stack gap={4}>
+      {part && part.trim() !== argument.trim() && (
+        <Line title={t.ask.part}>
+          <Code className={classes.code ?? ""}>{visible(part)}</Code>
+        </Line>
+      )}
+      {files.length > 0 && (
+        <Line title={t.ask.files}>
+          {files.map((name) => (
+            <Code key={name} className={classes.code ?? ""}>
+              {visible(name)}
+            </Code>
+          ))}
+        </Line>
+      )}
+      <Line title={t.ask.folder}>
+        <Code className={classes.code ?? ""}>{visible(folder)}</Code>
+      </Line>
+      <Line title={by}>
+        {rule && <Code className={classes.code ?? ""}>{visible(rule)}</Code>}
+        <bdi>{visible(reason)}</bdi>
+      </Line>
+      {skills.length > 0 && <Line title={t.ask.followed}>{skills.map(visible).join(", ")}</Line>}
+    </Stack>
+  );
+}
+
+function Line({ title, children }: { title: string; children: React.ReactNode }) {
+  return (
+    <Group gap={6} align="baseline">
+      <Text size="xs" fw={600} c="dimmed">
+        {title}
+      </Text>
+      <Group gap={6} fz="sm" miw={0} style={{ overflowWrap: "anywhere" }}>
+        {children}
+      </Group>
+    </Group>
+  );
+}
