@@ -128,6 +128,14 @@ class TooManyRequests(SkillyardError, code="too_many_requests", status=429):
     """A caller sends requests faster than allowed; `details["retry_after"]` is how many seconds to wait."""
 
 
+class TooManySessions(SkillyardError, code="too_many_sessions", status=429):
+    """So many sessions of workspaces work that no more are begun; one has to end first."""
+
+
+class TooManyWorkspaces(SkillyardError, code="too_many_workspaces", status=409):
+    """The caller has as many workspaces as are kept; one has to be deleted first."""
+
+
 class FileProblem(SkillyardError, code="file_problem", status=400):
     """A file inside a skill cannot be given."""
 

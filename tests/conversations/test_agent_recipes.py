@@ -1,4 +1,4 @@
-"""Every recipe of docs/agents.md, run as a reader would, against a model server that checks what it gets."""
+"""Every recipe of the documentation, run as a reader would, against a model server that checks what it gets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ from scripted_models import Call, Say, Seen
 
 ROOT = Path(__file__).resolve().parents[2]
 _RECIPE = re.compile(r"^```python recipe ([\w-]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-RECIPES = [(match[1], match[2]) for match in _RECIPE.finditer((ROOT / "docs/agents.md").read_text("utf-8"))]
+
+
+def _recipes(page: str) -> list[tuple[str, str]]:
+    return [(match[1], match[2]) for match in _RECIPE.finditer((ROOT / page).read_text("utf-8"))]
+
+
+RECIPES = _recipes("docs/agents.md")
+IN_WORKSPACES = _recipes("docs/workspaces.md")
 
 
 _IMPORTING = """
@@ -128,3 +135,33 @@ def test_a_recipe_loads_a_skill_runs_it_and_answers(
     assert "There are 4 words." in out
     assert any("text-statistics" in seen.system for seen in models.seen)
     assert {"skill", "run_skill", "read_skill_file"} <= set(models.seen[0].tools)
+
+
+def _write_and_count(seen: Seen) -> Say | Call:
+    """A model that writes a file in the shell, and says what came out."""
+    if not seen.results:
+        return Call("bash", {"command": "echo 'One fish. Two fish.' > fish.txt; echo words: $(wc -w < fish.txt)"})
+    return Say(f"It has {re.search(r'words: ([0-9]+)', seen.last)[1]} words.")  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("name", "code"), IN_WORKSPACES, ids=[name for name, _ in IN_WORKSPACES])
+def test_a_recipe_works_in_a_workspace(name: str, code: str, models: Any, recipes: Recipes, tmp_path: Path, home: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    (tmp_path / "project").mkdir()
+    models.answer_with(_write_and_count)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    status, out, errors = recipes.run(code, tmp_path, os.environ | {"PATH": path, "NO_COLOR": "1"})
+    assert status == 0, errors
+    assert models.faults == []
+    assert "It has 4 words." in out
+    assert {"skill", "run_skill", "bash", "code_run", "file_read"} <= set(models.seen[0].tools)
+    models.seen[0].check_open("bash", {"command": "ls", "timeout": 1000})
+    everywhere = [*tmp_path.rglob("fish.txt"), *home.rglob("fish.txt")]
+    assert [file.read_text("utf-8") for file in dict.fromkeys(everywhere)] == ["One fish. Two fish.\n"]
+    kept = everywhere[0].relative_to(tmp_path if name not in ("openai-chat", "adk") else home)
+    assert kept.parts[:1] == ("project",) or "workspaces" in kept.parts
+
+
+def test_every_framework_has_a_recipe_with_a_workspace() -> None:
+    without = {"chat", "mcp"}  # a chat has its own, and MCP is configured, not programmed
+    assert {name for name, _ in IN_WORKSPACES} == {name for name, _ in RECIPES} - without

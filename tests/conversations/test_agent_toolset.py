@@ -13,6 +13,7 @@ from scripted_models import Call, Say
 
 from skillyard import Catalog
 from skillyard.conversations import SkillToolset
+from skillyard.workspace import Workspaces
 
 Make = Callable[..., Awaitable[Agent[None, Any]]]
 MODELS = ["openai-chat:gpt-5", "openai:gpt-5", "anthropic:claude-sonnet-4-6", "google:gemini-2.5-flash"]
@@ -182,3 +183,23 @@ async def test_a_wrong_name_and_bad_json_are_answered_and_the_run_goes_on(
     assert (await agent.run("Make this tidy")).output == "Done."
     assert "Available skills: tidy" in models.seen[1].last
     assert "# Skill: tidy" in models.seen[3].last
+
+
+async def test_each_conversation_has_a_workspace_of_its_own_and_sees_its_pictures(
+    models: Any, agent_of: Make, skills: Callable[..., SkillToolset], tmp_path: Path
+) -> None:
+    dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    async with Workspaces(tmp_path / "own") as workspaces:
+        agent = await agent_of("anthropic:claude-sonnet-4-6", toolsets=[skills(workspace=workspaces.get)])
+        draw = Call("bash", {"command": f"ls; echo {dot} | base64 -d > dot.png"})
+        models.script(draw, Call("file_read", {"file_path": "dot.png"}), Say("A dot."))
+        first = await agent.run("Draw")
+        assert dot in str(models.seen[2].body), "the model sees the picture"
+        models.script(Call("bash", {"command": "ls; echo end"}), Say("Nothing."))
+        other = await agent.run("Look")
+        assert "dot.png" not in models.seen[-1].last, "of another conversation it sees nothing"
+        models.script(Call("bash", {"command": "ls; echo end"}), Say("A dot."))
+        await agent.run("Look", message_history=first.all_messages())
+        assert "dot.png" in models.seen[-1].last, "and its own files stay"
+        assert len(workspaces.list()) == 2
+        assert {first.conversation_id, other.conversation_id} == set(workspaces.list())

@@ -154,9 +154,11 @@ def test_xml_index_is_exactly_the_example_of_its_document(skill, inventory):
             classes=inventory(script_files=("scripts/recalc.py",)),
         ),
     ]
-    index = build_index(skills, IndexOptions(style="xml-index"))
+    index = build_index(skills, IndexOptions(style="xml-index", workspace=True))
     assert index.text == XML_INDEX
     assert index.kept == ("user:pdf", "user:xlsx")
+    without = build_index(skills, IndexOptions(style="xml-index"))
+    assert without.text == XML_INDEX.replace("使用 bash 工具", "使用 run_skill 工具")
 
 
 @pytest.mark.row("004-5", "004-12", "C-13", "D-36")

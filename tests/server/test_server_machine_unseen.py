@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 import skillyard
 from skillyard.engine import WorkerRoster
 
-EVERYTHING = ("skills:read", "skills:write", "runs:execute", "admin")
+EVERYTHING = ("skills:read", "skills:write", "runs:execute", "workspaces:use", "admin")
 HEADER = "type: direct\nresources:\n  entry: ./scripts/add.py\n"
 BREAKS = "def execute(parameters):\n    open('b.txt', 'w').write('b')\n    raise ValueError('no')\n"
 SKILLS: Final = ("tidy", "installed:tidy", "shared", "user:private", "broken", "twice", "nothing")
@@ -91,6 +91,8 @@ def used(guest: TestClient, home: Path, make_skill: Any, pack: Callable[..., byt
     conversation = guest.post(chat, json={"model": "openai-chat:gpt-5"}).json()["data"]["id"]
     guest.put(f"{chat}/{conversation}/files/b.txt", content=b"b")
     models.script(Call("skill", {"skill": "shared"}), Call("run_skill", {"name": "tidy"}), Say("Done."))
+    guest.post("/api/v1/workspaces", json={"id": "desk"})
+    guest.put("/api/v1/workspaces/desk/files/b.txt", content=b"b")
     turn = guest.post(f"{chat}/{conversation}/messages", json={"text": "Do it"}).json()["data"]["id"]
     guest.get(f"{chat}/{conversation}/turns/{turn}/events")  # until it is done
     models.answer_with(lambda _: Say("Well."))
@@ -104,7 +106,8 @@ def used(guest: TestClient, home: Path, make_skill: Any, pack: Callable[..., byt
     yield {
         "operation_id": operation, "run_id": run, "name": "nightly", "slug": "tidy", "version": version, "path": "b.txt",
         "before": version, "after": version, "agent": str(agent["id"]), "memory_id": str(memory["id"]),
-        "conversation": conversation, "turn": turn, "way": "incoming", "session": "default", "tag": "good", **of_others,
+        "conversation": conversation, "turn": turn, "way": "incoming",
+        "workspace": "desk", "session": "default", "tag": "good", **of_others,
     }  # fmt: skip
 
 
@@ -141,6 +144,11 @@ BODIES: Final[Mapping[str, Any]] = {
     "POST /api/v1/catalog": {"name": "{skill}", "description": "Is new."},
     "POST /api/v1/chat/conversations/{conversation}/messages": {"text": "/{skill} do it"},
     "POST /api/v1/skill-definitions/install/address": {"address": "/etc", "repository": "../{skill}"},
+    "POST /api/v1/workspaces": {"id": "../{skill}"},
+    "POST /api/v1/workspaces/{workspace}/calls": {
+        "tool": "bash",
+        "arguments": {"command": "cat {skill}; pwd; ls /; env; hostname"},
+    },
     "POST /api/v1/keys": {"name": "more", "scopes": ["skills:read"]},
 }
 

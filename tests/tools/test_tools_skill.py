@@ -48,6 +48,7 @@ async def test_a_loaded_skill_comes_in_the_documented_shape(skills_root: Path, m
         '</skill_text nonce="N">\n\n'
         "---\n\n"
         f"Skill directory: {folder}\n"
+        "Run its scripts with `run_skill`.\n"
         "Follow its list of allowed tools when possible.\n\n"
         "Follow the instructions above to complete the task."
     )

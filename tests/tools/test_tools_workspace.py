@@ -1,4 +1,4 @@
-"""Scripts used on a command line, on the files of a conversation."""
+"""Scripts used on a command line, on the files of a conversation, and in the shell of a workspace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from skillyard.catalog import Permission
+from skillyard.library import Catalog
+from skillyard.permissions import PolicyApprover
 from skillyard.tools import SkillTools
+from skillyard.workspace import TOOL_NAMES, RuleAuthorizer, Workspaces
 
 UPPER = "import pathlib, sys\npathlib.Path(sys.argv[2]).write_text(pathlib.Path(sys.argv[1]).read_text().upper())\n"
 
@@ -62,3 +66,71 @@ async def test_what_a_skill_declares_about_files_holds(
     result = await made.call("run_skill", {"name": "upper"}, session="a")
     assert ("in.txt" in result.text) == (setting == "read-only")
     assert [path.name for path in (tmp_path / "desk").iterdir()] == ["in.txt"]
+
+
+async def test_without_a_workspace_nothing_speaks_of_a_shell(tools: Callable[..., SkillTools], upper: Path) -> None:
+    made = tools()
+    assert not set(TOOL_NAMES) & set(made.names())
+    loaded = await made.call("skill", {"skill": "upper"})
+    assert "Run its scripts with `run_skill`." in loaded.text
+    assert "bash" not in loaded.text
+    assert "bash" not in made.prompt(style="xml-index").text
+    reading_only = await tools(run_skills=False).call("skill", {"skill": "upper"})
+    assert "Run its scripts" not in reading_only.text
+
+
+async def test_a_skill_says_how_its_scripts_run_in_the_shell(
+    skills_root: Path, make_skill: Callable[..., Path], upper: Path, tmp_path: Path
+) -> None:
+    make_skill(skills_root, "careful", files={"scripts/main.py": "print(1)\n"})
+    make_skill(skills_root, "hidden", files={"scripts/main.py": "print(1)\n"})
+    catalog = Catalog.discover(roots=[skills_root], cache=False)
+    (tmp_path / "desk").mkdir()
+    rules: dict[str, Permission] = {"careful": "ask", "hidden": "deny"}
+    async with catalog.workspace(tmp_path / "desk", permissions=rules) as workspace:
+        made = SkillTools(catalog, permissions=rules, workspace=workspace, approver=PolicyApprover("once"))
+        assert set(TOOL_NAMES) <= set(made.names())
+        assert "使用 bash 工具" in made.prompt(style="xml-index").text
+        loaded = await made.call("skill", {"skill": "upper"})
+        advice = "Run its scripts with `bash`, by their path in that folder; your files are in"
+        assert f"Skill directory: {upper}\n{advice} {workspace.path}." in loaded.text
+        described = await made.call("skills_load", {"name": "upper"})
+        assert described.data["skill"]["directoryPath"] == str(upper)  # type: ignore[index] # an object
+        (tmp_path / "desk/in.txt").write_text("ada")
+        done = await made.call("bash", {"command": f"python3 {upper}/scripts/to_upper.py in.txt out.txt"})
+        assert done.ok, done.text
+        assert (tmp_path / "desk/out.txt").read_text() == "ADA"
+        for name in ("careful", "hidden"):
+            unseen = await made.call("bash", {"command": f"ls {skills_root}/{name}"})
+            assert unseen.code == "command_failed", "a shell asks nobody before it reads a skill"
+        approved = await made.call("skill", {"skill": "careful"})
+        assert "Run its scripts with `run_skill`." in approved.text
+
+
+async def test_each_session_has_a_workspace_of_its_own(tools: Callable[..., SkillTools], upper: Path, tmp_path: Path) -> None:
+    async with Workspaces(tmp_path) as workspaces:
+        made = tools(workspace=workspaces.get)
+        assert "/workspace" not in str(made.definitions())
+        await made.call("bash", {"command": "echo 3 > a.txt; mkdir -p deep; cd deep"}, session="ada")
+        seen = await made.call("bash", {"command": "ls"}, session="bob")
+        assert "a.txt" not in seen.text
+        again = await made.call("bash", {"command": "basename $PWD; cat ../a.txt"}, session="ada")
+        assert "deep\n3" in again.text
+        assert workspaces.list() == ("ada", "bob")
+        inside = await made.call("bash", {"command": "ls"}, session="ada/files")
+        assert inside.code == "path_refused", "a workspace never lies in the files of another"
+
+
+async def test_the_operators_rules_of_commands_hold_and_nobody_is_asked(tmp_path: Path, skills_root: Path, home: Path) -> None:
+    (home / ".config/skillyard").mkdir(parents=True)
+    rules = '[permissions.commands]\ndeny = ["Bash(rm:*)"]\nask = ["Bash(git:*)"]\n'
+    (home / ".config/skillyard/skillyard.toml").write_text(rules, "utf-8")
+    catalog = Catalog.discover(roots=[skills_root], home=home, cache=False)
+    (tmp_path / "desk").mkdir()
+    async with catalog.workspace(tmp_path / "desk", authorizer=RuleAuthorizer.of(catalog)) as workspace:
+        denied = await workspace.bash("echo a | tee a; rm a")
+        assert (denied.code, "rm" in denied.text) == ("permission_denied", True)
+        asked = await workspace.bash("git status")
+        assert (asked.code, "nobody can be asked here" in asked.text) == ("permission_denied", True)
+        assert (await workspace.bash("echo a")).ok
+        assert list((tmp_path / "desk").iterdir()) == []

@@ -51,9 +51,10 @@ def same_hash(left: str, right: str) -> bool:
     return secrets.compare_digest(left, right)
 
 
-Scope = Literal["skills:read", "skills:write", "runs:execute", "admin"]
+Scope = Literal["skills:read", "skills:write", "runs:execute", "workspaces:use", "admin"]
 """`skills:read` looks at skills and runs, `skills:write` changes skills and agents, `runs:execute` starts runs and keeps
-memories, `admin` may all of that and manages keys, approvals and the audit log."""
+memories, `workspaces:use` works with commands and files in workspaces, `admin` may all of that and manages keys, approvals and
+the audit log."""
 
 KeyState = Literal["usable", "expired", "revoked"]
 

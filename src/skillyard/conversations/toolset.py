@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic_ai import RunContext
 from pydantic_ai.exceptions import ApprovalRequired
-from pydantic_ai.messages import InstructionPart, ToolReturn
+from pydantic_ai.messages import BinaryContent, InstructionPart, ToolReturn
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_core import SchemaValidator, core_schema
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from skillyard.execution import Executor
     from skillyard.library import Catalog
     from skillyard.permissions import Approver, Rules
-    from skillyard.tools import Language
+    from skillyard.tools import Language, WorkspaceSource
+    from skillyard.workspace import Workspace
 
 
 _ANY: Final = SchemaValidator(core_schema.dict_schema())
@@ -39,7 +40,9 @@ class SkillToolset(AbstractToolset[Any]):
     limit in tokens. With `live` the folders are rescanned before each step, so that new and changed skills are there at once.
     Where a rule is `ask` and there is no `approver`, the call is deferred: the run ends with `DeferredToolRequests`, and its
     `metadata` has the question. Give it back with the answer, so that the approval is bound to the content it was given for;
-    `"decision"` in it may be `once` (the default), `session` or `workspace`. Everything else is as in `SkillTools`.
+    `"decision"` in it may be `once` (the default), `session` or `workspace`. With a `workspace` its tools are offered too; with
+    `catalog.workspaces().get` each conversation of pydantic-ai has a workspace of its own, by its id. Pictures that `file_read`
+    gives are sent to the model unless `pictures` is False. Everything else is as in `SkillTools`.
 
     ::
 
@@ -61,6 +64,8 @@ class SkillToolset(AbstractToolset[Any]):
         budget: int | None = 2000,
         pinned: Collection[str] = (),
         live: bool = True,
+        workspace: Workspace | WorkspaceSource | None = None,
+        pictures: bool = True,
         id: str = "skills",  # noqa: A002 # the word of pydantic-ai
     ) -> None:
         self.tools = SkillTools(
@@ -73,8 +78,10 @@ class SkillToolset(AbstractToolset[Any]):
             context=context,
             run_skills=run_skills,
             language=language,
+            workspace=workspace,
         )
         self._catalog = catalog
+        self._pictures = pictures
         self._budget = budget
         self._pinned = tuple(pinned)
         self._live = live
@@ -121,8 +128,8 @@ class SkillToolset(AbstractToolset[Any]):
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
-    ) -> ToolReturn[str]:
-        """Call a tool; an error becomes a text for the model.
+    ) -> ToolReturn[Any]:
+        """Call a tool; an error becomes a text for the model, and pictures come after the text.
 
         Raises:
             ApprovalRequired: an approval is needed first.
@@ -132,7 +139,8 @@ class SkillToolset(AbstractToolset[Any]):
         if (question := pending_question(result)) is not None:
             raise ApprovalRequired(metadata=question)
         shown = {"title": result.title, "ok": result.ok, "code": result.code}
-        return ToolReturn(result.text, metadata=shown)
+        pictures = [BinaryContent(image.data, media_type=image.media_type) for image in result.images if self._pictures]
+        return ToolReturn([result.text, *pictures] if pictures else result.text, metadata=shown)
 
     def limited(self, others: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """Your own tools, held to the `allowed-tools` of the loaded skills where the mode is `enforce`."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from skillyard.scanner import Report, Suppression
     from skillyard.search import Match, Reranker, SearchIndex
     from skillyard.timing import Timing
+    from skillyard.workspace import ToolAuthorizer, Workspace, Workspaces
 
 _RERANKED: Final = 30  # matches that a reranker is shown
 
@@ -168,13 +169,15 @@ class Catalog(SkillCatalog):
         pinned: Collection[str] = (),
         description_chars: int | None = 200,
         previous: Index | None = None,
+        workspace: bool = False,
     ) -> Index:
         """The index for a system prompt: `text`, `tokens`, and what was `kept`, `shortened` and `omitted`.
 
         At most `budget` tokens (None: no limit). Without a `request` the order is the catalog's, so that prompt caches hold;
         with the text of a request the skills it names come first, then those that fit it best. `pinned` skills are listed
         before the others. With the `previous` index of a conversation what it showed stays where it is; what is new is
-        appended, and `added`, `dropped` and `unchanged` list the difference.
+        appended, and `added`, `dropped` and `unchanged` list the difference. `workspace` says that the model has the tools of a
+        workspace: then `xml-index` tells of `bash`.
 
         Raises:
             InvalidInput: unknown style, or a negative limit.
@@ -184,7 +187,13 @@ class Catalog(SkillCatalog):
         return write_index(
             self,
             IndexOptions(
-                style=style, budget=budget, description_chars=description_chars, named=named, pinned=pinned, previous=previous
+                style=style,
+                budget=budget,
+                description_chars=description_chars,
+                named=named,
+                pinned=pinned,
+                previous=previous,
+                workspace=workspace,
             ),
             request=request,
             search_index=self._search_index() if request else None,
@@ -438,10 +447,48 @@ class Catalog(SkillCatalog):
             DependenciesUnavailable: packages cannot be installed, or a program is not on this machine.
             InvalidPolicy: the settings of the index cannot be understood.
         """
-        from skillyard.environments import EnvironmentRequest, index_settings, require_programs
+        return self._services().environment(grant)
 
-        require_programs(grant.programs)
-        return EnvironmentRequest(grant=grant, settings=index_settings(self.configuration.sandbox))()
+    def workspace(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        packages: Sequence[str] = (),
+        permissions: Mapping[str, Permission] | Rules | None = None,
+        authorizer: ToolAuthorizer | None = None,
+    ) -> Workspace:
+        """A workspace over an existing folder, as the configuration says, with the skills beside it.
+
+        Its sessions see the skills that `permissions` (as for `SkillTools`) allow without asking, and what `packages` grants:
+        `pypdf`, `npm:docx`, `program:qpdf`. The `authorizer` decides about calls; `RuleAuthorizer` does by the rules about
+        commands. Close it at the end. Blocks for as long as downloading takes.
+
+        Raises:
+            PathRefused: the folder is missing, or one of the system's.
+            InvalidConfiguration, InvalidPolicy: the table `[workspace]` cannot be understood.
+            DependenciesUnavailable: packages cannot be installed.
+        """
+        from skillyard.workspace import Workspace
+
+        options = self._services().workspace_options(permissions, packages)
+        return Workspace(folder, options=options, authorizer=authorizer)
+
+    def workspaces(
+        self,
+        *,
+        packages: Sequence[str] = (),
+        permissions: Mapping[str, Permission] | Rules | None = None,
+        authorizer: ToolAuthorizer | None = None,
+    ) -> Workspaces:
+        """The workspaces of this home, one for each id, as `workspace` makes them: its `get` is for `SkillTools`.
+
+        Raises:
+            InvalidConfiguration, InvalidPolicy, DependenciesUnavailable: as `workspace`.
+        """
+        from skillyard.workspace import Workspaces
+
+        options = self._services().workspace_options(permissions, packages)
+        return Workspaces(self.data_directory, options=options, authorizer=authorizer)
 
     def revoke(self, skill: Skill | str, grant: SkillGrant | None = None) -> SkillGrant:
         """Take recorded grants back from a skill, all of them when none is named; gives what is granted to it still.

@@ -9,15 +9,18 @@ from skillyard.engine import EngineSettings, PoolEngine, Records
 from skillyard.permissions import Approvals, PermissionGate, Rules, SqlApprovalStore
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from skillyard.agent_definitions import AgentStore
-    from skillyard.catalog import SkillCatalog
+    from skillyard.catalog import Permission, SkillCatalog
     from skillyard.engine import Schedule, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
+    from skillyard.environments import SkillGrant
     from skillyard.execution import Executor
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approver
+    from skillyard.sandbox import GrantedEnvironment
     from skillyard.timing import Timing
+    from skillyard.workspace import WorkspaceOptions
 
 
 class CatalogServices:
@@ -51,6 +54,24 @@ class CatalogServices:
     def gate(self, approver: Approver | None = None) -> PermissionGate:
         """The check before each use of a skill, with the approvals of this catalog."""
         return PermissionGate(Rules.for_catalog(self._catalog), self.approvals.asking(approver))
+
+    def workspace_options(
+        self, permissions: Mapping[str, Permission] | Rules | None, packages: Sequence[str]
+    ) -> WorkspaceOptions:
+        """What workspaces over the catalog may do and are given. Blocks."""
+        from skillyard.environments import SkillGrant
+        from skillyard.workspace import catalog_options
+
+        catalog, environment = self._catalog, self.environment(SkillGrant.from_words(packages))
+        rules = permissions if isinstance(permissions, Rules) else Rules.for_catalog(catalog, permissions)
+        return catalog_options(catalog, rules, environment=environment)
+
+    def environment(self, grant: SkillGrant) -> GrantedEnvironment:
+        """The environment with these packages and programs. Blocks for as long as downloading takes."""
+        from skillyard.environments import EnvironmentRequest, index_settings, require_programs
+
+        require_programs(grant.programs)
+        return EnvironmentRequest(grant=grant, settings=index_settings(self._catalog.configuration.sandbox))()
 
     def memory(self) -> SqlMemoryService:
         """The memories, kept with the runs."""

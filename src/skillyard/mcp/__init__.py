@@ -11,9 +11,9 @@ from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.mcp.http import McpHttpApp
-    from skillyard.mcp.server import ToolUse
     from skillyard.mcp.stdio import serve_stdio
+    from skillyard.mcp.tool_calls import ToolUse
 
 __all__ = ["McpHttpApp", "ToolUse", "serve_stdio"]
 
-__getattr__, __dir__ = lazy_exports(__name__, {"http": ("McpHttpApp",), "server": ("ToolUse",), "stdio": ("serve_stdio",)})
+__getattr__, __dir__ = lazy_exports(__name__, {"http": ("McpHttpApp",), "stdio": ("serve_stdio",), "tool_calls": ("ToolUse",)})

@@ -27,7 +27,7 @@ from skillyard.mcp.server import create_server
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
-    from skillyard.mcp.server import ToolUses
+    from skillyard.mcp.tool_calls import ToolUses
     from skillyard.tools import SkillTools
 
 

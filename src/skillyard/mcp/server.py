@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import anyio
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -26,10 +24,11 @@ from skillyard.mcp.change_notifications import ChangeAnnouncer
 from skillyard.mcp.prompts import complete_argument
 from skillyard.mcp.published_skills import INDEX_URI, PublishedSkill, PublishedSkills, cut_page
 from skillyard.mcp.skill_resources import FolderListing, FolderParams, SkillEntries, SkillEntry, UriParams, skill_entry
+from skillyard.mcp.tool_calls import ToolUses, make_call, tool_call_result, use_of_nobody
 from skillyard.text import sanitize
 
 if TYPE_CHECKING:
-    from skillyard.tools import SkillConsent, SkillTools, ToolResult
+    from skillyard.tools import SkillConsent, SkillTools
 
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
@@ -60,24 +59,7 @@ class SkillServer(Server[dict[str, object]]):
         return super().create_initialization_options(announced, experimental_capabilities, extensions)
 
 
-@dataclass(slots=True)
-class ToolUse:
-    """One call of a tool: for which `user`, None for whom the tools are made, and its `result` when it has come to one."""
-
-    user: str | None = None
-    result: ToolResult | None = None
-
-
-ToolUses = Callable[[Any, str, Mapping[str, object]], AbstractAsyncContextManager[ToolUse]]
-"""Stands around each call of a tool: is given the HTTP request, None over other transports, the tool and its arguments."""
-
-
-@asynccontextmanager
-async def _use_of_nobody(request: object, name: str, arguments: Mapping[str, object]) -> AsyncIterator[ToolUse]:
-    yield ToolUse()
-
-
-def create_server(tools: SkillTools, *, watch: bool = True, on_call: ToolUses = _use_of_nobody) -> SkillServer:
+def create_server(tools: SkillTools, *, watch: bool = True, on_call: ToolUses = use_of_nobody) -> SkillServer:
     """A low-level MCP server over `tools`, for any transport of the SDK.
 
     With `watch` the folders of the catalog are watched while a client is connected, and every change is announced. `on_call`
@@ -130,17 +112,13 @@ class _Handlers:
 
     async def call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         self._announcer.remember_connection(context)
-        async with self._on_call(context.request, params.name, params.arguments or {}) as use:
-            result = use.result = await _to_its_end(self._tools.call(params.name, params.arguments, user=use.user))
+        result = await make_call(self._tools, context, params, self._on_call)
         if result.code == "unknown_tool":
             raise MCPError(types.INVALID_PARAMS, result.text, {"code": result.code})
         await self._announcer.announce_changes(self._tools.access.offered())  # the call may have looked at the folders again
         if not result.ok:
             await self._announcer.log("warning", {"tool": params.name, "code": result.code})
-        run: dict[str, Any] = dict(result.data) if "run_id" in result.data else {}  # the whole outcome, for programs
-        detail = run if result.ok else run | {"code": result.code, "title": sanitize(result.title or "")}
-        content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]
-        return types.CallToolResult(content=content, structured_content=detail or None, is_error=not result.ok)
+        return tool_call_result(result)
 
     async def list_resources(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         self._announcer.remember_connection(context)
@@ -241,21 +219,6 @@ class _Handlers:
         except Exception:
             _log.exception("a request failed")
             raise MCPError(types.INTERNAL_ERROR, "The request failed; the server's log says why.", None) from None
-
-
-async def _to_its_end(call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
-    """The result of a call in a task of its own, which is cancelled once, and then waited for, when the client cancels it.
-
-    The SDK cancels what it calls again at every await: a run that is cancelled so could not write down that it was.
-    """
-    calling = asyncio.create_task(call)
-    try:
-        return await asyncio.shield(calling)
-    except asyncio.CancelledError:
-        calling.cancel()
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait([calling])
-        raise
 
 
 def _entry(published: PublishedSkill) -> dict[str, object] | None:

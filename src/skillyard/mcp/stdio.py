@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from skillyard.execution import Executor
     from skillyard.permissions import Approver, Rules
     from skillyard.tools import Language
+    from skillyard.workspace import Workspace
 
     Read = SessionMessage | Exception
 
@@ -136,12 +137,13 @@ def serve_stdio(
     language: Language = "en",
     watch: bool = True,
     user: str | None = None,
+    workspace: Workspace | None = None,
 ) -> None:
     """Serve until the client closes its end and has every answer; nothing but the protocol is written to standard output.
 
     The parameters are those of `SkillTools`. One process may serve several conversations of one client, so a skill that is
     loaded again is given again. With `watch` changes in the skill folders are announced to the client. Runs are recorded as
-    those of `user`.
+    those of `user`. With a `workspace` its tools are offered too; its session ends with the connection.
     """
     tools = SkillTools(
         catalog,
@@ -153,12 +155,17 @@ def serve_stdio(
         session="mcp",
         repeat="text",
         context={} if user is None else {"userId": user},
+        workspace=workspace,
     )
-    asyncio.run(_serve(tools, watch=watch))
+    asyncio.run(_serve(tools, workspace, watch=watch))
 
 
-async def _serve(tools: SkillTools, *, watch: bool) -> None:
+async def _serve(tools: SkillTools, workspace: Workspace | None, *, watch: bool) -> None:
     server = create_server(tools, watch=watch)
-    with closing(StdoutWatch()) as outlet:
-        async with stdio_server() as (read, written), drain_requests(read, written, outlet) as (reading, writing):
-            await server.run(reading, writing, server.create_initialization_options())
+    try:
+        with closing(StdoutWatch()) as outlet:
+            async with stdio_server() as (read, written), drain_requests(read, written, outlet) as (reading, writing):
+                await server.run(reading, writing, server.create_initialization_options())
+    finally:
+        if workspace is not None:
+            await workspace.close()

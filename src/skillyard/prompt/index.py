@@ -38,7 +38,8 @@ class IndexOptions:
     were added since (absent: those that `previous` does not have). An index of another style is not continued.
 
     Style `section` shows `roots`, the folders that were scanned, relative to `project_root` where they are below it, and with
-    `show_empty` says `Found: (none)` instead of nothing.
+    `show_empty` says `Found: (none)` instead of nothing. Style `xml-index` tells of the tool `bash` where the model has a
+    `workspace`, and of `run_skill` where it has none.
 
     Raises:
         InvalidInput: unknown style, or a negative limit.
@@ -53,6 +54,7 @@ class IndexOptions:
     roots: Sequence[str] = ()
     project_root: str | None = None
     show_empty: bool = False
+    workspace: bool = False
     previous: Index | None = None
     installed: Collection[str] | None = None
 
@@ -76,7 +78,7 @@ def build_index(skills: Iterable[Skill], options: IndexOptions = DEFAULT_OPTIONS
 
     Only skills with status `ok` that models may call are listed; the others are reported in `omitted`. No skills: empty text.
     """
-    form = FORMS[options.style]
+    form = FORMS[options.style].in_workspace() if options.workspace else FORMS[options.style]
     everyone = list(skills)
     offered = [skill for skill in everyone if skill.offered]
     hidden = [_hidden(skill) for skill in everyone if not skill.offered]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from skillyard.prompt.entry import FIELD_LIMIT, QUARTERS, Field, IndexEntry, Piece, ShownSkill, cut, cut_list, quarters
@@ -31,13 +31,21 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class StyleForm:
-    """One style: how it begins, writes a skill, ends, and notes that there are `{count}` more; `most` skills at all."""
+    """One style: how it begins, writes a skill, ends, and notes that there are `{count}` more; `most` skills at all.
+
+    Where the model has a shell in a workspace it ends with `shell_footer`, if there is one.
+    """
 
     header: Callable[[Overview], str]
     entry: Callable[[ShownSkill], IndexEntry]
     more: str
     footer: str = ""
+    shell_footer: str = ""
     most: int | None = None
+
+    def in_workspace(self) -> StyleForm:
+        """The form for a model that has a shell."""
+        return replace(self, footer=self.shell_footer or self.footer)
 
 
 # --- Markdown ---------------------------------------------------------------------------------------------------------------
@@ -133,11 +141,12 @@ def _section(shown: ShownSkill) -> IndexEntry:
 # --- Document 003: XML --------------------------------------------------------------------------------------------------------
 
 _XML_MORE: Final = "\n还有 {count} 个技能没有列出：用 search_skills 工具按需求查找。"
-_XML_FOOTER: Final = (
+_XML_SHELL_FOOTER: Final = (
     "</available_skills>\n\n"
     "当任务匹配某个技能时，先用 read_skill_file 工具读取对应的 SKILL.md 获取完整指南。\n"
     "如需执行技能中的脚本，使用 bash 工具运行。脚本位于技能目录的 scripts/ 下。"
 )
+_XML_FOOTER: Final = _XML_SHELL_FOOTER.replace("使用 bash 工具", "使用 run_skill 工具")
 
 
 def _xml(shown: ShownSkill) -> IndexEntry:
@@ -186,7 +195,9 @@ FORMS: Final[Mapping[Style, StyleForm]] = {
     ),
     "direct": StyleForm(_heading(""), _direct, _MORE),
     "tool": StyleForm(_heading("Use the `skill` tool to load detailed instructions for any skill.\n\n"), _tool, _MORE),
-    "xml-index": StyleForm(lambda _: "<available_skills>\n", _xml, _XML_MORE, footer=_XML_FOOTER),
+    "xml-index": StyleForm(
+        lambda _: "<available_skills>\n", _xml, _XML_MORE, footer=_XML_FOOTER, shell_footer=_XML_SHELL_FOOTER
+    ),
     "section": StyleForm(_section_header, _section, _SECTION_MORE, most=SECTION_LIMIT),
     "compact": StyleForm(lambda _: _COMPACT_HEADER, _compact, _COMPACT_MORE),
 }

@@ -23,6 +23,7 @@ from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server.authorization import scopes_of
+from skillyard.server.background.caller_workspaces import SessionSlots
 from skillyard.server.background.running_work import Shutdown
 from skillyard.server.clients import (
     anthropic_skills,
@@ -56,6 +57,7 @@ from skillyard.server.routes import (
     server_info,
     skill_definitions,
     tools_and_memory,
+    workspaces,
 )
 from skillyard.server.routes import catalog as catalog_routes
 from skillyard.server.server_state import McpEndpoints, ServerState
@@ -103,6 +105,7 @@ ROUTERS: Final = (
     administration.audit_routes,
     chat.routes,
     chat_workspace.routes,
+    workspaces.routes,
     discovery.well_known_routes,
     discovery.mirror_routes,
     server_info.about_routes,
@@ -143,7 +146,7 @@ def create_app(
     endpoints = McpEndpoints(settings.mcp, sessions=one)
     if access_policy.keys_required:  # remote callers must not reach through this machine what they cannot reach
         registry = registry.for_catalog(catalog, public_only=True)
-    pool = OrganisationPool(OrganisationServices(catalog, registry))
+    pool = OrganisationPool(OrganisationServices(catalog, registry, SessionSlots(settings.workspaces, lasting=alone)))
     clock = ScheduleClock(pool)
 
     @contextlib.asynccontextmanager

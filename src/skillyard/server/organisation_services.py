@@ -30,6 +30,7 @@ from skillyard.permissions import SqlSessionApprovals
 from skillyard.registry import InstalledSkill, Registry
 from skillyard.server.authorization import Caller
 from skillyard.server.background.approval_questions import ApprovalQuestions, rejecting_approver
+from skillyard.server.background.caller_workspaces import CallerWorkspaces, SessionSlots
 from skillyard.server.background.catalog_changes import CatalogChangeLock, PageCache, PendingChanges
 from skillyard.server.background.model_sessions import CallerToolSessions, LazyChat
 from skillyard.server.background.running_work import BackgroundInstalls, BackgroundRuns
@@ -46,10 +47,10 @@ class OrganisationServices:
     """The catalog, registry and background work of one organisation; `change_lock` is held while the catalog is changed.
 
     `runs`, `installs` and the turns of `chat` go on after their request was answered, `questions` wait for somebody to answer
-    them.
+    them. The `sessions` of workspaces are counted over all organisations.
     """
 
-    def __init__(self, catalog: Catalog, registry: Registry) -> None:
+    def __init__(self, catalog: Catalog, registry: Registry, sessions: SessionSlots) -> None:
         self.catalog = catalog
         self.registry = registry
         self.change_lock = CatalogChangeLock(catalog.data_directory)
@@ -59,6 +60,7 @@ class OrganisationServices:
         self.installs = BackgroundInstalls(self.database)
         self.questions = ApprovalQuestions(self.database, catalog.project_root)
         self.chat = LazyChat()
+        self.workspaces = CallerWorkspaces(catalog, sessions)
         self.tool_sessions = CallerToolSessions(self.database)
         self.audit_log = AuditLog(self.database)
         catalog.approvals().share(SqlSessionApprovals(self.database))
@@ -70,12 +72,13 @@ class OrganisationServices:
     @property
     def busy(self) -> bool:
         """Whether background work of an answered request is in progress."""
-        return self.runs.busy or self.installs.busy or self.chat.busy
+        return self.runs.busy or self.installs.busy or self.chat.busy or self.workspaces.busy
 
     async def close(self, grace_s: float) -> None:
         """Wait for background work to end, runs for at most `grace_s` seconds; no new work is accepted."""
         self.questions.close()
         await self.chat.close()
+        await self.workspaces.close()
         await self.installs.close()
         await self.catalog.stop_waiting()
         await self.runs.close(grace_s)
@@ -268,7 +271,7 @@ class OrganisationPool:
         catalog = self.organisations.catalog(name, self.main.catalog)
         registry = self.main.registry.for_catalog(catalog)
         _ = registry.records  # recovers what a killed server left there
-        return OrganisationServices(catalog, registry)
+        return OrganisationServices(catalog, registry, self.main.workspaces.slots)
 
     def _given_back(self, opened: _OpenOrganisation) -> list[_OpenOrganisation]:
         """Count an organisation as used by one less; those that are to be closed for that."""

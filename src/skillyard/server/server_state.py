@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from skillyard.access import AuditOutcome
     from skillyard.mcp import McpHttpApp
-    from skillyard.mcp.server import ToolUse, ToolUses
+    from skillyard.mcp.tool_calls import ToolUse, ToolUses
     from skillyard.tools import ToolResult
 
 

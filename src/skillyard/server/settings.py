@@ -120,6 +120,11 @@ _SETTINGS: Final[Settings] = {
         "sessions-each": number(_MOST, name="each"),
         "idle-minutes": number(60 * 24, name="idle_s", convert=lambda minutes: 60 * minutes),
     },
+    "workspaces": {
+        "each": number(_MOST),
+        "sessions": number(_MOST),
+        "sessions-each": number(_MOST, name="sessions_each"),
+    },
     "connections": {
         "each": number(_MOST),
         "total": number(_MOST),
@@ -136,6 +141,17 @@ class McpSessions(NamedTuple):
     each: int = 32
     total: int = 1000
     idle_s: float = 1800
+
+
+class WorkspaceLimits(NamedTuple):
+    """How many workspaces are kept of `each` caller, and how many sessions stand in one process.
+
+    `sessions` are those of all callers, `sessions_each` those of one.
+    """
+
+    each: int = 20
+    sessions: int = 32
+    sessions_each: int = 4
 
 
 class ConnectionLimits(NamedTuple):
@@ -165,6 +181,7 @@ class ServerSettings:
     )
     session: timedelta = timedelta(hours=12)
     mcp: McpSessions = field(default_factory=McpSessions)
+    workspaces: WorkspaceLimits = field(default_factory=WorkspaceLimits)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     trusted_proxies: tuple[str, ...] = ()
 
@@ -181,6 +198,7 @@ class ServerSettings:
         return cls(
             rates=rates,
             mcp=McpSessions(**values.pop("mcp")),
+            workspaces=WorkspaceLimits(**values.pop("workspaces")),
             connections=ConnectionLimits(**values.pop("connections")),
             **values,
         )

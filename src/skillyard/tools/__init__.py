@@ -7,5 +7,16 @@ from skillyard.tools.definitions import Dialect, Language, ToolDefinition
 from skillyard.tools.results import TextAnswer, ToolResult
 from skillyard.tools.skill_access import SkillAccess
 from skillyard.tools.skill_tools import SkillTools
+from skillyard.tools.tool_context import WorkspaceSource
 
-__all__ = ["Dialect", "Language", "SkillAccess", "SkillConsent", "SkillTools", "TextAnswer", "ToolDefinition", "ToolResult"]
+__all__ = [
+    "Dialect",
+    "Language",
+    "SkillAccess",
+    "SkillConsent",
+    "SkillTools",
+    "TextAnswer",
+    "ToolDefinition",
+    "ToolResult",
+    "WorkspaceSource",
+]

@@ -167,7 +167,8 @@ Dialect = Literal["openai", "anthropic", "mcp"]
 class ToolDefinition:
     """One tool: its name, what it is for, what it takes.
 
-    `read_only` tools change nothing and run no code, so a host may execute them without asking (`auto_execute`). `closed` adds
+    `read_only` tools change nothing and run no code, so a host may execute them without asking (`auto_execute`). `destructive`
+    ones may replace or delete what somebody has, `open_world` ones may reach hosts of a network. `closed` adds
     `additionalProperties: false` to the schema.
     """
 
@@ -176,6 +177,8 @@ class ToolDefinition:
     description: str
     parameters: tuple[Parameter, ...] = ()
     read_only: bool = True
+    destructive: bool = False
+    open_world: bool = False
     closed: bool = True
     category: str = "builtin"
     input_schema: Mapping[str, object] | None = field(default=None, hash=False)
@@ -215,9 +218,9 @@ class ToolDefinition:
         return {
             "title": self.title,
             "readOnlyHint": self.read_only,
-            "destructiveHint": False,
+            "destructiveHint": self.destructive,
             "idempotentHint": self.read_only,
-            "openWorldHint": False,
+            "openWorldHint": self.open_world,
         }
 
 

@@ -23,6 +23,7 @@ The shape, with everything the skill itself wrote inside one fence::
     ---
 
     Skill directory: /home/me/.claude/skills/pdf
+    Run its scripts with run_skill.
     Follow the list of allowed tools when possible.
 
     Follow the instructions above to complete the task.
@@ -59,15 +60,22 @@ if TYPE_CHECKING:
 FILES_SHOWN: Final = 100
 _FILE_NAME: Final = 200  # characters of one name in the list
 _FOLDER_NAMES: Final = ("{baseDir}", "${CLAUDE_SKILL_DIR}", "${SKILL_DIR}")
+_SCRIPTS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".mts")
 _CLOSING: Final = "Follow the instructions above to complete the task."
 
 
 def render_skill(
-    skill: Skill, body: str, files: Sequence[str], *, tools: AllowedTools | None = None, folder: str | None = None
+    skill: Skill,
+    body: str,
+    files: Sequence[str],
+    *,
+    tools: AllowedTools | None = None,
+    folder: str | None = None,
+    running: str = "",
 ) -> str:
     """The whole answer for one loaded skill; `files` are its other files, `tools` those it requests, where they are listed.
 
-    `folder` is where the model finds it, when that is not its location.
+    `folder` is where the model finds it, when that is not its location; `running` says how its scripts are run.
     """
     listed = tools.listed() if tools is not None else ""
     plain_folder = _has_plain_folder(skill)
@@ -85,6 +93,7 @@ def render_skill(
     ]
     frame = [
         *([_folder_line(folder)] if plain_folder else []),
+        *([running] if running else []),
         *([tools.advice()] if tools is not None and listed else []),
     ]
     parts = [
@@ -95,6 +104,16 @@ def render_skill(
         _CLOSING,
     ]
     return "\n\n".join(parts)
+
+
+def running_advice(skill: Skill, files: Sequence[str], context: ToolContext, caller: ToolCaller) -> str:
+    """How a model runs the scripts of a skill here, in one sentence; empty when it has none, or nothing here runs them."""
+    if not any(name.endswith(_SCRIPTS) for name in files):
+        return ""
+    workspace = context.workspace_of(caller.session)
+    if workspace is not None and workspace.options.shows(seen_folder(skill, workspace)):
+        return f"Run its scripts with `bash`, by their path in that folder; your files are in {workspace.path}."
+    return "Run its scripts with `run_skill`." if skill in context.runnable() else ""
 
 
 def fill_placeholders(text: str, directory: str) -> str:
@@ -152,12 +171,13 @@ async def _skill(context: ToolContext, arguments: Arguments, caller: ToolCaller)
     consent = await context.approve(skill, caller)
     document, files = await asyncio.to_thread(_read, context, skill, consent)
     mark = skill_fingerprint(skill, document.body, files)
+    folder = seen_folder(skill, context.workspace_of(caller.session))
     data = {
         "skillId": skill.id,
         "skillName": skill.label,
         "skillSource": skill.source,
         "permission": consent.permission,
-        "directory": seen_folder(skill, context.workspace),
+        "directory": folder,
         "files": list(files),
         "fingerprint": mark,
     }
@@ -165,8 +185,9 @@ async def _skill(context: ToolContext, arguments: Arguments, caller: ToolCaller)
     if context.repeat == "note" and caller.session.has(skill.id, mark) and not arguments.flag("force", False):
         return ToolResult(_already_loaded_note(skill), title=title, data=data | {"repeated": True})
     caller.session.remember(skill.id, skill.allowed_tools, mark)
-    tools, folder = AllowedTools(skill.allowed_tools, mode=context.allowed_tools), seen_folder(skill, context.workspace)
-    text = render_skill(skill, document.body, files, tools=tools, folder=folder)
+    tools = AllowedTools(skill.allowed_tools, mode=context.allowed_tools)
+    running = await asyncio.to_thread(running_advice, skill, files, context, caller)
+    text = render_skill(skill, document.body, files, tools=tools, folder=folder, running=running)
     return ToolResult(text, title=title, data=data)
 
 
@@ -194,19 +215,20 @@ def _define_skills_load(context: ToolContext) -> ToolDefinition:
 async def _skills_load(context: ToolContext, arguments: Arguments, caller: ToolCaller) -> ToolResult:
     skill = context.access.find(arguments.text("name"))
     consent = await context.approve(skill, caller)
-    document, _ = await asyncio.to_thread(_read, context, skill, consent)
+    document, files = await asyncio.to_thread(_read, context, skill, consent)
     caller.session.remember(skill.id, skill.allowed_tools)
+    running = await asyncio.to_thread(running_advice, skill, files, context, caller)
     data: dict[str, object] = {"success": True, "skill": _described(skill, context), "content": document.text}
+    data |= {"scripts": running} if running else {}
     return ToolResult(to_model_json(data), title=f"Loaded skill: {skill.label}", data=data)
 
 
 def _described(skill: Skill, context: ToolContext) -> dict[str, object]:
     project = context.access.catalog.project_root
-    return {
-        **skill_summary(skill),
-        "directoryPath": relative_to(skill.location, project),
-        "skillMdPath": relative_to(skill.main_file, project),
-    }
+    paths = {"directoryPath": skill.location, "skillMdPath": skill.main_file}
+    if context.workspace is None:  # else they are for its shell, which begins elsewhere
+        paths = {name: relative_to(path, project) for name, path in paths.items()}
+    return {**skill_summary(skill), **paths}
 
 
 def _refuse_load(context: ToolContext, error: SkillyardError, requested: str) -> ToolResult:

@@ -29,7 +29,7 @@ from skillyard.tools.results import (
 )
 from skillyard.tools.run_tools import RUN_SKILL, answer_run, find_declared, run_declared
 from skillyard.tools.skill_access import SkillAccess
-from skillyard.tools.tool_context import Repeat, Tool, ToolCaller, ToolContext, refusal
+from skillyard.tools.tool_context import Repeat, Tool, ToolCaller, ToolContext, WorkspaceSource, refusal
 from skillyard.tools.workspace_tools import WORKSPACE_TOOLS
 
 if TYPE_CHECKING:
@@ -197,9 +197,10 @@ class SkillTools:
     takes `run_skill` away. `repeat` says what a second load of an unchanged skill in one session gives: a short `note`, or the
     `text` again (for interfaces that cannot distinguish conversations). `preferences` are the user's: a tool that a skill
     declares gets them for parameters that are absent and have no default. `opened` are the records to use instead of opening
-    them again. With a `workspace` its tools are offered too, also where there is no skill; who gives it closes it. `policy` has
-    the rules about what these are called with, and which tools are taken away; left out, the configuration's hold. Where they
-    say `ask`, an `approver` that has `ask_command` is called.
+    them again. With a `workspace` its tools are offered too, also where there is no skill: one that all sessions work in, or a
+    function that gives that of a session by its name (`Workspaces.get`), so that each has its own. Who gives it closes it.
+    `policy` has the rules about what these are called with, and which tools are taken away; left out, the configuration's hold.
+    Where they say `ask`, an `approver` that has `ask_command` is called.
 
     ::
 
@@ -230,7 +231,7 @@ class SkillTools:
         repeat: Repeat = "note",
         preferences: Mapping[str, object] | None = None,
         opened: Records | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | WorkspaceSource | None = None,
         policy: CommandPolicy | None = None,
     ) -> None:
         if language not in WORDINGS:
@@ -257,8 +258,9 @@ class SkillTools:
 
     @property
     def workspace(self) -> Workspace | None:
-        """The workspace whose tools are offered too."""
-        return self._context.workspace
+        """The workspace that all sessions work in; None without one, and where each has its own."""
+        workspace = self._context.workspace
+        return None if callable(workspace) else workspace
 
     def names(self) -> tuple[str, ...]:
         """The names of the tools that something can use now; none when there is no skill."""
@@ -333,6 +335,7 @@ class SkillTools:
                 pinned=pinned,
                 description_chars=description_chars,
                 previous=previous,
+                workspace=self._context.workspace is not None,
                 installed=() if same else {skill.id for skill in offered} - {skill.id for skill in before},
             ),
             request=request,

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from skillyard.workspace import CommandListener, Workspace
 
 
+WorkspaceSource = Callable[[str], "Workspace"]
+"""Gives the workspace of a session by the session's name: `Workspaces.get`."""
+
 _KEPT: Final = 1024
 NO_RULES: Final = CommandPolicy()
 
@@ -149,7 +152,7 @@ class ToolContext:
     preferences: Mapping[str, object] = field(default_factory=dict)
     reserved: Collection[str] = ()
     language: Language = "en"
-    workspace: Workspace | None = None
+    workspace: Workspace | WorkspaceSource | None = None
     policy: CommandPolicy = NO_RULES
     sessions: ToolSessions = field(default_factory=ToolSessions)
     _declared: _CachedPerCatalog[DeclaredTools] = field(default_factory=lambda: _CachedPerCatalog(DeclaredTools()))
@@ -166,6 +169,16 @@ class ToolContext:
             skill, session=caller.session.name, message_id=caller.message_id, call_id=caller.call_id
         )
 
+    def workspace_of(self, session: ToolSession) -> Workspace | None:
+        """The workspace of a session, if there is one: every session has its own where a source of them was given.
+
+        Raises:
+            PathRefused: the name of the session cannot be the id of a workspace.
+        """
+        if self.workspace is None:
+            return None
+        return self.workspace(session.name) if callable(self.workspace) else self.workspace
+
     def restrictions(self, session: ToolSession) -> AllowedTools:
         """What the skills that a session has loaded ask for."""
         names = [name for skill in session.loaded.values() for name in skill.allowed_tools]
@@ -173,7 +186,7 @@ class ToolContext:
 
     def gate(self, caller: ToolCaller, policy: Callable[[], CommandPolicy] | None = None) -> CommandGate:
         """What decides about the uses of tools by this caller: the rules of every level, and a person where they say `ask`."""
-        workspace, session = self.workspace, caller.session
+        workspace, session = self.workspace_of(caller.session), caller.session
 
         def rules() -> CommandPolicy:
             return self.policy.following(self.restrictions(session).command_rules())

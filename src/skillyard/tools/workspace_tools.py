@@ -42,6 +42,8 @@ class _WorkspaceToolForm:
     read_only: bool
     parameters: tuple[tuple[str, ParameterType, bool, tuple[str, ...], int | None], ...]
     """Name, type, whether it is required, other names or choices, and the least value."""
+    runs: bool = False
+    """Whether it runs programs."""
 
 
 _LANGUAGES: Final = ("python", "javascript", "typescript")
@@ -50,10 +52,10 @@ _FORMS: Final[Mapping[str, _WorkspaceToolForm]] = {
         ("command", "string", False, (), None), ("timeout", "integer", False, (), 1),
         ("background", "boolean", False, ("run_in_background",), None), ("process", "string", False, ("bash_id",), None),
         ("stop", "boolean", False, (), None),
-    )),
+    ), runs=True),
     "code_run": _WorkspaceToolForm("Run code", False, (
         ("language", "string", True, (), None), ("code", "string", True, (), None), ("timeout", "integer", False, (), 1),
-    )),
+    ), runs=True),
     "file_read": _WorkspaceToolForm("Read file", True, (
         ("file_path", "string", True, ("path",), None), ("offset", "integer", False, (), 1), ("limit", "integer", False, (), 1),
     )),
@@ -210,15 +212,38 @@ def _define(name: str, context: ToolContext) -> ToolDefinition:
         )
         for parameter, kind, required, aliases, least in form.parameters
     )  # fmt: skip
-    path = context.workspace.path if context.workspace is not None else "/workspace"
-    description = text.description.replace("{path}", path)
-    return ToolDefinition(name, form.title, description, parameters, read_only=form.read_only, category="workspace")
+    description = text.description.replace("{path}", _folder(context))
+    return ToolDefinition(
+        name,
+        form.title,
+        description,
+        parameters,
+        read_only=form.read_only,
+        destructive=not form.read_only,
+        open_world=form.runs and _has_network(context),
+        category="workspace",
+    )
+
+
+def _folder(context: ToolContext) -> str:
+    """How the folder is called in a description; where each session has another one, they are all described alike."""
+    workspace = context.workspace
+    if workspace is None or callable(workspace):
+        return "the folder that the shell begins in" if context.language == "en" else "shell 的起始目录"
+    return workspace.path
+
+
+def _has_network(context: ToolContext) -> bool:
+    """Whether commands may reach hosts; of workspaces that are not known yet it has to be assumed."""
+    workspace = context.workspace
+    return workspace is None or callable(workspace) or workspace.options.session_policy.network != "none"
 
 
 async def _call(name: str, context: ToolContext, arguments: Arguments, caller: ToolCaller) -> ToolResult:
-    assert context.workspace is not None  # noqa: S101 # the tool is only there with one
+    workspace = context.workspace_of(caller.session)
+    assert workspace is not None  # noqa: S101 # the tool is only there with one
     gate = context.gate(caller)
-    answer = await context.workspace.call(name, arguments.given(), listener=caller.listener, authorizer=gate)
+    answer = await workspace.call(name, arguments.given(), listener=caller.listener, authorizer=gate)
     result = tool_result(answer)
     if gate.ruling is None or gate.ruling.level is None:
         return result

@@ -23,10 +23,15 @@ if TYPE_CHECKING:
     from skillyard.workspace.background import BackgroundProcess
     from skillyard.workspace.folder import WorkspaceEntry, WorkspaceFile, WorkspaceFolder, WorkspaceListing
     from skillyard.workspace.preview import FilePreview, PreviewImage, preview_file
-    from skillyard.workspace.settings import options_from_settings, workspaces_in_conversations
+    from skillyard.workspace.settings import (
+        RuleAuthorizer,
+        catalog_options,
+        options_from_settings,
+        workspaces_in_conversations,
+    )
     from skillyard.workspace.snapshot import FolderSnapshots, SnapshotRecord, SnapshotReport
     from skillyard.workspace.snapshot_tree import SnapshotLimits
-    from skillyard.workspace.store import Workspaces
+    from skillyard.workspace.store import WorkspaceRecord, Workspaces
     from skillyard.workspace.workspace import TOOL_NAMES, Workspace, checked_folder
 
 __all__ = [
@@ -38,6 +43,7 @@ __all__ = [
     "FolderSnapshots",
     "OutputStream",
     "PreviewImage",
+    "RuleAuthorizer",
     "SnapshotLimits",
     "SnapshotRecord",
     "SnapshotReport",
@@ -51,7 +57,9 @@ __all__ = [
     "WorkspaceImage",
     "WorkspaceListing",
     "WorkspaceOptions",
+    "WorkspaceRecord",
     "Workspaces",
+    "catalog_options",
     "checked_folder",
     "options_from_settings",
     "preview_file",
@@ -64,10 +72,10 @@ __getattr__, __dir__ = lazy_exports(
         "background": ("BackgroundProcess",),
         "folder": ("WorkspaceEntry", "WorkspaceFile", "WorkspaceFolder", "WorkspaceListing"),
         "preview": ("FilePreview", "PreviewImage", "preview_file"),
-        "settings": ("options_from_settings", "workspaces_in_conversations"),
+        "settings": ("RuleAuthorizer", "catalog_options", "options_from_settings", "workspaces_in_conversations"),
         "snapshot": ("FolderSnapshots", "SnapshotRecord", "SnapshotReport"),
         "snapshot_tree": ("SnapshotLimits",),
-        "store": ("Workspaces",),
+        "store": ("WorkspaceRecord", "Workspaces"),
         "workspace": ("TOOL_NAMES", "Workspace", "checked_folder"),
     },
 )

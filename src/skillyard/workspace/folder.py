@@ -120,6 +120,18 @@ class WorkspaceFolder:
             data = source.read(entry.size)  # what has grown meanwhile is cut
             archive.writestr(packed, data)
 
+    def file(self, path: str) -> WorkspaceFile:
+        """What is known of one file.
+
+        Raises:
+            PathRefused, FileMissing: as `skillyard.paths.open_inside`.
+        """
+        descriptor = self.open(path)
+        try:
+            return _file(_entry(safe_relative(path), os.fstat(descriptor)))
+        finally:
+            os.close(descriptor)
+
     def open(self, path: str) -> int:
         """A descriptor to read a file from; the caller closes it.
 
@@ -136,14 +148,18 @@ class WorkspaceFolder:
         """
         return read_inside(self.path, path, limit=limit)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, quota_mb: int | None = None) -> None:
         """Put a file there, in place of what has that name; it belongs to who the folder belongs to.
+
+        With `quota_mb` only where the folder takes it.
 
         Raises:
             PathRefused: the path leaves the folder, or passes through something that is no folder.
-            DiskFull: there is no space.
+            DiskFull: there is no space, or the folder would be over its quota.
         """
         relative = safe_relative(path)
+        if quota_mb is not None and folder_bytes(self.path, (quota_mb + 1) * _MEBIBYTE) + len(data) > quota_mb * _MEBIBYTE:
+            raise DiskFull(f"the workspace takes at most {quota_mb} MB", hint="delete what is not needed")
         with self._parent(relative, make=True) as (folder, name):
             beside = f".{os.urandom(8).hex()}.new"
             try:

@@ -64,8 +64,8 @@ def _folders_of(packages: tuple[str, ...]) -> Mapping[str, str]:
 
 def session_request(folder: str, options: WorkspaceOptions) -> SessionRequest:
     """What the sandbox is asked for: the folder, the skills and what is granted beside it."""
-    shown = (*options.skills, *pdf_packages().values(), *sheet_packages().values())
-    mounts = tuple(ReadOnlyMount(one) if isinstance(one, str) else one for one in shown)
+    packages = (*pdf_packages().values(), *sheet_packages().values())
+    mounts = (*options.mounts(), *(ReadOnlyMount(path) for path in packages))
     return SessionRequest(folder, _AGENT[0], _agent_files(), options.session_policy, mounts, options.environment)
 
 
@@ -96,7 +96,8 @@ class WorkspaceSession:
             choose_backend, options.session_policy, options.backend, container_image=options.container_image
         )
         channel = SessionChannel()
-        session = await open_session(backend, session_request(folder, options), channel.receive)
+        request = await asyncio.to_thread(session_request, folder, options)
+        session = await open_session(backend, request, channel.receive)
         if await channel.attach(session):
             return cls(channel, options)
         diagnosis = session.diagnosis.strip()

@@ -1,14 +1,27 @@
-"""The operator's table `[workspace]`: what every workspace of this user may do at the most."""
+"""What workspaces over a catalog may do: the table `[workspace]`, the skills that are shown, the rules of commands."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, Final
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import InvalidConfiguration
-from skillyard.sandbox import Policy, container_image
+from skillyard.permissions import CommandPolicy, Rules
+from skillyard.sandbox import (
+    NOTHING_GRANTED,
+    GrantedEnvironment,
+    Policy,
+    ReadOnlyMount,
+    choose_backend,
+    container_image,
+)
 from skillyard.workspace.options import WORKSPACE_POLICY, WorkspaceOptions
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill, SkillCatalog
 
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "quota-mb": (1, 1024 * 1024),
@@ -69,3 +82,61 @@ def _number(name: str, value: object) -> int:
             f"workspace.{name} must be a whole number from {least} to {most}, not {value!r}", hint="fix the [workspace] table"
         )
     return value
+
+
+def catalog_options(
+    catalog: SkillCatalog, rules: Rules, *, environment: GrantedEnvironment = NOTHING_GRANTED
+) -> WorkspaceOptions:
+    """The options of workspaces over a catalog: its table `[workspace]`, its skills, and what is granted.
+
+    A session sees the skills that are there when it begins and that `rules` allow: one about which somebody must be asked is
+    not shown, because no command would ask.
+
+    Raises:
+        InvalidConfiguration, InvalidPolicy: as `options_from_settings`.
+    """
+    options = options_from_settings(catalog.configuration.workspace)
+
+    def allowed() -> tuple[ReadOnlyMount, ...]:
+        own_paths = choose_backend(options.policy, options.backend).name == "landlock"
+        return tuple(_mount(skill, own_paths) for skill in catalog if _may_be_shown(skill, rules))
+
+    return replace(options, skills=allowed, environment=environment)
+
+
+def _may_be_shown(skill: Skill, rules: Rules) -> bool:
+    return rules.rule(skill).permission == "allow" and Path(skill.directory).is_dir()
+
+
+def _mount(skill: Skill, own_paths: bool) -> ReadOnlyMount:
+    """Where a session sees a skill: at its location; below `/skills` where that is no path, as in organisations."""
+    if own_paths:
+        return ReadOnlyMount(skill.directory)
+    alias = f"/skills/{skill.location.removeprefix('~/')}"
+    return ReadOnlyMount(skill.directory, skill.location if skill.location.startswith("/") else alias)
+
+
+@dataclass(frozen=True, slots=True)
+class _SettledRuling:
+    """A decision that nobody else is asked about."""
+
+    allowed: bool
+    reason: str
+
+
+class RuleAuthorizer:
+    """Decides about calls by the rules of commands alone: where nobody can be asked, what they would ask about is refused."""
+
+    def __init__(self, policy: CommandPolicy) -> None:
+        self._policy = policy
+
+    @classmethod
+    def of(cls, catalog: SkillCatalog) -> Self:
+        """The rules of the operator and the project, as the catalog's configuration has them."""
+        return cls(CommandPolicy.of(catalog.configuration))
+
+    async def authorize(self, tool: str, subject: str, *, folder: str) -> _SettledRuling:
+        """The ruling for one call, as a `ToolAuthorizer` gives it."""
+        ruling = await asyncio.to_thread(self._policy.authorize, tool, subject, folder)
+        unasked = ", and nobody can be asked here" if ruling.permission == "ask" else ""
+        return _SettledRuling(ruling.allowed, f"{ruling.sentence}{unasked}")

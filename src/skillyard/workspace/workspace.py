@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import DiskFull, InvalidInput, PathRefused, PermissionDenied, RecordNotFound, SkillyardError
 from skillyard.workspace.answers import FRESH_NOTE, RENEWED_NOTE, WorkspaceAnswer, refusal_answer
@@ -218,6 +218,13 @@ class Workspace:
     async def close(self) -> None:
         """End the session and leave nothing running; the folder stays."""
         await self.restart()
+
+    async def __aenter__(self) -> Self:
+        """This workspace, closed at the end of the block."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def ready(self) -> None:
         """Begin the session now, so that the first call finds it ready.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.permissions import ApprovalRecord, SqlApprovalStore
 
-_SCOPES = ("skills:read", "skills:write", "runs:execute", "admin")
+_SCOPES = ("skills:read", "skills:write", "runs:execute", "workspaces:use", "admin")
 
 
 def add_keys_arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
     from skillyard.registry import Registry
+    from skillyard.workspace import Workspace
 
 
 _FIRST_REPORT_S: Final = 1.0  # a database that has not answered by then is waited for
@@ -122,6 +123,17 @@ def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep K sandboxes (at most 8) ready for each Python skill that has run; they take memory",
     )
     parser.add_argument("--no-watch", action="store_true", help="do not announce changes in the skill folders")
+    parser.add_argument(
+        "--workspace", metavar="DIR", help="offer a shell, code and files too, sandboxed, over this folder, made when missing"
+    )
+    parser.add_argument(
+        "--with",
+        dest="packages",
+        action="append",
+        default=[],
+        metavar="PACKAGE",
+        help="with --workspace: give it a package or program: pypdf, npm:docx or program:qpdf; may be given several times",
+    )
 
 
 def mcp_command(arguments: argparse.Namespace) -> int:
@@ -129,6 +141,7 @@ def mcp_command(arguments: argparse.Namespace) -> int:
     from skillyard.mcp import serve_stdio  # most of a second
 
     catalog = open_catalog(arguments)
+    workspace = _workspace(catalog, arguments)
     if sys.stdin.isatty():
         arguments.screen.note(
             f"serving {counted(len(catalog), 'skill')} over standard input and output; MCP clients start this, Ctrl-C stops it"
@@ -141,8 +154,25 @@ def mcp_command(arguments: argparse.Namespace) -> int:
         language=arguments.language,
         watch=not arguments.no_watch,
         user=LOCAL_OWNER,
+        workspace=workspace,
     )
     return OK
+
+
+def _workspace(catalog: Catalog, arguments: argparse.Namespace) -> Workspace | None:
+    """The workspace that was asked for, with what is granted to it."""
+    if arguments.workspace is None:
+        if arguments.packages:
+            raise UsageProblem("--with without --workspace", hint="name the folder to work in: --workspace DIR")
+        return None
+    try:
+        Path(arguments.workspace).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"{arguments.workspace} cannot be made: {error.strerror or error}"
+        raise UsageProblem(message, hint="name a folder of your own") from None
+    from skillyard.workspace import RuleAuthorizer
+
+    return catalog.workspace(arguments.workspace, packages=arguments.packages, authorizer=RuleAuthorizer.of(catalog))
 
 
 _OPTION_VARIABLES: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "SKILLYARD_STORE", "engine": "SKILLYARD_ENGINE"}

@@ -86,9 +86,12 @@ def prompt(
     request: Annotated[str | None, Query(max_length=2000, description="the skills that fit it come first")] = None,
     pin: Annotated[list[str], Query(max_length=500, description="skills that are listed first")] = [],  # noqa: B006
     description_chars: Annotated[int, Query(ge=0, le=10_000)] = 200,
+    workspace: Annotated[bool, Query(description="the model has the tools of a workspace")] = False,
 ) -> Answer[IndexDetail]:
     """The index of the skills for a system prompt, inside a token budget."""
-    index = service.catalog.prompt(budget=budget, style=style, request=request, pinned=pin, description_chars=description_chars)
+    index = service.catalog.prompt(
+        budget=budget, style=style, request=request, pinned=pin, description_chars=description_chars, workspace=workspace
+    )
     return Answer(data=IndexDetail.of(index))
 
 

@@ -1,0 +1,340 @@
+"""Workspaces over HTTP: folders that a caller works in with commands, code and files, in a sandboxed session of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from collections.abc import AsyncGenerator, Iterator
+from datetime import datetime
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import Field
+from sse_starlette import ServerSentEvent
+from starlette.concurrency import run_in_threadpool
+
+from skillyard.access import set_audit_subject
+from skillyard.errors import FileMissing, FileTooLarge, RecordNotFound
+from skillyard.server.authorization import CurrentCaller, require_scope
+from skillyard.server.organisation_services import CurrentServices
+from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.responses import EventStream, attachment, bytes_response, stream_responses
+from skillyard.server.shapes import Answer, RequestBody, ResponseShape
+from skillyard.server.uploads import read_body
+
+if TYPE_CHECKING:
+    from skillyard.server.background.caller_workspaces import BegunCall
+    from skillyard.workspace import WorkspaceAnswer, WorkspaceRecord
+
+routes: Final = APIRouter(prefix="/api/v1/workspaces", tags=["workspaces"], dependencies=[require_scope("workspaces:use")])
+
+_LARGEST_FILE: Final = 50 * 1024 * 1024
+_LARGEST_ARCHIVE: Final = 500 * 1024 * 1024
+_PIECE: Final = 1 << 20
+_CLIENT_LEFT: Final = 499  # nobody gets it; it is for the log
+_READ_ONLY: Final = frozenset({"file_read", "file_list", "file_search"})
+_BYTES: Final = {"application/octet-stream": {"schema": {"type": "string"}}}
+_FILE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "the bytes of the file", "content": _BYTES},
+    206: {"description": "the part that was asked for", "content": _BYTES},
+    304: {"description": "it has not changed"},
+    416: {"description": "there is no such part"},
+}
+_ARCHIVE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "all files", "content": {"application/zip": {"schema": {"type": "string"}}}}
+}
+_Hidden = Annotated[bool, Query(description="also what begins with a dot, and folders such as node_modules")]
+_ToolName = Literal["bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search"]
+
+
+class NewWorkspace(RequestBody):
+    """A workspace to create, under an `id` of the caller's choice or, without one, a new one."""
+
+    id: str | None = Field(default=None, min_length=1, max_length=128)
+
+
+class CallerWorkspace(ResponseShape):
+    """One workspace: its id, whose it is, when it was created."""
+
+    id: str
+    owner: str
+    created_at: datetime
+
+
+class BackgroundProcessShape(ResponseShape):
+    """A process that works in the background of a session."""
+
+    id: str
+    command: str
+    state: Literal["running", "exited", "killed"]
+    exit_code: int | None
+    seconds: float
+
+
+class CallerWorkspaceDetail(CallerWorkspace):
+    """The same, with its session: whether one stands, its folder as commands see it, and its background processes."""
+
+    open: bool
+    working_folder: str | None
+    processes: list[BackgroundProcessShape]
+
+
+class WorkspaceFileShape(ResponseShape):
+    """One file: its path below the folder, its size in bytes, when it was changed, its media type by its name."""
+
+    path: str
+    size: int
+    modified: datetime
+    media_type: str
+
+
+class WorkspaceCall(RequestBody):
+    """A tool to call, with the arguments of its schema: `bash` with a `command`, `file_read` with a `file_path`."""
+
+    tool: _ToolName
+    arguments: dict[str, Any] = Field(default={})
+
+
+class WorkspacePicture(ResponseShape):
+    """A picture that a tool gives: its media type, and its bytes as base64."""
+
+    media_type: str
+    data: str
+
+
+class WorkspaceCallAnswer(ResponseShape):
+    """What a tool answers: `text` is for a model, `data` the same for programs.
+
+    When it was not done `ok` is false and `code` says why. `exit_code` and `signal` are a command's; `fresh` says that an
+    earlier shell of the workspace is gone; `output_file` is the path of the whole output where `text` is cut; `process` is the
+    id of a background process.
+    """
+
+    tool: str
+    text: str
+    ok: bool
+    code: str | None
+    exit_code: int | None
+    signal: int | None
+    duration_ms: int
+    fresh: bool
+    output_file: str | None
+    process: str | None
+    data: dict[str, Any]
+    images: list[WorkspacePicture]
+
+    @classmethod
+    def made_of(cls, answer: WorkspaceAnswer) -> WorkspaceCallAnswer:
+        """An answer in this shape."""
+        images = [
+            {"media_type": image.media_type, "data": base64.b64encode(image.data).decode("ascii")} for image in answer.images
+        ]
+        return cls.model_validate({**answer.to_dict(), "images": images})
+
+
+class WorkspaceOutput(ResponseShape):
+    """A piece of what a command writes."""
+
+    event: Literal["output"] = "output"
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+class WorkspaceCallEnded(ResponseShape):
+    """The call has ended: its answer."""
+
+    event: Literal["end"] = "end"
+    answer: WorkspaceCallAnswer
+
+
+WorkspaceCallEvent = Annotated[WorkspaceOutput | WorkspaceCallEnded, Field(discriminator="event")]
+
+
+async def _own(service: CurrentServices, caller: CurrentCaller, workspace: str) -> WorkspaceRecord:
+    return await service.workspaces.own(workspace, service.owner(caller), everybody=caller.may("admin"))
+
+
+_Own = Annotated["WorkspaceRecord", Depends(_own)]
+
+
+@routes.get("", responses=READ_PROBLEMS)
+async def list_workspaces(service: CurrentServices, caller: CurrentCaller) -> Answer[list[CallerWorkspace]]:
+    """The caller's workspaces, by id."""
+    records = await service.workspaces.records(service.owner(caller))
+    return Answer(data=[CallerWorkspace.of(record) for record in records])
+
+
+@routes.post("", status_code=201, responses=WRITE_PROBLEMS)
+async def create_workspace(service: CurrentServices, caller: CurrentCaller, body: NewWorkspace) -> Answer[CallerWorkspace]:
+    """Create an empty workspace."""
+    workspace_id = body.id if body.id is not None else f"ws-{os.urandom(9).hex()}"
+    set_audit_subject(workspace_id)
+    return Answer(data=CallerWorkspace.of(await service.workspaces.create(workspace_id, service.owner(caller))))
+
+
+@routes.get("/{workspace}", responses=READ_PROBLEMS)
+async def get_workspace(service: CurrentServices, record: _Own) -> Answer[CallerWorkspaceDetail]:
+    """One workspace with its session."""
+    found = await service.workspaces.find(record)
+    stands = found is not None and found.is_open
+    processes = [process.to_dict() for process in found.processes()] if found is not None else []
+    folder = found.working_folder if found is not None and stands else None
+    more = {"open": stands, "working_folder": folder, "processes": processes}
+    return Answer(data=CallerWorkspaceDetail.model_validate({**record.to_dict(), **more}))
+
+
+@routes.delete("/{workspace}", status_code=204, responses=WRITE_PROBLEMS)
+async def delete_workspace(service: CurrentServices, caller: CurrentCaller, workspace: str) -> None:
+    """Delete a workspace with its files, and end its session; one that is not there stays so."""
+    try:
+        record = await _own(service, caller, workspace)
+    except RecordNotFound:
+        return
+    await service.workspaces.remove(record)
+
+
+@routes.delete("/{workspace}/session", status_code=204, responses=WRITE_PROBLEMS)
+async def end_workspace_session(service: CurrentServices, record: _Own) -> None:
+    """End the session with all that runs in it; the files stay, and the next call begins a fresh one."""
+    await service.workspaces.end(record)
+
+
+@routes.post(
+    "/{workspace}/calls",
+    responses=WRITE_PROBLEMS
+    | stream_responses(WorkspaceCallEvent, "WorkspaceCallEvent", "output, end")
+    | {200: {"model": Answer[WorkspaceCallAnswer]}},
+)
+async def call_workspace_tool(
+    service: CurrentServices,
+    record: _Own,
+    request: Request,
+    body: WorkspaceCall,
+    accept: Annotated[str | None, Header(max_length=1000)] = None,
+) -> Any:
+    """Call a tool. One that refuses, or a command that fails, is no error: `ok` is false and `code` says why.
+
+    With `Accept: text/event-stream` the output comes while it is written, and the answer as the last event. A client that
+    leaves ends the command.
+    """
+    request.state.unrecorded = body.tool in _READ_ONLY
+    set_audit_subject(f"{record.id}: {body.tool}")
+    call = await service.workspaces.begin_call(record, body.tool, body.arguments)
+    if "text/event-stream" in (accept or "").lower():
+        return EventStream(_events(call))
+    if not await _has_ended(call, request):
+        return Response(status_code=_CLIENT_LEFT)
+    return Answer(data=WorkspaceCallAnswer.made_of(call.task.result()))
+
+
+async def _has_ended(call: BegunCall, request: Request) -> bool:
+    """Wait for the end of a call; False when its client has left before, and it was ended for that."""
+    leaving = asyncio.create_task(_left(request))
+    waited: set[asyncio.Task[Any]] = {call.task, leaving}
+    try:
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        ended = call.task.done()
+        if not ended:
+            await call.cancel()
+    return ended
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _events(call: BegunCall) -> AsyncGenerator[ServerSentEvent, None]:
+    try:
+        while (piece := await call.output.get()) is not None:
+            yield _event(WorkspaceOutput(stream=piece[0], text=piece[1]))
+        yield _event(WorkspaceCallEnded(answer=WorkspaceCallAnswer.made_of(await call.task)))
+    finally:
+        await call.cancel()
+
+
+def _event(event: WorkspaceOutput | WorkspaceCallEnded) -> ServerSentEvent:
+    return ServerSentEvent(event.model_dump_json(), event=event.event)
+
+
+@routes.get("/{workspace}/files", responses=READ_PROBLEMS)
+async def list_workspace_files(
+    service: CurrentServices,
+    record: _Own,
+    hidden: _Hidden = False,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 2000,
+) -> Answer[list[WorkspaceFileShape]]:
+    """The files of a workspace, by path, at most `limit`."""
+    folder = await service.workspaces.folder(record)
+    files = await run_in_threadpool(lambda: folder.files(limit=limit, hidden=hidden))
+    return Answer(data=[WorkspaceFileShape.of(file) for file in files])
+
+
+@routes.get("/{workspace}/archive", responses=READ_PROBLEMS | _ARCHIVE, response_class=Response)
+async def download_workspace(service: CurrentServices, record: _Own, hidden: _Hidden = False) -> Response:
+    """All files as one ZIP archive, of at most 500 MiB of files."""
+    folder = await service.workspaces.folder(record)
+    packed = await run_in_threadpool(lambda: folder.pack(limit=_LARGEST_ARCHIVE, hidden=hidden))
+    headers = attachment(f"{record.id}.zip") | {"Cache-Control": "private, no-store"}
+    return StreamingResponse(_pieces(packed), headers=headers, media_type="application/zip")
+
+
+@routes.get("/{workspace}/files/{path:path}", responses=READ_PROBLEMS | _FILE, response_class=Response)
+async def get_workspace_file(service: CurrentServices, record: _Own, path: str, request: Request) -> Response:
+    """The bytes of a file, or a part; text is plain text, nothing is shown as a page. One over 50 MiB comes whole."""
+    folder = await service.workspaces.folder(record)
+    try:
+        data = await run_in_threadpool(lambda: folder.read(path, limit=_LARGEST_FILE))
+    except FileTooLarge:
+        opened = os.fdopen(await run_in_threadpool(folder.open, path), "rb")
+        return StreamingResponse(_pieces(opened), headers=_UNGUESSED, media_type="application/octet-stream")
+    sent = bytes_response(request, data, "text/plain; charset=utf-8" if _is_plain(data) else "application/octet-stream")
+    sent.headers.update(_UNGUESSED)
+    return sent
+
+
+@routes.put(
+    "/{workspace}/files/{path:path}",
+    status_code=201,
+    responses=WRITE_PROBLEMS,
+    openapi_extra={"requestBody": {"content": _BYTES, "required": True}},
+)
+async def put_workspace_file(service: CurrentServices, record: _Own, path: str, request: Request) -> Answer[WorkspaceFileShape]:
+    """Put a file there, in place of one of that name; at most 50 MiB, and as much as the workspace takes."""
+    from skillyard.workspace import options_from_settings
+
+    folder = await service.workspaces.folder(record)
+    too_large = FileTooLarge(f"the file is over {_LARGEST_FILE} bytes", hint="send it in parts, and join them with bash")
+    data = await read_body(request, _LARGEST_FILE, too_large)
+    quota = options_from_settings(service.catalog.configuration.workspace).quota_mb
+    await run_in_threadpool(lambda: folder.put(path, data, quota_mb=quota))
+    return Answer(data=WorkspaceFileShape.of(await run_in_threadpool(folder.file, path)))
+
+
+@routes.delete("/{workspace}/files/{path:path}", status_code=204, responses=WRITE_PROBLEMS)
+async def delete_workspace_file(service: CurrentServices, record: _Own, path: str) -> None:
+    """Delete a file; one that is not there stays so."""
+    folder = await service.workspaces.folder(record)
+    try:
+        await run_in_threadpool(folder.remove, path)
+    except FileMissing:
+        return
+
+
+_UNGUESSED: Final = {"X-Content-Type-Options": "nosniff"}
+
+
+def _is_plain(data: bytes) -> bool:
+    beginning = data[:80_000]
+    text = beginning.decode("utf-8", "replace")
+    return b"\0" not in beginning and text.count("\ufffd") <= max(1, len(text) // 100)
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(_PIECE):
+            yield piece
