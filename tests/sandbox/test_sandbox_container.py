@@ -100,7 +100,7 @@ async def test_a_run_sees_its_own_and_reaches_nothing_else(run_script, found: Co
     assert value["privileges"] == ["0000000000000000", "1"]
     assert value["user"] != 0
     assert result.isolation == "container"
-    assert all(limit.enforced for limit in result.limits)
+    assert all(limit.enforced for limit in result.limits) or not found.counts  # else a watchdog estimates some
     assert containers(found) == []
 
 
@@ -121,7 +121,7 @@ async def test_a_skill_runs_in_one_where_the_operator_says_so(found: ContainerEn
     executor = Executor.from_configuration(Configuration(sandbox={"backend": "container"}))
     run = await executor.run(RunRequest(skill, {"text": "Two words."}))
     assert (run.status, run.isolation, run.output["words"]) == ("ok", "container", 2), run
-    assert f"cgroup of {found.kind}" in {limit.by for limit in run.limits}
+    assert (f"cgroup of {found.kind}" in {limit.by for limit in run.limits}) == found.counts
 
 
 async def test_more_input_than_fits_a_pipe_arrives_and_need_not_be_read(run_script) -> None:
@@ -148,7 +148,8 @@ async def test_what_goes_over_a_limit_is_ended_and_leaves_nothing(
 ) -> None:
     policy = Policy(timeout_ms=1_500 if status == "timeout" else 15_000, memory_mb=64, pids=16, output_bytes=100_000)
     result = await run_script(source, policy=policy)
-    assert result.status == status, result
+    refused = status == "pids" and not found.counts  # the kernel refuses the process, and the script fails
+    assert result.status == ("error" if refused else status), result
     assert containers(found) == []
 
 

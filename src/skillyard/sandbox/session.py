@@ -141,7 +141,7 @@ class LocalProcessTree:
 
     def processes(self) -> list[int]:
         """Their numbers on this machine, without the first program; blocks for a moment."""
-        first = self._first
+        first = self.first
         return [pid for pid in self._below(first) if pid != first]
 
     def end(self, since: float, keep: Collection[int]) -> int:
@@ -156,7 +156,7 @@ class LocalProcessTree:
         return len(victims)
 
     @property
-    def _first(self) -> int:
+    def first(self) -> int:
         """The number of the first program on this machine; where it has a process namespace, it is the first in that."""
         shared = self._mechanism.own_folders
         return next((pid for pid in descendants(self._watch.pid) if shared or namespace_number(pid) == 1), self._watch.pid)
