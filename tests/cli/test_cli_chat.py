@@ -215,3 +215,52 @@ def test_the_report_names_skills_that_are_not_followed_and_those_that_often_fail
     assert report["not_followed"] == ["config:ignored"]
     assert report["fails_often"] == ["config:broken"]
     assert report["never_used"] == []
+
+
+def test_the_model_works_in_a_folder_of_mine_and_its_commands_are_shown_while_they_run(
+    talk: Any, call: Any, models: Any, project: Path
+) -> None:
+    (project / "a.txt").write_text("apples\n")
+    work = Call("bash", {"command": "cat a.txt; echo new > b.txt; printf 'no end'; exit 3"})
+    models.script(work, Say("Three."), Say("Hello."), Say("Hello."))
+    answer = talk("--workspace", project, "Count the apples")
+    assert (answer.code, answer.out) == (0, "Three.\n")
+    lines = answer.err.splitlines()
+    begun = next(number for number, line in enumerate(lines) if line.startswith("· bash command=cat a.txt"))
+    assert lines[begun + 1 : begun + 3] == ["| apples", "| no end"]
+    assert lines[begun + 3].startswith("✗ bash: ")
+    assert lines[begun + 4] == "file b.txt (4 bytes)"
+    assert (project / "b.txt").read_text() == "new\n"
+    assert talk("--last", "--workspace", project, "Go on").code == 2
+    talk("--no-workspace", "Hello")
+    assert "bash" not in models.seen[-1].tools
+    call("agents", "create", "clerk", "--model", "openai-chat:gpt-5", "--tool", "bash=deny", "--tool", "file_write=ask")
+    assert "tools: bash=deny, file_write=ask" in call("agents", "show", "clerk").out
+    talk("--agent", "clerk", "Hello")
+    assert ("bash" in models.seen[-1].tools, "file_write" in models.seen[-1].tools) == (False, True)
+    changed = call("agents", "update", "clerk", "--tool", "bash=allow", "--no-workspace", "--json").data["settings"]
+    assert changed == {"tool_permissions": {"file_write": "ask"}, "workspace": False}
+    wrong = call("agents", "update", "clerk", "--tool", "basj=deny")
+    assert (wrong.code, "did you mean bash?" in wrong.err) == (1, True)
+    assert call("agents", "update", "clerk", "--tool", "bash").code == 2
+
+
+@pytest.mark.parametrize(("typed", "done"), [("y\n", True), ("n\nnot that\n", False)])
+def test_a_command_that_a_rule_asks_about_is_shown_and_answered_at_the_terminal(
+    on_terminal: Any, models: Any, tmp_path: Path, examples: Path, monkeypatch: pytest.MonkeyPatch, typed: str, done: bool
+) -> None:
+    rules = Path(os.environ["HOME"], ".config/skillyard/skillyard.toml")
+    rules.parent.mkdir(parents=True, exist_ok=True)
+    rules.write_text('[permissions.commands]\nask = ["Bash(rm:*)"]\n')
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/a.txt").write_text("x")
+    models.script(Call("bash", {"command": "ls | cat; rm a.txt"}), Say("Over."))
+    code, said = on_terminal(
+        "chat", "--root", examples, "--model", "openai-chat:gpt-5", "--workspace", tmp_path / "mine", "Remove it", answer=typed
+    )
+    assert code == 0, said
+    assert "Run a command in /workspace?" in said
+    assert "  | ls | cat; rm a.txt" in said
+    assert "asked by  ask Bash(rm:*) of the operator" in said
+    assert (tmp_path / "mine/a.txt").exists() != done
+    assert ("was not approved: not that" in models.seen[-1].last) != done

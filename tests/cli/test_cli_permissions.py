@@ -68,3 +68,15 @@ def test_what_cannot_be_meant_says_what_to_do(call, operator, project):
     assert refused.code == 1
     assert "permissions.commands.allow" in refused.err
     assert "Bash(git:*)" in refused.err
+
+
+def test_a_command_in_a_workspace_obeys_the_rules(call, operator, project):
+    denied = call("workspace", "exec", "--dir", project, "--", "git log | git -C . push")
+    assert (denied.code, denied.out) == (1, "")
+    assert "denied by deny Bash(git push:*) of the operator" in denied.err
+    (project / "skillyard.txt").write_text("abc")
+    asked = call("workspace", "exec", "--dir", project, "--json", "--", "touch a")
+    assert (asked.code, asked.data["code"]) == (1, "approval_rejected")
+    assert "needs approval and there is nobody to ask" in asked.data["text"]
+    assert not (project / "a").exists()
+    assert call("workspace", "exec", "--dir", project, "--", "head -c 2 skillyard.txt").out == "ab"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from scripted_models import Call, Say
 
-from skillyard.conversations import ChatSettings
+from skillyard import Catalog
+from skillyard.conversations import Chat, ChatSettings
+from skillyard.environments import SkillGrant
+from skillyard.errors import PathRefused
 from skillyard.permissions import ApprovalAnswer
 
 WORKSPACE_TOOLS = ("bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search")
@@ -104,3 +112,194 @@ async def test_a_command_is_asked_about_and_the_answer_holds_for_that_command(op
     ruled = [step for step in desk.chat.usage_log.of(conversation=desk.conversation.id) if step.event == "ruled"]
     assert [step.ok for step in ruled] == [False, True, True, False]
     assert "deny Bash(rm:*) of the agent" in (ruled[0].detail or "")
+
+
+async def test_a_skill_that_is_loaded_brings_what_it_was_granted_and_the_shell_goes_on(
+    open_chat: Callable[..., Any], pdf: Path, skills_root: Path
+) -> None:
+    catalog = Catalog.discover(roots=[skills_root])
+    catalog.allow("pdf", SkillGrant.from_words(["program:qpdf"]))
+    desk = await open_chat(catalog=catalog)
+    desk.models.script(
+        Call("bash", {"command": "mkdir sub; cd sub; export UNIT=metre; touch /tmp/gone"}),
+        Call("skill", {"skill": "pdf"}),
+        Call("bash", {"command": "pwd; echo $UNIT; ls /tmp/gone"}),
+        Call("bash", {"command": "pwd"}),
+        Say("Done."),
+    )
+    _, events = await desk.say("Fill in this PDF form")
+    first, _, renewed, same = desk.results(events)
+    assert "session" not in first["text"]
+    assert "[A new session took over" in renewed["text"]
+    assert "/workspace/sub\nmetre\n" in renewed["text"]
+    assert renewed["code"] == "command_failed", "files in /tmp are gone"
+    assert "session" not in same["text"]
+    workspace = desk.chat._runner.open_workspace(desk.conversation)
+    assert workspace.options.environment.programs == ("qpdf",)
+
+
+async def test_packages_that_cannot_be_had_are_told_and_nothing_else_is_lost(
+    open_chat: Callable[..., Any], pdf: Path, skills_root: Path, home: Path
+) -> None:
+    catalog = Catalog.discover(roots=[skills_root])
+    catalog.grants().record(catalog.get("pdf"), SkillGrant.from_words(["program:no-such-program"]))
+    desk = await open_chat(catalog=catalog)
+    desk.models.script(Call("skill", {"skill": "pdf"}), Call("bash", {"command": "echo fine"}), Say("Done."))
+    _, events = await desk.say("Fill in this PDF form")
+    (notice,) = [event.data["text"] for event in events if event.kind == "notice"]
+    assert notice.startswith("packages or programs of the skill 'pdf' are missing: ")
+    assert "no-such-program" in notice
+    assert desk.results(events)[1]["ok"]
+
+
+async def test_a_skill_that_needs_consent_is_not_shown_before_somebody_agreed(open_chat: Callable[..., Any], pdf: Path) -> None:
+    desk = await open_chat(settings=ChatSettings(permissions={"pdf": "ask"}))
+    look = Call("bash", {"command": f"cat {pdf}/FORMS.md | wc -l; echo x > {pdf}/new"})
+    desk.models.script(look, Call("skill", {"skill": "pdf"}), look, Say("Done."))
+    turn, events = await desk.say("Look")
+    assert "No such file" in desk.results(events)[0]["text"]
+    await desk.chat.answer(turn, turn.questions[0]["call"], ApprovalAnswer("once"))
+    _, events = await desk.watch(turn)
+    shown = desk.results(events)[-1]["text"]
+    assert "\n3\n" in shown
+    assert "Read-only file system" in shown
+
+
+async def test_nothing_of_one_conversation_reaches_another(open_chat: Callable[..., Any], pdf: Path) -> None:
+    first, second = await open_chat(), await open_chat()
+    first.models.script(
+        Call("bash", {"command": "echo secret > mine.txt; echo $$; sleep 300", "background": True}), Say("Done.")
+    )
+    await first.say("Write")
+    folder = first.chat.folder(first.conversation).path
+    look = f"ls -A /workspace; cat {folder}/mine.txt; ls {folder}/../../..; ps aux 2>/dev/null | grep -c '[s]leep 300'"
+    second.models.script(Call("bash", {"command": look}), Say("Done."))
+    _, events = await second.say("Look")
+    (seen,) = desk_texts(second, events)
+    assert "secret" not in seen
+    assert seen.count("No such file or directory") == 2
+    assert "\n0\n" in seen or "command not found" in seen
+    assert second.chat.folder(second.conversation).list() == ()
+
+
+def desk_texts(desk: Any, events: Any) -> list[str]:
+    return [result["text"] for result in desk.results(events)]
+
+
+async def test_after_a_restart_files_are_there_and_the_shell_says_that_it_is_fresh(
+    open_chat: Callable[..., Any], pdf: Path, skills_root: Path
+) -> None:
+    desk = await open_chat()
+    desk.models.script(Call("bash", {"command": "echo kept > a.txt; cd /tmp"}), Say("Done."))
+    await desk.say("Write")
+    folder = desk.chat.folder(desk.conversation)
+    Path(folder.path, "late.txt").write_text("written when the server was killed")
+    Path(folder.path, "a.txt").unlink()
+    again = Chat(Catalog.discover(roots=[skills_root]))
+    try:
+        conversation = await again.get(desk.conversation.id, "ada")
+        desk.models.script(Call("bash", {"command": "cat late.txt; pwd"}), Say("Done."))
+        turn = await again.send(conversation, "Go on")
+        events = [event async for event in again.events(turn)]
+        (text,) = desk_texts(desk, events)
+        assert "[The shell is fresh: an earlier session of this workspace has ended." in text
+        assert "killed/workspace" in text
+        assert [file.name for file in again.folder(conversation).list()] == ["late.txt"]
+        assert [event.data["name"] for event in events if event.kind == "file_removed"] == ["a.txt"]
+        await again.delete(conversation)
+        assert not Path(folder.path).exists()
+    finally:
+        await again.close()
+
+
+async def test_a_folder_of_the_user_is_worked_in_and_stays(open_chat: Callable[..., Any], pdf: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "src/a.py").write_text("print(1)\n")
+    desk = await open_chat(folder=project)
+    desk.models.script(Call("bash", {"command": "cat src/a.py; echo new > b.txt"}), Say("Done."))
+    turn, events = await desk.say("Look")
+    assert "print(1)" in desk.results(events)[0]["text"]
+    assert [(file.name, file.origin) for file in desk.chat.folder(desk.conversation).list()] == [("b.txt", turn.id)]
+    await desk.chat.delete(desk.conversation)
+    assert sorted(path.name for path in project.iterdir()) == ["b.txt", "src"]
+    with pytest.raises(PathRefused):
+        await desk.chat.begin("ada", model="openai-chat:gpt-5", folder="/etc")
+
+
+async def test_the_folder_of_a_skill_is_told_as_the_session_sees_it_in_each_sandbox(
+    open_chat: Callable[..., Any], make_skill: Callable[..., Path], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under Landlock everything has its own path; an organisation is told none of the machine where bubblewrap is."""
+    place = Path(tempfile.mkdtemp(prefix="skillyard-chat-", dir="/tmp"))
+    place.chmod(0o755)
+    try:
+        skill = make_skill(place / "skills", "tidy", files={"a.txt": "read me"})
+        for folder in (place / "skills", skill, place / "files"):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o755)
+        settings = Path(os.environ["HOME"], ".config/skillyard/skillyard.toml")
+        settings.parent.mkdir(parents=True)
+        settings.write_text('[workspace]\nbackend = "landlock"\n')
+        desk = await open_chat(catalog=Catalog.discover(roots=[place / "skills"]), folder=place / "files")
+        folder = await loaded_folder(desk)
+        assert folder == str(skill)
+        settings.write_text("")
+        catalog = Catalog.discover(roots=[place / "skills"]).for_organisation(str(place / "acme"), f"sqlite:///{place}/acme.db")
+        desk = await open_chat(catalog=catalog)
+        assert await loaded_folder(desk) == "/skills/config/tidy"
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+async def loaded_folder(desk: Any) -> str:
+    """The folder that a loaded skill is told to be in; a file of it is read there by a command."""
+
+    def answer(seen: Any) -> Any:
+        if not seen.results:
+            return Call("skill", {"skill": "tidy"})
+        found = re.search(r"Skill directory: (\S+)", seen.results[0][1])
+        assert found
+        return Call("bash", {"command": f"cat {found[1]}/a.txt; pwd"}) if len(seen.results) == 1 else Say(found[1])
+
+    desk.models.answer_with(answer)
+    turn, events = await desk.say("Tidy up")
+    result = desk.results(events)[-1]
+    assert (result["ok"], "read me" in result["text"]) == (True, True), result
+    return str(turn.answer)
+
+
+async def test_a_turn_that_is_stopped_ends_its_command_and_the_session_goes_on(
+    open_chat: Callable[..., Any], pdf: Path
+) -> None:
+    desk = await open_chat()
+    command = "touch begun; echo started; sleep 300 & sleep 300"
+    desk.models.script(Call("bash", {"command": command}), Call("bash", {"command": "ps -e; ls"}), Say("Done."))
+    turn = await desk.chat.send(desk.conversation, "Wait")
+    async for event in desk.chat.events(turn):
+        if event.kind == "log":
+            await desk.chat.stop(turn)
+    assert (await desk.chat.turn(desk.conversation, turn.id)).state == "stopped"
+    _, events = await desk.say("Look")
+    (text,) = desk_texts(desk, events)
+    assert "fresh" not in text
+    assert "sleep" not in text
+    assert "begun" in text
+    assert [file.name for file in desk.chat.folder(desk.conversation).list()] == ["begun"]
+
+
+async def test_scripts_commands_and_people_work_on_the_same_files(open_chat: Callable[..., Any], pdf: Path) -> None:
+    desk = await open_chat()
+    desk.chat.folder(desk.conversation).put("form.pdf", b"/AcroForm /T (name)")
+    fill = {"name": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "out.pdf", "Ada"]}
+    desk.models.script(
+        Call("bash", {"command": "echo more >> form.pdf"}),
+        Call("run_skill", fill),
+        Call("bash", {"command": "echo more >> out.pdf; tail -2 out.pdf"}),
+        Say("Done."),
+    )
+    _, events = await desk.say("Fill in this PDF form")
+    assert [result["ok"] for result in desk.results(events)] == [True] * 3, desk_texts(desk, events)
+    assert "% name=Ada\nmore" in desk.results(events)[-1]["text"]
+    origins = {file.name: file.origin[:5] for file in desk.chat.folder(desk.conversation).list()}
+    assert origins == {"form.pdf": "turn_", "out.pdf": "turn_"}

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.catalog import Configuration
-from skillyard.errors import InvalidInput
-from skillyard.permissions import AllowedTools, CommandPolicy, CommandRules
+from skillyard.errors import ApprovalRejected, InvalidInput
+from skillyard.permissions import (
+    SKILL_TOOL_NAMES,
+    WORKSPACE_TOOL_NAMES,
+    AllowedTools,
+    ApprovalAnswer,
+    Approvals,
+    CommandGate,
+    CommandPolicy,
+    CommandRequest,
+    CommandRules,
+    check_tool_permissions,
+    question_lines,
+)
 
 RULES = CommandRules(
     allow=["Bash(git:*)", "Bash(npm run test:*)", "Bash(python scripts/*)", "Bash(ls)", "Bash(head:*)", "Bash(find:*)",
@@ -411,3 +425,100 @@ def test_a_configuration_an_agent_and_skills_make_one_policy():
     policy = CommandPolicy.of(configuration, agent={"default": "deny", "allow": ["Bash(make:*)", "Bash(rm:*)"]})
     levels = [policy.authorize("bash", command, "/project").level for command in ("rm x", "make", "ls")]
     assert levels == ["operator", "project", "agent"]
+
+
+def test_rules_name_paths_from_the_root_of_the_workspace_wherever_a_command_works() -> None:
+    rules = CommandRules(allow=["Write(out/**)", "Bash(cat:*)"], deny=["Read(secret/**)", "Write(secret/**)"])
+    policy = CommandPolicy([("operator", rules)])
+
+    def said(tool: str, argument: str, folder: str) -> str:
+        return policy.authorize(tool, argument, folder, root="/work").permission
+
+    assert said("file_write", "a.txt", "/work/out") == "allow"
+    assert said("file_write", "out/a.txt", "/work/sub") == "ask", "that is sub/out"
+    assert said("file_write", "a.txt", "/work/secret") == "deny"
+    assert said("file_read", "key", "/work/secret") == "deny"
+    assert said("bash", "cat key", "/work/secret") == "deny"
+    assert said("bash", "cd ../secret && cat key", "/work/out") == "deny"
+    assert said("bash", "cat x > a.txt", "/work/out") == "allow"
+    assert said("bash", "cat x > out/a.txt", "/work/sub") == "ask"
+
+
+@pytest.mark.parametrize(
+    ("rules", "language", "said"),
+    [
+        (CommandRules(allow=["Bash(git:*)"]), "python", "ask"),
+        (CommandRules(allow=["Bash(python3:*)"]), "python", "allow"),
+        (CommandRules(allow=["Bash(python3:*)"]), "javascript", "ask"),
+        (CommandRules(deny=["Bash(node:*)"]), "typescript", "deny"),
+        (CommandRules(deny=["Bash"]), "python", "deny"),
+        (CommandRules(allow=["code_run"], default="deny"), "python", "allow"),
+        (CommandRules(deny=["Bash(rm:*)"]), "python", "allow"),
+    ],
+)
+def test_code_is_judged_as_the_command_that_runs_it(rules: CommandRules, language: str, said: str) -> None:
+    ruling = CommandPolicy([("operator", rules)]).authorize("code_run", f"{language}\nprint(1) # git push; $(", "/work")
+    assert ruling.permission == said, ruling
+
+
+def test_a_tool_is_switched_by_its_name_alone() -> None:
+    policy = CommandPolicy([("operator", CommandRules(deny=["Bash(rm:*)"]))], tools={"bash": "ask", "file_read": "allow"})
+    assert policy.authorize("bash", "ls", "/").permission == "ask"
+    assert policy.authorize("bash", "rm a", "/").level == "operator", "the narrowest wins"
+    assert policy.authorize("code_run", "python\n1", "/").permission == "allow"
+    assert [policy.switch(name) for name in ("bash", "file_read", "skill")] == ["ask", "allow", "allow"]
+    assert policy.following(CommandRules(deny=["Bash"])).authorize("bash", "ls", "/").level == "skill"
+    assert [str(rule.rule) for rule in policy.listed() if rule.level == "agent"] == ["bash"]
+
+
+@pytest.mark.parametrize("values", [{"Bash": "deny"}, {"bash": "never"}, {"bash": None}, {"": "ask"}])
+def test_an_unknown_tool_or_permission_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="tool_permissions") as refused:
+        check_tool_permissions(values)
+    assert refused.value.hint
+
+
+class _Answers:
+    """Answers questions about commands in turn."""
+
+    def __init__(self, *words: str) -> None:
+        self.words, self.asked = list(words), list[CommandRequest]()
+
+    async def ask(self, request: object) -> ApprovalAnswer:
+        raise AssertionError("no skill is asked about")
+
+    async def ask_command(self, request: CommandRequest) -> ApprovalAnswer:
+        self.asked.append(request)
+        return ApprovalAnswer.parse(self.words.pop(0), "not now")
+
+
+async def test_a_gate_asks_about_the_very_call_and_an_answer_for_the_session_holds_for_that_alone() -> None:
+    policy = CommandPolicy([("operator", CommandRules(ask=["Bash(rm:*)"], deny=["Bash(dd:*)"]))])
+    answers = _Answers("session", "once", "reject", "once")
+    approvals = Approvals(answers)
+    gate = CommandGate(lambda: policy, approvals, lambda: "/work", "one", lambda: ("pdf",))
+    assert (await gate.authorize("bash", "ls", folder="/work")).allowed
+    assert (await gate.authorize("bash", "ls | dd of=x", folder="/work")).reason.startswith("denied by deny Bash(dd:*)")
+    for _ in range(2):
+        assert (await gate.authorize("bash", "rm a | cat", folder="/work")).allowed
+    (asked,) = answers.asked
+    assert (asked.argument, asked.part, asked.skills) == ("rm a | cat", "rm a", ("pdf",))
+    assert question_lines(asked.to_dict())[:3] == ["Run a command in /work?", "  | rm a | cat", "  about     rm a"]
+    assert (await gate.authorize("bash", "rm a | cat", folder="/work/sub")).allowed, "elsewhere it is another question"
+    with pytest.raises(ApprovalRejected, match="not now"):
+        await gate.authorize("bash", "rm b", folder="/work")
+    other = CommandGate(lambda: policy, approvals, lambda: "/work", "two")
+    assert (await other.authorize("bash", "rm a | cat", folder="/work")).allowed
+    assert len(answers.asked) == 4
+    nobody = CommandGate(lambda: policy, Approvals(), lambda: "/work")
+    with pytest.raises(ApprovalRejected, match="nobody to ask"):
+        await nobody.authorize("bash", "rm a", folder="/work")
+    long = await gate.authorize("bash", f"rm a # {'x' * 30_000}", folder="/work")
+    assert not long.allowed, "nobody can read that before they agree"
+
+
+def test_the_names_of_tools_are_those_that_there_are() -> None:
+    from skillyard.tools.skill_tools import TOOLS
+    from skillyard.workspace import TOOL_NAMES
+
+    assert (tuple(TOOLS), TOOL_NAMES) == (SKILL_TOOL_NAMES, WORKSPACE_TOOL_NAMES)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from skillyard.catalog import SkillCatalog
+from skillyard.errors import FileMissing, FileTooLarge, PathRefused
+from skillyard.permissions import ApprovalAnswer, CommandPolicy, CommandRequest, CommandRules
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.tools import SkillTools
-from skillyard.workspace import TOOL_NAMES, Workspace
+from skillyard.workspace import TOOL_NAMES, Workspace, WorkspaceFolder
 
 
 def _tools(folder: Path, workspace: Workspace | None = None) -> SkillTools:
@@ -36,3 +45,103 @@ async def test_a_call_is_answered_with_fenced_output_a_code_and_the_live_text(wo
     done = await tools.call("file_write", {"path": "a.txt", "content": "x"})
     assert (done.ok, done.data["tool"]) == (True, "file_write")
     assert (await tools.call("code_run", {"language": "cobol", "code": "x"})).code == "invalid_input"
+
+
+async def test_the_rules_of_the_configuration_and_of_followed_skills_decide_about_each_call(
+    workspace: Workspace, tmp_path: Path, make_skill: Callable[..., Path]
+) -> None:
+    make_skill(tmp_path / "skills", "reader", front_matter="name: reader\ndescription: Reads.\nallowed-tools: Read Bash(cat:*)")
+    (tmp_path / "skillyard.toml").write_text('[tools]\nallowed-tools = "enforce"\n')
+    catalog = SkillCatalog.discover(roots=[tmp_path / "skills"], cwd=tmp_path, home=tmp_path, environ={})
+    policy = CommandPolicy([("operator", CommandRules(deny=["Bash(rm:*)"]))], tools={"file_search": "deny"})
+    tools = SkillTools(catalog, workspace=workspace, policy=policy, record=False)
+    assert "file_search" not in tools.names()
+    denied = await tools.call("bash", {"command": "echo a | xargs rm -f"})
+    assert (denied.code, denied.data["ruling"]["level"]) == ("permission_denied", "operator")
+    assert not workspace.is_open, "nothing was begun for it"
+    assert (await tools.call("bash", {"command": "echo a > a.txt"})).ok
+    assert (await tools.call("skill", {"skill": "reader"})).ok
+    assert (await tools.call("bash", {"command": "cat a.txt"})).ok
+    followed = await tools.call("bash", {"command": "cat a.txt | tee b.txt"})
+    assert (followed.code, followed.data["ruling"]["level"]) == ("permission_denied", "skill")
+    assert (await tools.call("file_write", {"file_path": "c", "content": "x"})).code == "permission_denied"
+    assert (await tools.call("file_read", {"file_path": "a.txt"})).ok
+    assert (await tools.call("code_run", {"language": "python", "code": "1"})).code == "permission_denied"
+    assert (await tools.call("bash", {"command": "tee b.txt"}, session="another")).ok, "it follows no skill"
+
+
+async def test_a_call_that_is_asked_about_goes_to_the_approver_with_the_very_command(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    asked = []
+
+    class Dialog:
+        async def ask(self, request: object) -> ApprovalAnswer:
+            raise AssertionError("no skill is asked about")
+
+        async def ask_command(self, request: CommandRequest) -> ApprovalAnswer:
+            asked.append(request.to_dict())
+            return ApprovalAnswer("once")
+
+    catalog = SkillCatalog.discover(roots=[], cwd=tmp_path, home=tmp_path, environ={})
+    policy = CommandPolicy([("operator", CommandRules(allow=["Bash(echo:*)"]))])
+    tools = SkillTools(catalog, workspace=workspace, policy=policy, approver=Dialog(), record=False)
+    assert (await tools.call("bash", {"command": "mkdir sub; cd sub"})).ok
+    assert (await tools.call("bash", {"command": "echo a > b.txt"})).ok
+    shown = [(one["argument"], one["folder"], one["files"]) for one in asked]
+    assert shown == [("mkdir sub; cd sub", workspace.path, []), ("echo a > b.txt", f"{workspace.path}/sub", ["b.txt"])]
+
+
+async def test_other_skills_and_packages_come_with_a_session_that_takes_over(workspace: Workspace, reachable: Path) -> None:
+    for name in ("one", "two"):
+        (reachable / name).mkdir(mode=0o755)
+        (reachable / name / "a.txt").write_text(name)
+    workspace.show(replace(workspace.options, skills=(str(reachable / "one"),)))
+    await workspace.bash(
+        "mkdir sub; cd sub; export A='x y' B=$'line\\ndeclare -x PATH=none'; f() { echo called; }; export -f f"
+    )
+    programs = reachable / "programs"
+    programs.mkdir(mode=0o755)
+    (programs / "measure").write_text("#!/bin/sh\necho three\n")
+    (programs / "measure").chmod(0o755)
+    granted = GrantedEnvironment(path=(str(programs),), mounts=(str(programs),), variables={"UNIT": "metre"})
+    workspace.show(replace(workspace.options, skills=(str(reachable / "one"), str(reachable / "two")), environment=granted))
+    answer = await workspace.bash(f'pwd; echo "$A"; f; measure; echo $UNIT; cat {reachable}/one/a.txt {reachable}/two/a.txt')
+    note, text = answer.text.split("]\n")
+    assert (answer.fresh, note.startswith("[A new session took over")) == (True, True)
+    assert text == f"{workspace.path}/sub\nx y\ncalled\nthree\nmetre\nonetwo"
+    again = await workspace.bash("measure; echo ${#B}")
+    assert (again.text, again.fresh) == ("three\n25", False)
+    workspace.show(replace(workspace.options, skills=(), environment=NOTHING_GRANTED))
+    answer = await workspace.bash(f"echo ${{UNIT-none}}; measure || cat {reachable}/one/a.txt 2>/dev/null || pwd")
+    assert "none" in answer.text
+    assert answer.text.endswith("/sub")
+
+
+def test_the_folder_is_listed_packed_and_cleared_without_following_links(tmp_path: Path) -> None:
+    folder = WorkspaceFolder(tmp_path / "files")
+    (tmp_path / "files/a/b").mkdir(parents=True)
+    (tmp_path / "outside").write_text("outside")
+    for name in ("a/b/c.txt", "d.txt", ".hidden"):
+        folder.put(name, name.encode())
+    os.symlink(tmp_path / "outside", tmp_path / "files/link")
+    os.symlink(tmp_path, tmp_path / "files/a/up")
+    os.mkfifo(tmp_path / "files/pipe")
+    os.utime(tmp_path / "files/d.txt", (-5, 10**15))
+    listing = folder.listing()
+    assert [(entry.path, entry.kind) for entry in listing.entries] == [
+        ("a", "folder"), ("a/b", "folder"), ("a/b/c.txt", "file"), ("d.txt", "file"),
+    ]  # fmt: skip
+    assert (listing.size, listing.truncated) == (14, False)
+    assert folder.listing(limit=2).truncated
+    assert folder.listing(hidden=True).entries[0].path == ".hidden"
+    with folder.pack(limit=100) as packed, zipfile.ZipFile(packed) as archive:
+        assert sorted(archive.namelist()) == ["a/", "a/b/", "a/b/c.txt", "d.txt"]
+    with pytest.raises(FileTooLarge):
+        folder.pack(limit=10)
+    for name in ("a/up/outside", "a/up/files", "../outside", "nothing"):
+        with pytest.raises((PathRefused, FileMissing)):
+            folder.remove(name)
+    folder.remove("a")
+    assert (tmp_path / "outside").read_text() == "outside"
+    assert not (tmp_path / "files/a").exists()

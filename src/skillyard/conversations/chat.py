@@ -17,7 +17,7 @@ from skillyard.conversations.slash_commands import InvocableSkill, invocable_ski
 from skillyard.conversations.turn_events import START_POSITION, EventPosition, EventPositioner, parse_event, replay_events
 from skillyard.conversations.turn_runner import FOLDER, TurnRunner
 from skillyard.conversations.work_folder import WorkFolder
-from skillyard.errors import ConversationBusy, InvalidInput, RecordNotFound, SandboxUnavailable
+from skillyard.errors import ConversationBusy, FileProblem, InvalidInput, RecordNotFound, SandboxUnavailable
 from skillyard.execution.run import new_id
 from skillyard.text import shorten, single_line
 from skillyard.workspace import checked_folder
@@ -146,7 +146,7 @@ class Chat:
         """Whether a conversation has a workspace, and what goes on in it."""
         try:
             workspace = (await asyncio.to_thread(self._runner.workspace, conversation)).workspace
-        except (SandboxUnavailable, InvalidInput) as error:
+        except (SandboxUnavailable, InvalidInput, FileProblem) as error:
             return WorkspaceState(False, error.message)
         return WorkspaceState(True, None, workspace.path, workspace.is_open, workspace.working_folder, workspace.processes())
 

@@ -205,7 +205,7 @@ class TurnReporter:
             await self._written(str(name), str(run))
         if call.tool in WORKSPACE_TOOL_NAMES:
             await self.look()
-        for problem in await self.tools.show_workspace() if event == "loaded" and result.ok else ():
+        for problem in await self.tools.show_workspace() if event in ("loaded", "read") and result.ok else ():
             await self.live.show(TurnEvent("notice", {"text": problem}))
 
     async def _written(self, name: str, run: str) -> None:

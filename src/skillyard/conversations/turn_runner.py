@@ -16,7 +16,7 @@ from skillyard.conversations.models import open_model
 from skillyard.conversations.turn_events import LiveTurn
 from skillyard.conversations.turn_execution import TurnExecution
 from skillyard.conversations.work_folder import WorkFolder
-from skillyard.errors import DatabaseUnavailable, InvalidInput, SandboxUnavailable
+from skillyard.errors import DatabaseUnavailable, FileProblem, InvalidInput, SandboxUnavailable
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -76,8 +76,13 @@ class TurnRunner:
         if conversation.id not in self._workspaces:
             folder = self.folder(conversation)
             made = ConversationWorkspace(self._catalog, conversation, folder.make(), folder.mark)
+            for unused in [name for name in tuple(self._workspaces) if self._is_unused(name)][:-_KEPT_TOOLS]:
+                self._workspaces.pop(unused, None)
             self._workspaces.setdefault(conversation.id, made)
         return self._workspaces[conversation.id]
+
+    def _is_unused(self, conversation_id: str) -> bool:
+        return conversation_id not in self._tools and not self._workspaces[conversation_id].workspace.is_open
 
     def open_workspace(self, conversation: Conversation) -> Workspace | None:
         """The workspace of a conversation if it was used in this process."""
@@ -116,7 +121,7 @@ class TurnRunner:
     def _make_tools(self, conversation: Conversation) -> ConversationTools:
         try:
             workspace = self.workspace(conversation)
-        except (SandboxUnavailable, InvalidInput) as error:
+        except (SandboxUnavailable, InvalidInput, FileProblem) as error:
             _log.info("a conversation has no workspace: %s", error.message)
             workspace = None
         return ConversationTools(self._catalog, conversation, self.folder(conversation).make(), workspace)

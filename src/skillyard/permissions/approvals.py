@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import ApprovalRejected, InvalidInput
@@ -127,7 +127,7 @@ class Approvals:
     with this object too.
     """
 
-    def __init__(self, approver: Approver | None = None, *, store: ApprovalStore | None = None) -> None:
+    def __init__(self, approver: Approver | CommandApprover | None = None, *, store: ApprovalStore | None = None) -> None:
         self._approver = approver
         self.store: ApprovalStore = MemoryApprovalStore() if store is None else store
         self._session: set[_Agreed] = set()
@@ -138,7 +138,7 @@ class Approvals:
         """Keep what is approved for sessions there, where other processes can read it."""
         self._shared = sessions
 
-    def asking(self, approver: Approver | None) -> Approvals:
+    def asking(self, approver: Approver | CommandApprover | None) -> Approvals:
         """The same approvals with another approver: what is approved through one of them holds for both."""
         other = copy(self)
         other._approver = approver
@@ -235,16 +235,17 @@ class Approvals:
 
     async def _put(self, request: ApprovalRequest | CommandRequest) -> ApprovalAnswer:
         """Put the question to who can answer it."""
+        approver: Any = self._approver
         if isinstance(request, ApprovalRequest):
-            if self._approver is not None:
-                return await self._approver.ask(request)
-            hint, about = "give an approver, or write an 'allow' rule for this skill", {"skill": request.skill_id}
+            ask, about = getattr(approver, "ask", None), {"skill": request.skill_id}
+            hint = "give an approver, or write an 'allow' rule for this skill"
         else:
-            asking: CommandApprover | None = self._approver if hasattr(self._approver, "ask_command") else None  # type: ignore[assignment]
-            if asking is not None:
-                return await asking.ask_command(request)
-            hint, about = "do it another way, or write an 'allow' rule for it", {}
-        raise ApprovalRejected(f"{_subject(request)} needs approval and there is nobody to ask", hint=hint, **about)
+            ask, about = getattr(approver, "ask_command", None), {}
+            hint = "do it another way, or write an 'allow' rule for it"
+        if ask is None:
+            raise ApprovalRejected(f"{_subject(request)} needs approval and there is nobody to ask", hint=hint, **about)
+        answer: ApprovalAnswer = await ask(request)
+        return answer
 
     async def _remember(self, request: ApprovalRequest | CommandRequest, answer: ApprovalAnswer) -> None:
         import asyncio

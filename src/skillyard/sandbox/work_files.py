@@ -238,6 +238,7 @@ def _copy_back(source: int, folder: str, relative: str) -> bool:
         copy = os.open(beside, _NEW, 0o600, dir_fd=at)
         try:
             pour(source, copy, os.fstat(source).st_size)
+            _give_as(at, copy)
         finally:
             os.close(copy)
         try:
@@ -257,9 +258,21 @@ def _copy_back(source: int, folder: str, relative: str) -> bool:
 
 def _below(folder: int, name: str) -> int:
     """The folder of that name in `folder`, made when it is missing."""
+    made = False
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=folder)
-    return os.open(name, _FOLDER, dir_fd=folder)
+        made = True
+    opened = os.open(name, _FOLDER, dir_fd=folder)
+    if made:
+        _give_as(folder, opened)
+    return opened
+
+
+def _give_as(folder: int, made: int) -> None:
+    """Give what root has made in a folder to who the folder belongs to: the session of a workspace may be working there."""
+    if os.geteuid() == 0:
+        owner = os.fstat(folder)
+        os.fchown(made, owner.st_uid, owner.st_gid)
 
 
 def pour(source: int, target: int, size: int) -> None:

@@ -6,12 +6,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skillyard.sandbox import ReadOnlyMount
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from skillyard.catalog import Skill
+    from skillyard.sandbox import ReadOnlyMount
     from skillyard.workspace import Workspace
 
 _ALIASED: Final = "/skills"
@@ -32,6 +31,8 @@ def seen_folder(skill: Skill, workspace: Workspace | None) -> str:
 
 def skill_mounts(skills: Iterable[Skill], workspace: Workspace) -> tuple[ReadOnlyMount, ...]:
     """The mounts that show skills to a workspace, those whose folder is gone or holds the workspace itself left out."""
+    from skillyard.sandbox import ReadOnlyMount  # only where there are sessions
+
     mounts = []
     for skill in skills:
         source, target = os.path.realpath(skill.directory), seen_folder(skill, workspace)

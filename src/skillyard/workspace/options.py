@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy, ReadOnlyMount
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy
+
+if TYPE_CHECKING:
+    from skillyard.sandbox import ReadOnlyMount
 
 WORKSPACE_POLICY: Final = Policy(
     timeout_ms=600_000,

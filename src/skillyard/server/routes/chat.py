@@ -7,21 +7,19 @@ beginning to each client that asks.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Depends, Header, Query
 from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.errors import FileTooLarge, PermissionDenied
+from skillyard.errors import PermissionDenied
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import EventStream, bytes_response, stream_responses
+from skillyard.server.responses import EventStream, stream_responses
 from skillyard.server.shapes import Answer
 from skillyard.server.shapes.chat import (
     ChatCommand,
@@ -40,24 +38,12 @@ from skillyard.server.shapes.chat import (
     SkillUsageShape,
     TurnShape,
 )
-from skillyard.server.uploads import read_body
 
 if TYPE_CHECKING:
     from skillyard.conversations import Chat, Conversation, Turn
-    from skillyard.conversations.work_folder import WorkFolder
 
 
 routes: Final = APIRouter(prefix="/api/v1/chat", tags=["chat"], dependencies=[require_scope("runs:execute")])
-_PIECE: Final = 1 << 20
-_FILE: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "the bytes of the file", "content": {"application/octet-stream": {"schema": {"type": "string"}}}},
-    206: {
-        "description": "the part that was asked for",
-        "content": {"application/octet-stream": {"schema": {"type": "string"}}},
-    },
-    304: {"description": "it has not changed"},
-    416: {"description": "there is no such part"},
-}
 
 
 async def _chat(service: OrganisationServices) -> Chat:
@@ -185,52 +171,6 @@ async def stop(own: OwnConversation, turn: str) -> Answer[TurnShape]:
     return Answer(data=TurnShape.of(await chat.turn(chosen, turn)))
 
 
-@routes.get("/conversations/{conversation}/files", responses=READ_PROBLEMS)
-async def list_files(own: OwnConversation) -> Answer[list[ChatFile]]:
-    """The files of a conversation, by name."""
-    chat, chosen = own
-    return Answer(data=[ChatFile.of(file) for file in await run_in_threadpool(chat.folder(chosen).list)])
-
-
-@routes.put(
-    "/conversations/{conversation}/files/{path:path}",
-    status_code=201,
-    responses=WRITE_PROBLEMS,
-    openapi_extra={"requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string"}}}, "required": True}},
-)
-async def put_file(own: OwnConversation, path: str, request: Request) -> Answer[ChatFile]:
-    """Add a file to the conversation, replacing one of that name; at most 50 MiB."""
-    from skillyard.conversations.work_folder import MAX_FILE_BYTES
-
-    chat, chosen = own
-    too_large = FileTooLarge(f"the file is over {MAX_FILE_BYTES} bytes", hint="give a smaller one")
-    data = await read_body(request, MAX_FILE_BYTES, too_large)
-    return Answer(data=ChatFile.of(await run_in_threadpool(chat.folder(chosen).put, path, data)))
-
-
-@routes.get("/conversations/{conversation}/files/{path:path}", responses=READ_PROBLEMS | _FILE, response_class=Response)
-async def get_file(own: OwnConversation, path: str, request: Request) -> Response:
-    """The bytes of a file, or a part; text is plain text, nothing is shown as a page."""
-    from skillyard.conversations.work_folder import MAX_FILE_BYTES
-
-    chat, chosen = own
-    folder = chat.folder(chosen)
-    data = await run_in_threadpool(folder.read, path)
-    if len(data) > MAX_FILE_BYTES:
-        return await run_in_threadpool(_whole_file, folder, path)
-    plain = await run_in_threadpool(folder.preview, path) is not None
-    sent = bytes_response(request, data, "text/plain; charset=utf-8" if plain else "application/octet-stream")
-    sent.headers["X-Content-Type-Options"] = "nosniff"
-    return sent
-
-
-@routes.delete("/conversations/{conversation}/files/{path:path}", status_code=204, responses=WRITE_PROBLEMS)
-async def delete_file(own: OwnConversation, path: str) -> None:
-    """Delete a file of the conversation, recorded or not, or a folder with all that is in it."""
-    chat, chosen = own
-    await run_in_threadpool(chat.folder(chosen).drop, path)
-
-
 @routes.get("/models", responses=READ_PROBLEMS)
 async def list_models(service: CurrentServices) -> Answer[ModelChoices]:
     """The models that can be chosen: those of services that a key is set for, and what is missing for others."""
@@ -282,22 +222,6 @@ async def trail_report(service: CurrentServices) -> Answer[SkillUsageReportShape
         fails_often=list(report.fails_often),
     )
     return Answer(data=shape)
-
-
-def _whole_file(folder: WorkFolder, path: str) -> Response:
-    """A file that is too large to be held, piece by piece."""
-    file = os.fdopen(folder.disk.open(path), "rb")
-    size = os.fstat(file.fileno()).st_size
-
-    def pieces() -> Iterator[bytes]:
-        with file:
-            left = size
-            while left > 0 and (piece := file.read(min(_PIECE, left))):
-                left -= len(piece)
-                yield piece
-
-    headers = {"Content-Length": str(size), "X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache"}
-    return StreamingResponse(pieces(), headers=headers, media_type="application/octet-stream")
 
 
 def _given(settings: ConversationSettings) -> dict[str, Any]:
