@@ -8,7 +8,7 @@ import { commandsOf, cutMiddle, editLines, unfenced } from "../src/pages/chat/wo
 const called = (id: string, tool: string, given: unknown): ChatEvent => ({ event: "call", id, tool, arguments: given });
 const printed = (id: string, text: string): ChatEvent => ({ event: "log", id, stream: "stdout", text });
 const gave = (id: string, tool: string, text: string, more: object = {}): ChatEvent =>
-  ({ event: "result", id, tool, ok: true, text, code: null, exit_code: null, rule: null, ...more }) as ChatEvent;
+  ({ event: "result", id, tool, ok: true, text, code: null, exit_code: null, rule: null, ...more });
 
 describe("commands of a turn", () => {
   test("a command shows what it writes as it comes, and then what the model got of it", () => {

@@ -63,8 +63,6 @@ export function useTurnEvents(turn: Turn, take: (events: readonly ChatEvent[], t
       );
       void cache.invalidateQueries({ queryKey: ["chat", "one", conversation_id] });
       void cache.invalidateQueries({ queryKey: ["chat", "list"] });
-      void cache.invalidateQueries({ queryKey: ["chat", "trail", conversation_id] });
-      void cache.invalidateQueries({ queryKey: workspaceKey(conversation_id) });
     };
     const hear = (event: Event) => {
       if (!(event instanceof MessageEvent)) return; // the browser's own `error`

@@ -1,11 +1,11 @@
 /** What stands beside a conversation: the files and the terminal of its workspace, how skills were used, and what holds for it. */
 import { Box, Skeleton, Tabs } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { lazy, Suspense, useEffect } from "react";
 
 import type { ConversationDetail } from "@/api/chat";
 import { fetched } from "@/api/parts";
-import { workspaceFilesQuery } from "@/api/workspace";
+import { workspaceFilesQuery, workspaceKey } from "@/api/workspace";
 import { useText } from "@/i18n";
 
 import { About } from "./About";
@@ -29,6 +29,14 @@ interface Props {
 export function Panel({ conversation, tab, setTab }: Props) {
   const t = useText(chat);
   const w = useText(workspace);
+  const cache = useQueryClient();
+  const { id } = conversation;
+  const last = conversation.turns.at(-1);
+  // However it becomes known that a turn began, waits or is over: what stands here may have changed with it.
+  useEffect(() => {
+    void cache.invalidateQueries({ queryKey: ["chat", "trail", id] });
+    void cache.invalidateQueries({ queryKey: workspaceKey(id) });
+  }, [cache, id, last?.id, last?.state]);
   const files = useQuery(workspaceFilesQuery(conversation.id, false)).data?.entries.filter(({ kind }) => kind === "file").length ?? 0;
   const names: Record<PanelTab, string> = { files: w.tabs.files, terminal: w.tabs.terminal, usage: t.tabs.usage, about: t.tabs.about };
   return (

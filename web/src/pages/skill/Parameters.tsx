@@ -78,7 +78,7 @@ export function Parameters({ writing: { schema, fields, asJson, values, set, jso
     <Stack gap="md">
       {!fields && <Text size="sm">{schema ? t.nothing : t.free}</Text>}
       {asJson || !fields ? (
-        <JsonInput aria-label={t.parameters} value={json} onChange={setJson} autosize minRows={2} maxRows={24} formatOnBlur ff="monospace" />
+        <JsonInput aria-label={t.parameters} value={json} onChange={setJson} autosize minRows={2} maxRows={24} ff="monospace" />
       ) : (
         fields.map((field) => (
           <SchemaField key={field.name} field={field} value={values[field.name] ?? ""} trouble={problems[field.name]} set={(value) => set(field.name, value)} />
