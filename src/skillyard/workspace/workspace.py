@@ -254,7 +254,7 @@ class Workspace:
                 self._current = None
                 live.end()
             session.take_state(call)
-            answer = await answer_command(session, tool, call, seconds)
+            answer = await answer_command(session, tool, subject, call, seconds)
         return _with_note(answer) if fresh else answer
 
     async def _background(self, command: str) -> WorkspaceAnswer:
