@@ -84,6 +84,7 @@ _COUNT = """async () => {
 async def web_artifacts_builder(model: ScriptedModel) -> str:
     """A React project is made, edited and bundled into one HTML file."""
     await model.load()
+    await model.bash("export pnpm_config_strict_dep_builds=false")  # pnpm fails where packages want to run scripts
     await model.bash("bash {skill}/scripts/init-artifact.sh counter", timeout=600_000)
     await model.write("/workspace/counter/src/App.tsx", _APP)
     await model.bash("cd /workspace/counter && bash {skill}/scripts/bundle-artifact.sh", timeout=600_000)
