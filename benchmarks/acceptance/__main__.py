@@ -1,6 +1,6 @@
 """`python -m benchmarks.acceptance SKILLS`: each public skill is installed, granted its proposal and followed.
 
-SKILLS is a folder with the collection. It ends with 1 when a skill does not do its work. Figures are wall and processor time of
+SKILLS is a folder with the collection. It ends with 1 when a skill does not do its work. The seconds are those of
 following, without the time in which packages are downloaded.
 """
 
@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import os
-import resource
 import shutil
 import tempfile
 import time
@@ -66,7 +65,6 @@ class Outcome:
     skill: str
     steps: int
     seconds: float
-    cpu_seconds: float
     verified: str = ""
     problem: str = ""
 
@@ -74,17 +72,16 @@ class Outcome:
     def line(self) -> str:
         """A row of the table."""
         state = "pass" if not self.problem else "FAIL"
-        figures = f"{self.steps:>3} {self.seconds:>7.1f} {self.cpu_seconds:>7.1f}"
-        return f"{self.skill:<22} {figures}  {state}  {self.problem or self.verified}"
+        return f"{self.skill:<22} {self.steps:>3} {self.seconds:>7.1f}  {state}  {self.problem or self.verified}"
 
 
 async def follow(site: Site, name: str, workflow: Workflow) -> Outcome:
     """Grant, follow, judge."""
     steps, verified, problem = 0, "", ""
-    started, used = time.perf_counter(), _processor_seconds()
+    started = time.perf_counter()
     try:
         await asyncio.to_thread(site.allow, name, workflow.more)
-        started, used = time.perf_counter(), _processor_seconds()
+        started = time.perf_counter()
         async with site.follow(name, workflow.settings) as model:
             try:
                 verified = await workflow.follow(model)
@@ -92,14 +89,7 @@ async def follow(site: Site, name: str, workflow: Workflow) -> Outcome:
                 steps = model.steps
     except Exception as error:  # one skill does not keep the others from being tried
         problem = f"{type(error).__name__}: {error}"
-    return Outcome(
-        name, steps, round(time.perf_counter() - started, 1), round(_processor_seconds() - used, 1), verified, problem
-    )
-
-
-def _processor_seconds() -> float:
-    own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
+    return Outcome(name, steps, round(time.perf_counter() - started, 1), verified, problem)
 
 
 async def accept(site: Site, names: list[str]) -> list[Outcome]:
