@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the programs the tests need when they are missing: bubblewrap and podman, the sandboxes; PostgreSQL, one of the two databases;
 # Chromium with Chinese letters, the browser that skills are granted, and its headless shell, in which the page is tried; nginx, before
-# several servers; faketime, for clocks that jump; qpdf and poppler's tools, which skills are granted.
+# several servers; faketime, for clocks that jump; qpdf, poppler's tools and LibreOffice's sheets, which skills are granted.
 # Without bubblewrap Skillyard falls back to Landlock; without PostgreSQL it uses SQLite.
 set -eu
 missing=""
@@ -14,6 +14,7 @@ command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing 
 ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || missing="$missing faketime"
 command -v qpdf >/dev/null 2>&1 || missing="$missing qpdf"
 command -v pdftotext >/dev/null 2>&1 || missing="$missing poppler-utils"
+[ -e /usr/lib/libreoffice/program/libsclo.so ] || missing="$missing libreoffice-calc-nogui"
 if [ -z "$missing" ]; then exit 0; fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     apt-get update -qq

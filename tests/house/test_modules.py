@@ -26,7 +26,6 @@ SEAMS: Final = {  # short modules that exactly one other imports, and why they s
     "skillyard.cli.command_table": "the table of all commands, which the documentation is generated from",
     "skillyard.engine.local_engine": "one of the two implementations of Engine",
     "skillyard.environments.sandboxed_build": "imported when a package is built: asyncio and the backends are behind it",
-    "skillyard.environments.text_commands": "the readers of shell and Markdown, beside those of programming languages",
     "skillyard.mcp.prompts": "one of the capabilities of MCP, beside tools and resources",
     "skillyard.network.http_exchange": "imported when a request is sent: h11 and ssl are behind it",
     "skillyard.offload.helper": "the program of a helper process",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -97,10 +98,18 @@ def test_each_install_makes_a_version_of_its_own_and_moves_current(any_registry:
     assert any_registry.installed.current("tidy").version == second.version
 
 
-def test_an_installed_version_cannot_be_written_to(registry: Registry, write: Any) -> None:
-    result = registry.install(str(write(files={"scripts/a.sh": "echo\n", "assets/x/y.txt": "y"}))).results[0]
+def test_only_the_owner_may_write_to_an_installed_version_and_its_copies_can_be_changed(
+    registry: Registry, write: Any, tmp_path: Path
+) -> None:
+    folder = write(files={"scripts/a.sh": "echo\n", "assets/x/y.txt": "y"})
+    (folder / "assets/x/y.txt").chmod(0o466)
+    result = registry.install(str(folder)).results[0]
     path = registry.storage.versions.path("tidy", result.version or "")
-    assert all(not found.stat().st_mode & 0o222 for found in (path, *path.rglob("*")))
+    modes = {found.stat().st_mode & 0o777 for found in (path, *path.rglob("*"))}
+    assert modes == {0o755, 0o644}
+    copied = shutil.copytree(path / "assets", tmp_path / "copied")
+    assert (copied / "x/y.txt").stat().st_mode & 0o200
+    assert copied.stat().st_mode & 0o200
 
 
 def test_content_that_is_installed_already_is_left_alone(any_registry: Registry, write: Any) -> None:

@@ -49,12 +49,12 @@ def _age(cache: PackageCache) -> None:
             os.utime(entry, (1, 1))
 
 
-def test_a_package_is_unpacked_once_and_nobody_may_write_to_it(store: LocalStore, put: Put, tmp_path: Path) -> None:
+def test_a_package_is_unpacked_once_and_nobody_else_may_write_to_it(store: LocalStore, put: Put, tmp_path: Path) -> None:
     digest, package = put("a")
     cache = PackageCache(tmp_path / "cache", store)
     folder = cache.folder(digest, package, "one")
     assert tree_digest(folder) == digest
-    assert (folder / "SKILL.md").stat().st_mode & 0o222 == 0
+    assert (folder / "SKILL.md").stat().st_mode & 0o777 == 0o644
     store.delete(package)
     assert cache.folder(digest, package, "one") == folder
     with pytest.raises(PackageMissing):

@@ -33,7 +33,7 @@ def test_a_copy_has_the_same_bytes_and_harmless_modes(tree: Path) -> None:
     made = copy(tree)
     try:
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in Path(made.tree).rglob("*")}
-        assert modes == {"scripts": 0o755, "main.py": 0o444, "tool.sh": 0o555, "data.txt": 0o444}
+        assert modes == {"scripts": 0o755, "main.py": 0o644, "tool.sh": 0o755, "data.txt": 0o644}
         assert Path(made.tree, "data.txt").read_text(encoding="ascii") == "data"
     finally:
         made.remove()

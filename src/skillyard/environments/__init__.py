@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from skillyard.environments.cache import CacheReport, prune_environments
     from skillyard.environments.declared import DeclaredNeeds, declared_needs
     from skillyard.environments.installer import environments_folder
-    from skillyard.environments.missing import missing_hint
+    from skillyard.environments.missing import missing_hint, session_hint
     from skillyard.environments.node_packages import find_npm
     from skillyard.environments.package_index import INDEX_SETTINGS, index_settings
     from skillyard.environments.program_table import find_program, install_hint
@@ -49,6 +49,7 @@ __all__ = [
     "read_requirements",
     "read_script_block",
     "require_programs",
+    "session_hint",
     "skill_needs",
 ]
 
@@ -58,7 +59,7 @@ __getattr__, __dir__ = lazy_exports(
         "cache": ("CacheReport", "prune_environments"),
         "declared": ("DeclaredNeeds", "declared_needs"),
         "installer": ("environments_folder",),
-        "missing": ("missing_hint",),
+        "missing": ("missing_hint", "session_hint"),
         "node_packages": ("find_npm",),
         "package_index": ("INDEX_SETTINGS", "index_settings"),
         "program_table": ("find_program", "install_hint"),

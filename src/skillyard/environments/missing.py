@@ -1,18 +1,26 @@
-"""What a failed run was missing, read from the end of what it wrote, and which grant would give it."""
+"""What a failed run or command was missing, read from the end of what it wrote, and which grant would give it."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import shlex
 from pathlib import Path
 from typing import Final
 
 from skillyard.environments.distribution_names import distribution_of, npm_package_of
-from skillyard.environments.grants import NPM_WORD, PROGRAM_WORD, SkillGrant
+from skillyard.environments.grants import NPM_WORD, PROGRAM_WORD, SkillGrant, npm_parts
 from skillyard.environments.program_table import find_program, install_hint
+from skillyard.environments.text_commands import install_lines
 from skillyard.errors import InvalidInput
+from skillyard.sandbox import GrantedEnvironment
 
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+_SEPARATORS: Final = re.compile(r"[-_.]+")
 _TAIL: Final = 8_000
+_LONGEST_COMMAND: Final = 20_000
+_MOST_NAMED: Final = 20
 _MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([A-Za-z0-9_.]{1,100})'")
 _NODE: Final = re.compile(r"Cannot find (?:module|package) '([^'\s]{1,200})'")
 _PROGRAM: Final = re.compile(
@@ -76,3 +84,59 @@ def missing_hint(stderr: str, skill_name: str, directory: str = "") -> str:
         f"`--with {word}` gives it for one run, `skillyard environment allow {shlex.quote(skill_name)} --with {word}` for "
         f'every run, or {kind} = ["{name}"] in the table [skills.{skill_name}] of your own skillyard.toml'
     )
+
+
+def session_hint(command: str, output: str, environment: GrantedEnvironment) -> str:
+    """One or two sentences about a command that has failed in a session: what it was missing, or could not install.
+
+    Whoever runs the command cannot grant anything, so they say what to ask the operator for, and which packages that the
+    command wanted to install are here already.
+    """
+    wanted = _installs(command)
+    missing = wanted or missing_grant(output)
+    here = _here(missing, environment) if wanted else SkillGrant()
+    sentences = []
+    if here:
+        sentences.append(f"Already here, import or require it: {', '.join((*here.packages, *here.npm))}.")
+    if missing.programs:
+        name = missing.programs[0]
+        sentences.append(f"The program {name} is not on this machine; the operator can install it: {install_hint(name)}.")
+    elif absent := missing.without(here).words:
+        words = " ".join(f"--with {shlex.quote(word)}" for word in absent)
+        sentences.append(
+            f"Not granted here: {', '.join(absent)}. Ask the operator for it (`skillyard environment allow SKILL {words}`), "
+            "or do without."
+        )
+    return " ".join(sentences)
+
+
+def _installs(command: str) -> SkillGrant:
+    """The packages that a command wanted to install."""
+    found: dict[str, list[str]] = {"packages": [], "npm": []}
+    for kind, package, _ in install_lines(command[:_LONGEST_COMMAND]):
+        if package not in found[kind] and len(found[kind]) < _MOST_NAMED:
+            found[kind].append(package)
+    return SkillGrant.read(packages=found["packages"], npm=found["npm"])
+
+
+def _here(wanted: SkillGrant, environment: GrantedEnvironment) -> SkillGrant:
+    """Those of the packages that the environment has, in whatever version."""
+    distributions = set()
+    if environment.python_packages and wanted.packages:
+        with contextlib.suppress(OSError):
+            names = (entry.name for entry in os.scandir(environment.python_packages) if entry.name.endswith(".dist-info"))
+            distributions = {_plain(name.partition("-")[0]) for name in names}
+    return SkillGrant(
+        packages=tuple(one for one in wanted.packages if _plain(one) in distributions),
+        npm=tuple(one for one in wanted.npm if _has_npm(environment.node_modules, npm_parts(one)[0])),
+    )
+
+
+def _has_npm(folder: str, name: str) -> bool:
+    return bool(folder) and Path(folder, name, "package.json").is_file()
+
+
+def _plain(requirement: str) -> str:
+    """The name of a package as an index compares it, without versions and extras."""
+    name = _NAME.match(requirement)
+    return _SEPARATORS.sub("-", name[0]).lower() if name else ""

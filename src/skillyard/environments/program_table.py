@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from skillyard.environments.browser_builds import FOLDER
 from skillyard.sandbox import on_trusted_path
 
 _FONTS: Final = ("/etc/fonts", "/usr/share/fonts", "/usr/local/share/fonts", "/var/cache/fontconfig")
@@ -23,7 +24,8 @@ _NO_NEEDS: Final[Mapping[str, int]] = MappingProxyType({})
 class NativeProgram:
     """One program: the Debian package that has it, other names of its binary, and what it needs to work.
 
-    `options` it is always given; with `local_sockets` its processes talk to each other through sockets.
+    `options` it is always given; with `local_sockets` its processes talk to each other through sockets. In the values of
+    `variables` `{commands}` is the folder of the commands that are made for a process, among them one of this program.
     """
 
     debian: str
@@ -60,7 +62,12 @@ _BROWSER: Final = NativeProgram(
     "chromium",
     ("chromium", "chromium-browser", "google-chrome"),
     ("/etc/chromium", "/etc/chromium.d", "/opt/google/chrome", "/proc/cpuinfo", *_FONTS),
-    {},
+    {
+        **dict.fromkeys(("CHROME_BIN", "CHROME_PATH", "PUPPETEER_EXECUTABLE_PATH"), "{commands}/chromium"),
+        "PUPPETEER_SKIP_DOWNLOAD": "1",
+        "PLAYWRIGHT_BROWSERS_PATH": f"{{commands}}/{FOLDER}",
+        "PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD": "1",
+    },
     # Its own sandbox needs user namespaces, which nothing inside this one may make; shared memory is small here.
     ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-zygote"),
     {"memory_mb": 2048, "pids": 512, "timeout_ms": 120_000, "tmp_mb": 512, "nofile": 4096},

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from skillyard.environments.browser_builds import browser_builds
 from skillyard.environments.declared import DeclaredNeeds, declared_needs, script_block
 from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, SkillGrant
 from skillyard.environments.installer import text_digest
@@ -25,6 +26,7 @@ from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.sandbox.runtimes import is_system
 
 _NOT_THERE: Final = DeclaredNeeds()
+_BROWSER: Final = "chromium"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,9 @@ class EnvironmentRequest:
         python = self._python(block, declared.packages)
         node = self._node(declared.npm)
         python_packages, node_modules = str(python or ""), str(node or "")
+        commands = {**programs.commands, **_browsers(programs, (python_packages, node_modules))}
         digest = text_digest("\n".join([python_packages, node_modules, programs.digest]))
-        return replace(programs, python_packages=python_packages, node_modules=node_modules, digest=digest)
+        return replace(programs, python_packages=python_packages, node_modules=node_modules, commands=commands, digest=digest)
 
     def _python(self, block: ScriptBlock, declared: tuple[str, ...]) -> Path | None:
         required, requires_python = _together(block.dependencies, self.requested.packages), block.requires_python
@@ -98,6 +101,12 @@ class EnvironmentRequest:
 
 def _together(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*first, *second)))
+
+
+def _browsers(programs: GrantedEnvironment, packages: tuple[str, ...]) -> dict[str, str]:
+    """The granted Chromium where each granted Playwright looks for its own."""
+    script = programs.commands.get(_BROWSER)
+    return browser_builds(tuple(filter(None, packages)), script) if script else {}
 
 
 def require_programs(names: tuple[str, ...], granted: tuple[str, ...] | None = None) -> None:
@@ -142,7 +151,8 @@ def granted_programs(names: tuple[str, ...]) -> GrantedEnvironment:
             mounts |= {folder: None for folder in known.folders if Path(folder).exists() and not is_system(folder)}
             variables |= known.variables
             if known.options:
-                commands[name] = f'#!/bin/sh\nexec {shlex.join([program, *known.options])} "$@"\n'
+                script = f'#!/bin/sh\nexec {shlex.join([program, *known.options])} "$@"\n'
+                commands |= dict.fromkeys((name, *known.binaries), script)
             needs |= {limit: max(number, needs.get(limit, 0)) for limit, number in known.needs.items()}
     parts = [*names, *path, *mounts, *commands.values()]
     return GrantedEnvironment(

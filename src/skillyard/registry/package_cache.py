@@ -19,7 +19,7 @@ from skillyard.open_flags import CLOEXEC, DIRECTORY, NOFOLLOW
 from skillyard.packages import PackageLimits, Store, extract, tree_digest, tree_size
 from skillyard.packages.digest import digest_hex
 from skillyard.registry.registry import Registry
-from skillyard.registry.version_store import delete_tree, ensure_real_folder, make_tree_read_only
+from skillyard.registry.version_store import delete_tree, ensure_real_folder, set_usual_modes
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
@@ -68,9 +68,8 @@ class PackageCache:
                 raise DigestMismatch(f"the package {package} holds other content than was asked for", expected=digest)
             made = Path(scratch, "made")
             made.mkdir(0o700)
-            make_tree_read_only(Path(tree))
+            set_usual_modes(Path(tree))
             Path(tree).rename(made / name)
-            (made / name).chmod(0o555)
             if entry.exists():  # damaged
                 entry.rename(Path(scratch, "damaged"))
             made.rename(entry)

@@ -82,7 +82,7 @@ class VersionStore:
         return lock_file(ensure_real_folder(self.root / ".locks", 0o700) / self.home(skill_id).name)
 
     def place(self, tree: Path, skill_id: str, version: str) -> Path:
-        """Move a finished tree, which has reached the disk, to its path, and make it read-only.
+        """Move a finished tree, which has reached the disk, to its path, with the usual modes.
 
         Raises:
             VersionUnusable: there is such a version already.
@@ -92,9 +92,8 @@ class VersionStore:
         ensure_real_folder(target.parent, 0o755)
         if target.exists():
             raise VersionUnusable(f"{skill_id} {version} already exists", hint="install again")
-        make_tree_read_only(tree)
+        set_usual_modes(tree)
         tree.rename(target)
-        target.chmod(0o555)
         sync_folder(target.parent)
         sync_folder(self.root)
         return target
@@ -172,13 +171,19 @@ def delete_tree(path: Path) -> None:
     shutil.rmtree(path)
 
 
-def make_tree_read_only(tree: Path) -> None:
-    """Make everything in the tree read-only; the top folder follows when it is in place."""
+def set_usual_modes(tree: Path) -> None:
+    """Let everybody read everything in the tree, and only its owner write; what its owner may execute everybody may.
+
+    The sandbox keeps whoever follows a skill from writing to it. The modes do not, because what is copied from a skill has the
+    same, and a template that was copied is there to be written to.
+    """
     for folder, names, files in os.walk(tree):
-        for name in (*files, *names):
-            path = Path(folder, name)
-            if not path.is_symlink():
-                path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o555 | 0o444)
+        for name in names:
+            if not (path := Path(folder, name)).is_symlink():
+                path.chmod(0o755)
+        for name in files:
+            if not (path := Path(folder, name)).is_symlink():
+                path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
     tree.chmod(0o755)
 
 

@@ -38,10 +38,10 @@ class GrantedEnvironment(WireForm):
     `python_packages` is a folder of installed Python packages (its `bin` has their commands), `node_modules` one that npm has
     filled, both absolute paths of this machine, empty for none. `programs` are the names of granted programs, `path` folders
     with programs beside the usual ones, `mounts` files and folders that the process sees at the same place. `variables` are set
-    for it. `commands` are small shell scripts by name, found before the programs of that name; with `local_sockets` its
-    processes may talk through sockets, where the backend has a network of its own. `needs` are the least limits that the
-    programs work with, by the names of a policy. `digest` names the content:
-    equal digests are equal environments.
+    for it; `{commands}` in one is the folder of the commands. `commands` are small shell scripts by name, found before the
+    programs of that name, or by their path in that folder; with `local_sockets` its processes may talk through sockets, where
+    the backend has a network of its own. `needs` are the least limits that the programs work with, by the names of a policy.
+    `digest` names the content: equal digests are equal environments.
     """
 
     python_packages: str = ""
@@ -57,7 +57,8 @@ class GrantedEnvironment(WireForm):
 
     def process_variables(self, base: Mapping[str, str], seen: PackageFolders) -> dict[str, str]:
         """The variables of a process that has those of `base` and finds what it is granted in the folders `seen`."""
-        variables = {**base, **self.variables}
+        own = {name: value.replace("{commands}", seen.commands) for name, value in self.variables.items()}
+        variables = {**base, **own}
         if self.python_packages:
             variables["PYTHONPATH"] = seen.packages  # for the Pythons that the script itself starts
         if self.node_modules:

@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 _MEBIBYTE: Final = 1024 * 1024
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _NOT_A_TARGET: Final = ("/workspace", "/proc", "/dev", "/opt/skillyard", "/etc")
+# What a session installs belongs to it alone: the system is read-only, and its packages may not be managed by others' tools.
+_PACKAGE_MANAGERS: Final = {
+    "PIP_BREAK_SYSTEM_PACKAGES": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "npm_config_audit": "false",
+    "npm_config_fund": "false",
+    "npm_config_update_notifier": "false",
+}
+_WITHOUT_NETWORK: Final = {"PIP_RETRIES": "0", "npm_config_offline": "true"}  # they fail at once, and not after minutes
 _NODE_ENTRIES: Final = (".ts", ".js")  # a node that runs both comes first
 
 
@@ -127,7 +136,10 @@ class PreparedSession:
         base = base_environment(scratch=scratch)
         for name in ("SKILL_RESULT_FD", "SKILL_PROTOCOL"):
             del base[name]
-        base["PATH"] = f"{programs}:{base['PATH']}"
+        base["PATH"] = f"{programs}:{base['PATH']}:{scratch}/.local/bin"
+        base |= {**_PACKAGE_MANAGERS, "npm_config_prefix": f"{scratch}/.local"}
+        if not self.policy.reaches_network:
+            base |= _WITHOUT_NETWORK
         return {**self.request.environment.process_variables(base, seen), **self.policy.environment}
 
     def is_hidden(self, path: str) -> bool:

@@ -92,11 +92,14 @@ class StagedCopy:
         """Put files of ours that the script may import into the folder `name` beside the skill."""
         self.library = f"{self.base}/{name}"
         for relative, data in files.items():
-            path = Path(self.library, relative)
-            for folder in reversed(path.relative_to(self.base).parents[:-1]):
-                Path(self.base, folder).mkdir(exist_ok=True)
-                Path(self.base, folder).chmod(0o755)
-            _write(str(path), data)
+            self._add_folders(f"{name}/{relative}")
+            _write(f"{self.library}/{relative}", data)
+
+    def _add_folders(self, relative: str) -> None:
+        """Make the folders above a path below our own."""
+        for folder in reversed(Path(relative).parents[:-1]):
+            Path(self.base, folder).mkdir(exist_ok=True)
+            Path(self.base, folder).chmod(0o755)
 
     @property
     def package_folders(self) -> PackageFolders:
@@ -120,9 +123,8 @@ class StagedCopy:
         self.environment = environment
         if environment.commands:
             self.commands = f"{self.base}/commands"
-            Path(self.commands).mkdir(mode=0o755)
-            Path(self.commands).chmod(0o755)
             for name, script in environment.commands.items():
+                self._add_folders(f"commands/{name}")
                 _write(f"{self.commands}/{name}", script.encode())
                 Path(self.commands, name).chmod(0o555)
         if environment.python_packages:
@@ -348,7 +350,7 @@ def _copy_one(made: StagedCopy, tree: str, entry: str) -> None:
 
 
 def _copy_file(made: StagedCopy, file: int, name: str, target: int, relative: str) -> None:
-    """Copy one open file; the mode becomes 0444, or 0555 when its owner may execute it."""
+    """Copy one open file; the mode becomes 0644, or 0755 when its owner may execute it, as copies of it are to be changed."""
     with os.fdopen(file, "rb"):
         state = os.fstat(file)
         if not stat.S_ISREG(state.st_mode):
@@ -358,4 +360,4 @@ def _copy_file(made: StagedCopy, file: int, name: str, target: int, relative: st
         copy = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=target)
         with os.fdopen(copy, "wb"):
             pour(file, copy, state.st_size)
-            os.fchmod(copy, 0o555 if state.st_mode & stat.S_IXUSR else 0o444)
+            os.fchmod(copy, 0o755 if state.st_mode & stat.S_IXUSR else 0o644)

@@ -123,8 +123,8 @@ _NAME: Final = 200  # characters of a file's name
 def _define(context: ToolContext) -> ToolDefinition:
     words = context.wording
     parameters = (
-        Parameter("skill_name", "string", words.read_skill_file_name, required=True),
-        Parameter("file_path", "string", words.read_skill_file_path, required=True),
+        Parameter("skill_name", "string", words.read_skill_file_name, required=True, aliases=("skill", "name")),
+        Parameter("file_path", "string", words.read_skill_file_path, required=True, aliases=("path",)),
     )
     # The Chinese definition is fixed by contract, which leaves the schema open.
     closed = words is not WORDINGS["zh"]

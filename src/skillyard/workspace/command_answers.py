@@ -34,11 +34,14 @@ _CODES: Final = {
 }
 
 
-async def answer_command(session: WorkspaceSession, tool: str, call: SessionCall, seconds: float) -> WorkspaceAnswer:
-    """The answer to a command that has ended, however it did."""
+async def answer_command(
+    session: WorkspaceSession, tool: str, command: str, call: SessionCall, seconds: float
+) -> WorkspaceAnswer:
+    """The answer to a command (or code, for `code_run`) that has ended, however it did."""
     text, output_file = await _shown(session, call.output, written=call.written)
     code = _code(call)
-    notes = [note for note in (_ending(session.options, call, seconds), _network(session, call, text)) if note]
+    ending = _ending(session.options, call, seconds)
+    notes = [note for note in (ending, _network(session, call, text), _missing(session.options, code, command, text)) if note]
     if code == "command_failed" and not text:
         notes.insert(0, "(no output)")
     shown = "\n".join([*([text] if text else []), *notes]) or "(no output)"
@@ -72,6 +75,16 @@ async def answer_process(session: WorkspaceSession, process: BackgroundProcess, 
         output_file=output_file,
         data={**process.to_dict(), "output": text},
     )
+
+
+def _missing(options: WorkspaceOptions, code: str | None, command: str, text: str) -> str:
+    """What a failed command was missing, or wanted to install, and who can give it."""
+    if code not in ("command_failed", "timeout"):
+        return ""
+    from skillyard.environments import session_hint  # only for commands that failed
+
+    hint = session_hint(command, text, options.environment)
+    return f"[{hint}]" if hint else ""
 
 
 async def _shown(session: WorkspaceSession, output: bytes, *, written: int) -> tuple[str, str | None]:

@@ -369,6 +369,23 @@ def _remove(path: str) -> None:
             return
 
 
+def _show_packages() -> None:
+    """Put granted packages where a Python looks that was started without `PYTHONPATH`: its user's own packages name them."""
+    granted, home = posix.environ.get(b"PYTHONPATH"), posix.environ.get(b"HOME")
+    if not granted or not home:
+        return
+    folder = home
+    try:
+        for part in (b".local", b"lib", b"python%d.%d" % sys.version_info[:2], b"site-packages"):
+            folder += b"/" + part
+            posix.mkdir(folder, 0o755)
+        file = posix.open(folder + b"/skillyard.pth", posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o644)
+        posix.write(file, granted + b"\n")
+        posix.close(file)
+    except OSError:
+        return
+
+
 def main() -> None:
     """Set the limits, wait at the gate, then serve."""
     result, gate, limits = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -384,6 +401,7 @@ def main() -> None:
         posix.close(gate)
     if opened:
         posix.set_inheritable(result, False)
+        _show_packages()
         CommandServer(result).serve()
     posix._exit(0)
 

@@ -297,7 +297,7 @@ class Workspace:
                 live.end()
                 session.take_state(call)
                 session.rest()
-            answer = await answer_command(session, tool, call, seconds)
+            answer = await answer_command(session, tool, subject, call, seconds)
         return replace(answer, fresh=fresh)
 
     async def _background(self, command: str) -> WorkspaceAnswer:
