@@ -138,7 +138,7 @@ async def test_a_killed_session_ends_its_calls_and_the_next_begins_another(works
 async def test_an_interrupt_in_the_middle_of_writing_loses_nothing_that_was_there(workspace: Workspace) -> None:
     await workspace.file_write("kept.txt", "kept")
     began = asyncio.Event()
-    writing = "echo go; while :; do echo more >> grows.txt; done"
+    writing = "echo more > grows.txt; echo go; while :; do echo more >> grows.txt; done"
     call = asyncio.create_task(workspace.bash(writing, listener=lambda *_: began.set()))
     await began.wait()
     assert await workspace.interrupt()
