@@ -192,6 +192,60 @@ def _remove(path: str | os.PathLike[str]) -> None:
         os.unlink(path)
 
 
+def delete_tree(path: str | os.PathLike[str], *, dir_fd: int | None = None) -> None:
+    """Delete a folder with all that is in it: however deep it is, and where a program has taken its own rights away.
+
+    No link is followed. Folders inside are moved up before they are emptied: neither the stack nor paths grow with the depth.
+
+    Raises:
+        OSError: the folder is missing or is none, or something in it cannot be deleted.
+    """
+    if not HAS_FOLDER_DESCRIPTORS:
+        import shutil
+
+        shutil.rmtree(path)
+        return
+    top = _open_to_delete(path, dir_fd)
+    try:
+        waiting = _emptied(top, top)
+        while waiting:
+            name = waiting.pop()
+            inside = _open_to_delete(name, top)
+            try:
+                waiting += _emptied(inside, top)
+            finally:
+                os.close(inside)
+            os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    os.rmdir(path, dir_fd=dir_fd)
+
+
+def _emptied(folder: int, top: int) -> list[str]:
+    """Delete the files of an open folder and move its folders to `top`; their names there."""
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    folders = []
+    for name, is_folder in found:
+        if not is_folder:
+            os.unlink(name, dir_fd=folder)
+        elif folder == top:
+            folders.append(name)
+        else:
+            folders.append(f".deleted-{os.urandom(8).hex()}")
+            os.close(_open_to_delete(name, folder))  # a folder without rights cannot be moved
+            os.rename(name, folders[-1], src_dir_fd=folder, dst_dir_fd=top)
+    return folders
+
+
+def _open_to_delete(name: str | os.PathLike[str], folder: int | None) -> int:
+    """An open folder of which everything may be deleted, where that is ours to give."""
+    if os.geteuid() != 0 and not os.path.islink(name if folder is None else f"/proc/self/fd/{folder}/{os.fspath(name)}"):
+        with contextlib.suppress(OSError):
+            os.chmod(name, 0o700, dir_fd=folder)
+    return os.open(name, os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC, dir_fd=folder)
+
+
 @contextlib.contextmanager
 def locked_scratch(within: str | os.PathLike[str], prefix: str) -> Iterator[str]:
     """A folder `<prefix><random>` in `within`, to build things in beside their target; leftovers of dead processes go first.

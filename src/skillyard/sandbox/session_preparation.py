@@ -236,6 +236,9 @@ def _mounts(mounts: Iterable[ReadOnlyMount], folder: str) -> tuple[ReadOnlyMount
     )
 
 
+_DEEPEST: Final = 200  # folders in folders that are looked into
+
+
 def _shown(folder: str, mounts: Iterable[ReadOnlyMount], environment: GrantedEnvironment) -> tuple[str, ...]:
     """The real paths of everything of this machine that a session sees beside the system."""
     granted = (os.path.realpath(path) for path in environment.mounts if not is_system(path))
@@ -245,7 +248,9 @@ def _shown(folder: str, mounts: Iterable[ReadOnlyMount], environment: GrantedEnv
 def _refuse_sockets(folders: Iterable[str]) -> None:
     """Refuse what holds a socket of a program outside: whoever may make local sockets could speak to it."""
     for folder in folders:
-        for base, _, files, opened in os.fwalk(folder, follow_symlinks=False):
+        for base, folders, files, opened in os.fwalk(folder, follow_symlinks=False):
+            if folders and base.count("/") - folder.count("/") >= _DEEPEST:
+                raise InvalidInput(f"{folder} has folders nested too deep", hint=f"at most {_DEEPEST} levels")
             for name in files:
                 with contextlib.suppress(FileNotFoundError):
                     if stat.S_ISSOCK(os.stat(name, dir_fd=opened, follow_symlinks=False).st_mode):
@@ -273,8 +278,13 @@ def _owner(folder: str) -> Identity | None:
 
 
 def give_to(folder: str, identity: Identity) -> None:
-    """Give what belongs to root in a folder, and the folder itself, to a user. No link is followed."""
-    for _, folders, files, opened in os.fwalk(folder, follow_symlinks=False):
+    """Give what belongs to root in a folder, and the folder itself, to a user. No link is followed.
+
+    What is nested deeper than people nest folders was made by the session, and belongs to it.
+    """
+    for base, folders, files, opened in os.fwalk(folder, follow_symlinks=False):
+        if base.count("/") - folder.count("/") >= _DEEPEST:
+            folders.clear()
         if os.fstat(opened).st_uid == 0:
             os.fchown(opened, identity.uid, identity.gid)
         for name in (*files, *(name for name in folders if _is_link(name, opened))):
