@@ -62,6 +62,8 @@ def test_the_skills_that_are_followed_and_files_are_decided_too(call, operator, 
 
 def test_what_cannot_be_meant_says_what_to_do(call, operator, project):
     assert call("permissions", "check-command").code == 2
+    unknown = call("permissions", "check-command", "a.py", "--tool", "file_raed")
+    assert (unknown.code, "there is no tool 'file_raed'" in unknown.err) == (2, True)
     assert call("permissions", "list", "git push").code == 2
     operator.write_text('[permissions.commands]\nallow = ["Bash("]\n', "utf-8")
     refused = call("permissions")

@@ -218,11 +218,11 @@ def _draw(screen: Screen, result: OperationResult) -> None:
     if result.signer and result.status in ("installed", "updated"):
         screen.line(f"signed by {result.signer}", indent=2)
     if result.status == "installed" and result.powers is not None:
-        sentences = result.powers.sentences()
+        sentences = sorted(result.powers.sentences(), key=lambda sentence: sentence.startswith("has the script "))
         for sentence in sentences[:_SHOWN]:
             screen.line(sentence, indent=2)
         if len(sentences) > _SHOWN:
-            screen.line(f"and {len(sentences) - _SHOWN} more; `skillyard show {result.skill_id}` lists its files", indent=2)
+            screen.line(f"and {len(sentences) - _SHOWN} more; `skillyard show {result.skill_id}` shows all", indent=2)
         if not sentences:
             screen.line("holds instructions only, nothing that runs", indent=2)
     draw_findings(screen, result)

@@ -82,8 +82,9 @@ class SkillNeeds(WireForm, also=("proposed", "command")):
 
     @property
     def missing_programs(self) -> tuple[tuple[str, str], ...]:
-        """Programs that it needs and that are not on this machine, each with the way to get it."""
-        names = dict.fromkeys(item.name for item in self.items if item.kind == "programs")
+        """Programs that it needs or was granted and that are not on this machine, each with the way to get it."""
+        needed = (item.name for item in self.items if item.kind == "programs")
+        names = dict.fromkeys((*needed, *self.granted.programs))
         return tuple((name, install_hint(name)) for name in names if find_program(name) is None)
 
     @property

@@ -119,7 +119,8 @@ def _allow(arguments: argparse.Namespace) -> int:
         return OK
     screen.line(f"{skill.name} has {', '.join(after.granted.words) or 'nothing granted'}", style="ok")
     for name, remedy in after.missing_programs:
-        screen.note(f"{name} is not on this machine: {remedy}")
+        if name in grant.programs:
+            screen.note(f"{name} is not on this machine: {remedy}")
     return OK
 
 

@@ -39,6 +39,10 @@ def permissions_command(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
         _list(screen, policy)
         return OK
+    from skillyard.permissions import SKILL_TOOL_NAMES, WORKSPACE_TOOL_NAMES
+
+    if arguments.tool not in (*WORKSPACE_TOOL_NAMES, *SKILL_TOOL_NAMES):
+        raise UsageProblem(f"there is no tool {arguments.tool!r}", hint=f"the tools are: {', '.join(WORKSPACE_TOOL_NAMES)}")
     ruling = policy.authorize(arguments.tool, arguments.call, str(Path(arguments.folder or ".").absolute()))
     if screen.as_json:
         screen.data(ruling.to_dict())
