@@ -97,6 +97,15 @@ def test_bad_packages_are_an_error_each_and_leave_nothing(
     assert [path for path in environments_folder().iterdir() if path.is_dir()] == []
 
 
+def test_only_the_package_that_is_wrong_is_named(registry, tmp_path: Path) -> None:
+    registry.add_wheel("alpha", "1.0")
+    with pytest.raises(DependenciesUnavailable, match="nosuch") as caught:
+        grant(registry, "alpha", "nosuch>=2")(str(tmp_path))
+    assert caught.value.details["dependencies"] == ["nosuch>=2"]
+    assert str(caught.value.hint).startswith("uv says: ")
+    assert "error:" not in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("word", ["alpha", "npm:alpha"])
 def test_an_index_that_cannot_be_reached_is_named_as_such(registry, tmp_path: Path, word: str) -> None:
     registry.close()

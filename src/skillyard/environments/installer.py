@@ -43,6 +43,11 @@ def unavailable(packages: Sequence[str], what: str, hint: str) -> DependenciesUn
     return DependenciesUnavailable(f"{what}: {', '.join(packages)}", hint=hint, dependencies=list(packages))
 
 
+def _bare(package: str) -> str:
+    """The name of a package without its version, as an installer writes it."""
+    return re.match(r"@?[^@\s<>=!~;\[(,]*", package.lower())[0].strip()  # type: ignore[index]
+
+
 @dataclass(frozen=True, slots=True)
 class InstallCall:
     """One command of an installer in the folder `work`; `environment` gives its variables for a proxy and an empty home.
@@ -72,12 +77,13 @@ class InstallCall:
             refused = sorted({contact.host for contact in proxy.contacts if contact.verdict == "denied"})
         if code == 0:
             return
-        why = single_line(output)[:_MOST_REASON]
+        why = re.sub(r"(?i)^(?:npm )?error:? ", "", single_line(output))[:_MOST_REASON]
         meaning = next((meaning for pattern, meaning in self.reasons if pattern.search(output)), "")
         if refused:
             meaning = f"the index leads to {', '.join(refused)}: name it in `{self.hosts_setting}` if you trust it"
         what = f"the packages cannot be installed ({meaning})" if meaning else "the packages cannot be installed"
-        raise unavailable(self.packages, what, why or f"{self.tool} gives no reason")
+        named = [package for package in self.packages if _bare(package) in output.lower()] if meaning else []
+        raise unavailable(named or self.packages, what, f"{self.tool} says: {why}" if why else f"{self.tool} gives no reason")
 
     def _output(self, environment: Mapping[str, str]) -> tuple[int, str]:
         import os
