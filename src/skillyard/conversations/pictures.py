@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic_ai.messages import BinaryContent, ModelMessage, ModelRequest, UserContent, UserPromptPart
-
-if TYPE_CHECKING:
-    from skillyard.conversations.tool_calling import RequestedCall
 
 MOST_PICTURE_BYTES: Final = 4 * 1024 * 1024
 """Bytes of pictures that the messages of one turn keep, and as many those of all earlier turns together."""
@@ -18,12 +15,12 @@ MOST_PICTURE_BYTES: Final = 4 * 1024 * 1024
 _REPLACED: Final = "[A picture was here, which is not sent any more. Read its file again to see it.]"
 
 
-def picture_content(calls: Sequence[RequestedCall], pictures: Mapping[str, Sequence[BinaryContent]]) -> list[UserContent]:
-    """What a user message has after the results of these calls; `pictures` are by the ids of calls."""
+def picture_content(calls: Iterable[tuple[str, str]], pictures: Mapping[str, Sequence[BinaryContent]]) -> list[UserContent]:
+    """What a user message has after the results of these calls (id and tool); `pictures` are by the ids of calls."""
     content: list[UserContent] = []
-    for call in calls:
-        if given := pictures.get(call.id):
-            content += [f"What {call.tool[:64]} gave as pictures, as data:", *given]
+    for call_id, tool in calls:
+        if given := pictures.get(call_id):
+            content += [f"What {tool[:64]} gave as pictures, as data:", *given]
     return content
 
 

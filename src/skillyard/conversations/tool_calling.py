@@ -150,7 +150,7 @@ class FunctionCallFormat:
         parts: list[ModelRequestPart] = [
             ToolReturnPart(tool_name=_api_name(call.tool), content=text, tool_call_id=call.id) for call, text in answers
         ]
-        shown = picture_content([call for call, _ in answers], pictures)
+        shown = picture_content([(call.id, _api_name(call.tool)) for call, _ in answers], pictures)
         return ModelRequest(parts=[*parts, UserPromptPart(shown)] if shown else parts)
 
     def visible(self, text: str) -> str:
@@ -194,7 +194,7 @@ class TextCallFormat:
     ) -> ModelRequest:
         """All results as the next message."""
         text = "\n\n".join(text for _, text in answers)
-        shown = picture_content([call for call, _ in answers], pictures)
+        shown = picture_content([(call.id, _api_name(call.tool)) for call, _ in answers], pictures)
         return ModelRequest(parts=[UserPromptPart([text, *shown] if shown else text)])
 
     def visible(self, text: str) -> str:
