@@ -321,6 +321,9 @@ def read_messages(body: Json) -> Seen:
                 _need(block["tool_use_id"] in open_ids, f"a result for {block['tool_use_id']}, which nobody called")
                 open_ids.discard(block["tool_use_id"])
                 results.append((block["tool_use_id"], _text(block.get("content"))))
+            elif block["type"] == "image":
+                _need(not open_ids, "a picture before the results of the calls")
+                _need(block["source"]["type"] == "base64" and block["source"]["data"], "a picture without its bytes")
             else:
                 _need(not open_ids, "text before the results of the calls")
                 _need(block["text"].strip(), "a text block is empty")

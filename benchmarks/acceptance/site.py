@@ -7,15 +7,18 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.acceptance.model import ScriptedModel
-from skillyard import Catalog
-from skillyard.environments import EnvironmentRequest, index_settings
-from skillyard.tools import SkillTools
-from skillyard.workspace import Workspace, options_from_settings
+import tomlkit
 
+from benchmarks.acceptance.model import ScriptedModel, StepFailed
+from benchmarks.acceptance.talk import ScriptedTalk
+from skillyard import Catalog
+from skillyard.catalog.configuration import configuration_directory
+from skillyard.conversations import Chat, ChatSettings, TurnLimits
+
+_MODEL = "scripted"
+_LIMITS = TurnLimits(requests=1000, calls_in_all=1000, repeats=100, result=1_000_000, silence_s=1800)
 _INSTALL_SECONDS = 1200
 
 
@@ -28,14 +31,8 @@ class Site:
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self.folder = folder
         self._environ = dict(environ)
-        self._catalog: Catalog | None = None
-
-    @property
-    def catalog(self) -> Catalog:
-        """The installed skills."""
-        if self._catalog is None:
-            self._catalog = Catalog.discover(environ=self._environ, cwd=str(self.folder))
-        return self._catalog
+        file = Path(configuration_directory(self._environ), "skillyard.toml")
+        self._configuration = file.read_text("utf-8") if file.is_file() else ""
 
     def install(self, skills: Path) -> None:
         """Install every skill of a folder."""
@@ -57,23 +54,36 @@ class Site:
 
     @contextlib.asynccontextmanager
     async def follow(self, name: str, settings: Mapping[str, object]) -> AsyncIterator[ScriptedModel]:
-        """A workspace in which the skill is followed, and who follows it.
+        """A conversation in which the skill is followed, and who follows it.
 
-        The calls go through the tools as a model's do. This is the only place that says what they go through.
+        Every call is one of the conversation's model, and works in the workspace of the conversation, which is granted what
+        the loaded skill was granted. This is the only place that says what calls go through.
         """
-        skill = self.catalog.get(name)
-        table = {**settings, **self.catalog.configuration.workspace}  # an operator's own words count
-        request = EnvironmentRequest(
-            grant=self.catalog.grants().granted(skill), settings=index_settings(self.catalog.configuration.sandbox)
-        )
-        environment = await asyncio.to_thread(request, skill.directory)
-        options = replace(options_from_settings(table), environment=environment, skills=(skill.directory,))
+        catalog = await asyncio.to_thread(self._with_settings, settings)
+        skill = catalog.get(name)
         folder = self.folder / "work" / name
         folder.mkdir(parents=True)
         folder.chmod(0o755)
-        workspace = Workspace(folder, options=options)
-        tools = SkillTools(self.catalog, workspace=workspace, record=False)
+        talk = ScriptedTalk()
+        chat = Chat(catalog, models={_MODEL: talk.model}, limits=_LIMITS)
         try:
-            yield ScriptedModel(tools.call, folder, skill.name)
+            conversation = await chat.begin(
+                "acceptance", model=_MODEL, settings=ChatSettings(skills=(skill.id,)), folder=folder
+            )
+            await talk.begin(chat, conversation, f"Follow the skill {skill.name}.")
+            yield ScriptedModel(talk.call, folder, skill.name)
+            await talk.end()
+        except StepFailed as error:
+            raise StepFailed("; ".join([str(error), *talk.notices])) from error
         finally:
-            await workspace.close()
+            talk.cancel()
+            await chat.close()
+
+    def _with_settings(self, settings: Mapping[str, object]) -> Catalog:
+        """The catalog as it is with these settings of workspaces; an operator's own words count."""
+        file = Path(configuration_directory(self._environ), "skillyard.toml")
+        written = tomlkit.parse(self._configuration) if self._configuration else tomlkit.document()
+        written["workspace"] = {**settings, **written.get("workspace", {})}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(tomlkit.dumps(written), "utf-8")
+        return Catalog.discover(environ=self._environ, cwd=str(self.folder))

@@ -16,7 +16,7 @@ from scripted_models import Call, Say
 from skillyard import Catalog
 from skillyard.conversations import Chat, ChatSettings
 from skillyard.environments import SkillGrant
-from skillyard.errors import PathRefused
+from skillyard.errors import InvalidInput, PathRefused
 from skillyard.permissions import ApprovalAnswer
 
 WORKSPACE_TOOLS = ("bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search")
@@ -142,7 +142,7 @@ async def test_packages_that_cannot_be_had_are_told_and_nothing_else_is_lost(
     open_chat: Callable[..., Any], pdf: Path, skills_root: Path, home: Path
 ) -> None:
     catalog = Catalog.discover(roots=[skills_root])
-    catalog.grants().record(catalog.get("pdf"), SkillGrant.from_words(["program:no-such-program"]))
+    catalog.grants().record(catalog.get("pdf"), SkillGrant.from_words(["program:no-such-program", "program:qpdf"]))
     desk = await open_chat(catalog=catalog)
     desk.models.script(Call("skill", {"skill": "pdf"}), Call("bash", {"command": "echo fine"}), Say("Done."))
     _, events = await desk.say("Fill in this PDF form")
@@ -150,6 +150,48 @@ async def test_packages_that_cannot_be_had_are_told_and_nothing_else_is_lost(
     assert notice.startswith("packages or programs of the skill 'pdf' are missing: ")
     assert "no-such-program" in notice
     assert desk.results(events)[1]["ok"]
+    assert desk.chat._runner.open_workspace(desk.conversation).options.environment.programs == ("qpdf",)
+
+
+async def test_the_folder_that_an_installed_skill_tells_is_there_in_its_version(
+    open_chat: Callable[..., Any], make_skill: Callable[..., Path], tmp_path: Path, home: Path
+) -> None:
+    registry = Catalog.discover().registry()
+
+    def install(version: int) -> None:
+        folder = make_skill(tmp_path / "source", "tidy", body="Read steps.md.\n", files={"steps.md": f"step {version}\n"})
+        registry.install(str(folder))
+
+    install(1)
+    desk = await open_chat(catalog=Catalog.discover())
+    told = Path(desk.chat._catalog.get("tidy").directory)
+    read = Call("bash", {"command": f"cat {told}/steps.md"})
+    desk.models.script(Call("skill", {"skill": "tidy"}), read, Say("Done."), read, Say("Done."))
+    _, events = await desk.say("Tidy up")
+    loaded, first = desk.results(events)
+    assert f"Skill directory: {told}" in loaded["text"]
+    assert "step 1" in first["text"]
+    install(2)
+    _, events = await desk.say("Again")
+    assert "step 1" in desk.results(events)[0]["text"], "the conversation keeps the version that it has loaded"
+
+
+async def test_a_model_object_that_is_given_is_used_under_its_name(pdf: Path, skills_root: Path) -> None:
+    from pydantic_ai.models.test import TestModel
+
+    chat = Chat(
+        Catalog.discover(roots=[skills_root]), models={"mine": TestModel(call_tools=[], custom_output_text="Hello from mine.")}
+    )
+    try:
+        conversation = await chat.begin("ada", model="mine")
+        turn = await chat.send(conversation, "Hello")
+        _ = [event async for event in chat.events(turn)]
+        turn = await chat.turn(conversation, turn.id)
+        assert (turn.state, turn.answer, turn.model) == ("done", "Hello from mine.", "mine")
+        with pytest.raises(InvalidInput, match="'other' cannot be used"):
+            await chat.begin("ada", model="other")
+    finally:
+        await chat.close()
 
 
 async def test_a_skill_that_needs_consent_is_not_shown_before_somebody_agreed(open_chat: Callable[..., Any], pdf: Path) -> None:

@@ -28,6 +28,7 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "commands": (dict,),
     "tool_permissions": (dict,),
     "workspace": (bool,),
+    "pictures": (bool,),
     "pinned": (list, tuple),
     "tools": (bool,),
     "index_tokens": (int,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +25,8 @@ from skillyard.workspace import checked_folder
 if TYPE_CHECKING:
     import os
 
+    from pydantic_ai.models import Model
+
     from skillyard.conversations.turn_events import TurnEvent
     from skillyard.database import Database
     from skillyard.library import Catalog
@@ -42,14 +44,22 @@ class Chat:
 
     Turns run in the background: `events` yields their events from the beginning, to any number of callers. They are recorded as
     they proceed, so a conversation is there after a restart, with a turn that was cut off marked `interrupted`. Without
-    `addresses` only models of known providers can be chosen.
+    `addresses` only models of known providers can be chosen. `models` are model objects of pydantic-ai under names of yours:
+    a conversation with such a name uses that object, whatever a provider calls its own.
     """
 
-    def __init__(self, catalog: Catalog, *, addresses: bool = True, limits: TurnLimits = DEFAULT_TURN_LIMITS) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        addresses: bool = True,
+        limits: TurnLimits = DEFAULT_TURN_LIMITS,
+        models: Mapping[str, Model] | None = None,
+    ) -> None:
         self._catalog = catalog
         self.records: Final = ConversationStore(self._database)
         self.usage_log: Final = SkillUsageLog(self._database)
-        self._runner = TurnRunner(catalog, self.records, self.usage_log, addresses=addresses, limits=limits)
+        self._runner = TurnRunner(catalog, self.records, self.usage_log, addresses=addresses, limits=limits, models=models)
         self._answering = asyncio.Lock()
 
     async def begin(

@@ -30,7 +30,7 @@ class ChatSettings(WireForm):
     `skills` are the names or ids it sees, all of them when empty. `permissions` go before the rules of the configuration, and
     can only make them stricter. `pinned` skills are listed first. Without `tools` the model is not offered functions: it gets
     the direct prompt and calls tools in text. `index_tokens` is the budget of the index, `history_tokens` the size from which
-    the history is compacted; `temperature` is passed on.
+    the history is compacted; `temperature` is passed on. Without `pictures` the model is sent only the text of what tools give.
 
     Raises:
         InvalidInput: an invalid value.
@@ -47,14 +47,16 @@ class ChatSettings(WireForm):
     index_tokens: int = 2000
     history_tokens: int = 60_000
     temperature: float | None = None
+    pictures: bool = True
 
     def __post_init__(self) -> None:
         for name, least, most in (("index_tokens", 0, 100_000), ("history_tokens", 1_000, 10_000_000)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise InvalidInput(f"{name} is {value!r}", hint=f"a whole number from {least} to {most}")
-        if not isinstance(self.workspace, bool):
-            raise InvalidInput(f"workspace is {self.workspace!r}", hint="true or false")
+        for name in ("workspace", "pictures"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidInput(f"{name} is {getattr(self, name)!r}", hint="true or false")
         check_tool_permissions(self.tool_permissions)
         CommandRules.of(self.commands)
 

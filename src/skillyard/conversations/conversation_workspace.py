@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skillyard.environments import NO_GRANT, SkillGrant
+from skillyard.environments import NO_GRANT, SkillGrant, find_program
 from skillyard.errors import SandboxUnavailable, SkillyardError
 from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, choose_backend
 from skillyard.tools.skill_folders import skill_mounts
@@ -72,17 +73,17 @@ class ConversationWorkspace:
         self._mark.touch(mode=0o600)
         used, more = self._skills(tools, loaded)
         environment, problems = self._environment(used)
-        mounts = skill_mounts((*used, *more), self.workspace)
+        mounts = skill_mounts((*used, *more), self.workspace, pinned=tools.access.pinned_version)
         self.workspace.show(WorkspaceOptions(skills=mounts, environment=environment))
         return problems
 
     def _skills(self, tools: SkillTools, loaded: tuple[str, ...]) -> tuple[list[Skill], list[Skill]]:
-        """The skills that were loaded, in that order, and others that need nobody's consent, as the conversation has them."""
+        """The skills that were loaded, in that order, and others that need nobody's consent."""
         access = tools.access
         offered = {skill.id: skill for skill in access.offered()}
-        used = [access.pinned_version(offered[name]) for name in reversed(loaded) if name in offered]
+        used = [offered[name] for name in reversed(loaded) if name in offered]
         others = [skill for name, skill in offered.items() if name not in loaded and access.rules.decide(skill) == "allow"]
-        return used, [access.pinned_version(skill) for skill in others[:_MOST_SHOWN]]
+        return used, others[:_MOST_SHOWN]
 
     def _environment(self, skills: Sequence[Skill]) -> tuple[GrantedEnvironment, tuple[str, ...]]:
         """What is granted to these skills together; of what does not go together the earlier skills have theirs."""
@@ -96,23 +97,30 @@ class ConversationWorkspace:
         return self._environments[key]
 
     def _resolve(self, granted: Sequence[tuple[Skill, SkillGrant]]) -> tuple[GrantedEnvironment, tuple[str, ...]]:
-        together = NO_GRANT
-        for _, grant in granted:
-            together = together.merged(grant)
-        try:
-            return self._catalog.environment(together), ()
-        except SkillyardError as error:
-            if len(granted) == 1:
-                return NOTHING_GRANTED, (self._problem(granted[0][0], error),)
-        had, kept, problems = NO_GRANT, NOTHING_GRANTED, []
+        """The environment; a program that is not on this machine is left out, as in a run, and reported."""
+        had, kept = NO_GRANT, NOTHING_GRANTED
+        possible: list[tuple[Skill, SkillGrant]] = []
+        problems: list[str] = []
         for skill, grant in granted:
+            there = tuple(name for name in grant.programs if find_program(name) is not None)
+            missing = [name for name in grant.programs if name not in there]
+            problems += [self._problem(skill, f"the program {name} is not installed on this machine") for name in missing]
+            possible.append((skill, replace(grant, programs=there)))
+            had = had.merged(possible[-1][1])
+        try:
+            return self._catalog.environment(had), tuple(problems)
+        except SkillyardError as error:
+            if len(possible) == 1:
+                return NOTHING_GRANTED, (*problems, self._problem(possible[0][0], error.message))
+        had = NO_GRANT
+        for skill, grant in possible:
             try:
                 kept = self._catalog.environment(had.merged(grant))
                 had = had.merged(grant)
             except SkillyardError as error:
-                problems.append(self._problem(skill, error))
+                problems.append(self._problem(skill, error.message))
         return kept, tuple(problems)
 
-    def _problem(self, skill: Skill, error: SkillyardError) -> str:
-        _log.info("what was granted to %s cannot be had", skill.id, exc_info=error)
-        return f"packages or programs of the skill {skill.label!r} are missing: {self._catalog.with_aliases(error.message)}"
+    def _problem(self, skill: Skill, message: str) -> str:
+        _log.info("what was granted to %s cannot be had: %s", skill.id, message)
+        return f"packages or programs of the skill {skill.label!r} are missing: {self._catalog.with_aliases(message)}"

@@ -25,6 +25,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RunUsage
 
+from skillyard.conversations.pictures import text_of_content
 from skillyard.conversations.tool_calling import response_text
 from skillyard.errors import SkillyardError
 from skillyard.prompt import count_tokens
@@ -120,7 +121,7 @@ def transcript(messages: Sequence[ModelMessage]) -> str:
     lines = []
     for message in messages:
         for part in message.parts:
-            content = getattr(part, "content", None) or getattr(part, "args", "")
+            content = text_of_content(getattr(part, "content", None) or getattr(part, "args", ""))
             lines.append(f"{getattr(part, 'part_kind', '')}: {getattr(part, 'tool_name', '')} {content}")
     return "\n".join(lines)
 
@@ -148,7 +149,7 @@ def _in_short(messages: Sequence[ModelMessage]) -> str:
     for message in messages:
         for part in message.parts:
             if isinstance(part, UserPromptPart):
-                lines.append(f"The user said: {shorten(str(part.content), 300)}")
+                lines.append(f"The user said: {shorten(text_of_content(part.content), 300)}")
             elif isinstance(part, TextPart):
                 lines.append(f"You said: {shorten(part.content, 300)}")
             elif isinstance(part, ToolCallPart):

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pydantic_ai.direct import model_request_stream
-from pydantic_ai.messages import ModelResponse, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+from pydantic_ai.messages import BinaryContent, ModelResponse, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RunUsage
 
 from skillyard.conversations.conversation_tools import ApprovalDecision, decision_in_context, pending_question
 from skillyard.conversations.models import provider_error
+from skillyard.conversations.pictures import any_pictures, limit_pictures, read_pictures, write_pictures
 from skillyard.conversations.tool_calling import RequestedCall, response_text
 from skillyard.conversations.turn_events import TurnEvent
 from skillyard.conversations.turn_reporter import call_span, is_traced, report_output
@@ -70,6 +71,7 @@ class TurnOutcome(WireForm):
     questions: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     calls: Sequence[RequestedCall] = field(default=(), metadata=wire(name="wanted"))
     answers: Mapping[str, str] = field(default_factory=dict)
+    pictures: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
         """The state to continue from: the calls of the response that waits, and the results of those that are done."""
@@ -93,10 +95,12 @@ class ModelLoop:
     done: Callable[[RequestedCall, ToolResult, str, int], Awaitable[None]]
     settings: ModelSettings = field(default_factory=lambda: ModelSettings())
     limits: TurnLimits = DEFAULT_TURN_LIMITS
+    pictures: bool = True
     usage: RunUsage = field(default_factory=RunUsage)
     partial: str = ""
     _seen: Counter[str] = field(default_factory=Counter)
     _calls: int = 0
+    _pictures: dict[str, list[BinaryContent]] = field(default_factory=dict)
 
     async def run(self) -> TurnOutcome:
         """Continue until the model is done, or an approval is needed.
@@ -111,7 +115,7 @@ class ModelLoop:
             await self.note()
             if not calls:
                 return TurnOutcome(answer=response_text(response))
-            if (waiting := await self.answer(calls, {}, {})) is not None:
+            if (waiting := await self.answer(calls, {}, {}, {})) is not None:
                 return waiting
         raise TurnLimitExceeded(
             f"the model did not come to an end in {self.limits.requests} requests",
@@ -119,9 +123,17 @@ class ModelLoop:
         )
 
     async def answer(
-        self, calls: Sequence[RequestedCall], decided: Mapping[str, ApprovalDecision], answered: Mapping[str, str]
+        self,
+        calls: Sequence[RequestedCall],
+        decided: Mapping[str, ApprovalDecision],
+        answered: Mapping[str, str],
+        pictures: Mapping[str, Sequence[Mapping[str, str]]],
     ) -> TurnOutcome | None:
-        """Do the calls that are not `answered` yet, and note the results; the outcome when some of them have to wait."""
+        """Do the calls that are not `answered` yet, and note the results; the outcome when some of them have to wait.
+
+        `pictures` are those of the answered ones, as an earlier outcome has them.
+        """
+        self._pictures = read_pictures(pictures)
         texts: dict[str, str] = dict(answered)
         questions: dict[str, Mapping[str, object]] = {}
         for number, call in enumerate(calls):
@@ -134,8 +146,9 @@ class ModelLoop:
             else:
                 texts[call.id] = text
         if questions:
-            return TurnOutcome(questions=questions, calls=calls, answers=texts)
-        self.messages.append(self.form.reply([(call, texts[call.id]) for call in calls]))
+            return TurnOutcome(questions=questions, calls=calls, answers=texts, pictures=write_pictures(self._pictures))
+        self.messages.append(self.form.reply([(call, texts[call.id]) for call in calls], self._pictures))
+        self.messages[:] = limit_pictures(self.messages)
         await self.note()
         return None
 
@@ -169,7 +182,8 @@ class ModelLoop:
             raise ModelFailed("the model's service has been silent for too long", hint="try again") from None
         except Exception as error:  # each provider's library has its own; what is ours is not in here
             _log.info("a model's service failed", exc_info=error)
-            raise provider_error(error, self.model) from None
+            pictures = any_pictures([*self.history, *self.messages])
+            raise provider_error(error, self.model, pictures=pictures) from None
         self.partial = ""
         self.usage.requests += 1
         self.usage.incr(response.usage)
@@ -190,6 +204,8 @@ class ModelLoop:
                 ended(result)
         if pending_question(result) is not None:
             return result, text
+        if self.pictures and result.images:
+            self._pictures[call.id] = [BinaryContent(image.data, media_type=image.media_type) for image in result.images]
         text = cut_fenced(text, self.limits.result)
         await self.done(call, result, text, round((time.monotonic() - begun) * 1000))
         return result, text

@@ -35,6 +35,7 @@ _OWN_KEY: Final = "SKILLYARD_MODEL_KEY"
 _OPENAI: Final = "https://api.openai.com/v1"
 _LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:AIza|(?:sk|sky|gsk|xai|hf|pk|key)[-_])[\w.*-]{6,}", re.ASCII)
 _OTHER: Final = "choose another model"
+_NO_PICTURES: Final = "if the model takes none, begin a conversation with pictures: false in its settings (or --no-pictures)"
 _BY_STATUS: Final[Mapping[int, str]] = {
     401: "ModelAuthenticationError", 403: "ModelAuthenticationError", 404: "ModelNotFoundError",
     402: "ModelQuotaExceededError", 429: "ModelRateLimitError", 529: "ModelOverloadedError",
@@ -153,9 +154,14 @@ def _known_models() -> dict[str, tuple[str, ...]]:
     return {provider: tuple(sorted(names)) for provider, names in by_provider.items()}
 
 
-def provider_error(error: Exception, model: Model) -> ModelFailed:
-    """The error of a model's service; `said` in its details is the service's own message, without any key."""
+def provider_error(error: Exception, model: Model, *, pictures: bool = False) -> ModelFailed:
+    """The error of a model's service; `said` in its details is the service's own message, without any key.
+
+    With `pictures` the request had some: where it was refused, the hint says how to go on without.
+    """
     failure = _described(error, model)
+    if pictures and type(failure) is ModelFailed and (getattr(error, "status_code", None) or 0) < 500:
+        failure.hint = f"the request has pictures: {_NO_PICTURES}; otherwise {failure.hint}"
     if message := _service_message(error):
         failure.details["said"] = message
     return failure

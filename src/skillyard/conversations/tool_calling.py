@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pydantic_ai.messages import (
+    BinaryContent,
     InstructionPart,
     ModelRequest,
+    ModelRequestPart,
     ModelResponse,
     TextPart,
     ToolCallPart,
@@ -20,6 +22,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
+from skillyard.conversations.pictures import picture_content
 from skillyard.execution.run import new_id
 from skillyard.wire import WireForm
 
@@ -76,8 +79,10 @@ class ToolCallFormat(Protocol):
     ) -> tuple[ToolResult, str]:
         """Execute one call; the result, and the text for the model. `listener` gets what a command writes meanwhile."""
 
-    def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
-        """The answers to all calls of a response."""
+    def reply(
+        self, answers: Sequence[tuple[RequestedCall, str]], pictures: Mapping[str, Sequence[BinaryContent]]
+    ) -> ModelRequest:
+        """The answers to all calls of a response, and after them their `pictures`, by the ids of calls."""
 
     def visible(self, text: str) -> str:
         """How much of a text that is still being written may be shown."""
@@ -138,11 +143,15 @@ class FunctionCallFormat:
         )
         return result, result.text
 
-    def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
-        """One result for each call."""
-        return ModelRequest(
-            parts=[ToolReturnPart(tool_name=_api_name(call.tool), content=text, tool_call_id=call.id) for call, text in answers]
-        )
+    def reply(
+        self, answers: Sequence[tuple[RequestedCall, str]], pictures: Mapping[str, Sequence[BinaryContent]]
+    ) -> ModelRequest:
+        """One result for each call; pictures are a user's part, which every API takes."""
+        parts: list[ModelRequestPart] = [
+            ToolReturnPart(tool_name=_api_name(call.tool), content=text, tool_call_id=call.id) for call, text in answers
+        ]
+        shown = picture_content([(call.id, _api_name(call.tool)) for call, _ in answers], pictures)
+        return ModelRequest(parts=[*parts, UserPromptPart(shown)] if shown else parts)
 
     def visible(self, text: str) -> str:
         """All of it."""
@@ -180,9 +189,13 @@ class TextCallFormat:
             )
         return await self.tools.answer_call(call.block, session=session, message_id=message_id, listener=listener)
 
-    def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
+    def reply(
+        self, answers: Sequence[tuple[RequestedCall, str]], pictures: Mapping[str, Sequence[BinaryContent]]
+    ) -> ModelRequest:
         """All results as the next message."""
-        return ModelRequest(parts=[UserPromptPart("\n\n".join(text for _, text in answers))])
+        text = "\n\n".join(text for _, text in answers)
+        shown = picture_content([(call.id, _api_name(call.tool)) for call, _ in answers], pictures)
+        return ModelRequest(parts=[UserPromptPart([text, *shown] if shown else text)])
 
     def visible(self, text: str) -> str:
         """Everything before the first block, and nothing that may become one."""

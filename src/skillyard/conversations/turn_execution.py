@@ -29,6 +29,7 @@ from skillyard.conversations.model_context import (
     user_message,
 )
 from skillyard.conversations.model_loop import ModelLoop, TurnLimits, TurnOutcome, usage_of
+from skillyard.conversations.pictures import MOST_PICTURE_BYTES, limit_pictures
 from skillyard.conversations.skill_usage import SkillUsageEvent
 from skillyard.conversations.tool_calling import RequestedCall, call_format_for
 from skillyard.conversations.turn_events import TurnEvent, condense_events
@@ -135,7 +136,7 @@ class TurnExecution:
             for call, it in pending["decided"].items()
         }
         calls = [RequestedCall.read(call) for call in pending["wanted"]]
-        waiting = await loop.answer(calls, decided, pending["answers"])
+        waiting = await loop.answer(calls, decided, pending["answers"], pending.get("pictures") or {})
         return waiting if waiting is not None else await loop.run()
 
     async def _loop(self) -> ModelLoop:
@@ -163,7 +164,7 @@ class TurnExecution:
             form=call_format_for(self.tools.skill_tools, functions=settings.tools),
             fixed=prompt.fixed,
             moving=prompt.moving,
-            history=build_history(self.earlier, self.memory),
+            history=limit_pictures(build_history(self.earlier, self.memory), MOST_PICTURE_BYTES if settings.pictures else 0),
             messages=self.messages,
             session=conversation.id,
             turn_id=self.turn.id,
@@ -172,6 +173,7 @@ class TurnExecution:
             done=self._reporter.result,
             settings=ModelSettings(temperature=settings.temperature) if settings.temperature is not None else ModelSettings(),
             limits=self.limits,
+            pictures=settings.pictures,
             usage=self._spent,
         )
         return self.loop

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -48,12 +48,14 @@ class TurnRunner:
         *,
         addresses: bool = True,
         limits: TurnLimits,
+        models: Mapping[str, Model] | None = None,
     ) -> None:
         self._catalog = catalog
         self._records = records
         self._usage_log = usage_log
         self._addresses = addresses
         self._limits = limits
+        self._given_models = dict(models or {})
         self._tools: OrderedDict[str, ConversationTools] = OrderedDict()
         self._live: OrderedDict[str, LiveTurn] = OrderedDict()
         self._models: dict[str, Model] = {}
@@ -106,14 +108,16 @@ class TurnRunner:
             await made.workspace.close()
 
     async def model(self, name: str | None) -> Model:
-        """The model of that name, else the default; opened once.
+        """The model that was given under that name, else the one it means, else the default; opened once.
 
         Raises:
             InvalidInput: it cannot be used.
         """
         key = name or ""
         if key not in self._models:
-            model = await asyncio.to_thread(lambda: open_model(name, addresses=self._addresses))
+            model = self._given_models.get(key)
+            if model is None:
+                model = await asyncio.to_thread(lambda: open_model(name, addresses=self._addresses))
             self._models[key] = await model.__aenter__()
         return self._models[key]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from skillyard.catalog import Skill
     from skillyard.sandbox import ReadOnlyMount
@@ -29,15 +29,24 @@ def seen_folder(skill: Skill, workspace: Workspace | None) -> str:
     return f"{_ALIASED}/{skill.location.removeprefix('~/')}"
 
 
-def skill_mounts(skills: Iterable[Skill], workspace: Workspace) -> tuple[ReadOnlyMount, ...]:
-    """The mounts that show skills to a workspace, those whose folder is gone or holds the workspace itself left out."""
+def skill_mounts(
+    skills: Iterable[Skill], workspace: Workspace, *, pinned: Callable[[Skill], Skill] | None = None
+) -> tuple[ReadOnlyMount, ...]:
+    """The mounts that show skills to a workspace, those whose folder is gone or holds the workspace itself left out.
+
+    `pinned` gives the version of a skill that is used: its files are at its own folder, and where the skill itself would be,
+    since a text that was given before the version was fixed names that.
+    """
     from skillyard.sandbox import ReadOnlyMount  # only where there are sessions
 
     mounts = []
     for skill in skills:
-        source, target = os.path.realpath(skill.directory), seen_folder(skill, workspace)
-        holds = f"{workspace.folder}/".startswith(f"{source}/")
-        elsewhere = workspace.own_paths and os.path.realpath(target) != source
-        if Path(source).is_dir() and target.startswith("/") and not holds and not elsewhere:
-            mounts.append(ReadOnlyMount(source, target))
+        used = pinned(skill) if pinned is not None else skill
+        source = os.path.realpath(used.directory)
+        if not Path(source).is_dir() or f"{workspace.folder}/".startswith(f"{source}/"):
+            continue
+        for target in dict.fromkeys((seen_folder(used, workspace), seen_folder(skill, workspace))):
+            elsewhere = workspace.own_paths and os.path.realpath(target) != source
+            if target.startswith("/") and not elsewhere:
+                mounts.append(ReadOnlyMount(source, target))
     return tuple(mounts)

@@ -44,6 +44,7 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", metavar="TEXT", help="the system prompt, without an agent")
     parser.add_argument("--pin", action="append", default=[], metavar="SKILL", help="list this skill first; repeatable")
     parser.add_argument("--no-tools", action="store_true", help="for models without functions: skills and calls in plain text")
+    parser.add_argument("--no-pictures", action="store_true", help="for models that take no pictures: only the text of files")
     places = parser.add_mutually_exclusive_group()
     places.add_argument(
         "--workspace", metavar="DIR", help="let the model work in this folder of yours (default: one of the conversation's own)"
@@ -74,8 +75,10 @@ def chat_command(arguments: argparse.Namespace) -> int:
 
 async def _conversation(chat: Chat, arguments: argparse.Namespace, catalog: Catalog) -> Conversation:
     """The conversation to continue, or a new one."""
-    if (arguments.resume or arguments.last) and (arguments.workspace or arguments.no_workspace):
-        raise UsageProblem("a conversation keeps its folder", hint="begin another one, without --resume and --last")
+    if (arguments.resume or arguments.last) and (arguments.workspace or arguments.no_workspace or arguments.no_pictures):
+        raise UsageProblem(
+            "a conversation keeps its folder and settings", hint="begin another one, without --resume and --last"
+        )
     if arguments.resume:
         return await chat.get(arguments.resume, LOCAL_OWNER)
     if arguments.last:
@@ -97,9 +100,14 @@ def _settings(arguments: argparse.Namespace, catalog: Catalog) -> ChatSettings |
     if arguments.agent:
         if any(given):
             raise UsageProblem("an agent brings its own prompt and settings", hint="leave out --system, --pin and --no-tools")
-        return replace(settings_from_agent(catalog.agents().get(arguments.agent)), workspace=False) if off else None
+        own = settings_from_agent(catalog.agents().get(arguments.agent))
+        return replace(own, workspace=own.workspace and not off, pictures=own.pictures and not arguments.no_pictures)
     return ChatSettings(
-        system_prompt=arguments.system or "", pinned=tuple(arguments.pin), tools=not arguments.no_tools, workspace=not off
+        system_prompt=arguments.system or "",
+        pinned=tuple(arguments.pin),
+        tools=not arguments.no_tools,
+        workspace=not off,
+        pictures=not arguments.no_pictures,
     )
 
 

@@ -37,7 +37,7 @@ class AgentSettings(RequestBody):
 
     `permissions` and `commands` can only be stricter than the configured rules, `tool_permissions` switch tools by name,
     `pinned` skills are listed first, without `tools` its model is told everything in text, without `workspace` it has no shell,
-    code and files; `index_tokens` and `history_tokens` are budgets.
+    code and files; without `pictures` it is sent none; `index_tokens` and `history_tokens` are budgets.
     """
 
     permissions: dict[str, Permission] | None = None
@@ -49,6 +49,7 @@ class AgentSettings(RequestBody):
     index_tokens: int | None = Field(default=None, ge=0, le=100_000)
     history_tokens: int | None = Field(default=None, ge=1_000, le=10_000_000)
     temperature: float | None = Field(default=None, ge=0, le=2)
+    pictures: bool | None = None
 
 
 class AgentBody(RequestBody):

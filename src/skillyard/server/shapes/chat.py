@@ -253,6 +253,7 @@ class ConversationSettings(RequestBody):
     index_tokens: int = Field(default=2000, ge=0, le=100_000)
     history_tokens: int = Field(default=60_000, ge=1_000, le=10_000_000)
     temperature: float | None = Field(default=None, ge=0, le=2)
+    pictures: bool = True
 
 
 class NewConversation(RequestBody):

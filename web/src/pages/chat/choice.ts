@@ -46,6 +46,7 @@ export function begun({ how, agent, model, skills, prompt, askFirst, workspace, 
       index_tokens: 2000,
       history_tokens: 60_000,
       temperature: null,
+      pictures: true,
     },
   };
 }
