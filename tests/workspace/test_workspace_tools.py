@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from skillyard.catalog import SkillCatalog
-from skillyard.errors import FileMissing, FileTooLarge, PathRefused
+from skillyard.errors import FileMissing, FileTooLarge, PathRefused, SandboxUnavailable
 from skillyard.permissions import ApprovalAnswer, CommandPolicy, CommandRequest, CommandRules
-from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy, SessionRequest
 from skillyard.tools import SkillTools
-from skillyard.workspace import TOOL_NAMES, Workspace, WorkspaceFolder
+from skillyard.workspace import TOOL_NAMES, Workspace, WorkspaceFolder, WorkspaceOptions, preview_file
 
 
 def _tools(folder: Path, workspace: Workspace | None = None) -> SkillTools:
@@ -145,3 +145,27 @@ def test_the_folder_is_listed_packed_and_cleared_without_following_links(tmp_pat
     folder.remove("a")
     assert (tmp_path / "outside").read_text() == "outside"
     assert not (tmp_path / "files/a").exists()
+
+
+@pytest.mark.parametrize(("name", "head"), [("a.pdf", b"%PDF-1.4"), ("a.xlsx", b"PK\3\4")])
+async def test_a_document_is_previewed_without_network_secrets_or_skills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: bytes
+) -> None:
+    asked: list[SessionRequest] = []
+
+    async def refuse(_backend: object, request: SessionRequest, _receive: object) -> object:
+        asked.append(request)
+        raise SandboxUnavailable("not in this test")
+
+    monkeypatch.setattr("skillyard.workspace.session.open_session", refuse)
+    (tmp_path / name).write_bytes(head)
+    limits = Policy(timeout_ms=7000, memory_mb=300, filesystem="read-write", pids=17)
+    operator = replace(
+        limits, network="allowlist", network_allowlist=("intranet.example",), private_networks=True,
+        environment={"UNIT": "m", "API_KEY": "s3cret"}, secrets=frozenset({"UNIT"}),
+    )  # fmt: skip
+    options = WorkspaceOptions(policy=operator, skills=[str(tmp_path)], fixed=frozenset({"memory_mb"}))
+    found = await preview_file(WorkspaceFolder(tmp_path), name, options=options)
+    assert (found.kind, found.reason) == ("binary", "not in this test")
+    assert [request.policy for request in asked] == [limits]
+    assert (asked[0].environment, str(tmp_path) in [mount.source for mount in asked[0].mounts]) == (NOTHING_GRANTED, False)
