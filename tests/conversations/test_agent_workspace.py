@@ -142,7 +142,8 @@ async def test_packages_that_cannot_be_had_are_told_and_nothing_else_is_lost(
     open_chat: Callable[..., Any], pdf: Path, skills_root: Path, home: Path
 ) -> None:
     catalog = Catalog.discover(roots=[skills_root])
-    catalog.grants().record(catalog.get("pdf"), SkillGrant.from_words(["program:no-such-program", "program:qpdf"]))
+    grant = SkillGrant.from_words(["program:no-such-program", "program:qpdf"])
+    catalog.grants().change(catalog.get("pdf"), lambda _: grant)
     desk = await open_chat(catalog=catalog)
     desk.models.script(Call("skill", {"skill": "pdf"}), Call("bash", {"command": "echo fine"}), Say("Done."))
     _, events = await desk.say("Fill in this PDF form")

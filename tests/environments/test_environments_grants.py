@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from skillyard import Catalog
 from skillyard.catalog.configuration import load_configuration
 from skillyard.environments import GrantBook, SkillGrant
 from skillyard.errors import DependenciesUnavailable, InvalidConfiguration
+from skillyard.files import locked
 
 
 def configured(tmp_path: Path, text: str) -> GrantBook:
@@ -57,12 +61,12 @@ def test_a_project_grants_nothing(tmp_path: Path) -> None:
 
 def test_a_consent_is_recorded_taken_back_and_belongs_to_one_skill(tmp_path: Path, catalog: Catalog, make_skill) -> None:
     book = GrantBook(data=str(tmp_path))
-    book.record(catalog.get("pdf"), SkillGrant.from_words(["pypdf", "npm:docx"]))
+    book.change(catalog.get("pdf"), lambda had: had.merged(SkillGrant.from_words(["pypdf", "npm:docx"])))
     assert GrantBook(data=str(tmp_path)).granted(catalog.get("pdf")).words == ("pypdf", "npm:docx")
     make_skill(tmp_path / "elsewhere", "pdf")
     other = Catalog.discover(roots=[tmp_path / "elsewhere"]).get("pdf")
     assert not book.granted(other)
-    book.record(catalog.get("pdf"), SkillGrant())
+    book.change(catalog.get("pdf"), lambda _: SkillGrant())
     assert json.loads((tmp_path / "environments.json").read_text("utf-8")) == {"skills": {}}
 
 
@@ -89,3 +93,33 @@ def test_what_is_allowed_is_there_for_the_next_run_and_can_be_revoked(skills_roo
     assert catalog.grants().granted(catalog.get("pdf")).programs == ("qpdf", "pdftotext")
     assert catalog.revoke("pdf", SkillGrant.from_words(["program:qpdf"])).words == ("program:pdftotext",)
     assert not catalog.revoke("pdf")
+
+
+def at_once(monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], object]) -> None:
+    """Make the changes in threads that all have come to the lock before one of them gets it."""
+    all_there = threading.Barrier(len(changes))
+
+    @contextmanager
+    def locked_together(path: Path) -> Iterator[None]:
+        all_there.wait(20)
+        with locked(path):
+            yield
+
+    monkeypatch.setattr("skillyard.files.locked", locked_together)
+    threads = [threading.Thread(target=change) for change in changes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+
+def test_grants_that_are_allowed_and_revoked_at_once_are_all_kept(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    pdf, qpdf, dot = (SkillGrant.from_words([f"program:{name}"]) for name in ("pdftotext", "qpdf", "dot"))
+    catalog.allow("pdf", pdf)
+    at_once(
+        monkeypatch,
+        lambda: catalog.allow("pdf", qpdf),
+        lambda: catalog.revoke("pdf", pdf),
+        lambda: catalog.allow("pdf", dot),
+    )
+    assert set(catalog.grants().granted(catalog.get("pdf")).programs) == {"qpdf", "dot"}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import socket
+import threading
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,9 @@ from starlette.testclient import TestClient
 from skillyard import Catalog
 from skillyard.registry import Registry
 from skillyard.server import AccessPolicy, create_app
+from skillyard.server.background.caller_workspaces import CallerWorkspaces, SessionSlots
+from skillyard.server.settings import WorkspaceLimits
+from skillyard.workspace import Workspace
 
 WORKSPACES = "/api/v1/workspaces"
 
@@ -211,3 +217,41 @@ def test_where_several_processes_serve_each_call_has_a_session_of_its_own(home: 
         assert client.post(f"{WORKSPACES}/desk/calls", json=background).json()["code"] == "invalid_input"
         background = {"tool": "bash", "arguments": {"command": "sleep 600", "background": True}}
         assert client.post(f"{WORKSPACES}/desk/calls", json=background).json()["code"] == "invalid_input"
+
+
+async def test_first_calls_at_once_share_one_session(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2)
+    made: list[Workspace] = []
+
+    def make(*arguments: Any, **more: Any) -> Workspace:
+        with suppress(threading.BrokenBarrierError):  # what one thread makes alone breaks it
+            both.wait(0.3)
+        made.append(Workspace(*arguments, **more))
+        return made[-1]
+
+    monkeypatch.setattr("skillyard.workspace.store.Workspace", make)
+    desks = CallerWorkspaces(
+        Catalog.discover(cwd=home / "project", home=home), SessionSlots(WorkspaceLimits(), lasting=True)
+    )  # fmt: skip
+    record = await desks.create("desk", "ada")
+    calls = await asyncio.gather(*(desks.begin_call(record, "bash", {"command": "echo $PPID >> a"}) for _ in range(2)))
+    assert [(await call.task).ok for call in calls] == [True, True]
+    last = await (await desks.begin_call(record, "bash", {"command": "wc -l < a"})).task
+    assert (len(made), last.text, [one.is_open for one in made]) == (1, "2", [True])
+    await desks.close()
+    assert not made[0].is_open
+
+
+async def test_a_workspace_that_was_opened_again_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    slots = SessionSlots(WorkspaceLimits(), lasting=False)
+    before, after = Workspace(tmp_path), Workspace(tmp_path)
+    first, second = slots.use("ada", before), slots.use("ada", after)
+    await first.__aenter__()
+    assert (await before.bash("echo 1")).ok
+    await second.__aenter__()
+    assert (await after.bash("echo 2")).ok
+    assert (before.is_open, after.is_open) == (False, True)
+    await first.__aexit__(None, None, None)
+    assert after.is_open, "the end of a call ends no session but its own"
+    await second.__aexit__(None, None, None)
+    assert not after.is_open

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
+import tempfile
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from skillyard.catalog import SkillCatalog
-from skillyard.errors import FileMissing, FileTooLarge, PathRefused
+from skillyard.errors import DiskFull, FileMissing, FileTooLarge, PathRefused, SandboxUnavailable
 from skillyard.permissions import ApprovalAnswer, CommandPolicy, CommandRequest, CommandRules
-from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy, SessionRequest
 from skillyard.tools import SkillTools
-from skillyard.workspace import TOOL_NAMES, Workspace, WorkspaceFolder
+from skillyard.workspace import TOOL_NAMES, Workspace, WorkspaceFolder, WorkspaceOptions, preview_file
 
 
 def _tools(folder: Path, workspace: Workspace | None = None) -> SkillTools:
@@ -145,3 +149,95 @@ def test_the_folder_is_listed_packed_and_cleared_without_following_links(tmp_pat
     folder.remove("a")
     assert (tmp_path / "outside").read_text() == "outside"
     assert not (tmp_path / "files/a").exists()
+
+
+class _FullOnce(io.FileIO):
+    """A temporary file on a disk that has no room for a moment."""
+
+    full = True
+
+    def write(self, data: object) -> int:
+        if self.full and len(memoryview(data)) > 4096:  # type: ignore[arg-type] # bytes
+            self.full = False
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data)  # type: ignore[arg-type] # the same
+
+
+def test_an_archive_for_which_the_disk_has_no_room_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = WorkspaceFolder(tmp_path / "files")
+    (tmp_path / "files").mkdir()
+    folder.put("a", os.urandom(100_000))
+    folder.put("b", b"b")
+    for disk in (lambda: _FullOnce(tmp_path / "packed", "w+"), lambda: io.FileIO("/dev/full", "r+")):
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda disk=disk: io.BufferedRandom(disk()))
+        with pytest.raises(DiskFull):
+            folder.pack(limit=1_000_000)
+
+
+def test_what_changes_while_it_is_packed_is_cut_or_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = WorkspaceFolder(tmp_path)
+    for name in "abc":
+        folder.put(name, b"12")
+    opened = WorkspaceFolder.open
+
+    def change(self: WorkspaceFolder, path: str) -> int:
+        if path == "a":
+            with (tmp_path / "a").open("ab") as grows:
+                grows.write(b"345")
+        else:
+            (tmp_path / "b").unlink(missing_ok=True)
+        return opened(self, path)
+
+    monkeypatch.setattr(WorkspaceFolder, "open", change)
+    with folder.pack(limit=100) as packed, zipfile.ZipFile(packed) as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == {"a": b"12", "c": b"12"}
+
+
+def test_a_large_file_is_packed_in_pieces(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(24 * 1024 * 1024)
+    tracemalloc.start()
+    try:
+        with WorkspaceFolder(tmp_path).pack(limit=2**30) as packed:
+            _, most = tracemalloc.get_traced_memory()
+            assert zipfile.ZipFile(packed).getinfo("large").file_size == 24 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+    assert most < 8 * 1024 * 1024
+
+
+def test_folders_of_packages_are_among_what_is_hidden(tmp_path: Path) -> None:
+    folder = WorkspaceFolder(tmp_path)
+    for name in ("a.txt", "node_modules/a/b.js", "src/__pycache__/c.pyc", ".git/d"):
+        folder.put(name, b"x")
+    assert [file.path for file in folder.files()] == ["a.txt"]
+    everything = [".git/d", "a.txt", "node_modules/a/b.js", "src/__pycache__/c.pyc"]
+    assert [file.path for file in folder.files(hidden=True)] == everything
+    listed = folder.listing(hidden=True).entries
+    assert [entry.path for entry in listed if entry.kind == "file"] == everything
+    with folder.pack(limit=100, hidden=True) as packed, zipfile.ZipFile(packed) as archive:
+        assert sorted(name for name in archive.namelist() if not name.endswith("/")) == everything
+
+
+@pytest.mark.parametrize(("name", "head"), [("a.pdf", b"%PDF-1.4"), ("a.xlsx", b"PK\3\4")])
+async def test_a_document_is_previewed_without_network_secrets_or_skills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: bytes
+) -> None:
+    asked: list[SessionRequest] = []
+
+    async def refuse(_backend: object, request: SessionRequest, _receive: object) -> object:
+        asked.append(request)
+        raise SandboxUnavailable("not in this test")
+
+    monkeypatch.setattr("skillyard.workspace.session.open_session", refuse)
+    (tmp_path / name).write_bytes(head)
+    limits = Policy(timeout_ms=7000, memory_mb=300, filesystem="read-write", pids=17)
+    operator = replace(
+        limits, network="allowlist", network_allowlist=("intranet.example",), private_networks=True,
+        environment={"UNIT": "m", "API_KEY": "s3cret"}, secrets=frozenset({"UNIT"}),
+    )  # fmt: skip
+    options = WorkspaceOptions(policy=operator, skills=[str(tmp_path)], fixed=frozenset({"memory_mb"}))
+    found = await preview_file(WorkspaceFolder(tmp_path), name, options=options)
+    assert (found.kind, found.reason) == ("binary", "not in this test")
+    assert [request.policy for request in asked] == [limits]
+    assert (asked[0].environment, str(tmp_path) in [mount.source for mount in asked[0].mounts]) == (NOTHING_GRANTED, False)

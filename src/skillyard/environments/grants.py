@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -209,8 +209,10 @@ class GrantBook:
         """
         return self.operator(skill).merged(self.recorded(skill))
 
-    def record(self, skill: Skill, grant: SkillGrant) -> None:
-        """Replace what is recorded for the skill; an empty grant removes it.
+    def change(self, skill: Skill, step: Callable[[SkillGrant], SkillGrant]) -> None:
+        """Record for the skill what `step` makes of what is recorded; an empty grant removes the record.
+
+        Nobody else changes the file between reading and writing; `step` should take no time.
 
         Raises:
             InvalidConfiguration: the file of consents cannot be understood.
@@ -220,8 +222,8 @@ class GrantBook:
         path = self._path
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(path):
-            entries = dict(self._entries())
-            entries.pop(_key(skill), None)
+            entries = _parsed(str(path)) if path.exists() else {}
+            grant = step(entries.pop(_key(skill), NO_GRANT))
             if grant:
                 entries[_key(skill)] = grant
             shape = {"skills": {key: one.to_dict() for key, one in sorted(entries.items())}}
@@ -265,7 +267,7 @@ def _read_entries(path: str, changed: int, size: int, inode: int) -> Mapping[str
 _last: list[tuple[tuple[str, int, int, int], Mapping[str, SkillGrant]]] = []
 
 
-def _parsed(path: str) -> Mapping[str, SkillGrant]:
+def _parsed(path: str) -> dict[str, SkillGrant]:
     try:
         with Path(path).open("rb") as file:
             values = json.loads(file.read(_LARGEST).decode("utf-8"))

@@ -435,7 +435,7 @@ class Catalog(SkillCatalog):
         granted = book.granted(resolved).merged(grant)
         request = EnvironmentRequest(grant=granted, settings=index_settings(self.configuration.sandbox))
         environment = request(resolved.directory)
-        book.record(resolved, book.recorded(resolved).merged(grant))
+        book.change(resolved, lambda had: had.merged(grant))
         return environment
 
     def environment(self, grant: SkillGrant) -> GrantedEnvironment:
@@ -501,7 +501,7 @@ class Catalog(SkillCatalog):
 
         resolved = self.get(skill) if isinstance(skill, str) else skill
         book = self.grants()
-        book.record(resolved, NO_GRANT if grant is None else book.recorded(resolved).without(grant))
+        book.change(resolved, lambda had: NO_GRANT if grant is None else had.without(grant))
         return book.granted(resolved)
 
     def registry(self) -> Registry:

@@ -33,7 +33,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 _DEEPEST: Final = 32
 _OLDEST: Final = datetime(1980, 1, 1, tzinfo=UTC)  # that a ZIP archive can say
 _LATEST: Final = 4_102_444_800.0  # the year 2100
-_LEFT_OUT: Final = frozenset({"node_modules", "__pycache__"})
+_PACKAGE_FOLDERS: Final = frozenset({"node_modules", "__pycache__"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,10 @@ class WorkspaceFolder:
         self.path: Final = os.path.realpath(folder)
 
     def files(self, *, limit: int = 2000, hidden: bool = False) -> tuple[WorkspaceFile, ...]:
-        """Its files, by path, at most `limit`; those whose path has a part that begins with a dot only when `hidden`."""
+        """Its files, by path, at most `limit`.
+
+        Those whose path has a part that begins with a dot, and those in folders such as `node_modules`, only when `hidden`.
+        """
         files = (_file(entry) for entry in self._walk(hidden=hidden) if entry.kind == "file")
         return tuple(sorted(islice(files, limit), key=lambda file: file.path))
 
@@ -88,6 +91,7 @@ class WorkspaceFolder:
 
         Raises:
             FileTooLarge: they have over `limit` bytes together.
+            DiskFull: there is no room for the archive.
         """
         import tempfile
         import zipfile
@@ -104,21 +108,30 @@ class WorkspaceFolder:
                         archive.mkdir(entry.path)
                     else:
                         self._pack_file(archive, entry)
-        except BaseException:
-            packed.close()
+            packed.seek(0)  # writes what has not been written
+        except BaseException as error:
+            with contextlib.suppress(OSError):  # it tries to write once more
+                packed.close()
+            if (full := DiskFull.of(error)) is not None:
+                raise full from None
             raise
-        packed.seek(0)
         return packed
 
     def _pack_file(self, archive: ZipFile, entry: WorkspaceEntry) -> None:
         from zipfile import ZIP_DEFLATED, ZipInfo
 
+        try:
+            source = os.fdopen(self.open(entry.path), "rb")
+        except (FileProblem, OSError):  # gone meanwhile, or not to be read
+            return
         changed = max(entry.modified, _OLDEST)
         packed = ZipInfo(entry.path, changed.timetuple()[:6])
         packed.compress_type, packed.external_attr = ZIP_DEFLATED, (stat.S_IFREG | 0o644) << 16
-        with contextlib.suppress(FileProblem, OSError), os.fdopen(self.open(entry.path), "rb") as source:
-            data = source.read(entry.size)  # what has grown meanwhile is cut
-            archive.writestr(packed, data)
+        packed.file_size = left = entry.size  # what has grown meanwhile is cut
+        with source, archive.open(packed, "w") as sink:
+            while piece := source.read(min(left, _MEBIBYTE)):
+                sink.write(piece)
+                left -= len(piece)
 
     def file(self, path: str) -> WorkspaceFile:
         """What is known of one file.
@@ -230,16 +243,16 @@ class WorkspaceFolder:
         for base, folders, files, opened in os.fwalk(self.path, follow_symlinks=False):
             prefix = "" if base == self.path else base[len(self.path) + 1 :] + "/"
             deep = prefix.count("/") >= _DEEPEST
-            folders[:] = () if deep else sorted(name for name in folders if _is_seen(name, hidden) and name not in _LEFT_OUT)
-            for name in sorted((*folders, *(name for name in files if _is_seen(name, hidden)))):
+            folders[:] = () if deep else sorted(name for name in folders if hidden or not _is_hidden_folder(name))
+            for name in sorted((*folders, *(name for name in files if hidden or not name.startswith(".")))):
                 with contextlib.suppress(OSError):
                     state = os.stat(name, dir_fd=opened, follow_symlinks=False)
                     if stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode):
                         yield _entry(f"{prefix}{name}", state)
 
 
-def _is_seen(name: str, hidden: bool) -> bool:
-    return hidden or not name.startswith(".")
+def _is_hidden_folder(name: str) -> bool:
+    return name.startswith(".") or name in _PACKAGE_FOLDERS
 
 
 def _entry(path: str, state: os.stat_result) -> WorkspaceEntry:

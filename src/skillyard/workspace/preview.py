@@ -146,9 +146,12 @@ def _table(text: str, separator: str) -> tuple[tuple[tuple[str, ...], ...], bool
 
 
 async def _in_sandbox(folder: WorkspaceFolder, found: FilePreview, options: WorkspaceOptions | None) -> FilePreview:
-    """Read a document in a session of its own, which ends at once."""
-    limits = replace(options or WorkspaceOptions(), skills=(), environment=NOTHING_GRANTED)
-    workspace = Workspace(folder.path, options=limits)
+    """Read a document in a session of its own, which ends at once: with the limits of the operator, and none of the grants."""
+    given = options or WorkspaceOptions()
+    policy = replace(
+        given.policy, network="none", network_allowlist=(), environment={}, secrets=frozenset(), private_networks=False
+    )
+    workspace = Workspace(folder.path, options=replace(given, policy=policy, skills=(), environment=NOTHING_GRANTED))
     try:
         return await (_page(workspace, found) if found.kind == "pdf" else _sheet(workspace, found))
     except SkillyardError as error:

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ class Workspaces:
         self._options = options
         self._authorizer = authorizer
         self._open: dict[str, Workspace] = {}
+        self._making: Final = threading.Lock()
 
     def get(
         self,
@@ -68,21 +70,26 @@ class Workspaces:
     ) -> Workspace:
         """The workspace of that id; made when it is new, over `folder` when given. `options` and `authorizer` count then.
 
+        Any thread may call it: all get the same object. Blocks for as long as it takes to make folders.
+
         Raises:
             PathRefused: the id or the folder cannot be one.
         """
-        if workspace_id in self._open:
-            return self._open[workspace_id]
-        own = self._own(workspace_id)
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        files = Path(folder) if folder is not None else own / _FILES
-        files.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mark = own / _MARK
-        resumed = mark.exists()
-        mark.touch(mode=0o600)
-        made = Workspace(files, options=options or self._options, authorizer=authorizer or self._authorizer, resumed=resumed)
-        self._open[workspace_id] = made
-        return made
+        with self._making:
+            if (found := self._open.get(workspace_id)) is not None:
+                return found
+            own = self._own(workspace_id)
+            own.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files = Path(folder) if folder is not None else own / _FILES
+            files.mkdir(mode=0o700, parents=True, exist_ok=True)
+            mark = own / _MARK
+            resumed = mark.exists()
+            mark.touch(mode=0o600)
+            made = Workspace(
+                files, options=options or self._options, authorizer=authorizer or self._authorizer, resumed=resumed
+            )
+            self._open[workspace_id] = made
+            return made
 
     def find(self, workspace_id: str) -> Workspace | None:
         """The workspace of that id if it is in use in this process."""

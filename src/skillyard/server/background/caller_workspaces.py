@@ -82,18 +82,27 @@ class SessionSlots:
         Raises:
             TooManySessions: so many work that none can be ended for it.
         """
-        session = self._sessions.setdefault(workspace.folder, _StandingSession(owner, workspace, _inode(workspace.folder)))
-        self._sessions.move_to_end(workspace.folder)
-        while not session.stands and (unused := self._in_the_way(owner, session)) is not None:
-            await self.drop(unused)
-        self._sessions[workspace.folder] = session  # somebody may have dropped it meanwhile
+        session = await self._room(owner, workspace)
         session.calls += 1
         try:
             yield
         finally:
             session.calls -= 1
-            if not self.lasting and not session.calls:
+            if not self.lasting and not session.calls and self._sessions.get(workspace.folder) is session:
                 await self.drop(workspace.folder)
+
+    async def _room(self, owner: str, workspace: Workspace) -> _StandingSession:
+        """The place of a workspace's session, once there is room for it; looked at anew after each session that was ended."""
+        folder = workspace.folder
+        while True:
+            session = self._sessions.setdefault(folder, _StandingSession(owner, workspace, _inode(folder)))
+            self._sessions.move_to_end(folder)
+            if session.workspace is not workspace:  # it was ended and opened again: two sessions may not share a folder
+                await self.drop(folder)
+            elif session.stands or (unused := self._in_the_way(owner, session)) is None:
+                return session
+            else:
+                await self.drop(unused)
 
     def is_replaced(self, workspace: Workspace) -> bool:
         """Whether another folder lies where that of a session was."""
