@@ -14,7 +14,7 @@ import pytest
 from scripted_models import Call, Say
 
 from skillyard import Catalog
-from skillyard.conversations import Chat, ChatSettings
+from skillyard.conversations import Chat, ChatSettings, conversation_workspace
 from skillyard.environments import SkillGrant
 from skillyard.errors import PathRefused
 from skillyard.permissions import ApprovalAnswer
@@ -136,6 +136,33 @@ async def test_a_skill_that_is_loaded_brings_what_it_was_granted_and_the_shell_g
     assert "session" not in same["text"]
     workspace = desk.chat._runner.open_workspace(desk.conversation)
     assert workspace.options.environment.programs == ("qpdf",)
+
+
+async def test_a_skill_that_brings_nothing_new_leaves_the_session_as_it_is(
+    open_chat: Callable[..., Any], pdf: Path, skills_root: Path, make_skill: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where more skills are offered than are shown before they are loaded."""
+    monkeypatch.setattr(conversation_workspace, "_MOST_SHOWN", 2)
+    for name in ("tidy", "zip"):
+        make_skill(skills_root, name)
+    desk = await open_chat()
+    tools = await desk.chat._runner.tools_for(desk.conversation)
+    shown = [skill.directory for skill in tools.skill_tools.access.offered()][:2]
+    second = Path(shown[1]).name
+    desk.models.script(
+        Call("bash", {"command": "sleep 300", "background": True}),
+        Call("skill", {"skill": second}),
+        Call("bash", {"command": "echo on"}),
+        Call("bash", {"process": "bg1"}),
+        Say("Done."),
+    )
+    _, events = await desk.say("Work")
+    _, loaded, after, process = desk.results(events)
+    assert loaded["ok"]
+    assert "session" not in after["text"]
+    assert "running" in process["text"], process
+    workspace = desk.chat._runner.open_workspace(desk.conversation)
+    assert sorted(mount.source for mount in workspace.options.mounts()) == sorted(shown)
 
 
 async def test_packages_that_cannot_be_had_are_told_and_nothing_else_is_lost(

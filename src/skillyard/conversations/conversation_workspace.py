@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -72,17 +73,20 @@ class ConversationWorkspace:
         self._mark.touch(mode=0o600)
         used, more = self._skills(tools, loaded)
         environment, problems = self._environment(used)
-        mounts = skill_mounts((*used, *more), self.workspace)
-        self.workspace.show(WorkspaceOptions(skills=mounts, environment=environment))
+        mounts = sorted(skill_mounts((*used, *more), self.workspace), key=lambda mount: (mount.target, mount.source))
+        self.workspace.show(WorkspaceOptions(skills=tuple(mounts), environment=environment))
         return problems
 
     def _skills(self, tools: SkillTools, loaded: tuple[str, ...]) -> tuple[list[Skill], list[Skill]]:
-        """The skills that were loaded, in that order, and others that need nobody's consent, as the conversation has them."""
+        """The skills that were loaded, in that order, and others that need nobody's consent, as the conversation has them.
+
+        The others are the first of all that need none, loaded or not: one that is loaded makes no room for one more.
+        """
         access = tools.access
         offered = {skill.id: skill for skill in access.offered()}
         used = [access.pinned_version(offered[name]) for name in reversed(loaded) if name in offered]
-        others = [skill for name, skill in offered.items() if name not in loaded and access.rules.decide(skill) == "allow"]
-        return used, [access.pinned_version(skill) for skill in others[:_MOST_SHOWN]]
+        first = islice((skill for skill in offered.values() if access.rules.decide(skill) == "allow"), _MOST_SHOWN)
+        return used, [access.pinned_version(skill) for skill in first if skill.id not in loaded]
 
     def _environment(self, skills: Sequence[Skill]) -> tuple[GrantedEnvironment, tuple[str, ...]]:
         """What is granted to these skills together; of what does not go together the earlier skills have theirs."""
