@@ -15,8 +15,9 @@ from skillyard import Catalog
 from skillyard.conversations import ConversationStore
 from skillyard.conversations.conversation import Turn
 from skillyard.conversations.conversation_store import SqlSnapshotRecord
+from skillyard.conversations.work_folder import WorkFolder
 from skillyard.engine import ProcessIdentity
-from skillyard.errors import ConversationBusy, RecordNotFound
+from skillyard.errors import ConversationBusy, RecordNotFound, StoreFailed
 from skillyard.packages import digest_of
 from skillyard.timing import Timing
 
@@ -71,6 +72,25 @@ async def test_a_store_that_cannot_be_written_is_said_and_ends_no_turn(open_at: 
     folder.keep()
     two = await open_at("two")
     assert two.chat.folder(desk.conversation).read("filled.pdf") == FORM + b"% name=Ada\n"
+
+
+async def test_each_outage_of_the_store_is_told_once_and_an_overtaken_turn_tells_none(
+    open_at: OpenAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = await open_at("one")
+    failed = StoreFailed("the store is away")
+    outcomes = [ConversationBusy("overtaken"), failed, failed, None, failed]
+
+    def keep(_: WorkFolder) -> None:
+        if outcomes and (outcome := outcomes.pop(0)) is not None:
+            raise outcome
+
+    monkeypatch.setattr(WorkFolder, "keep", keep)
+    desk.models.script(*[Call("bash", {"command": f"echo {number}"}) for number in range(5)], Say("Done."))
+    turn, events = await desk.say("Work")
+    assert (turn.state, outcomes) == ("done", [])
+    notices = [event.data["text"] for event in events if event.kind == "notice"]
+    assert notices == ["the files could not be saved for other machines: the store is away"] * 2
 
 
 async def test_a_deleted_conversation_leaves_nothing_in_the_store(open_at: OpenAt, tmp_path: Path) -> None:
