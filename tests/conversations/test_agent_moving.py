@@ -20,6 +20,7 @@ from skillyard.engine import ProcessIdentity
 from skillyard.errors import ConversationBusy, RecordNotFound, StoreFailed
 from skillyard.packages import digest_of
 from skillyard.timing import Timing
+from skillyard.workspace import SnapshotLimits
 
 FORM = b"%PDF-1.7 /AcroForm /T (name) /FT /Tx\n"
 FILL = Call("run_skill", {"name": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "filled.pdf", "Ada"]})
@@ -72,6 +73,38 @@ async def test_a_store_that_cannot_be_written_is_said_and_ends_no_turn(open_at: 
     folder.keep()
     two = await open_at("two")
     assert two.chat.folder(desk.conversation).read("filled.pdf") == FORM + b"% name=Ada\n"
+
+
+async def test_what_people_put_and_delete_is_recorded_while_the_store_fails(open_at: OpenAt, tmp_path: Path) -> None:
+    desk, two = await open_at("one"), await open_at("two")
+    folder = desk.chat.folder(desk.conversation)
+    folder.put("form.pdf", FORM)
+    shutil.rmtree(tmp_path / "store")
+    (tmp_path / "store").write_text("no folder", "utf-8")
+    folder.put("more.txt", b"more")
+    folder.drop("form.pdf")
+    assert [file.name for file in folder.list()] == ["more.txt"]
+    assert [entry.path for entry in folder.disk.listing().entries] == ["more.txt"]
+    (tmp_path / "store").unlink()
+    desk.models.script(Say("Hello."))
+    await desk.say("Hello")
+    assert two.chat.folder(desk.conversation).read("more.txt") == b"more", "the next step saves it"
+    assert [entry.path for entry in two.chat.folder(desk.conversation).disk.listing().entries] == ["more.txt"]
+
+
+async def test_a_folder_over_the_limits_of_a_snapshot_takes_files_and_what_others_saved(
+    open_at: OpenAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = await open_at("one"), await open_at("two")
+    folder = one.chat.folder(one.conversation)
+    folder.put("a.txt", b"a")
+    elsewhere = two.chat.folder(one.conversation)
+    elsewhere.put("b.txt", b"b")
+    monkeypatch.setattr(SnapshotLimits.__init__, "__defaults__", (1, 1))
+    folder.put("c.txt", b"c")
+    folder.drop("a.txt")
+    assert [file.name for file in folder.list()] == ["b.txt", "c.txt"]
+    assert [entry.path for entry in folder.disk.listing().entries] == ["b.txt", "c.txt"]
 
 
 async def test_each_outage_of_the_store_is_told_once_and_an_overtaken_turn_tells_none(

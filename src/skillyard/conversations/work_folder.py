@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import mimetypes
 import os
 import shutil
@@ -13,7 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.conversations.conversation import Attachment
 from skillyard.conversations.conversation_store import SqlSnapshotRecord
-from skillyard.errors import FileMissing, FileProblem, FileTooLarge, InvalidInput, PathRefused
+from skillyard.errors import (
+    DatabaseUnavailable,
+    FileMissing,
+    FileProblem,
+    FileTooLarge,
+    InvalidInput,
+    PathRefused,
+    StoreFailed,
+)
 from skillyard.packages import open_store
 from skillyard.paths import open_inside, safe_relative
 from skillyard.sandbox.work_files import MAXIMUM_DEPTH
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
     from skillyard.conversations.conversation_store import ConversationStore
     from skillyard.workspace import SnapshotReport
 
-
+_log = logging.getLogger(__name__)
 MAX_FILE_BYTES: Final = 50 * 1024 * 1024
 _MOST: Final = 500
 _MOST_LOOKED_AT: Final = 5_000
@@ -51,7 +60,8 @@ class WorkFolder:
 
     With `folder` it is that one, which belongs to the user: what lies in it is not recorded before it changes, and it stays
     when the conversation is deleted. Every other is with a `store` for packages the same at every machine: `bring` what was
-    saved elsewhere before anything is read, and `keep` what was changed; what people put and delete is kept at once.
+    saved elsewhere before anything is read, and `keep` what was changed; what people put and delete is kept at once, or with
+    the next step when that fails.
     `turn_id` names the turn that works in it here. While it is `busy` here, nothing is brought in between.
     """
 
@@ -109,6 +119,13 @@ class WorkFolder:
         snapshots = self._snapshots()
         return snapshots.save() if snapshots is not None else None
 
+    def _try_to_keep(self) -> None:
+        """Save what a person has changed and what is recorded already; the next step tries again what could not be saved."""
+        try:
+            self.keep()
+        except (FileTooLarge, StoreFailed, DatabaseUnavailable) as error:
+            _log.warning("the files of %s could not be saved: %s", self._conversation, error)
+
     def _snapshots(self) -> FolderSnapshots | None:
         if not self._store:
             return None
@@ -134,6 +151,7 @@ class WorkFolder:
             PathRefused: the name leaves the folder.
             InvalidInput: it is hidden, too long or too deep, or there are too many files.
             FileTooLarge: it has over 50 MiB.
+            StoreFailed, DatabaseUnavailable: what was saved elsewhere cannot be brought.
         """
         relative = _sound(name)
         if relative.count("/") > MAXIMUM_DEPTH:
@@ -150,8 +168,9 @@ class WorkFolder:
             disk.put(relative, data)
         except PathRefused as error:
             raise InvalidInput(error.message, hint="choose another name") from None
-        self.keep()
-        return self._note(relative, data, origin)
+        file = self._note(relative, data, origin)
+        self._try_to_keep()
+        return file
 
     def note(self, name: str, *, origin: str, known: Attachment | None = None) -> Attachment | None:
         """Record a file that a script or command has written; None when it is gone, over 50 MiB, or its name is invalid.
@@ -203,6 +222,7 @@ class WorkFolder:
         Raises:
             PathRefused: the name leaves the folder.
             FileMissing: there is no such file.
+            StoreFailed, DatabaseUnavailable: what was saved elsewhere cannot be brought.
         """
         relative = safe_relative(name)
         self.bring()
@@ -212,9 +232,9 @@ class WorkFolder:
         except FileMissing:
             if not recorded:
                 raise
-        self.keep()
         for each in recorded:
             self._records.drop_file(self._conversation, each)
+        self._try_to_keep()
 
     def look(self, *, origin: str) -> FolderChanges:
         """Record what commands have written and removed since the last look; hidden files are not looked at."""
