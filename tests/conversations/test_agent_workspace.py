@@ -16,8 +16,9 @@ from scripted_models import Call, Say
 from skillyard import Catalog
 from skillyard.conversations import Chat, ChatSettings, conversation_workspace
 from skillyard.environments import SkillGrant
-from skillyard.errors import PathRefused
+from skillyard.errors import DependenciesUnavailable, PathRefused
 from skillyard.permissions import ApprovalAnswer
+from skillyard.sandbox import GrantedEnvironment
 
 WORKSPACE_TOOLS = ("bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search")
 
@@ -177,6 +178,37 @@ async def test_packages_that_cannot_be_had_are_told_and_nothing_else_is_lost(
     assert notice.startswith("packages or programs of the skill 'pdf' are missing: ")
     assert "no-such-program" in notice
     assert desk.results(events)[1]["ok"]
+
+
+async def test_what_is_granted_is_looked_for_again_after_a_failure_and_when_its_folder_is_gone(
+    open_chat: Callable[..., Any], pdf: Path, skills_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog.discover(roots=[skills_root])
+    skill = catalog.get("pdf")
+    catalog.grants().record(skill, SkillGrant.from_words(["pypdf"]))
+    packages = tmp_path / "packages"
+    granted = GrantedEnvironment(python_packages=str(packages), digest="pypdf")
+    asked: list[SkillGrant] = []
+
+    def provide(_: Catalog, grant: SkillGrant) -> GrantedEnvironment:
+        asked.append(grant)
+        if len(asked) == 1:
+            raise DependenciesUnavailable("the index does not answer")
+        packages.mkdir()
+        return granted
+
+    monkeypatch.setattr(Catalog, "environment", provide)
+    desk = await open_chat(catalog=catalog)
+    workspace = desk.chat._runner.workspace(desk.conversation)
+    tools = (await desk.chat._runner.tools_for(desk.conversation)).skill_tools
+    (problem,) = await workspace.prepare(tools, [skill.id])
+    assert "the index does not answer" in problem
+    for expected in (2, 2):
+        assert await workspace.prepare(tools, [skill.id]) == ()
+        assert (workspace.workspace.options.environment, len(asked)) == (granted, expected)
+    packages.rmdir()
+    assert await workspace.prepare(tools, [skill.id]) == ()
+    assert (packages.is_dir(), len(asked)) == (True, 3)
 
 
 async def test_a_skill_that_needs_consent_is_not_shown_before_somebody_agreed(open_chat: Callable[..., Any], pdf: Path) -> None:

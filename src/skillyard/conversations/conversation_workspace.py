@@ -61,8 +61,7 @@ class ConversationWorkspace:
         self._mark = mark
         self.workspace: Final = Workspace(folder, options=workspace_options(catalog), resumed=mark.exists())
         self.conversation_id: Final = conversation.id
-        self._shown: tuple[object, ...] = ()
-        self._environments: dict[tuple[str, ...], tuple[GrantedEnvironment, tuple[str, ...]]] = {}
+        self._environments: dict[tuple[str, ...], GrantedEnvironment] = {}
 
     async def prepare(self, tools: SkillTools, loaded: Sequence[str]) -> tuple[str, ...]:
         """Show what the conversation may see now; sentences about what was granted and cannot be had."""
@@ -89,15 +88,22 @@ class ConversationWorkspace:
         return used, [access.pinned_version(skill) for skill in first if skill.id not in loaded]
 
     def _environment(self, skills: Sequence[Skill]) -> tuple[GrantedEnvironment, tuple[str, ...]]:
-        """What is granted to these skills together; of what does not go together the earlier skills have theirs."""
+        """What is granted to these skills together; of what does not go together the earlier skills have theirs.
+
+        What is whole is remembered for as long as its folders are there; what could not be had is looked for each time.
+        """
         book = self._catalog.grants()
         granted = [(skill, grant) for skill in skills if (grant := book.granted(skill))]
         if not granted:
             return NOTHING_GRANTED, ()
         key = tuple(word for _, grant in granted for word in (*grant.words, str(grant.build)))
-        if key not in self._environments:
-            self._environments[key] = self._resolve(granted)
-        return self._environments[key]
+        known = self._environments.get(key)
+        if known is not None and _is_there(known):
+            return known, ()
+        environment, problems = self._resolve(granted)
+        if not problems:
+            self._environments[key] = environment
+        return environment, problems
 
     def _resolve(self, granted: Sequence[tuple[Skill, SkillGrant]]) -> tuple[GrantedEnvironment, tuple[str, ...]]:
         together = NO_GRANT
@@ -120,3 +126,9 @@ class ConversationWorkspace:
     def _problem(self, skill: Skill, error: SkillyardError) -> str:
         _log.info("what was granted to %s cannot be had", skill.id, exc_info=error)
         return f"packages or programs of the skill {skill.label!r} are missing: {self._catalog.with_aliases(error.message)}"
+
+
+def _is_there(environment: GrantedEnvironment) -> bool:
+    """Whether everything that it consists of is still on this machine."""
+    paths = (environment.python_packages, environment.node_modules, *environment.path, *environment.mounts)
+    return all(Path(path).exists() for path in paths if path)
