@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from ordinary_user import ordinary_user
 
 from skillyard import files
 from skillyard.errors import FileTooLarge
@@ -100,3 +101,31 @@ def test_a_file_is_read_up_to_a_limit_and_no_further(tmp_path: Path) -> None:
         endless.truncate(1 << 40)  # nobody has the memory to read it
     with pytest.raises(FileTooLarge):
         read_limited(file, 1024)
+
+
+HOSTILE = """
+import os, sys
+from pathlib import Path
+from skillyard.files import delete_tree
+
+tree, kept = Path.home() / "tree", Path.home() / "kept"
+kept.mkdir(mode=0o750)
+(kept / "file").touch()
+(tree / "shut/inner/deep").mkdir(parents=True)
+(tree / "shut/inner/file").touch()
+(tree / "shut/inner/link").symlink_to(kept)
+(tree / "link").symlink_to(kept)
+os.chdir(tree)
+for _ in range(3000):
+    os.mkdir("d" * 20)
+    os.chdir("d" * 20)
+os.chdir(tree)
+for path in ("shut/inner/deep", "shut/inner", "shut", "."):
+    os.chmod(path, 0)
+print(delete_tree(tree), tree.exists(), os.listdir(kept), oct(kept.stat().st_mode & 0o777), delete_tree(tree))
+"""
+
+
+def test_a_tree_is_deleted_with_what_is_shut_and_however_deep_it_is() -> None:
+    with ordinary_user(61_248) as user:
+        assert user.run("-c", HOSTILE).split() == ["True", "False", "['file']", "0o750", "True"]

@@ -192,6 +192,45 @@ def _remove(path: str | os.PathLike[str]) -> None:
         os.unlink(path)
 
 
+def delete_tree(path: str | os.PathLike[str]) -> bool:
+    """Delete a folder with everything in it, also what a program has shut or nested however deep; whether it is gone.
+
+    For folders that strangers' programs have filled, and in which none works any more. No link is followed.
+    """
+    root = os.fspath(path)
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        for entry in _entries(folder):
+            with contextlib.suppress(OSError):
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.path)
+                elif folder == root:
+                    waiting.append(entry.path)
+                else:  # to the top, so that no path becomes too long
+                    with contextlib.suppress(OSError):
+                        os.chmod(entry.path, 0o700)
+                    moved = os.path.join(root, os.urandom(8).hex())
+                    os.rename(entry.path, moved)
+                    waiting.append(moved)
+        if folder != root:
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+    with contextlib.suppress(OSError):
+        os.rmdir(root)
+    return not os.path.lexists(root)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What a folder holds, after its owner may change it again; nothing when it cannot be read, or is none."""
+    with contextlib.suppress(OSError):
+        if not os.path.islink(folder):
+            os.chmod(folder, 0o700)
+            with os.scandir(folder) as entries:
+                return list(entries)
+    return []
+
+
 @contextlib.contextmanager
 def locked_scratch(within: str | os.PathLike[str], prefix: str) -> Iterator[str]:
     """A folder `<prefix><random>` in `within`, to build things in beside their target; leftovers of dead processes go first.

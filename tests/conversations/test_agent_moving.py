@@ -18,7 +18,7 @@ from skillyard.conversations.conversation_store import SqlSnapshotRecord
 from skillyard.conversations.work_folder import WorkFolder
 from skillyard.engine import ProcessIdentity
 from skillyard.errors import ConversationBusy, RecordNotFound, StoreFailed
-from skillyard.packages import digest_of
+from skillyard.packages import LocalStore, digest_of
 from skillyard.timing import Timing
 from skillyard.workspace import SnapshotLimits
 
@@ -136,6 +136,27 @@ async def test_a_deleted_conversation_leaves_nothing_in_the_store(open_at: OpenA
     assert record.current() is None
     with pytest.raises(RecordNotFound):
         record.replace(None, b"manifest")
+
+
+async def test_deleting_can_be_repeated_after_the_store_failed(
+    open_at: OpenAt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = await open_at("one")
+    folder = desk.chat.folder(desk.conversation)
+    folder.put("form.pdf", FORM)
+
+    def fail(_: LocalStore, digest: str) -> bool:
+        raise StoreFailed(f"{digest} cannot be deleted")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(LocalStore, "delete", fail)
+        with pytest.raises(StoreFailed):
+            await desk.chat.delete(desk.conversation)
+    assert not Path(folder.path).parent.exists(), "files at this machine need no store to go"
+    await desk.chat.delete(await desk.chat.get(desk.conversation.id, "ada"))
+    assert not [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    with pytest.raises(RecordNotFound):
+        await desk.chat.get(desk.conversation.id, "ada")
 
 
 async def test_only_the_process_that_executes_the_turn_may_save_for_it(open_at: OpenAt) -> None:

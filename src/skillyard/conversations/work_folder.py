@@ -6,7 +6,6 @@ import hashlib
 import logging
 import mimetypes
 import os
-import shutil
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +22,7 @@ from skillyard.errors import (
     PathRefused,
     StoreFailed,
 )
+from skillyard.files import delete_tree
 from skillyard.packages import open_store
 from skillyard.paths import open_inside, safe_relative
 from skillyard.sandbox.work_files import MAXIMUM_DEPTH
@@ -274,15 +274,16 @@ class WorkFolder:
         return None if text.count("\ufffd") > len(text) // 10 else text[:_PREVIEW]
 
     def remove(self) -> None:
-        """Delete the folder, unless it is the user's, and what was saved of it.
+        """Delete the folder, unless it is the user's, and what was saved of it. It can be repeated.
 
         Raises:
             StoreFailed: what was saved cannot be deleted.
         """
+        if not delete_tree(self._own):
+            _log.warning("files of %s could not be deleted: %s is still there", self._conversation, self._own)
         snapshots = self._snapshots()
         if snapshots is not None:
             snapshots.remove()
-        shutil.rmtree(self._own, ignore_errors=True)
 
     def _note(self, name: str, data: bytes, origin: str) -> Attachment:
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
