@@ -16,7 +16,7 @@ from scripted_models import Call, Say
 from skillyard import Catalog
 from skillyard.conversations import Chat, ChatSettings, conversation_workspace
 from skillyard.environments import SkillGrant
-from skillyard.errors import DependenciesUnavailable, PathRefused
+from skillyard.errors import DependenciesUnavailable, DiskFull, PathRefused
 from skillyard.permissions import ApprovalAnswer
 from skillyard.sandbox import GrantedEnvironment
 
@@ -362,3 +362,18 @@ async def test_scripts_commands_and_people_work_on_the_same_files(open_chat: Cal
     assert "% name=Ada\nmore" in desk.results(events)[-1]["text"]
     origins = {file.name: file.origin[:5] for file in desk.chat.folder(desk.conversation).list()}
     assert origins == {"form.pdf": "turn_", "out.pdf": "turn_"}
+
+
+async def test_people_put_no_more_than_the_workspace_takes(open_chat: Callable[..., Any], pdf: Path, home: Path) -> None:
+    settings = home / ".config/skillyard/skillyard.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[workspace]\nquota-mb = 1\n")
+    desk = await open_chat()
+    folder = desk.chat.folder(desk.conversation)
+    folder.put("a.bin", bytes(700_000))
+    with pytest.raises(DiskFull, match="the workspace takes at most 1 MB"):
+        folder.put("b.bin", bytes(700_000))
+    assert [file.name for file in folder.list()] == ["a.bin"]
+    assert [entry.path for entry in folder.disk.listing().entries] == ["a.bin"]
+    folder.drop("a.bin")
+    folder.put("b.bin", bytes(700_000))

@@ -27,10 +27,10 @@ from skillyard.packages import open_store
 from skillyard.paths import open_inside, safe_relative
 from skillyard.sandbox.work_files import MAXIMUM_DEPTH
 from skillyard.text import single_line
-from skillyard.workspace import FolderSnapshots, WorkspaceFolder
+from skillyard.workspace import FolderSnapshots, WorkspaceFolder, options_from_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from skillyard.conversations.conversation_store import ConversationStore
     from skillyard.workspace import SnapshotReport
@@ -61,7 +61,7 @@ class WorkFolder:
     With `folder` it is that one, which belongs to the user: what lies in it is not recorded before it changes, and it stays
     when the conversation is deleted. Every other is with a `store` for packages the same at every machine: `bring` what was
     saved elsewhere before anything is read, and `keep` what was changed; what people put and delete is kept at once, or with
-    the next step when that fails.
+    the next step when that fails. `settings` are the operator's table `[workspace]`, which says how much people may put there.
     `turn_id` names the turn that works in it here. While it is `busy` here, nothing is brought in between.
     """
 
@@ -73,6 +73,7 @@ class WorkFolder:
         folder: str | None = None,
         *,
         store: str | None = None,
+        settings: Mapping[str, object],
         turn_id: str | None = None,
         busy: bool = False,
     ) -> None:
@@ -84,6 +85,7 @@ class WorkFolder:
         self._conversation = conversation_id
         self._records = records
         self._store = None if self._users else store
+        self._settings = settings
         self._turn = turn_id
         self._busy = busy
         self._seen: dict[str, tuple[int, datetime]] = {}
@@ -151,6 +153,8 @@ class WorkFolder:
             PathRefused: the name leaves the folder.
             InvalidInput: it is hidden, too long or too deep, or there are too many files.
             FileTooLarge: it has over 50 MiB.
+            DiskFull: there is no space, or the folder would be over its quota.
+            InvalidConfiguration, InvalidPolicy: the operator's table cannot be understood.
             StoreFailed, DatabaseUnavailable: what was saved elsewhere cannot be brought.
         """
         relative = _sound(name)
@@ -160,12 +164,13 @@ class WorkFolder:
             raise FileTooLarge(f"{relative} has {len(data)} bytes", hint=f"at most {MAX_FILE_BYTES} bytes")
         if len(self._records.files(self._conversation)) >= _MOST:
             raise InvalidInput("the conversation has too many files", hint=f"at most {_MOST}")
+        quota = options_from_settings(self._settings).quota_mb
         self.bring()
         disk = self.disk
         if Path(self.path, relative).is_dir():
             raise InvalidInput(f"{relative} is a folder", hint="choose another name")
         try:
-            disk.put(relative, data)
+            disk.put(relative, data, quota_mb=quota)
         except PathRefused as error:
             raise InvalidInput(error.message, hint="choose another name") from None
         file = self._note(relative, data, origin)
