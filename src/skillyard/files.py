@@ -192,58 +192,43 @@ def _remove(path: str | os.PathLike[str]) -> None:
         os.unlink(path)
 
 
-def delete_tree(path: str | os.PathLike[str], *, dir_fd: int | None = None) -> None:
-    """Delete a folder with all that is in it: however deep it is, and where a program has taken its own rights away.
+def delete_tree(path: str | os.PathLike[str]) -> bool:
+    """Delete a folder with everything in it, also what a program has shut or nested however deep; whether it is gone.
 
-    No link is followed. Folders inside are moved up before they are emptied: neither the stack nor paths grow with the depth.
-
-    Raises:
-        OSError: the folder is missing or is none, or something in it cannot be deleted.
+    For folders that strangers' programs have filled, and in which none works any more. No link is followed.
     """
-    if not HAS_FOLDER_DESCRIPTORS:
-        import shutil
-
-        shutil.rmtree(path)
-        return
-    top = _open_to_delete(path, dir_fd)
-    try:
-        waiting = _emptied(top, top)
-        while waiting:
-            name = waiting.pop()
-            inside = _open_to_delete(name, top)
-            try:
-                waiting += _emptied(inside, top)
-            finally:
-                os.close(inside)
-            os.rmdir(name, dir_fd=top)
-    finally:
-        os.close(top)
-    os.rmdir(path, dir_fd=dir_fd)
-
-
-def _emptied(folder: int, top: int) -> list[str]:
-    """Delete the files of an open folder and move its folders to `top`; their names there."""
-    with os.scandir(folder) as entries:
-        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    folders = []
-    for name, is_folder in found:
-        if not is_folder:
-            os.unlink(name, dir_fd=folder)
-        elif folder == top:
-            folders.append(name)
-        else:
-            folders.append(f".deleted-{os.urandom(8).hex()}")
-            os.close(_open_to_delete(name, folder))  # a folder without rights cannot be moved
-            os.rename(name, folders[-1], src_dir_fd=folder, dst_dir_fd=top)
-    return folders
+    root = os.fspath(path)
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        for entry in _entries(folder):
+            with contextlib.suppress(OSError):
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.path)
+                elif folder == root:
+                    waiting.append(entry.path)
+                else:  # to the top, so that no path becomes too long
+                    with contextlib.suppress(OSError):
+                        os.chmod(entry.path, 0o700)
+                    moved = os.path.join(root, os.urandom(8).hex())
+                    os.rename(entry.path, moved)
+                    waiting.append(moved)
+        if folder != root:
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+    with contextlib.suppress(OSError):
+        os.rmdir(root)
+    return not os.path.lexists(root)
 
 
-def _open_to_delete(name: str | os.PathLike[str], folder: int | None) -> int:
-    """An open folder of which everything may be deleted, where that is ours to give."""
-    if os.geteuid() != 0 and not os.path.islink(name if folder is None else f"/proc/self/fd/{folder}/{os.fspath(name)}"):
-        with contextlib.suppress(OSError):
-            os.chmod(name, 0o700, dir_fd=folder)
-    return os.open(name, os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC, dir_fd=folder)
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What a folder holds, after its owner may change it again; nothing when it cannot be read, or is none."""
+    with contextlib.suppress(OSError):
+        if not os.path.islink(folder):
+            os.chmod(folder, 0o700)
+            with os.scandir(folder) as entries:
+                return list(entries)
+    return []
 
 
 @contextlib.contextmanager

@@ -15,10 +15,12 @@ from skillyard import Catalog
 from skillyard.conversations import ConversationStore
 from skillyard.conversations.conversation import Turn
 from skillyard.conversations.conversation_store import SqlSnapshotRecord
+from skillyard.conversations.work_folder import WorkFolder
 from skillyard.engine import ProcessIdentity
-from skillyard.errors import ConversationBusy, RecordNotFound
-from skillyard.packages import digest_of
+from skillyard.errors import ConversationBusy, RecordNotFound, StoreFailed
+from skillyard.packages import LocalStore, digest_of
 from skillyard.timing import Timing
+from skillyard.workspace import SnapshotLimits
 
 FORM = b"%PDF-1.7 /AcroForm /T (name) /FT /Tx\n"
 FILL = Call("run_skill", {"name": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "filled.pdf", "Ada"]})
@@ -73,6 +75,57 @@ async def test_a_store_that_cannot_be_written_is_said_and_ends_no_turn(open_at: 
     assert two.chat.folder(desk.conversation).read("filled.pdf") == FORM + b"% name=Ada\n"
 
 
+async def test_what_people_put_and_delete_is_recorded_while_the_store_fails(open_at: OpenAt, tmp_path: Path) -> None:
+    desk, two = await open_at("one"), await open_at("two")
+    folder = desk.chat.folder(desk.conversation)
+    folder.put("form.pdf", FORM)
+    shutil.rmtree(tmp_path / "store")
+    (tmp_path / "store").write_text("no folder", "utf-8")
+    folder.put("more.txt", b"more")
+    folder.drop("form.pdf")
+    assert [file.name for file in folder.list()] == ["more.txt"]
+    assert [entry.path for entry in folder.disk.listing().entries] == ["more.txt"]
+    (tmp_path / "store").unlink()
+    desk.models.script(Say("Hello."))
+    await desk.say("Hello")
+    assert two.chat.folder(desk.conversation).read("more.txt") == b"more", "the next step saves it"
+    assert [entry.path for entry in two.chat.folder(desk.conversation).disk.listing().entries] == ["more.txt"]
+
+
+async def test_a_folder_over_the_limits_of_a_snapshot_takes_files_and_what_others_saved(
+    open_at: OpenAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = await open_at("one"), await open_at("two")
+    folder = one.chat.folder(one.conversation)
+    folder.put("a.txt", b"a")
+    elsewhere = two.chat.folder(one.conversation)
+    elsewhere.put("b.txt", b"b")
+    monkeypatch.setattr(SnapshotLimits.__init__, "__defaults__", (1, 1))
+    folder.put("c.txt", b"c")
+    folder.drop("a.txt")
+    assert [file.name for file in folder.list()] == ["b.txt", "c.txt"]
+    assert [entry.path for entry in folder.disk.listing().entries] == ["b.txt", "c.txt"]
+
+
+async def test_each_outage_of_the_store_is_told_once_and_an_overtaken_turn_tells_none(
+    open_at: OpenAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = await open_at("one")
+    failed = StoreFailed("the store is away")
+    outcomes = [ConversationBusy("overtaken"), failed, failed, None, failed]
+
+    def keep(_: WorkFolder) -> None:
+        if outcomes and (outcome := outcomes.pop(0)) is not None:
+            raise outcome
+
+    monkeypatch.setattr(WorkFolder, "keep", keep)
+    desk.models.script(*[Call("bash", {"command": f"echo {number}"}) for number in range(5)], Say("Done."))
+    turn, events = await desk.say("Work")
+    assert (turn.state, outcomes) == ("done", [])
+    notices = [event.data["text"] for event in events if event.kind == "notice"]
+    assert notices == ["the files could not be saved for other machines: the store is away"] * 2
+
+
 async def test_a_deleted_conversation_leaves_nothing_in_the_store(open_at: OpenAt, tmp_path: Path) -> None:
     desk = await open_at("one")
     desk.chat.folder(desk.conversation).put("form.pdf", FORM)
@@ -83,6 +136,27 @@ async def test_a_deleted_conversation_leaves_nothing_in_the_store(open_at: OpenA
     assert record.current() is None
     with pytest.raises(RecordNotFound):
         record.replace(None, b"manifest")
+
+
+async def test_deleting_can_be_repeated_after_the_store_failed(
+    open_at: OpenAt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = await open_at("one")
+    folder = desk.chat.folder(desk.conversation)
+    folder.put("form.pdf", FORM)
+
+    def fail(_: LocalStore, digest: str) -> bool:
+        raise StoreFailed(f"{digest} cannot be deleted")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(LocalStore, "delete", fail)
+        with pytest.raises(StoreFailed):
+            await desk.chat.delete(desk.conversation)
+    assert not Path(folder.path).parent.exists(), "files at this machine need no store to go"
+    await desk.chat.delete(await desk.chat.get(desk.conversation.id, "ada"))
+    assert not [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    with pytest.raises(RecordNotFound):
+        await desk.chat.get(desk.conversation.id, "ada")
 
 
 async def test_only_the_process_that_executes_the_turn_may_save_for_it(open_at: OpenAt) -> None:

@@ -14,10 +14,11 @@ import pytest
 from scripted_models import Call, Say
 
 from skillyard import Catalog
-from skillyard.conversations import Chat, ChatSettings
+from skillyard.conversations import Chat, ChatSettings, conversation_workspace
 from skillyard.environments import SkillGrant
-from skillyard.errors import InvalidInput, PathRefused
+from skillyard.errors import DependenciesUnavailable, DiskFull, InvalidInput, PathRefused
 from skillyard.permissions import ApprovalAnswer
+from skillyard.sandbox import GrantedEnvironment
 
 WORKSPACE_TOOLS = ("bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search")
 
@@ -138,6 +139,33 @@ async def test_a_skill_that_is_loaded_brings_what_it_was_granted_and_the_shell_g
     assert workspace.options.environment.programs == ("qpdf",)
 
 
+async def test_a_skill_that_brings_nothing_new_leaves_the_session_as_it_is(
+    open_chat: Callable[..., Any], pdf: Path, skills_root: Path, make_skill: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where more skills are offered than are shown before they are loaded."""
+    monkeypatch.setattr(conversation_workspace, "_MOST_SHOWN", 2)
+    for name in ("tidy", "zip"):
+        make_skill(skills_root, name)
+    desk = await open_chat()
+    tools = await desk.chat._runner.tools_for(desk.conversation)
+    shown = [skill.directory for skill in tools.skill_tools.access.offered()][:2]
+    second = Path(shown[1]).name
+    desk.models.script(
+        Call("bash", {"command": "sleep 300", "background": True}),
+        Call("skill", {"skill": second}),
+        Call("bash", {"command": "echo on"}),
+        Call("bash", {"process": "bg1"}),
+        Say("Done."),
+    )
+    _, events = await desk.say("Work")
+    _, loaded, after, process = desk.results(events)
+    assert loaded["ok"]
+    assert "session" not in after["text"]
+    assert "running" in process["text"], process
+    workspace = desk.chat._runner.open_workspace(desk.conversation)
+    assert sorted(mount.source for mount in workspace.options.mounts()) == sorted(shown)
+
+
 async def test_packages_that_cannot_be_had_are_told_and_nothing_else_is_lost(
     open_chat: Callable[..., Any], pdf: Path, skills_root: Path, home: Path
 ) -> None:
@@ -193,6 +221,37 @@ async def test_a_model_object_that_is_given_is_used_under_its_name(pdf: Path, sk
             await chat.begin("ada", model="other")
     finally:
         await chat.close()
+
+
+async def test_what_is_granted_is_looked_for_again_after_a_failure_and_when_its_folder_is_gone(
+    open_chat: Callable[..., Any], pdf: Path, skills_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog.discover(roots=[skills_root])
+    skill = catalog.get("pdf")
+    catalog.grants().change(skill, lambda _: SkillGrant.from_words(["pypdf"]))
+    packages = tmp_path / "packages"
+    granted = GrantedEnvironment(python_packages=str(packages), digest="pypdf")
+    asked: list[SkillGrant] = []
+
+    def provide(_: Catalog, grant: SkillGrant) -> GrantedEnvironment:
+        asked.append(grant)
+        if len(asked) == 1:
+            raise DependenciesUnavailable("the index does not answer")
+        packages.mkdir()
+        return granted
+
+    monkeypatch.setattr(Catalog, "environment", provide)
+    desk = await open_chat(catalog=catalog)
+    workspace = desk.chat._runner.workspace(desk.conversation)
+    tools = (await desk.chat._runner.tools_for(desk.conversation)).skill_tools
+    (problem,) = await workspace.prepare(tools, [skill.id])
+    assert "the index does not answer" in problem
+    for expected in (2, 2):
+        assert await workspace.prepare(tools, [skill.id]) == ()
+        assert (workspace.workspace.options.environment, len(asked)) == (granted, expected)
+    packages.rmdir()
+    assert await workspace.prepare(tools, [skill.id]) == ()
+    assert (packages.is_dir(), len(asked)) == (True, 3)
 
 
 async def test_a_skill_that_needs_consent_is_not_shown_before_somebody_agreed(open_chat: Callable[..., Any], pdf: Path) -> None:
@@ -346,3 +405,18 @@ async def test_scripts_commands_and_people_work_on_the_same_files(open_chat: Cal
     assert "% name=Ada\nmore" in desk.results(events)[-1]["text"]
     origins = {file.name: file.origin[:5] for file in desk.chat.folder(desk.conversation).list()}
     assert origins == {"form.pdf": "turn_", "out.pdf": "turn_"}
+
+
+async def test_people_put_no_more_than_the_workspace_takes(open_chat: Callable[..., Any], pdf: Path, home: Path) -> None:
+    settings = home / ".config/skillyard/skillyard.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[workspace]\nquota-mb = 1\n")
+    desk = await open_chat()
+    folder = desk.chat.folder(desk.conversation)
+    folder.put("a.bin", bytes(700_000))
+    with pytest.raises(DiskFull, match="the workspace takes at most 1 MB"):
+        folder.put("b.bin", bytes(700_000))
+    assert [file.name for file in folder.list()] == ["a.bin"]
+    assert [entry.path for entry in folder.disk.listing().entries] == ["a.bin"]
+    folder.drop("a.bin")
+    folder.put("b.bin", bytes(700_000))

@@ -227,6 +227,10 @@ def test_a_folder_over_the_limits_is_refused_and_what_was_saved_stays(machine: M
         one.snapshots.save()
     two.snapshots.restore()
     assert two.content() == {"a": "1"}
+    two.write(e="2")
+    two.snapshots.save()
+    one.snapshots.restore()
+    assert one.content() == {"a": "1", "b": "", "c": "", "d": "", "e": "2"}, "what it cannot save takes nothing from it"
 
 
 def test_a_content_that_the_store_has_lost_is_reported_and_the_rest_comes(machine: MakeMachine, store: Store) -> None:

@@ -165,14 +165,20 @@ class Chat:
         await self._runner.end_workspace(conversation)
 
     async def delete(self, conversation: Conversation) -> None:
-        """Delete a conversation with its turns and files; an open turn is stopped first."""
+        """Delete a conversation with its turns and files; an open turn is stopped first.
+
+        Its record goes last: what could not be deleted is deleted when this is called again.
+
+        Raises:
+            StoreFailed: what was saved of its files cannot be deleted.
+        """
         for turn in await self.turns(conversation):
             if turn.state in OPEN_TURN_STATES:
                 await self.stop(turn)
-        await asyncio.to_thread(self.records.delete, conversation.id)
         await self._runner.forget_workspace(conversation)
-        await asyncio.to_thread(self.folder(conversation).remove)
         self._runner.clear(conversation)
+        await asyncio.to_thread(self.folder(conversation).remove)
+        await asyncio.to_thread(self.records.delete, conversation.id)
 
     async def send(
         self, conversation: Conversation, text: str, *, replacing: int | None = None, files: Sequence[str] = ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -61,8 +62,7 @@ class ConversationWorkspace:
         self._mark = mark
         self.workspace: Final = Workspace(folder, options=workspace_options(catalog), resumed=mark.exists())
         self.conversation_id: Final = conversation.id
-        self._shown: tuple[object, ...] = ()
-        self._environments: dict[tuple[str, ...], tuple[GrantedEnvironment, tuple[str, ...]]] = {}
+        self._environments: dict[tuple[str, ...], GrantedEnvironment] = {}
 
     async def prepare(self, tools: SkillTools, loaded: Sequence[str]) -> tuple[str, ...]:
         """Show what the conversation may see now; sentences about what was granted and cannot be had."""
@@ -73,28 +73,39 @@ class ConversationWorkspace:
         self._mark.touch(mode=0o600)
         used, more = self._skills(tools, loaded)
         environment, problems = self._environment(used)
-        mounts = skill_mounts((*used, *more), self.workspace, pinned=tools.access.pinned_version)
-        self.workspace.show(WorkspaceOptions(skills=mounts, environment=environment))
+        shown = skill_mounts((*used, *more), self.workspace, pinned=tools.access.pinned_version)
+        mounts = sorted(shown, key=lambda mount: (mount.target or mount.source, mount.source))
+        self.workspace.show(WorkspaceOptions(skills=tuple(mounts), environment=environment))
         return problems
 
     def _skills(self, tools: SkillTools, loaded: tuple[str, ...]) -> tuple[list[Skill], list[Skill]]:
-        """The skills that were loaded, in that order, and others that need nobody's consent."""
+        """The skills that were loaded, in that order, and others that need nobody's consent.
+
+        The others are the first of all that need none, loaded or not: one that is loaded makes no room for one more.
+        """
         access = tools.access
         offered = {skill.id: skill for skill in access.offered()}
         used = [offered[name] for name in reversed(loaded) if name in offered]
-        others = [skill for name, skill in offered.items() if name not in loaded and access.rules.decide(skill) == "allow"]
-        return used, others[:_MOST_SHOWN]
+        first = islice((skill for skill in offered.values() if access.rules.decide(skill) == "allow"), _MOST_SHOWN)
+        return used, [skill for skill in first if skill.id not in loaded]
 
     def _environment(self, skills: Sequence[Skill]) -> tuple[GrantedEnvironment, tuple[str, ...]]:
-        """What is granted to these skills together; of what does not go together the earlier skills have theirs."""
+        """What is granted to these skills together; of what does not go together the earlier skills have theirs.
+
+        What is whole is remembered for as long as its folders are there; what could not be had is looked for each time.
+        """
         book = self._catalog.grants()
         granted = [(skill, grant) for skill in skills if (grant := book.granted(skill))]
         if not granted:
             return NOTHING_GRANTED, ()
         key = tuple(word for _, grant in granted for word in (*grant.words, str(grant.build)))
-        if key not in self._environments:
-            self._environments[key] = self._resolve(granted)
-        return self._environments[key]
+        known = self._environments.get(key)
+        if known is not None and _is_there(known):
+            return known, ()
+        environment, problems = self._resolve(granted)
+        if not problems:
+            self._environments[key] = environment
+        return environment, problems
 
     def _resolve(self, granted: Sequence[tuple[Skill, SkillGrant]]) -> tuple[GrantedEnvironment, tuple[str, ...]]:
         """The environment; a program that is not on this machine is left out, as in a run, and reported."""
@@ -124,3 +135,9 @@ class ConversationWorkspace:
     def _problem(self, skill: Skill, message: str) -> str:
         _log.info("what was granted to %s cannot be had: %s", skill.id, message)
         return f"packages or programs of the skill {skill.label!r} are missing: {self._catalog.with_aliases(message)}"
+
+
+def _is_there(environment: GrantedEnvironment) -> bool:
+    """Whether everything that it consists of is still on this machine."""
+    paths = (environment.python_packages, environment.node_modules, *environment.path, *environment.mounts)
+    return all(Path(path).exists() for path in paths if path)

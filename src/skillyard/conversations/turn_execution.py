@@ -85,7 +85,7 @@ class TurnExecution:
     loop: ModelLoop | None = None
     files: Sequence[Attachment] = ()
     _spent: RunUsage = field(default_factory=RunUsage)
-    _unsaved: bool = False  # whether it was said that files could not be saved
+    _unsaved: bool = False  # whether it was said that files could not be saved, and is still so
     _reporter: TurnReporter = field(init=False)
 
     def __post_init__(self) -> None:
@@ -308,10 +308,13 @@ class TurnExecution:
             await asyncio.to_thread(self.folder.keep)
         except SkillyardError as error:
             _log.warning("the files of %s could not be saved: %s", self.conversation.id, error)
-            if not self._unsaved and not isinstance(error, ConversationBusy):
-                text = f"the files could not be saved for other machines: {error.message}"
-                await self.live.show(TurnEvent("notice", {"text": text}))
+            if isinstance(error, ConversationBusy) or self._unsaved:
+                return
             self._unsaved = True
+            text = f"the files could not be saved for other machines: {error.message}"
+            await self.live.show(TurnEvent("notice", {"text": text}))
+        else:
+            self._unsaved = False
 
     async def _keep_memory(self) -> None:
         memory = self.memory | self.tools.memory()

@@ -72,6 +72,7 @@ class TurnRunner:
             self._records,
             str(users) if users else None,
             store=self._catalog.configuration.package_store,
+            settings=self._catalog.configuration.workspace,
             turn_id=turn.id if turn else None,
             busy=turn is None and conversation.id in self._working,
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import mimetypes
 import os
-import shutil
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,20 +13,29 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.conversations.conversation import Attachment
 from skillyard.conversations.conversation_store import SqlSnapshotRecord
-from skillyard.errors import FileMissing, FileProblem, FileTooLarge, InvalidInput, PathRefused
+from skillyard.errors import (
+    DatabaseUnavailable,
+    FileMissing,
+    FileProblem,
+    FileTooLarge,
+    InvalidInput,
+    PathRefused,
+    StoreFailed,
+)
+from skillyard.files import delete_tree
 from skillyard.packages import open_store
 from skillyard.paths import open_inside, safe_relative
 from skillyard.sandbox.work_files import MAXIMUM_DEPTH
 from skillyard.text import single_line
-from skillyard.workspace import FolderSnapshots, WorkspaceFolder
+from skillyard.workspace import FolderSnapshots, WorkspaceFolder, options_from_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from skillyard.conversations.conversation_store import ConversationStore
     from skillyard.workspace import SnapshotReport
 
-
+_log = logging.getLogger(__name__)
 MAX_FILE_BYTES: Final = 50 * 1024 * 1024
 _MOST: Final = 500
 _MOST_LOOKED_AT: Final = 5_000
@@ -51,7 +60,8 @@ class WorkFolder:
 
     With `folder` it is that one, which belongs to the user: what lies in it is not recorded before it changes, and it stays
     when the conversation is deleted. Every other is with a `store` for packages the same at every machine: `bring` what was
-    saved elsewhere before anything is read, and `keep` what was changed; what people put and delete is kept at once.
+    saved elsewhere before anything is read, and `keep` what was changed; what people put and delete is kept at once, or with
+    the next step when that fails. `settings` are the operator's table `[workspace]`, which says how much people may put there.
     `turn_id` names the turn that works in it here. While it is `busy` here, nothing is brought in between.
     """
 
@@ -63,6 +73,7 @@ class WorkFolder:
         folder: str | None = None,
         *,
         store: str | None = None,
+        settings: Mapping[str, object],
         turn_id: str | None = None,
         busy: bool = False,
     ) -> None:
@@ -74,6 +85,7 @@ class WorkFolder:
         self._conversation = conversation_id
         self._records = records
         self._store = None if self._users else store
+        self._settings = settings
         self._turn = turn_id
         self._busy = busy
         self._seen: dict[str, tuple[int, datetime]] = {}
@@ -109,6 +121,13 @@ class WorkFolder:
         snapshots = self._snapshots()
         return snapshots.save() if snapshots is not None else None
 
+    def _try_to_keep(self) -> None:
+        """Save what a person has changed and what is recorded already; the next step tries again what could not be saved."""
+        try:
+            self.keep()
+        except (FileTooLarge, StoreFailed, DatabaseUnavailable) as error:
+            _log.warning("the files of %s could not be saved: %s", self._conversation, error)
+
     def _snapshots(self) -> FolderSnapshots | None:
         if not self._store:
             return None
@@ -134,6 +153,9 @@ class WorkFolder:
             PathRefused: the name leaves the folder.
             InvalidInput: it is hidden, too long or too deep, or there are too many files.
             FileTooLarge: it has over 50 MiB.
+            DiskFull: there is no space, or the folder would be over its quota.
+            InvalidConfiguration, InvalidPolicy: the operator's table cannot be understood.
+            StoreFailed, DatabaseUnavailable: what was saved elsewhere cannot be brought.
         """
         relative = _sound(name)
         if relative.count("/") > MAXIMUM_DEPTH:
@@ -142,16 +164,18 @@ class WorkFolder:
             raise FileTooLarge(f"{relative} has {len(data)} bytes", hint=f"at most {MAX_FILE_BYTES} bytes")
         if len(self._records.files(self._conversation)) >= _MOST:
             raise InvalidInput("the conversation has too many files", hint=f"at most {_MOST}")
+        quota = options_from_settings(self._settings).quota_mb
         self.bring()
         disk = self.disk
         if Path(self.path, relative).is_dir():
             raise InvalidInput(f"{relative} is a folder", hint="choose another name")
         try:
-            disk.put(relative, data)
+            disk.put(relative, data, quota_mb=quota)
         except PathRefused as error:
             raise InvalidInput(error.message, hint="choose another name") from None
-        self.keep()
-        return self._note(relative, data, origin)
+        file = self._note(relative, data, origin)
+        self._try_to_keep()
+        return file
 
     def note(self, name: str, *, origin: str, known: Attachment | None = None) -> Attachment | None:
         """Record a file that a script or command has written; None when it is gone, over 50 MiB, or its name is invalid.
@@ -203,6 +227,7 @@ class WorkFolder:
         Raises:
             PathRefused: the name leaves the folder.
             FileMissing: there is no such file.
+            StoreFailed, DatabaseUnavailable: what was saved elsewhere cannot be brought.
         """
         relative = safe_relative(name)
         self.bring()
@@ -212,9 +237,9 @@ class WorkFolder:
         except FileMissing:
             if not recorded:
                 raise
-        self.keep()
         for each in recorded:
             self._records.drop_file(self._conversation, each)
+        self._try_to_keep()
 
     def look(self, *, origin: str) -> FolderChanges:
         """Record what commands have written and removed since the last look; hidden files are not looked at."""
@@ -254,15 +279,16 @@ class WorkFolder:
         return None if text.count("\ufffd") > len(text) // 10 else text[:_PREVIEW]
 
     def remove(self) -> None:
-        """Delete the folder, unless it is the user's, and what was saved of it.
+        """Delete the folder, unless it is the user's, and what was saved of it. It can be repeated.
 
         Raises:
             StoreFailed: what was saved cannot be deleted.
         """
+        if not delete_tree(self._own):
+            _log.warning("files of %s could not be deleted: %s is still there", self._conversation, self._own)
         snapshots = self._snapshots()
         if snapshots is not None:
             snapshots.remove()
-        shutil.rmtree(self._own, ignore_errors=True)
 
     def _note(self, name: str, data: bytes, origin: str) -> Attachment:
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import mimetypes
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from itertools import islice
 from typing import IO, TYPE_CHECKING, Final, Literal
 
 from skillyard.errors import DiskFull, FileMissing, FileProblem, FileTooLarge, PathRefused
+from skillyard.files import delete_tree
 from skillyard.paths import open_inside, read_inside, safe_relative
 from skillyard.sandbox import folder_bytes
 from skillyard.wire import WireForm
@@ -194,7 +194,7 @@ class WorkspaceFolder:
         with self._parent(relative, make=False) as (folder, name):
             try:
                 if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                    shutil.rmtree(name, dir_fd=folder)
+                    delete_tree(f"/proc/self/fd/{folder}/{name}")  # whatever becomes of the folders above it meanwhile
                 else:
                     os.unlink(name, dir_fd=folder)
             except FileNotFoundError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
@@ -34,6 +35,7 @@ from skillyard.workspace.snapshot_tree import (
 _BLOB: Final = 8 * 1024 * 1024
 _TRIES: Final = 5
 _LARGEST_MANIFEST: Final = 256 * 1024 * 1024
+_WITHOUT_LIMITS: Final = SnapshotLimits(sys.maxsize, sys.maxsize)
 Entries = Mapping[str, SnapshotEntry]
 
 
@@ -142,7 +144,8 @@ class FolderSnapshots:
     def restore(self) -> SnapshotReport:
         """Bring what was saved elsewhere since this machine last had the newest.
 
-        It wins over what was changed here and not saved. A content that the store has lost is left out, and reported.
+        It wins over what was changed here and not saved. A content that the store has lost is left out, and reported. The
+        folder here may be over the limits, so that what it cannot save keeps nothing from it.
 
         Raises:
             StoreFailed: the store cannot be read; the folder may be between the two states, and another call goes on.
@@ -165,7 +168,7 @@ class FolderSnapshots:
         if data is None:
             return SnapshotReport()
         theirs = _Manifest.read(data)
-        scan = self._scan(state)
+        scan = self._scan(state, _WITHOUT_LIMITS)
         wanted = join_entries(state.manifest.entries, scan.entries, theirs.entries, ours_first=False)
         report = self._apply(scan, wanted, theirs, lenient=lenient)
         state.digest, state.manifest, state.marks = digest_of(data), theirs, scan.marks
@@ -191,7 +194,7 @@ class FolderSnapshots:
 
     def _saved(self, state: _LocalState) -> SnapshotReport | None:
         """Save once; None when somebody else was faster."""
-        scan = self._scan(state)
+        scan = self._scan(state, self._limits)
         base = theirs = state.manifest
         if (expected := self._record.current()) != state.digest:
             data = self._record.read()
@@ -223,10 +226,10 @@ class FolderSnapshots:
         for blob in self._store.list():
             self._store.delete(blob)
 
-    def _scan(self, state: _LocalState) -> FolderScan:
+    def _scan(self, state: _LocalState, limits: SnapshotLimits) -> FolderScan:
         """What lies here; what cannot be read counts as it was."""
         known = state.manifest.entries
-        scan = scan_folder(self._folder, known, state.marks, self._limits)
+        scan = scan_folder(self._folder, known, state.marks, limits)
         scan.entries |= {path: entry for path, entry in known.items() if not scan.knows(path)}
         return scan
 

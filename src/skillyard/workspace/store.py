@@ -9,7 +9,6 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from skillyard.errors import PathRefused, RecordExists, RecordNotFound
+from skillyard.files import delete_tree
 from skillyard.plain_json import read_json
 from skillyard.text import single_line
 from skillyard.times import utc_now
@@ -163,7 +163,7 @@ class Workspaces:
         gone = Path(tempfile.mkdtemp(prefix=".gone-", dir=self._root)) / workspace_id
         with suppress(FileNotFoundError):  # somebody else was first
             own.rename(gone)  # gone at once, whatever lies in it
-        await asyncio.to_thread(shutil.rmtree, gone.parent, onerror=_delete_anyway)
+        await asyncio.to_thread(delete_tree, gone.parent)
 
     async def end(self, workspace_id: str) -> None:
         """End the session of one, if there is any; its files stay."""
@@ -193,14 +193,3 @@ class Workspaces:
 
 def _is_workspace(entry: os.DirEntry[str]) -> bool:
     return _ID.fullmatch(entry.name) is not None and entry.is_dir(follow_symlinks=False)
-
-
-def _delete_anyway(delete: Callable[[str], object], path: str, _: object) -> None:
-    """Delete what its folder did not let go: a program may have taken its own rights from it."""
-    with suppress(OSError):
-        Path(path).parent.chmod(0o700)
-        if Path(path).is_dir() and not Path(path).is_symlink():
-            Path(path).chmod(0o700)
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            delete(path)
