@@ -223,11 +223,12 @@ def delete_tree(path: str | os.PathLike[str]) -> bool:
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
     """What a folder holds, after its owner may change it again; nothing when it cannot be read, or is none."""
+    if os.path.islink(folder):
+        return []
     with contextlib.suppress(OSError):
-        if not os.path.islink(folder):
-            os.chmod(folder, 0o700)
-            with os.scandir(folder) as entries:
-                return list(entries)
+        os.chmod(folder, 0o700)
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return list(entries)
     return []
 
 
