@@ -14,6 +14,7 @@ import mimetypes
 import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
+from weakref import WeakKeyDictionary
 
 from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.paths import safe_relative
@@ -36,6 +37,9 @@ _ROWS: Final = 500
 _COLUMNS: Final = 50
 _CELL: Final = 300
 _SECONDS: Final = 20.0
+_MEMORY_MB: Final = 768  # of the sandbox that reads one document
+_AT_ONCE: Final = 2
+_SLOTS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = WeakKeyDictionary()
 _MARKDOWN: Final = (".md", ".markdown")
 _SEPARATORS: Final = {".csv": ",", ".tsv": "\t"}
 _WORKBOOKS: Final = (".xlsx", ".xlsm")
@@ -149,15 +153,25 @@ async def _in_sandbox(folder: WorkspaceFolder, found: FilePreview, options: Work
     """Read a document in a session of its own, which ends at once: with the limits of the operator, and none of the grants."""
     given = options or WorkspaceOptions()
     policy = replace(
-        given.policy, network="none", network_allowlist=(), environment={}, secrets=frozenset(), private_networks=False
-    )
+        given.policy, network="none", network_allowlist=(), environment={}, secrets=frozenset(), private_networks=False,
+        memory_mb=min(given.policy.memory_mb, _MEMORY_MB),
+    )  # fmt: skip
     workspace = Workspace(folder.path, options=replace(given, policy=policy, skills=(), environment=NOTHING_GRANTED))
     try:
-        return await (_page(workspace, found) if found.kind == "pdf" else _sheet(workspace, found))
+        async with _slots():
+            return await (_page(workspace, found) if found.kind == "pdf" else _sheet(workspace, found))
     except SkillyardError as error:
         return replace(found, kind="binary", reason=error.message)
     finally:
         await workspace.close()
+
+
+def _slots() -> asyncio.Semaphore:
+    """What keeps many documents from being read at once in one process: each takes a sandbox with its memory."""
+    loop = asyncio.get_running_loop()
+    if loop not in _SLOTS:
+        _SLOTS[loop] = asyncio.Semaphore(_AT_ONCE)
+    return _SLOTS[loop]
 
 
 async def _page(workspace: Workspace, found: FilePreview) -> FilePreview:
