@@ -206,6 +206,13 @@ def test_a_large_file_is_packed_in_pieces(tmp_path: Path) -> None:
     assert most < 8 * 1024 * 1024
 
 
+def test_a_name_that_is_no_text_is_packed_as_it_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"bad\xff")).mkdir()
+    (tmp_path / os.fsdecode(b"bad\xff/f\xfe.txt")).write_text("x")
+    with WorkspaceFolder(tmp_path).pack(limit=100) as packed, zipfile.ZipFile(packed) as archive:
+        assert sorted(archive.namelist()) == ["bad\\xff/", "bad\\xff/f\\xfe.txt"]
+
+
 def test_folders_of_packages_are_among_what_is_hidden(tmp_path: Path) -> None:
     folder = WorkspaceFolder(tmp_path)
     for name in ("a.txt", "node_modules/a/b.js", "src/__pycache__/c.pyc", ".git/d"):

@@ -105,7 +105,7 @@ class WorkspaceFolder:
                     if left < 0:
                         raise FileTooLarge(f"the files have over {limit} bytes", hint="take them one by one")
                     if entry.kind == "folder":
-                        archive.mkdir(entry.path)
+                        archive.mkdir(_readable(entry.path))
                     else:
                         self._pack_file(archive, entry)
             packed.seek(0)  # writes what has not been written
@@ -125,7 +125,7 @@ class WorkspaceFolder:
         except (FileProblem, OSError):  # gone meanwhile, or not to be read
             return
         changed = max(entry.modified, _OLDEST)
-        packed = ZipInfo(entry.path, changed.timetuple()[:6])
+        packed = ZipInfo(_readable(entry.path), changed.timetuple()[:6])
         packed.compress_type, packed.external_attr = ZIP_DEFLATED, (stat.S_IFREG | 0o644) << 16
         packed.file_size = left = entry.size  # what has grown meanwhile is cut
         with source, archive.open(packed, "w") as sink:
@@ -253,6 +253,11 @@ class WorkspaceFolder:
 
 def _is_hidden_folder(name: str) -> bool:
     return name.startswith(".") or name in _PACKAGE_FOLDERS
+
+
+def _readable(path: str) -> str:
+    """A path that can be written in UTF-8: a program may choose bytes that are none."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _entry(path: str, state: os.stat_result) -> WorkspaceEntry:
