@@ -1,15 +1,13 @@
-"""What workspaces over a catalog may do: the table `[workspace]`, the skills that are shown, the rules of commands."""
+"""What workspaces over a catalog may do: the table `[workspace]`, and the skills that are shown."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import InvalidConfiguration
-from skillyard.permissions import CommandPolicy, Rules
 from skillyard.sandbox import (
     NOTHING_GRANTED,
     GrantedEnvironment,
@@ -22,6 +20,7 @@ from skillyard.workspace.options import WORKSPACE_POLICY, WorkspaceOptions
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
+    from skillyard.permissions import Rules
 
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "quota-mb": (1, 1024 * 1024),
@@ -114,29 +113,3 @@ def _mount(skill: Skill, own_paths: bool) -> ReadOnlyMount:
         return ReadOnlyMount(skill.directory)
     alias = f"/skills/{skill.location.removeprefix('~/')}"
     return ReadOnlyMount(skill.directory, skill.location if skill.location.startswith("/") else alias)
-
-
-@dataclass(frozen=True, slots=True)
-class _SettledRuling:
-    """A decision that nobody else is asked about."""
-
-    allowed: bool
-    reason: str
-
-
-class RuleAuthorizer:
-    """Decides about calls by the rules of commands alone: where nobody can be asked, what they would ask about is refused."""
-
-    def __init__(self, policy: CommandPolicy) -> None:
-        self._policy = policy
-
-    @classmethod
-    def of(cls, catalog: SkillCatalog) -> Self:
-        """The rules of the operator and the project, as the catalog's configuration has them."""
-        return cls(CommandPolicy.of(catalog.configuration))
-
-    async def authorize(self, tool: str, subject: str, *, folder: str) -> _SettledRuling:
-        """The ruling for one call, as a `ToolAuthorizer` gives it."""
-        ruling = await asyncio.to_thread(self._policy.authorize, tool, subject, folder)
-        unasked = ", and nobody can be asked here" if ruling.permission == "ask" else ""
-        return _SettledRuling(ruling.allowed, f"{ruling.sentence}{unasked}")
