@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.environments import NO_GRANT, SkillGrant
 from skillyard.errors import SandboxUnavailable, SkillyardError
-from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, choose_backend
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.tools.skill_folders import skill_mounts
 from skillyard.workspace import Workspace, WorkspaceOptions, options_from_settings, workspaces_in_conversations
 
@@ -43,7 +43,7 @@ def workspace_options(catalog: Catalog) -> WorkspaceOptions:
             "conversations have no workspaces here", hint="the operator has set conversations = false in [workspace]"
         )
     options = options_from_settings(settings)
-    choose_backend(options.session_policy, options.backend)
+    options.backend_here()
     return options
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy, ReadOnlyMount
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy, ReadOnlyMount, choose_backend
 
 if TYPE_CHECKING:
-    from skillyard.sandbox import ReadOnlyMount
+    from skillyard.sandbox import SandboxBackend
 
 WORKSPACE_POLICY: Final = Policy(
     timeout_ms=600_000,
@@ -82,6 +82,15 @@ class WorkspaceOptions:
     def session_policy(self) -> Policy:
         """What a session may do: `policy`, with the limits that the granted programs need."""
         return self.environment.raised(self.policy, fixed=self.fixed)
+
+    def backend_here(self) -> SandboxBackend:
+        """The sandbox that holds a session with these options on this machine. Blocks: the first time it is tried.
+
+        Raises:
+            SandboxUnavailable: nothing here can enforce the policy.
+            InvalidInput: there is no sandbox of the name in `backend`.
+        """
+        return choose_backend(self.session_policy, self.backend, container_image=self.container_image)
 
     def shows(self, folder: str) -> bool:
         """Whether a session that begins now sees that folder of a skill, at that path."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from skillyard.errors import InvalidInput, RuntimeUnavailable, SandboxUnavailable
 from skillyard.plain_json import read_json
-from skillyard.sandbox import ReadOnlyMount, SessionRequest, can_reach, choose_backend, open_session, strips_types
+from skillyard.sandbox import ReadOnlyMount, SessionRequest, can_reach, open_session, strips_types
 from skillyard.workspace.background import BackgroundProcesses
 from skillyard.workspace.channel import PieceListener, SessionCall, SessionChannel
 from skillyard.workspace.options import WorkspaceOptions
@@ -92,9 +92,7 @@ class WorkspaceSession:
             SandboxUnavailable: it cannot be started, or nothing here can enforce the policy.
             FileMissing, InvalidInput: the folder or a mount cannot be shown.
         """
-        backend = await asyncio.to_thread(
-            choose_backend, options.session_policy, options.backend, container_image=options.container_image
-        )
+        backend = await asyncio.to_thread(options.backend_here)
         channel = SessionChannel()
         request = await asyncio.to_thread(session_request, folder, options)
         session = await open_session(backend, request, channel.receive)

@@ -13,7 +13,6 @@ from skillyard.sandbox import (
     GrantedEnvironment,
     Policy,
     ReadOnlyMount,
-    choose_backend,
     container_image,
 )
 from skillyard.workspace.options import WORKSPACE_POLICY, WorkspaceOptions
@@ -94,13 +93,13 @@ def catalog_options(
     Raises:
         InvalidConfiguration, InvalidPolicy: as `options_from_settings`.
     """
-    options = options_from_settings(catalog.configuration.workspace)
+    options = replace(options_from_settings(catalog.configuration.workspace), environment=environment)
 
     def allowed() -> tuple[ReadOnlyMount, ...]:
-        own_paths = choose_backend(options.policy, options.backend).name == "landlock"
+        own_paths = options.backend_here().name == "landlock"
         return tuple(_mount(skill, own_paths) for skill in catalog if _may_be_shown(skill, rules))
 
-    return replace(options, skills=allowed, environment=environment)
+    return replace(options, skills=allowed)
 
 
 def _may_be_shown(skill: Skill, rules: Rules) -> bool:

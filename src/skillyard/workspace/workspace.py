@@ -75,10 +75,7 @@ class Workspace:
         """The path of the folder as commands see it: its real path under Landlock, else `/workspace`."""
         if self._session is not None:
             return self._session.folder
-        from skillyard.sandbox import choose_backend
-
-        chosen = choose_backend(self.options.policy, self.options.backend, container_image=self.options.container_image)
-        return self.folder if chosen.name == "landlock" else "/workspace"
+        return self.folder if self.options.backend_here().name == "landlock" else "/workspace"
 
     @property
     def own_paths(self) -> bool:
