@@ -39,7 +39,7 @@ def test_the_same_sandbox_is_chosen_wherever_a_workspace_asks_for_one(home: Path
     needing = GrantedEnvironment(needs={"memory_mb": 3000})
     options = catalog_options(catalog, catalog.rules(), environment=needing)
     workspace = Workspace(tmp_path, options=options)
-    for ask in (lambda: workspace.path, options.mounts, lambda: asyncio.run(workspace.ready())):
+    for ask in (lambda: workspace.path, lambda: options.mounts(str(tmp_path)), lambda: asyncio.run(workspace.ready())):
         with pytest.raises(SandboxUnavailable, match="not started here"):
             ask()
         assert asked.pop() == ("python:3", 3000)

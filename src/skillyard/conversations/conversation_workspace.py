@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from skillyard.environments import NO_GRANT, SkillGrant
 from skillyard.errors import SandboxUnavailable, SkillyardError
 from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
-from skillyard.tools.skill_folders import skill_mounts
 from skillyard.workspace import Workspace, WorkspaceOptions, options_from_settings, workspaces_in_conversations
+from skillyard.workspace.skill_mounts import skill_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ class ConversationWorkspace:
         self._mark.touch(mode=0o600)
         used, more = self._skills(tools, loaded)
         environment, problems = self._environment(used)
-        mounts = skill_mounts((*used, *more), self.workspace)
+        mounts = skill_mounts((*used, *more), self.workspace.folder, self.workspace.own_paths)
         self.workspace.show(WorkspaceOptions(skills=mounts, environment=environment))
         return problems
 

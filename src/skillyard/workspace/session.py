@@ -65,7 +65,7 @@ def _folders_of(packages: tuple[str, ...]) -> Mapping[str, str]:
 def session_request(folder: str, options: WorkspaceOptions) -> SessionRequest:
     """What the sandbox is asked for: the folder, the skills and what is granted beside it."""
     packages = (*pdf_packages().values(), *sheet_packages().values())
-    mounts = (*options.mounts(), *(ReadOnlyMount(path) for path in packages))
+    mounts = (*options.mounts(folder), *(ReadOnlyMount(path) for path in packages))
     return SessionRequest(folder, _AGENT[0], _agent_files(), options.session_policy, mounts, options.environment)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import InvalidConfiguration
@@ -16,9 +15,10 @@ from skillyard.sandbox import (
     container_image,
 )
 from skillyard.workspace.options import WORKSPACE_POLICY, WorkspaceOptions
+from skillyard.workspace.skill_mounts import skill_mounts
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill, SkillCatalog
+    from skillyard.catalog import SkillCatalog
     from skillyard.permissions import Rules
 
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
@@ -95,20 +95,8 @@ def catalog_options(
     """
     options = replace(options_from_settings(catalog.configuration.workspace), environment=environment)
 
-    def allowed() -> tuple[ReadOnlyMount, ...]:
-        own_paths = options.backend_here().name == "landlock"
-        return tuple(_mount(skill, own_paths) for skill in catalog if _may_be_shown(skill, rules))
+    def allowed(folder: str) -> tuple[ReadOnlyMount, ...]:
+        usable = (skill for skill in catalog if rules.rule(skill).permission == "allow")
+        return skill_mounts(usable, folder, options.backend_here().name == "landlock")
 
     return replace(options, skills=allowed)
-
-
-def _may_be_shown(skill: Skill, rules: Rules) -> bool:
-    return rules.rule(skill).permission == "allow" and Path(skill.directory).is_dir()
-
-
-def _mount(skill: Skill, own_paths: bool) -> ReadOnlyMount:
-    """Where a session sees a skill: at its location; below `/skills` where that is no path, as in organisations."""
-    if own_paths:
-        return ReadOnlyMount(skill.directory)
-    alias = f"/skills/{skill.location.removeprefix('~/')}"
-    return ReadOnlyMount(skill.directory, skill.location if skill.location.startswith("/") else alias)
