@@ -82,3 +82,14 @@ def test_a_command_in_a_workspace_obeys_the_rules(call, operator, project):
     assert "needs approval and there is nobody to ask" in asked.data["text"]
     assert not (project / "a").exists()
     assert call("workspace", "exec", "--dir", project, "--", "head -c 2 skillyard.txt").out == "ab"
+
+
+def test_a_command_in_a_workspace_sees_the_skills_that_need_nobodys_consent(call, operator, project, skills_root, make_skill):
+    operator.write_text('[permissions.skills]\n"careful" = "ask"\n"hidden" = "deny"\n', "utf-8")
+    for name in ("plain", "careful", "hidden"):
+        make_skill(skills_root, name)
+    for place in (("--dir", project), ("--id", "trial")):
+        seen = call("workspace", "exec", *place, "--root", skills_root, "--", f"ls {skills_root}")
+        assert (seen.code, seen.out.split()) == (0, ["plain"]), place
+    inside = call("workspace", "exec", "--dir", skills_root / "plain", "--root", skills_root, "--", "ls")
+    assert (inside.code, inside.out) == (0, "SKILL.md\n"), "a skill is not shown to a session that works in its folder"

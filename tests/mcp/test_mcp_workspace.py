@@ -129,6 +129,23 @@ async def test_over_standard_input_and_output_a_workspace_is_worked_in(command: 
     assert _is_free(desk / "lock"), "the session ends with the connection"
 
 
+async def test_the_operators_rules_hold_wherever_the_shell_stands(command: Command, desk: Path, home: Path) -> None:
+    (home / ".config/skillyard").mkdir(parents=True)
+    rules = '[permissions.commands]\ndeny = ["Read(secret/**)"]\nask = ["Bash(git:*)"]\n'
+    (home / ".config/skillyard/skillyard.toml").write_text(rules, "utf-8")
+    (desk / "secret").mkdir()
+    (desk / "secret/key").write_text("k3y")
+    async with Client(command("--no-watch", "--workspace", str(desk))) as client:
+        asked = (await client.call_tool("bash", {"command": "git status"})).structured_content or {}
+        assert asked["code"] == "approval_rejected", "nobody can be asked"
+        assert not (await client.call_tool("bash", {"command": "cd secret"})).is_error
+        calls: dict[str, dict[str, str]] = {"bash": {"command": "cat key"}, "file_read": {"file_path": "key"}}
+        for tool, arguments in calls.items():
+            denied = await client.call_tool(tool, arguments)
+            assert (denied.structured_content or {})["code"] == "permission_denied", tool
+            assert "deny Read(secret/**) of the operator" in str(denied.content), tool
+
+
 def _is_free(lock: Path) -> bool:
     """Whether no process holds the lock."""
     with lock.open("r+") as file:

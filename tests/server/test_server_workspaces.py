@@ -140,7 +140,7 @@ def limited(home: Path) -> FastAPI:
     (home / ".config/skillyard").mkdir(parents=True)
     (home / ".config/skillyard/skillyard.toml").write_text(
         "[server.workspaces]\neach = 3\nsessions-each = 2\n[workspace]\nquota-mb = 1\n"
-        '[permissions.commands]\ndeny = ["Bash(rm:*)"]\n',
+        '[permissions.commands]\ndeny = ["Bash(rm:*)", "Read(secret/**)"]\nask = ["Bash(git:*)"]\n',
         "utf-8",
     )
     catalog = Catalog.discover(cwd=home / "project", home=home)
@@ -165,7 +165,19 @@ def test_limits_are_said_and_what_is_unused_makes_room(limited: FastAPI) -> None
         assert _call(client, "a", "bash", command="true")["fresh"]
         full = client.put(f"{WORKSPACES}/a/files/big", content=b"x" * 1_100_000)
         assert full.json()["code"] == "disk_full"
-        assert _call(client, "a", "bash", command="rm -f x")["code"] == "permission_denied"
+
+
+def test_the_rules_about_commands_hold_wherever_the_shell_stands_and_nobody_is_asked(limited: FastAPI) -> None:
+    with TestClient(limited, base_url="http://127.0.0.1:8787") as client:
+        client.post(WORKSPACES, json={"id": "a"})
+        client.put(f"{WORKSPACES}/a/files/secret/key", content=b"k3y")
+        asked = _call(client, "a", "bash", command="git status")
+        assert (asked["code"], "there is nobody to ask" in asked["text"]) == ("approval_rejected", True)
+        assert _call(client, "a", "bash", command="cd secret")["ok"]
+        assert _call(client, "a", "bash", command="rm -f key")["code"] == "permission_denied"
+        for tool, arguments in {"bash": {"command": "cat key"}, "file_read": {"file_path": "key"}}.items():
+            denied = _call(client, "a", tool, **arguments)
+            assert (denied["code"], "Read(secret/**) of the operator" in denied["text"]) == ("permission_denied", True)
 
 
 def test_output_is_streamed_and_a_client_that_leaves_ends_the_command(live: httpx.Client) -> None:

@@ -11,7 +11,7 @@ from skillyard.catalog import Permission
 from skillyard.library import Catalog
 from skillyard.permissions import PolicyApprover
 from skillyard.tools import SkillTools
-from skillyard.workspace import TOOL_NAMES, RuleAuthorizer, Workspaces
+from skillyard.workspace import TOOL_NAMES, Workspaces
 
 UPPER = "import pathlib, sys\npathlib.Path(sys.argv[2]).write_text(pathlib.Path(sys.argv[1]).read_text().upper())\n"
 
@@ -121,16 +121,24 @@ async def test_each_session_has_a_workspace_of_its_own(tools: Callable[..., Skil
         assert inside.code == "path_refused", "a workspace never lies in the files of another"
 
 
-async def test_the_operators_rules_of_commands_hold_and_nobody_is_asked(tmp_path: Path, skills_root: Path, home: Path) -> None:
+async def test_the_operators_rules_of_commands_hold_wherever_the_shell_stands(
+    tmp_path: Path, skills_root: Path, home: Path
+) -> None:
     (home / ".config/skillyard").mkdir(parents=True)
-    rules = '[permissions.commands]\ndeny = ["Bash(rm:*)"]\nask = ["Bash(git:*)"]\n'
+    rules = '[permissions.commands]\ndeny = ["Bash(rm:*)", "Read(secret/**)"]\nask = ["Bash(git:*)"]\n'
     (home / ".config/skillyard/skillyard.toml").write_text(rules, "utf-8")
     catalog = Catalog.discover(roots=[skills_root], home=home, cache=False)
-    (tmp_path / "desk").mkdir()
-    async with catalog.workspace(tmp_path / "desk", authorizer=RuleAuthorizer.of(catalog)) as workspace:
-        denied = await workspace.bash("echo a | tee a; rm a")
+    (tmp_path / "desk/secret").mkdir(parents=True)
+    (tmp_path / "desk/secret/key").write_text("k3y")
+    async with catalog.workspace(tmp_path / "desk") as workspace:
+        made = SkillTools(catalog, workspace=workspace)
+        asked = await made.call("bash", {"command": "git status"})
+        assert (asked.code, "there is nobody to ask" in asked.text) == ("approval_rejected", True)
+        assert (await made.call("bash", {"command": "cd secret"})).ok
+        calls: dict[str, dict[str, object]] = {"bash": {"command": "cat key"}, "file_read": {"file_path": "key"}}
+        for tool, arguments in calls.items():
+            denied = await made.call(tool, arguments)
+            assert (denied.code, "Read(secret/**) of the operator" in denied.text) == ("permission_denied", True), tool
+        denied = await made.call("bash", {"command": "echo a | tee a; rm a"})
         assert (denied.code, "rm" in denied.text) == ("permission_denied", True)
-        asked = await workspace.bash("git status")
-        assert (asked.code, "nobody can be asked here" in asked.text) == ("permission_denied", True)
-        assert (await workspace.bash("echo a")).ok
-        assert list((tmp_path / "desk").iterdir()) == []
+        assert sorted(path.name for path in (tmp_path / "desk").rglob("*")) == ["key", "secret"]

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.environments import NO_GRANT, SkillGrant, find_program
 from skillyard.errors import SandboxUnavailable, SkillyardError
-from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, choose_backend
-from skillyard.tools.skill_folders import skill_mounts
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.workspace import Workspace, WorkspaceOptions, options_from_settings, workspaces_in_conversations
+from skillyard.workspace.skill_mounts import skill_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ def workspace_options(catalog: Catalog) -> WorkspaceOptions:
             "conversations have no workspaces here", hint="the operator has set conversations = false in [workspace]"
         )
     options = options_from_settings(settings)
-    choose_backend(options.session_policy, options.backend)
+    options.backend_here()
     return options
 
 
@@ -73,7 +73,8 @@ class ConversationWorkspace:
         self._mark.touch(mode=0o600)
         used, more = self._skills(tools, loaded)
         environment, problems = self._environment(used)
-        shown = skill_mounts((*used, *more), self.workspace, pinned=tools.access.pinned_version)
+        over, own_paths = self.workspace.folder, self.workspace.own_paths
+        shown = skill_mounts((*used, *more), over, own_paths, pinned=tools.access.pinned_version)
         mounts = sorted(shown, key=lambda mount: (mount.target or mount.source, mount.source))
         self.workspace.show(WorkspaceOptions(skills=tuple(mounts), environment=environment))
         return problems

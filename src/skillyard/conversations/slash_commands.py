@@ -11,7 +11,6 @@ from skillyard.errors import SkillNotFound, SkillUnusable, SkillyardError
 from skillyard.permissions import PermissionGate, PolicyApprover, unusable_skill
 from skillyard.text import nearest, shorten, single_line
 from skillyard.tools.load_tools import render_skill, skill_fingerprint
-from skillyard.tools.skill_folders import seen_folder
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
@@ -98,7 +97,7 @@ def parse_command(request: str, tools: SkillTools) -> SlashCommand | None:
         )
     arguments = (parsed["arguments"] or "").strip()
     files = tuple(file.name for file in skill.files())
-    folder = seen_folder(skill, tools.workspace)
+    folder = tools.skill_folder(skill)
     text = render_skill(skill, fill_arguments(document.body, arguments), files, folder=folder)
     introduction = f"The user starts the skill /{skill.label}" + (f" with: {arguments}" if arguments else ".")
     return SlashCommand(skill, arguments, f"{introduction}\n\n{text}", skill_fingerprint(skill, document.body, files))

@@ -39,7 +39,6 @@ from skillyard.permissions import ApprovalAnswer
 from skillyard.prompt import count_tokens
 from skillyard.text import sanitize, single_line
 from skillyard.tools.load_tools import render_skill
-from skillyard.tools.skill_folders import seen_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,7 +200,7 @@ class TurnExecution:
         try:
             skill = self.tools.skill_tools.access.find(skill_id)
             files = tuple(file.name for file in skill.files())
-            folder = seen_folder(skill, self.tools.skill_tools.workspace)
+            folder = self.tools.skill_tools.skill_folder(skill)
             return render_skill(skill, skill.document().body, files, folder=folder)
         except (SkillyardError, OSError):
             return ""

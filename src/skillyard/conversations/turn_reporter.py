@@ -25,7 +25,6 @@ from skillyard.permissions import SKILL_TOOL_NAMES, WORKSPACE_TOOL_NAMES
 from skillyard.prompt import count_tokens
 from skillyard.sandbox import listen_to_output
 from skillyard.text import sanitize, shorten, single_line
-from skillyard.tools.skill_folders import seen_folder
 
 if TYPE_CHECKING:
     from skillyard.conversations.conversation import Attachment
@@ -262,10 +261,10 @@ class TurnReporter:
 
     def _skills_in(self, call: RequestedCall) -> list[str]:
         """The ids of the loaded skills whose folder a call of the workspace names."""
-        workspace = self.tools.skill_tools.workspace
+        folder_of = self.tools.skill_tools.skill_folder
         text = str(call.block.parameters if call.block else call.arguments)
         skills = [self.tools.find(name) for name in self.tools.loaded()]
-        return [skill.id for skill in skills if skill is not None and f"{seen_folder(skill, workspace)}/" in text]
+        return [skill.id for skill in skills if skill is not None and f"{folder_of(skill)}/" in text]
 
     async def record_usage(self, event: Any, skill: str, detail: str | None, **values: Any) -> None:
         """Record a use of a skill."""

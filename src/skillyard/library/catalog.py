@@ -460,8 +460,8 @@ class Catalog(SkillCatalog):
         """A workspace over an existing folder, as the configuration says, with the skills beside it.
 
         Its sessions see the skills that `permissions` (as for `SkillTools`) allow without asking, and what `packages` grants:
-        `pypdf`, `npm:docx`, `program:qpdf`. The `authorizer` decides about calls; `RuleAuthorizer` does by the rules about
-        commands. Close it at the end. Blocks for as long as downloading takes.
+        `pypdf`, `npm:docx`, `program:qpdf`. The `authorizer` decides about calls, such as a `CommandGate` by the rules
+        about commands; `SkillTools` brings its own. Close it at the end. Blocks for as long as downloading takes.
 
         Raises:
             PathRefused: the folder is missing, or one of the system's.

@@ -47,7 +47,6 @@ from skillyard.text import is_label, shorten, single_line
 from skillyard.tools.arguments import Parameter
 from skillyard.tools.definitions import ToolDefinition
 from skillyard.tools.results import ToolResult, failure, to_model_json
-from skillyard.tools.skill_folders import seen_folder
 from skillyard.tools.tool_context import Tool, ToolCaller, ToolContext, any_skill, refusal, schema_choices, skill_summary
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def running_advice(skill: Skill, files: Sequence[str], context: ToolContext, cal
     if not any(name.endswith(_SCRIPTS) for name in files):
         return ""
     workspace = context.workspace_of(caller.session)
-    if workspace is not None and workspace.options.shows(seen_folder(skill, workspace)):
+    if workspace is not None and workspace.shows(skill):
         return f"Run its scripts with `bash`, by their path in that folder; your files are in {workspace.path}."
     return "Run its scripts with `run_skill`." if skill in context.runnable() else ""
 
@@ -171,7 +170,8 @@ async def _skill(context: ToolContext, arguments: Arguments, caller: ToolCaller)
     consent = await context.approve(skill, caller)
     document, files = await asyncio.to_thread(_read, context, skill, consent)
     mark = skill_fingerprint(skill, document.body, files)
-    folder = seen_folder(skill, context.workspace_of(caller.session))
+    workspace = context.workspace_of(caller.session)
+    folder = workspace.skill_folder(skill) if workspace is not None else skill.location
     data = {
         "skillId": skill.id,
         "skillName": skill.label,

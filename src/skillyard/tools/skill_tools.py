@@ -262,6 +262,10 @@ class SkillTools:
         workspace = self._context.workspace
         return None if callable(workspace) else workspace
 
+    def skill_folder(self, skill: Skill) -> str:
+        """The folder of a skill as a model is told it: where the workspace of all sessions shows it, or its location."""
+        return self.workspace.skill_folder(skill) if self.workspace is not None else skill.location
+
     def names(self) -> tuple[str, ...]:
         """The names of the tools that something can use now; none when there is no skill."""
         return self._offer.names()

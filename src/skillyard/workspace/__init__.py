@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from skillyard.workspace.folder import WorkspaceEntry, WorkspaceFile, WorkspaceFolder, WorkspaceListing
     from skillyard.workspace.preview import FilePreview, PreviewImage, preview_file
     from skillyard.workspace.settings import (
-        RuleAuthorizer,
         catalog_options,
         options_from_settings,
         workspaces_in_conversations,
@@ -43,7 +42,6 @@ __all__ = [
     "FolderSnapshots",
     "OutputStream",
     "PreviewImage",
-    "RuleAuthorizer",
     "SnapshotLimits",
     "SnapshotRecord",
     "SnapshotReport",
@@ -72,7 +70,7 @@ __getattr__, __dir__ = lazy_exports(
         "background": ("BackgroundProcess",),
         "folder": ("WorkspaceEntry", "WorkspaceFile", "WorkspaceFolder", "WorkspaceListing"),
         "preview": ("FilePreview", "PreviewImage", "preview_file"),
-        "settings": ("RuleAuthorizer", "catalog_options", "options_from_settings", "workspaces_in_conversations"),
+        "settings": ("catalog_options", "options_from_settings", "workspaces_in_conversations"),
         "snapshot": ("FolderSnapshots", "SnapshotRecord", "SnapshotReport"),
         "snapshot_tree": ("SnapshotLimits",),
         "store": ("WorkspaceRecord", "Workspaces"),

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy, ReadOnlyMount
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy, ReadOnlyMount, choose_backend
 
 if TYPE_CHECKING:
-    from skillyard.sandbox import ReadOnlyMount
+    from skillyard.sandbox import SandboxBackend
 
 WORKSPACE_POLICY: Final = Policy(
     timeout_ms=600_000,
@@ -61,10 +61,10 @@ class WorkspaceOptions:
     streams). `quota_mb` is the size of the folder. `default_timeout_ms` is for commands that name no time. `answer_characters`
     is the most text of one answer; the rest of an output is kept in a file. `idle_seconds` without a call end the session, when
     no background process is left; the folder stays. `skills` are the folders of skills, read-only at their own paths or where a
-    mount says, or what gives them when a session begins; `environment` is what is granted, in packages and programs; the
-    programs raise the limits they need, but for those in `fixed`, which the operator has set. `backend` names the sandbox
-    (`bwrap`, `landlock` or `container`); the first that holds when it is None. `container_image` is the image that a container
-    is made from, empty for what is installed here.
+    mount says, or what gives them for the folder of a workspace when a session begins; `environment` is what is granted, in
+    packages and programs; the programs raise the limits they need, but for those in `fixed`, which the operator has set.
+    `backend` names the sandbox (`bwrap`, `landlock` or `container`); the first that holds when it is None. `container_image` is
+    the image that a container is made from, empty for what is installed here.
     """
 
     policy: Policy = WORKSPACE_POLICY
@@ -72,7 +72,7 @@ class WorkspaceOptions:
     default_timeout_ms: int = 120_000
     answer_characters: int = 30_000
     idle_seconds: float = 900.0
-    skills: Sequence[str | ReadOnlyMount] | Callable[[], Sequence[str | ReadOnlyMount]] = ()
+    skills: Sequence[str | ReadOnlyMount] | Callable[[str], Sequence[str | ReadOnlyMount]] = ()
     environment: GrantedEnvironment = NOTHING_GRANTED
     fixed: frozenset[str] = frozenset()
     backend: str | None = None
@@ -83,12 +83,16 @@ class WorkspaceOptions:
         """What a session may do: `policy`, with the limits that the granted programs need."""
         return self.environment.raised(self.policy, fixed=self.fixed)
 
-    def shows(self, folder: str) -> bool:
-        """Whether a session that begins now sees that folder of a skill, at that path."""
-        shown = (mount.target or mount.source for mount in self.mounts())
-        return any(folder == target or folder.startswith(f"{target.rstrip('/')}/") for target in shown)
+    def backend_here(self) -> SandboxBackend:
+        """The sandbox that holds a session with these options on this machine. Blocks: the first time it is tried.
 
-    def mounts(self) -> tuple[ReadOnlyMount, ...]:
-        """The folders of skills as a session that begins now would see them."""
-        given = self.skills() if callable(self.skills) else self.skills
+        Raises:
+            SandboxUnavailable: nothing here can enforce the policy.
+            InvalidInput: there is no sandbox of the name in `backend`.
+        """
+        return choose_backend(self.session_policy, self.backend, container_image=self.container_image)
+
+    def mounts(self, folder: str) -> tuple[ReadOnlyMount, ...]:
+        """The folders of skills as a session over `folder` that begins now would see them."""
+        given = self.skills(folder) if callable(self.skills) else self.skills
         return tuple(one if isinstance(one, ReadOnlyMount) else ReadOnlyMount(one) for one in given)

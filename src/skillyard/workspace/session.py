@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from skillyard.errors import InvalidInput, RuntimeUnavailable, SandboxUnavailable
 from skillyard.plain_json import read_json
-from skillyard.sandbox import ReadOnlyMount, SessionRequest, can_reach, choose_backend, open_session, strips_types
+from skillyard.sandbox import ReadOnlyMount, SessionRequest, can_reach, open_session, strips_types
 from skillyard.workspace.background import BackgroundProcesses
 from skillyard.workspace.channel import PieceListener, SessionCall, SessionChannel
 from skillyard.workspace.options import WorkspaceOptions
@@ -65,7 +65,7 @@ def _folders_of(packages: tuple[str, ...]) -> Mapping[str, str]:
 def session_request(folder: str, options: WorkspaceOptions) -> SessionRequest:
     """What the sandbox is asked for: the folder, the skills and what is granted beside it."""
     packages = (*pdf_packages().values(), *sheet_packages().values())
-    mounts = (*options.mounts(), *(ReadOnlyMount(path) for path in packages))
+    mounts = (*options.mounts(folder), *(ReadOnlyMount(path) for path in packages))
     return SessionRequest(folder, _AGENT[0], _agent_files(), options.session_policy, mounts, options.environment)
 
 
@@ -92,9 +92,7 @@ class WorkspaceSession:
             SandboxUnavailable: it cannot be started, or nothing here can enforce the policy.
             FileMissing, InvalidInput: the folder or a mount cannot be shown.
         """
-        backend = await asyncio.to_thread(
-            choose_backend, options.session_policy, options.backend, container_image=options.container_image
-        )
+        backend = await asyncio.to_thread(options.backend_here)
         channel = SessionChannel()
         request = await asyncio.to_thread(session_request, folder, options)
         session = await open_session(backend, request, channel.receive)

@@ -1,27 +1,25 @@
-"""What workspaces over a catalog may do: the table `[workspace]`, the skills that are shown, the rules of commands."""
+"""What workspaces over a catalog may do: the table `[workspace]`, and the skills that are shown."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import InvalidConfiguration
-from skillyard.permissions import CommandPolicy, Rules
 from skillyard.sandbox import (
     NOTHING_GRANTED,
     GrantedEnvironment,
     Policy,
     ReadOnlyMount,
-    choose_backend,
     container_image,
 )
 from skillyard.workspace.options import WORKSPACE_POLICY, WorkspaceOptions
+from skillyard.workspace.skill_mounts import skill_mounts
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill, SkillCatalog
+    from skillyard.catalog import SkillCatalog
+    from skillyard.permissions import Rules
 
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "quota-mb": (1, 1024 * 1024),
@@ -95,48 +93,10 @@ def catalog_options(
     Raises:
         InvalidConfiguration, InvalidPolicy: as `options_from_settings`.
     """
-    options = options_from_settings(catalog.configuration.workspace)
+    options = replace(options_from_settings(catalog.configuration.workspace), environment=environment)
 
-    def allowed() -> tuple[ReadOnlyMount, ...]:
-        own_paths = choose_backend(options.policy, options.backend).name == "landlock"
-        return tuple(_mount(skill, own_paths) for skill in catalog if _may_be_shown(skill, rules))
+    def allowed(folder: str) -> tuple[ReadOnlyMount, ...]:
+        usable = (skill for skill in catalog if rules.rule(skill).permission == "allow")
+        return skill_mounts(usable, folder, options.backend_here().name == "landlock")
 
-    return replace(options, skills=allowed, environment=environment)
-
-
-def _may_be_shown(skill: Skill, rules: Rules) -> bool:
-    return rules.rule(skill).permission == "allow" and Path(skill.directory).is_dir()
-
-
-def _mount(skill: Skill, own_paths: bool) -> ReadOnlyMount:
-    """Where a session sees a skill: at its location; below `/skills` where that is no path, as in organisations."""
-    if own_paths:
-        return ReadOnlyMount(skill.directory)
-    alias = f"/skills/{skill.location.removeprefix('~/')}"
-    return ReadOnlyMount(skill.directory, skill.location if skill.location.startswith("/") else alias)
-
-
-@dataclass(frozen=True, slots=True)
-class _SettledRuling:
-    """A decision that nobody else is asked about."""
-
-    allowed: bool
-    reason: str
-
-
-class RuleAuthorizer:
-    """Decides about calls by the rules of commands alone: where nobody can be asked, what they would ask about is refused."""
-
-    def __init__(self, policy: CommandPolicy) -> None:
-        self._policy = policy
-
-    @classmethod
-    def of(cls, catalog: SkillCatalog) -> Self:
-        """The rules of the operator and the project, as the catalog's configuration has them."""
-        return cls(CommandPolicy.of(catalog.configuration))
-
-    async def authorize(self, tool: str, subject: str, *, folder: str) -> _SettledRuling:
-        """The ruling for one call, as a `ToolAuthorizer` gives it."""
-        ruling = await asyncio.to_thread(self._policy.authorize, tool, subject, folder)
-        unasked = ", and nobody can be asked here" if ruling.permission == "ask" else ""
-        return _SettledRuling(ruling.allowed, f"{ruling.sentence}{unasked}")
+    return replace(options, skills=allowed)

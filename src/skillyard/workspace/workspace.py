@@ -22,8 +22,10 @@ from skillyard.workspace.file_answers import FileTools
 from skillyard.workspace.folder import FolderQuota
 from skillyard.workspace.options import CommandListener, ToolAuthorizer, WorkspaceOptions
 from skillyard.workspace.session import LANGUAGES, WorkspaceSession
+from skillyard.workspace.skill_mounts import seen_folder
 
 if TYPE_CHECKING:
+    from skillyard.catalog import Skill
     from skillyard.workspace.background import BackgroundProcess
     from skillyard.workspace.channel import SessionCall
 
@@ -75,10 +77,7 @@ class Workspace:
         """The path of the folder as commands see it: its real path under Landlock, else `/workspace`."""
         if self._session is not None:
             return self._session.folder
-        from skillyard.sandbox import choose_backend
-
-        chosen = choose_backend(self.options.policy, self.options.backend, container_image=self.options.container_image)
-        return self.folder if chosen.name == "landlock" else "/workspace"
+        return self.folder if self.options.backend_here().name == "landlock" else "/workspace"
 
     @property
     def own_paths(self) -> bool:
@@ -94,6 +93,16 @@ class Workspace:
     def is_open(self) -> bool:
         """Whether a session stands."""
         return self._session is not None and self._session.alive
+
+    def skill_folder(self, skill: Skill) -> str:
+        """The folder of a skill as a session sees it, where a model is told that it is."""
+        return seen_folder(skill, skill.root.alias is not None and self.own_paths)  # only then a sandbox has to be there
+
+    def shows(self, skill: Skill) -> bool:
+        """Whether a session that begins now sees the folder of that skill."""
+        folder = self.skill_folder(skill)
+        shown = (mount.target or mount.source for mount in self.options.mounts(self.folder))
+        return any(folder == target or folder.startswith(f"{target.rstrip('/')}/") for target in shown)
 
     def show(self, options: WorkspaceOptions) -> None:
         """Let the next call work with other skills or packages; limits stay what they are.

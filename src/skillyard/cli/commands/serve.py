@@ -170,9 +170,7 @@ def _workspace(catalog: Catalog, arguments: argparse.Namespace) -> Workspace | N
     except OSError as error:
         message = f"{arguments.workspace} cannot be made: {error.strerror or error}"
         raise UsageProblem(message, hint="name a folder of your own") from None
-    from skillyard.workspace import RuleAuthorizer
-
-    return catalog.workspace(arguments.workspace, packages=arguments.packages, authorizer=RuleAuthorizer.of(catalog))
+    return catalog.workspace(arguments.workspace, packages=arguments.packages)
 
 
 _OPTION_VARIABLES: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "SKILLYARD_STORE", "engine": "SKILLYARD_ENGINE"}

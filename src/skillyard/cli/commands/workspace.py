@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skillyard.cli.confirmation import ConsoleApprover
@@ -16,8 +15,7 @@ from skillyard.cli.option_values import parse_milliseconds
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
-    from skillyard.sandbox import GrantedEnvironment
-    from skillyard.workspace import WorkspaceAnswer
+    from skillyard.workspace import Workspace, WorkspaceAnswer
 
 
 def add_workspace_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,8 +41,6 @@ def workspace_command(arguments: argparse.Namespace) -> int:
     """Run a command, list or remove; `exec` ends with the exit code of the command."""
     import asyncio  # 30 ms: only this command waits for a session
 
-    from skillyard.environments import SkillGrant
-
     catalog, screen = open_catalog(arguments), arguments.screen
     if arguments.action == "list":
         return _list(catalog, screen)
@@ -53,8 +49,7 @@ def workspace_command(arguments: argparse.Namespace) -> int:
         raise UsageProblem("nothing to do", hint="`skillyard workspace exec -- ls -la`, `skillyard workspace remove ID`")
     if arguments.action == "remove":
         return asyncio.run(_remove(catalog, screen, words))
-    environment = catalog.environment(SkillGrant.from_words(arguments.packages))
-    answer = asyncio.run(_execute(catalog, screen, arguments, words, environment))
+    answer = asyncio.run(_execute(catalog, screen, _workspace(catalog, arguments), words, arguments.timeout))
     if screen.as_json:
         screen.data(answer.to_dict())
     elif not answer.ok and answer.code != "command_failed":
@@ -65,25 +60,25 @@ def workspace_command(arguments: argparse.Namespace) -> int:
     return OK if answer.ok else FAILURE
 
 
-async def _execute(
-    catalog: Catalog, screen: Screen, arguments: argparse.Namespace, words: list[str], environment: GrantedEnvironment
-) -> WorkspaceAnswer:
-    from skillyard.permissions import Approvals, CommandGate, CommandPolicy
-    from skillyard.workspace import Workspace, Workspaces, options_from_settings
-
+def _workspace(catalog: Catalog, arguments: argparse.Namespace) -> Workspace:
+    """The workspace that was named, with what is granted to it."""
     if arguments.dir is not None and arguments.id is not None:
         raise UsageProblem("both --dir and --id", hint="name the folder or the workspace")
-    options = options_from_settings(catalog.configuration.workspace)
-    options = replace(options, skills=tuple(skill.location for skill in catalog), environment=environment)
     if arguments.id is not None:
-        workspace = Workspaces(catalog.data_directory, options=options).get(arguments.id)
-    else:
-        workspace = Workspace(arguments.dir or ".", options=options)
+        return catalog.workspaces(packages=arguments.packages).get(arguments.id)
+    return catalog.workspace(arguments.dir or ".", packages=arguments.packages)
+
+
+async def _execute(
+    catalog: Catalog, screen: Screen, workspace: Workspace, words: list[str], timeout: int | None
+) -> WorkspaceAnswer:
+    from skillyard.permissions import Approvals, CommandGate, CommandPolicy
+
     command = words[0] if len(words) == 1 else shlex.join(words)
     policy = CommandPolicy.of(catalog.configuration)
     approvals = Approvals(ConsoleApprover() if screen.interactive else None)
     gate = CommandGate(lambda: policy, approvals, lambda: workspace.path)
-    call = {"command": command} | ({"timeout": arguments.timeout} if arguments.timeout is not None else {})
+    call = {"command": command} | ({"timeout": timeout} if timeout is not None else {})
     try:
         return await workspace.call("bash", call, listener=None if screen.as_json else _print, authorizer=gate)
     finally:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.errors import InvalidInput, NotYours, RecordNotFound, TooManySessions, TooManyWorkspaces
+from skillyard.permissions import Approvals, CommandGate, CommandPolicy
 
 if TYPE_CHECKING:
     from skillyard.library import Catalog
@@ -163,16 +164,16 @@ class CallerWorkspaces:
         self._making = asyncio.Lock()
 
     async def open(self) -> Workspaces:
-        """The workspaces of the organisation, within its settings; calls are held to the rules about commands."""
+        """The workspaces of the organisation, within its settings."""
         async with self._making:
             if self._made is None:
-                self._made = await run_in_threadpool(self._make)
+                self._made = await run_in_threadpool(self._catalog.workspaces)
             return self._made
 
-    def _make(self) -> Workspaces:
-        from skillyard.workspace import RuleAuthorizer
-
-        return self._catalog.workspaces(authorizer=RuleAuthorizer.of(self._catalog))
+    def _gate(self, workspace: Workspace) -> CommandGate:
+        """What decides about one call: the operator's rules about commands. Nobody can be asked."""
+        policy = CommandPolicy.of(self._catalog.configuration)
+        return CommandGate(lambda: policy, Approvals(), lambda: workspace.path)
 
     async def create(self, workspace_id: str, owner: str) -> WorkspaceRecord:
         """A new workspace of `owner`.
@@ -240,7 +241,7 @@ class CallerWorkspaces:
         async with self.slots.use(owner, workspace):
             call.admitted.set_result(None)
             try:
-                return await workspace.call(tool, arguments, listener=call.add)
+                return await workspace.call(tool, arguments, listener=call.add, authorizer=self._gate(workspace))
             finally:
                 call.output.put_nowait(None)
 
