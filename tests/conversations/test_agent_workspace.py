@@ -163,7 +163,7 @@ async def test_a_skill_that_brings_nothing_new_leaves_the_session_as_it_is(
     assert "session" not in after["text"]
     assert "running" in process["text"], process
     workspace = desk.chat._runner.open_workspace(desk.conversation)
-    assert sorted(mount.source for mount in workspace.options.mounts()) == sorted(shown)
+    assert sorted(mount.source for mount in workspace.options.mounts("/nowhere")) == sorted(shown)
 
 
 async def test_packages_that_cannot_be_had_are_told_and_nothing_else_is_lost(
