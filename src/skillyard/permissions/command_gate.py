@@ -43,6 +43,11 @@ class CommandGate:
     call_id: str | None = None
     ruling: CommandRuling | None = None
 
+    @property
+    def judges(self) -> bool:
+        """Whether there are any rules now."""
+        return bool(self.policy())
+
     async def authorize(self, tool: str, subject: str, *, folder: str) -> ToolVerdict:
         """The verdict about one call.
 

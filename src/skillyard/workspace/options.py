@@ -42,7 +42,11 @@ class ToolRuling(Protocol):
 
 
 class ToolAuthorizer(Protocol):
-    """Decides about each use of a workspace's tools; may ask a person, and returns when it is decided."""
+    """Decides about each use of a workspace's tools; may ask a person, and returns when it is decided.
+
+    An attribute `judges` may say whether it has any rules now. Unless it is false, a shell takes over no functions from the one
+    before, nor variables that decide what commands do.
+    """
 
     async def authorize(self, tool: str, subject: str, *, folder: str) -> ToolRuling:
         """The ruling for one call.

@@ -18,6 +18,7 @@ from skillyard.sandbox import ReadOnlyMount, SessionRequest, can_reach, choose_b
 from skillyard.workspace.background import BackgroundProcesses
 from skillyard.workspace.channel import PieceListener, SessionCall, SessionChannel
 from skillyard.workspace.options import WorkspaceOptions
+from skillyard.workspace.shell_state import ShellState
 
 _log = logging.getLogger(__name__)
 _AGENT: Final = ("session_agent.py", "session_files.py", "session_code.py")
@@ -78,7 +79,9 @@ class WorkspaceSession:
         self.working_folder = self.folder
         self.background: Final = BackgroundProcesses(channel)
         self.options: Final = options
-        self._state = ""
+        self._state = ShellState()
+        self.judged = True
+        """Whether rules are to judge what is started: then a shell leaves no functions, nor variables that change commands."""
         self._python = False  # whether the session has been asked for it
         self._standby: tuple[str, str] | None = None  # the folder and state that the interpreter in waiting began with
         self._resting: asyncio.TimerHandle | None = None
@@ -111,14 +114,8 @@ class WorkspaceSession:
     def follow(self, before: WorkspaceSession) -> None:
         """Take up what the shells of another session have left, but for the variables that say what this one is granted."""
         names = {*_OF_SESSION, *before.options.environment.variables, *self.options.environment.variables}
-        own = " ".join(f"__skillyard_{name}=${{{name}-}} __skillyard_is_{name}=${{{name}+x}}" for name in sorted(names))
-        back = "\n".join(
-            f'if [ -n "$__skillyard_is_{name}" ]; then export {name}="$__skillyard_{name}"; else unset {name}; fi; '
-            f"unset __skillyard_{name} __skillyard_is_{name}"
-            for name in sorted(names)
-        )
         self.working_folder = before.working_folder
-        self._state = f"{own}\n{before._state}\n{back}\n" if before._state else ""
+        self._state = before._state.without(names)
 
     @property
     def alive(self) -> bool:
@@ -188,7 +185,11 @@ class WorkspaceSession:
                 f"the command is over {_LONGEST_COMMAND} bytes",
                 hint="write the script to a file with file_write, then run that",
             )
-        return {"kind": "shell", "bash": _BASH, "command": command, "folder": self.working_folder, "state": self._state}
+        return {"kind": "shell", "bash": _BASH, "command": command, "folder": self.working_folder, "state": self._text}
+
+    @property
+    def _text(self) -> str:
+        return self._state.text(judged=self.judged)
 
     def new_refusals(self) -> tuple[str, ...]:
         """The hosts that were asked for and refused since this was last called, each with why."""
@@ -209,12 +210,9 @@ class WorkspaceSession:
 
     def take_state(self, call: SessionCall) -> None:
         """Take up what the shell of an ended call has left: its working folder, exported variables and functions."""
-        if call.state is None:
-            return
-        folder, _, state = call.state.decode("utf-8", "surrogateescape").partition("\0")
-        if folder.startswith("/") and len(os.fsencode(folder)) < 4096:
-            self.working_folder = folder
-            self._state = state.replace("\0", "")
+        left = ShellState.read(call.state) if call.state is not None else None
+        if left is not None:
+            self.working_folder, self._state = left
 
     def rest(self) -> None:
         """No command is asked for: where Python was, an interpreter is started for the next program, in the shell as it is."""
@@ -228,7 +226,7 @@ class WorkspaceSession:
             self._resting = None
 
     def _stand_by(self) -> None:
-        shell = (self.working_folder, self._state)
+        shell = (self.working_folder, self._text)
         if self.alive and (not self.channel.standby or self._standby != shell):
             self._standby = shell
             self.channel.stand_by(self._code_shell(_PYTHON))

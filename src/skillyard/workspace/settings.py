@@ -135,6 +135,11 @@ class RuleAuthorizer:
         """The rules of the operator and the project, as the catalog's configuration has them."""
         return cls(CommandPolicy.of(catalog.configuration))
 
+    @property
+    def judges(self) -> bool:
+        """Whether there are any rules."""
+        return bool(self._policy)
+
     async def authorize(self, tool: str, subject: str, *, folder: str) -> _SettledRuling:
         """The ruling for one call, as a `ToolAuthorizer` gives it."""
         ruling = await asyncio.to_thread(self._policy.authorize, tool, subject, folder)

@@ -254,6 +254,11 @@ class Workspace:
             self._begun = True
             return self._session, fresh
 
+    @property
+    def judged(self) -> bool:
+        """Whether somebody has rules about this call: an authorizer has, unless its `judges` says that there are none now."""
+        return any(getattr(one, "judges", True) for one in filter(None, (self._authorizer, _beside.get())))
+
     async def authorize(self, tool: str, subject: str) -> None:
         """Ask whether a tool may be used so.
 
@@ -283,6 +288,7 @@ class Workspace:
         await self.authorize(tool, f"{language}\n{code}" if language else subject)
         async with self._commands:
             session, fresh = await self.session()
+            session.judged = self.judged
             live = LiveText(listener, self.options.policy.secret_values)
             call = (
                 session.start_code(language, code, listener=live.feed)
@@ -304,6 +310,7 @@ class Workspace:
         await self.authorize("bash", command)
         session, fresh = await self.session()
         session.background.check_room()
+        session.judged = self.judged
         call = session.start(command, listener=None, rolling_bytes=_BACKGROUND_BYTES)
         name = session.background.add(command, call)
         text = f'Started in the background as {name}. See its output with {{"process": "{name}"}}, end it with "stop": true.'
