@@ -29,7 +29,7 @@ class FileTools:
     def __init__(
         self,
         options: WorkspaceOptions,
-        authorize: Callable[[str, str], Awaitable[None]],
+        authorize: Callable[[str, str], Awaitable[str]],
         session: Callable[[], Awaitable[tuple[WorkspaceSession, bool]]],
     ) -> None:
         self._options = options
@@ -119,9 +119,9 @@ class FileTools:
         self, tool: str, path: str, operation: FileOperation, arguments: dict[str, Any]
     ) -> tuple[dict[str, Any], bool]:
         """What the operation answers, a sentence about its end where it has none, and whether the session is fresh."""
-        await self._authorize(tool, path)
+        folder = await self._authorize(tool, path)
         session, fresh = await self._session()
-        answer = await session.operation(operation, arguments, seconds=_SECONDS)
+        answer = await session.operation(operation, arguments, seconds=_SECONDS, folder=folder)
         if not isinstance(answer, SessionCall):
             return answer, fresh
         if answer.reason == "timeout":

@@ -205,11 +205,13 @@ class WorkspaceSession:
     async def keep_output(self, data: bytes) -> str | None:
         """Write a whole output into a file of the workspace; its path as the sandbox sees it, None when it takes no more."""
         path = f"{self.folder}/.skillyard/output-{os.urandom(4).hex()}.txt"
-        answer = await self.operation("write", {"path": path, "content": data}, seconds=_KEEPING_SECONDS)
+        answer = await self.operation("write", {"path": path, "content": data}, seconds=_KEEPING_SECONDS, folder=self.folder)
         return path if isinstance(answer, dict) and "error" not in answer else None
 
     def take_state(self, call: SessionCall) -> None:
         """Take up what the shell of an ended call has left: its working folder, exported variables and functions."""
+        if call.reason == "folder_gone":
+            self.working_folder = self.folder
         left = ShellState.read(call.state) if call.state is not None else None
         if left is not None:
             self.working_folder, self._state = left
@@ -231,9 +233,11 @@ class WorkspaceSession:
             self._standby = shell
             self.channel.stand_by(self._code_shell(_PYTHON))
 
-    async def operation(self, name: str, arguments: Mapping[str, object], *, seconds: float) -> dict[str, Any] | SessionCall:
-        """Do an operation on files inside the sandbox: its answer, or the call when it has not ended by itself."""
-        request = {"kind": "operation", "operation": name, "arguments": dict(arguments), "folder": self.working_folder}
+    async def operation(
+        self, name: str, arguments: Mapping[str, object], *, seconds: float, folder: str
+    ) -> dict[str, Any] | SessionCall:
+        """Do an operation on files inside the sandbox, in a folder: its answer, or the call if it has not ended by itself."""
+        request = {"kind": "operation", "operation": name, "arguments": dict(arguments), "folder": folder}
         call = self.channel.start(request, keep=_ANSWER_BYTES, limit=_ANSWER_BYTES)
         await self.channel.finish(call, seconds)
         if call.reason != "exit" or call.exit != 0:
@@ -244,4 +248,7 @@ class WorkspaceSession:
             answer = None
         if not isinstance(answer, dict):
             raise SandboxUnavailable("the answer of the session cannot be read", hint="try again in a fresh session")
+        if answer.pop("folder_gone", False) and self.working_folder == folder:
+            self.working_folder = self.folder
+            answer["hint"] = "nothing was done; the next call begins in the workspace"
         return answer

@@ -4,7 +4,8 @@
 dictionary from our own process) and writes frames to the result pipe: one byte of kind, four bytes with the number of the
 call, four bytes of length, then the data. The kinds: `r` ready, `o` and `e` what a command wrote to standard output and error,
 `s` the state that its shell has left, `p` its process number, `x` its end, as an exit code or, below zero, a signal, `f` why
-it could not be started, `w` the process number of the interpreter that waits for a program, 0 when there is none.
+it could not be started, `g` that its folder is gone, `w` the process number of the interpreter that waits for a program, 0 when
+there is none.
 
 Operations on files are in `session_files.py`; each is a process of its own, so that it ends like a command when it takes too
 long. What waits for a program is `session_code.py`, started when it is asked for (the kind `standby`); a request for code gets
@@ -45,6 +46,10 @@ __skillyard_status=$?
 __skillyard_keep
 exit "$__skillyard_status"
 """
+
+
+class _FolderGone(OSError):
+    """The folder of a call is not there, or is reached through a link now."""
 
 
 class _Command:
@@ -140,6 +145,8 @@ class CommandServer:
                 self._stand_by(request)
             else:
                 self._start_operation(request)
+        except _FolderGone:
+            self._send(b"g", request["call"], b"")
         except (OSError, ValueError) as error:
             self._send(b"f", request["call"], str(error).encode("utf-8", "replace"))
 
@@ -187,7 +194,7 @@ class CommandServer:
         self._reap()
         standby = self._standby
         same = standby is not None and standby.shell == [request[name] for name in _SHELL]
-        if standby is None or not same or not posix.access(request["folder"], posix.X_OK):
+        if standby is None or not same or not _is_there(request["folder"]):
             return None
         self._standby = None
         self._send(b"w", 0, b"0")
@@ -357,11 +364,26 @@ class CommandServer:
 
 
 def _enter(folder: str) -> None:
-    """Go into the folder of a call, or into the one that the session began in if that is gone."""
+    """Go into the very folder of a call, which was judged by its name."""
     try:
         posix.chdir(folder)
+        found = posix.getcwd()
     except OSError:
-        return
+        raise _FolderGone from None
+    if found != folder:
+        raise _FolderGone
+
+
+def _is_there(folder: str) -> bool:
+    here = posix.open(".", posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        _enter(folder)
+    except _FolderGone:
+        return False
+    finally:
+        posix.fchdir(here)
+        posix.close(here)
+    return True
 
 
 def _bytes(text: str) -> bytes:

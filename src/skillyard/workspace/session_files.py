@@ -47,7 +47,7 @@ class Refused(Exception):
 def answer(request: dict[str, Any], pipe: int) -> None:
     """Do what the request says and write the answer."""
     try:
-        os.chdir(request["folder"])
+        _enter(request["folder"])
         value = OPERATIONS[request["operation"]](request["arguments"])
     except Refused as refused:
         value = refused.answer
@@ -56,6 +56,17 @@ def answer(request: dict[str, Any], pipe: int) -> None:
     data = memoryview(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogateescape"))
     while data:
         data = data[os.write(pipe, data) :]
+
+
+def _enter(folder: str) -> None:
+    """Go into the very folder of a call, which was judged by its name."""
+    try:
+        os.chdir(folder)
+        found = os.getcwd()
+    except OSError:
+        found = ""
+    if found != folder:
+        raise Refused("file_not_found", f"the working folder {folder} is gone", "", folder_gone=True)
 
 
 def _of_system(error: OSError) -> dict[str, object]:

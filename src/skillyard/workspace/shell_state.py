@@ -1,8 +1,8 @@
 """What a shell leaves to the next one: its folder, exported variables and functions, read strictly and written anew.
 
 A shell's state is a stranger's text: whatever ran in that shell may have had a hand in it. Variables are read as names and
-values, and quoted again; what is anything else is dropped. Functions are programs under names of their own: where the calls of a
-workspace are judged by rules, neither they nor variables that decide what commands do are handed on.
+values, and quoted again; what is anything else is dropped. Functions are programs under names of their own: where the calls
+of a workspace are judged by rules, neither they nor variables that decide what commands do are handed on.
 """
 
 from __future__ import annotations
