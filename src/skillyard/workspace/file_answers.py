@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import posixpath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from skillyard.errors import InvalidInput
@@ -29,11 +30,13 @@ class FileTools:
     def __init__(
         self,
         options: WorkspaceOptions,
-        authorize: Callable[[str, str], Awaitable[str]],
+        authorize: Callable[..., Awaitable[str]],
+        judged: Callable[[], bool],
         session: Callable[[], Awaitable[tuple[WorkspaceSession, bool]]],
     ) -> None:
         self._options = options
         self._authorize = authorize
+        self._judged = judged
         self._session = session
 
     async def read(self, path: str, offset: int, limit: int) -> WorkspaceAnswer:
@@ -121,13 +124,27 @@ class FileTools:
         """What the operation answers, a sentence about its end where it has none, and whether the session is fresh."""
         folder = await self._authorize(tool, path)
         session, fresh = await self._session()
+        if self._judged():
+            found = await session.operation("resolve", {"path": path}, seconds=_SECONDS, folder=folder)
+            if isinstance(found, SessionCall):
+                return _unanswered(found, operation), fresh
+            if "error" in found:
+                return found, fresh
+            real = str(found["real"])
+            if real != posixpath.normpath(posixpath.join(folder, path)):  # there is a link in it
+                await self._authorize(tool, real, folder)
+            arguments = {**arguments, "judged": real}
         answer = await session.operation(operation, arguments, seconds=_SECONDS, folder=folder)
         if not isinstance(answer, SessionCall):
             return answer, fresh
-        if answer.reason == "timeout":
-            hint = "use a simpler pattern, or fewer files" if operation == "search" else "try it on a smaller file"
-            return {"error": "timeout", "message": f"it took over {_SECONDS:g} s", "hint": hint}, fresh
-        return {"error": "session_ended", "message": "the session has ended", "hint": "try again: a fresh one begins"}, fresh
+        return _unanswered(answer, operation), fresh
+
+
+def _unanswered(call: SessionCall, operation: FileOperation) -> dict[str, Any]:
+    if call.reason == "timeout":
+        hint = "use a simpler pattern, or fewer files" if operation == "search" else "try it on a smaller file"
+        return {"error": "timeout", "message": f"it took over {_SECONDS:g} s", "hint": hint}
+    return {"error": "session_ended", "message": "the session has ended", "hint": "try again: a fresh one begins"}
 
 
 def _is_content(value: object) -> bool:

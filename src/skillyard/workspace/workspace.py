@@ -69,7 +69,7 @@ class Workspace:
         self._guard: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._calls = 0
-        self._files = FileTools(self.options, self.authorize, self.session)
+        self._files = FileTools(self.options, self.authorize, lambda: self.judged, self.session)
 
     @property
     def path(self) -> str:
@@ -260,13 +260,13 @@ class Workspace:
         """Whether somebody has rules about this call: an authorizer has, unless its `judges` says that there are none now."""
         return any(getattr(one, "judges", True) for one in filter(None, (self._authorizer, _beside.get())))
 
-    async def authorize(self, tool: str, subject: str) -> str:
-        """Ask whether a tool may be used so; the working folder that was judged, in which alone it may be done.
+    async def authorize(self, tool: str, subject: str, folder: str | None = None) -> str:
+        """Ask whether a tool may be used so in a folder (None: the working folder), in which alone it may be done.
 
         Raises:
             PermissionDenied: it may not.
         """
-        folder = self.working_folder
+        folder = folder or self.working_folder
         for authorizer in filter(None, (self._authorizer, _beside.get())):
             ruling = await authorizer.authorize(tool, subject, folder=folder)
             if not ruling.allowed:
