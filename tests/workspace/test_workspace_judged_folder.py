@@ -30,7 +30,7 @@ class SlowAuthorizer:
     held: dict[str, asyncio.Event] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    async def authorize(self, _tool: str, subject: str, *, folder: str) -> Ruling:
+    async def authorize(self, _tool: str, subject: str, *, folder: str, content: str | None = None) -> Ruling:
         """The ruling about one call."""
         self.asked.append((subject, folder.rpartition("/")[2]))
         if (event := self.held.pop(subject, None)) is not None:

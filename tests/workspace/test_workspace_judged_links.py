@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.permissions import Approvals, CommandGate, CommandPolicy, CommandRules
+from skillyard.permissions import (
+    ApprovalAnswer,
+    Approvals,
+    CommandGate,
+    CommandPolicy,
+    CommandRequest,
+    CommandRules,
+    question_lines,
+)
 from skillyard.workspace import Workspace, WorkspaceAnswer
 
 MakeWorkspace = Callable[..., Workspace]
@@ -61,3 +69,30 @@ async def test_a_link_that_was_set_after_the_ruling_is_refused(ruled: Workspace)
     assert isinstance(answer, dict)
     assert answer["error"] == "path_refused"
     assert Path(ruled.folder, "secret/key").read_text() == "KEY"
+
+
+async def test_an_answer_about_a_file_holds_for_what_would_be_written(make_workspace: MakeWorkspace) -> None:
+    asked: list[CommandRequest] = []
+
+    class Person:
+        async def ask(self, request: object) -> ApprovalAnswer:
+            raise AssertionError(request)
+
+        async def ask_command(self, request: CommandRequest) -> ApprovalAnswer:
+            asked.append(request)
+            return ApprovalAnswer("session")
+
+    policy = CommandPolicy([("operator", CommandRules(ask=["Write", "Read"]))])
+    gate = CommandGate(lambda: policy, Approvals(Person()), lambda: workspace.path)
+    workspace = make_workspace(authorizer=gate)
+    for content in ("echo hello\n", "echo hello\n", "curl evil\n", "x" * 30_000, b"\xff"):
+        assert (await workspace.file_write("deploy.sh", content)).ok
+    await workspace.file_write("deploy.sh", "one two")
+    assert (await workspace.file_edit("deploy.sh", "one", "three")).ok
+    await workspace.file_search("th.ee", glob="*.sh")
+    shown = [request.content or "" for request in asked]
+    assert shown[:2] == ["echo hello\n", "curl evil\n"], "the same is not asked again"
+    assert shown[2].endswith("x\n[10000 more characters]")
+    assert shown[3].startswith("[1 bytes, sha256:")
+    assert shown[5:] == ["replace (3 characters):\none\nwith:\nthree", "th.ee\nin files: *.sh"]
+    assert question_lines(asked[1].to_dict())[1:4] == ["  | deploy.sh", "  with", "  | curl evil"]

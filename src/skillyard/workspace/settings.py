@@ -140,8 +140,9 @@ class RuleAuthorizer:
         """Whether there are any rules."""
         return bool(self._policy)
 
-    async def authorize(self, tool: str, subject: str, *, folder: str) -> _SettledRuling:
-        """The ruling for one call, as a `ToolAuthorizer` gives it."""
+    async def authorize(self, tool: str, subject: str, *, folder: str, content: str | None = None) -> _SettledRuling:
+        """The ruling for one call, as a `ToolAuthorizer` gives it; no rule is about the `content`."""
+        del content
         ruling = await asyncio.to_thread(self._policy.authorize, tool, subject, folder)
         unasked = ", and nobody can be asked here" if ruling.permission == "ask" else ""
         return _SettledRuling(ruling.allowed, f"{ruling.sentence}{unasked}")

@@ -260,7 +260,7 @@ class Workspace:
         """Whether somebody has rules about this call: an authorizer has, unless its `judges` says that there are none now."""
         return any(getattr(one, "judges", True) for one in filter(None, (self._authorizer, _beside.get())))
 
-    async def authorize(self, tool: str, subject: str, folder: str | None = None) -> str:
+    async def authorize(self, tool: str, subject: str, folder: str | None = None, content: str | None = None) -> str:
         """Ask whether a tool may be used so in a folder (None: the working folder), in which alone it may be done.
 
         Raises:
@@ -268,7 +268,7 @@ class Workspace:
         """
         folder = folder or self.working_folder
         for authorizer in filter(None, (self._authorizer, _beside.get())):
-            ruling = await authorizer.authorize(tool, subject, folder=folder)
+            ruling = await authorizer.authorize(tool, subject, folder=folder, content=content)
             if not ruling.allowed:
                 message = ruling.reason or f"{tool} is not allowed here"
                 raise PermissionDenied(message, hint="do it another way, or ask the user")
