@@ -29,7 +29,7 @@ _DECIDING: Final = re.compile(
 )
 
 
-class _Unreadable(ValueError):
+class _UnreadableState(ValueError):
     """It is not what a shell writes."""
 
 
@@ -52,7 +52,7 @@ class ShellState:
         folder = parts[0].removesuffix("\n")
         try:
             state = cls(tuple(_variables(parts[1])), parts[2])
-        except _Unreadable:
+        except _UnreadableState:
             return None
         fits = len(_encoded(folder)) < _LONGEST_PATH and len(_encoded(state.text(judged=False))) <= _LONGEST
         return (folder, state) if fits else None
@@ -76,7 +76,7 @@ def _variables(text: str) -> Iterator[tuple[str, str | None]]:
     while place < len(text):
         head = _DECLARED.match(text, place)
         if head is None:
-            raise _Unreadable(place)
+            raise _UnreadableState(place)
         place = head.end()
         flags, name = head[1], head[2]
         value: str | None = None
@@ -87,7 +87,7 @@ def _variables(text: str) -> Iterator[tuple[str, str | None]]:
             else:
                 value, place = _value(text, place)
         if not text.startswith("\n", place):
-            raise _Unreadable(place)
+            raise _UnreadableState(place)
         place += 1
         if name not in _OWN and "n" not in flags:
             yield name, value
@@ -98,18 +98,18 @@ def _value(text: str, place: int) -> tuple[str, int]:
         return re.sub(r"\\([\s\S])", r"\1", plain[1]), plain.end()
     if (ansi := _ANSI.match(text, place)) is not None:
         return _of_ansi(ansi[1]), ansi.end()
-    raise _Unreadable(place)
+    raise _UnreadableState(place)
 
 
 def _after_list(text: str, place: int) -> int:
     """Behind `([0]="a" [x]=$'b')`."""
     if not text.startswith("(", place):
-        raise _Unreadable(place)
+        raise _UnreadableState(place)
     place += 1
     while not text.startswith(")", place):
         equal = text.find("]=", place)
         if equal < 0 or not text.startswith("[", place):
-            raise _Unreadable(place)
+            raise _UnreadableState(place)
         _, place = _value(text, equal + 2)
         place += text.startswith(" ", place)
     return place + 1
