@@ -189,7 +189,7 @@ async def test_a_command_that_is_denied_is_not_started(make_workspace: MakeWorks
             self.allowed = allowed
 
     class Authorizer:
-        async def authorize(self, tool: str, subject: str, *, folder: str) -> Ruling:
+        async def authorize(self, tool: str, subject: str, *, folder: str, content: str | None = None) -> Ruling:
             asked.append((tool, subject, folder))
             return Ruling("deny" not in subject)
 

@@ -69,6 +69,7 @@ async def test_what_the_shell_has_changed_is_seen_by_the_next_program(workspace:
     await _waiting(workspace)
     assert (await workspace.code_run("python", program)).text == "deeper metre"
     await workspace.bash("rmdir ../deeper")
+    assert (await workspace.code_run("python", "print('elsewhere')")).code == "file_not_found"
     assert (await workspace.code_run("python", "print('elsewhere')")).text == "elsewhere"
 
 

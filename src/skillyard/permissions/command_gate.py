@@ -1,6 +1,6 @@
 """The check before each use of a tool of a workspace: what the policy says of the call, and a person where it says `ask`.
 
-The answer of a person holds for exactly this call in this folder: another command is another question.
+The answer of a person holds for exactly this call in this folder: another command, or another content, is another question.
 """
 
 from __future__ import annotations
@@ -43,8 +43,13 @@ class CommandGate:
     call_id: str | None = None
     ruling: CommandRuling | None = None
 
-    async def authorize(self, tool: str, subject: str, *, folder: str) -> ToolVerdict:
-        """The verdict about one call.
+    @property
+    def judges(self) -> bool:
+        """Whether there are any rules now."""
+        return bool(self.policy())
+
+    async def authorize(self, tool: str, subject: str, *, folder: str, content: str | None = None) -> ToolVerdict:
+        """The verdict about one call; `content` is what else belongs to it, such as what would be written.
 
         Raises:
             ApprovalRejected: a person said no, or nobody can be asked.
@@ -61,15 +66,27 @@ class CommandGate:
                 reason = f"it has over {_ARGUMENT} characters, which nobody can read before they agree"
                 self.ruling = ruling = replace(ruling, permission="deny", reason=reason)
                 return ToolVerdict(False, ruling.sentence)
-            await self.approvals.permit(self._request(ruling, subject))
+            await self.approvals.permit(self._request(ruling, subject, content))
             return ToolVerdict(True, "a person has agreed")
         return ToolVerdict(ruling.allowed, ruling.sentence)
 
-    def _request(self, ruling: CommandRuling, subject: str) -> CommandRequest:
+    def _request(self, ruling: CommandRuling, subject: str, content: str | None) -> CommandRequest:
         import hashlib
 
-        named = "\0".join((ruling.tool, ruling.folder, subject))
+        named = "\0".join((ruling.tool, ruling.folder, subject, *(() if content is None else (content,))))
         digest = f"sha256:{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        shown = None if content is None else content.encode("utf-8", "replace").decode()
+        if shown is not None and len(shown) > _ARGUMENT:
+            shown = f"{shown[:_ARGUMENT]}\n[{len(shown) - _ARGUMENT} more characters]"
         return CommandRequest(
-            ruling.tool, subject, ruling.folder, ruling, self.session, digest, self.skills(), self.message_id, self.call_id
+            ruling.tool,
+            subject,
+            ruling.folder,
+            ruling,
+            self.session,
+            digest,
+            self.skills(),
+            self.message_id,
+            self.call_id,
+            content=shown,
         )

@@ -24,7 +24,8 @@ _VERBS: Final = {
 class CommandRequest(WireForm, also=("title", "level", "rule", "reason", "part", "files")):
     """The question whether a tool may be called so: the very command, code or path, and what of it which rule is about.
 
-    `skills` are the labels of the skills that are followed. `digest` names the call: tool, argument and folder.
+    `skills` are the labels of the skills that are followed. `digest` names the call: tool, argument,
+    folder and `content`, which is what would be written, what replaced by what, or the pattern of a search; it may be cut here.
     """
 
     tool: str
@@ -36,6 +37,7 @@ class CommandRequest(WireForm, also=("title", "level", "rule", "reason", "part",
     skills: tuple[str, ...] = ()
     message_id: str | None = field(default=None, metadata=wire(hidden=True))
     call_id: str | None = field(default=None, metadata=wire(hidden=True))
+    content: str | None = None
     type: Literal["command"] = field(default="command", init=False)
 
     @property
@@ -78,6 +80,8 @@ def question_lines(question: Mapping[str, Any]) -> list[str]:
     """The plain data of a `CommandRequest` as lines for a terminal: nothing in a command can imitate what stands around it."""
     tool, argument, part = str(question["tool"]), str(question["argument"]), str(question.get("part") or "")
     shown = [f"  | {line}" for line in sanitize(argument).splitlines() or [""]]
+    if question.get("content") is not None:
+        shown += ["  with", *(f"  | {line}" for line in sanitize(str(question["content"])).splitlines() or [""])]
     about = {
         "about": single_line(part) if part != argument else "",
         "files": ", ".join(single_line(str(file)) for file in question.get("files") or ()),

@@ -31,7 +31,8 @@ _MARSHAL: Final = 2  # a version that every Python reads
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 EndReason = Literal[
-    "exit", "timeout", "interrupted", "output_limit", "disk_full", "memory", "pids", "ended", "not_started"
+    "exit", "timeout", "interrupted", "output_limit", "disk_full", "memory", "pids", "ended", "not_started",
+    "folder_gone",
 ]  # fmt: skip
 PieceListener = Callable[[Literal["stdout", "stderr"], bytes], object]
 
@@ -256,6 +257,8 @@ class SessionChannel:
             case "p" | "x":
                 with contextlib.suppress(ValueError):
                     self._number(call, kind, int(data[:12]))
+            case "g":
+                self._ended(call, "folder_gone")
             case "f":
                 self._ended(call, "not_started", data[:500].decode("utf-8", "replace"))
 

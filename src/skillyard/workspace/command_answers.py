@@ -31,6 +31,12 @@ _CODES: Final = {
     "pids": "process_limit",
     "ended": "session_ended",
     "not_started": "process_limit",
+    "folder_gone": "file_not_found",
+}
+_SENTENCES: Final = {
+    "interrupted": "[The command was interrupted; the session goes on.]",
+    "folder_gone": "[The working folder is gone. Nothing was executed; the next call begins in the workspace.]",
+    "ended": "[The session has ended. The next call begins a fresh one; files are as they were.]",
 }
 
 
@@ -122,8 +128,6 @@ def _ending(options: WorkspaceOptions, call: SessionCall, seconds: float) -> str
                 f"[The command was ended after {seconds:g} s. Give a longer timeout (at most {policy.timeout_ms} ms), or run "
                 "it with background.]"
             )
-        case "interrupted":
-            return "[The command was interrupted; the session goes on.]"
         case "output_limit":
             return f"[The command was ended: it wrote over {policy.output_bytes} bytes. Send its output to a file instead.]"
         case "disk_full":
@@ -138,7 +142,7 @@ def _ending(options: WorkspaceOptions, call: SessionCall, seconds: float) -> str
         case "not_started":
             return f"[The command could not be started: {call.detail}. Stop background processes, or delete files in /tmp.]"
         case _:
-            return "[The session has ended. The next call begins a fresh one; files are as they were.]"
+            return _SENTENCES.get(call.reason or "ended", _SENTENCES["ended"])
 
 
 def _exit_sentence(code: int, file_size_mb: int) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import posixpath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from skillyard.errors import InvalidInput
@@ -29,11 +31,13 @@ class FileTools:
     def __init__(
         self,
         options: WorkspaceOptions,
-        authorize: Callable[[str, str], Awaitable[None]],
+        authorize: Callable[..., Awaitable[str]],
+        judged: Callable[[], bool],
         session: Callable[[], Awaitable[tuple[WorkspaceSession, bool]]],
     ) -> None:
         self._options = options
         self._authorize = authorize
+        self._judged = judged
         self._session = session
 
     async def read(self, path: str, offset: int, limit: int) -> WorkspaceAnswer:
@@ -61,7 +65,9 @@ class FileTools:
         """A file, whole."""
         if not _is_content(content):
             raise InvalidInput("content must be text", hint="give the whole text of the file")
-        answer, fresh = await self._done("file_write", path, "write", {"path": _path(path), "content": content})
+        answer, fresh = await self._done(
+            "file_write", path, "write", {"path": _path(path), "content": content}, _shown(content)
+        )
         if "error" in answer:
             return _refused("file_write", answer, fresh=fresh)
         what = "Created" if answer["created"] else "Replaced"
@@ -75,7 +81,9 @@ class FileTools:
         if old == new:
             raise InvalidInput("old_string and new_string are the same", hint="give the text that is to be there")
         arguments = {"path": _path(path), "old_string": old, "new_string": new, "replace_all": bool(replace_all)}
-        answer, fresh = await self._done("file_edit", path, "edit", arguments)
+        where = " everywhere" if replace_all else ""
+        about = f"replace{where} ({len(old)} characters):\n{_shown(old)}\nwith:\n{_shown(new)}"
+        answer, fresh = await self._done("file_edit", path, "edit", arguments, about)
         if "error" in answer:
             return _refused("file_edit", answer, fresh=fresh)
         times = "once" if answer["replaced"] == 1 else f"{answer['replaced']} times"
@@ -86,7 +94,7 @@ class FileTools:
     async def list(self, path: str, pattern: str | None, limit: int) -> WorkspaceAnswer:
         """The entries of a folder, or the files that fit a pattern."""
         arguments = {"path": _path(path), "pattern": pattern or "", "limit": _number("limit", limit, _MOST_ROWS)}
-        answer, fresh = await self._done("file_list", path, "list", arguments)
+        answer, fresh = await self._done("file_list", path, "list", arguments, pattern or None)
         if "error" in answer:
             return _refused("file_list", answer, fresh=fresh)
         rows = [
@@ -107,7 +115,9 @@ class FileTools:
             "pattern": pattern, "path": _path(path), "glob": glob or "", "ignore_case": bool(ignore_case),
             "lines": mode == "content", "limit": _number("head_limit", limit, _MOST_ROWS),
         }  # fmt: skip
-        answer, fresh = await self._done("file_search", path, "search", arguments)
+        answer, fresh = await self._done(
+            "file_search", path, "search", arguments, f"{pattern}\nin files: {glob}" if glob else pattern
+        )
         if "error" in answer:
             return _refused("file_search", answer, fresh=fresh)
         rows = [_match(row) for row in answer["matches"]]
@@ -116,18 +126,42 @@ class FileTools:
         return _answer("file_search", _short(text, self._options.answer_characters), answer, fresh=fresh)
 
     async def _done(
-        self, tool: str, path: str, operation: FileOperation, arguments: dict[str, Any]
+        self, tool: str, path: str, operation: FileOperation, arguments: dict[str, Any], content: str | None = None
     ) -> tuple[dict[str, Any], bool]:
         """What the operation answers, a sentence about its end where it has none, and whether the session is fresh."""
-        await self._authorize(tool, path)
+        folder = await self._authorize(tool, path, content=content)
         session, fresh = await self._session()
-        answer = await session.operation(operation, arguments, seconds=_SECONDS)
+        if self._judged():
+            found = await session.operation("resolve", {"path": path}, seconds=_SECONDS, folder=folder)
+            if isinstance(found, SessionCall):
+                return _unanswered(found, operation), fresh
+            if "error" in found:
+                return found, fresh
+            real = str(found["real"])
+            if real != posixpath.normpath(posixpath.join(folder, path)):  # there is a link in it
+                await self._authorize(tool, real, folder, content)
+            arguments = {**arguments, "judged": real}
+        answer = await session.operation(operation, arguments, seconds=_SECONDS, folder=folder)
         if not isinstance(answer, SessionCall):
             return answer, fresh
-        if answer.reason == "timeout":
-            hint = "use a simpler pattern, or fewer files" if operation == "search" else "try it on a smaller file"
-            return {"error": "timeout", "message": f"it took over {_SECONDS:g} s", "hint": hint}, fresh
-        return {"error": "session_ended", "message": "the session has ended", "hint": "try again: a fresh one begins"}, fresh
+        return _unanswered(answer, operation), fresh
+
+
+def _unanswered(call: SessionCall, operation: FileOperation) -> dict[str, Any]:
+    if call.reason == "timeout":
+        hint = "use a simpler pattern, or fewer files" if operation == "search" else "try it on a smaller file"
+        return {"error": "timeout", "message": f"it took over {_SECONDS:g} s", "hint": hint}
+    return {"error": "session_ended", "message": "the session has ended", "hint": "try again: a fresh one begins"}
+
+
+def _shown(content: str | bytes) -> str:
+    """What is to be written, as a person reads it; what is no text as its size and digest."""
+    if isinstance(content, str):
+        return content
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return f"[{len(content)} bytes, sha256:{hashlib.sha256(content).hexdigest()}]"
 
 
 def _is_content(value: object) -> bool:

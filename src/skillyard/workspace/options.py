@@ -42,14 +42,19 @@ class ToolRuling(Protocol):
 
 
 class ToolAuthorizer(Protocol):
-    """Decides about each use of a workspace's tools; may ask a person, and returns when it is decided."""
+    """Decides about each use of a workspace's tools; may ask a person, and returns when it is decided.
 
-    async def authorize(self, tool: str, subject: str, *, folder: str) -> ToolRuling:
+    An attribute `judges` may say whether it has any rules now. Unless it is false, a shell takes over no functions from the one
+    before, nor variables that decide what commands do.
+    """
+
+    async def authorize(self, tool: str, subject: str, *, folder: str, content: str | None = None) -> ToolRuling:
         """The ruling for one call.
 
         `tool` is the name of the tool (`bash`, `code_run`, `file_read`, `file_write`, `file_edit`, `file_list`, `file_search`).
         `subject` is the text of the command, the code (after a first line with its language), or the path of the file or
         folder, as the model wrote it. `folder` is the working folder as the sandbox sees it, which relative paths start from.
+        `content` is what else belongs to the call: what would be written, what replaced by what, the pattern of a search.
         """
 
 

@@ -189,7 +189,7 @@ async def _sheet(workspace: Workspace, found: FilePreview) -> FilePreview:
         "path": f"{session.folder}/{found.path}", "sheet": found.sheet, "rows": _ROWS, "columns": _COLUMNS,
         "packages": dict(sheet_packages()),
     }  # fmt: skip
-    answer = await session.operation("sheet", arguments, seconds=_SECONDS)
+    answer = await session.operation("sheet", arguments, seconds=_SECONDS, folder=session.folder)
     if isinstance(answer, SessionCall):
         return replace(found, kind="binary", reason=f"it takes over {_SECONDS:g} s, or too much memory, to read")
     if "error" in answer:

@@ -18,6 +18,7 @@ from skillyard.sandbox import ReadOnlyMount, SessionRequest, can_reach, open_ses
 from skillyard.workspace.background import BackgroundProcesses
 from skillyard.workspace.channel import PieceListener, SessionCall, SessionChannel
 from skillyard.workspace.options import WorkspaceOptions
+from skillyard.workspace.shell_state import ShellState
 
 _log = logging.getLogger(__name__)
 _AGENT: Final = ("session_agent.py", "session_files.py", "session_code.py")
@@ -78,7 +79,9 @@ class WorkspaceSession:
         self.working_folder = self.folder
         self.background: Final = BackgroundProcesses(channel)
         self.options: Final = options
-        self._state = ""
+        self._state = ShellState()
+        self.judged = True
+        """Whether rules are to judge what is started: then a shell leaves no functions, nor variables that change commands."""
         self._python = False  # whether the session has been asked for it
         self._standby: tuple[str, str] | None = None  # the folder and state that the interpreter in waiting began with
         self._resting: asyncio.TimerHandle | None = None
@@ -109,14 +112,8 @@ class WorkspaceSession:
     def follow(self, before: WorkspaceSession) -> None:
         """Take up what the shells of another session have left, but for the variables that say what this one is granted."""
         names = {*_OF_SESSION, *before.options.environment.variables, *self.options.environment.variables}
-        own = " ".join(f"__skillyard_{name}=${{{name}-}} __skillyard_is_{name}=${{{name}+x}}" for name in sorted(names))
-        back = "\n".join(
-            f'if [ -n "$__skillyard_is_{name}" ]; then export {name}="$__skillyard_{name}"; else unset {name}; fi; '
-            f"unset __skillyard_{name} __skillyard_is_{name}"
-            for name in sorted(names)
-        )
         self.working_folder = before.working_folder
-        self._state = f"{own}\n{before._state}\n{back}\n" if before._state else ""
+        self._state = before._state.without(names)
 
     @property
     def alive(self) -> bool:
@@ -186,7 +183,11 @@ class WorkspaceSession:
                 f"the command is over {_LONGEST_COMMAND} bytes",
                 hint="write the script to a file with file_write, then run that",
             )
-        return {"kind": "shell", "bash": _BASH, "command": command, "folder": self.working_folder, "state": self._state}
+        return {"kind": "shell", "bash": _BASH, "command": command, "folder": self.working_folder, "state": self._text}
+
+    @property
+    def _text(self) -> str:
+        return self._state.text(judged=self.judged)
 
     def new_refusals(self) -> tuple[str, ...]:
         """The hosts that were asked for and refused since this was last called, each with why."""
@@ -202,17 +203,16 @@ class WorkspaceSession:
     async def keep_output(self, data: bytes) -> str | None:
         """Write a whole output into a file of the workspace; its path as the sandbox sees it, None when it takes no more."""
         path = f"{self.folder}/.skillyard/output-{os.urandom(4).hex()}.txt"
-        answer = await self.operation("write", {"path": path, "content": data}, seconds=_KEEPING_SECONDS)
+        answer = await self.operation("write", {"path": path, "content": data}, seconds=_KEEPING_SECONDS, folder=self.folder)
         return path if isinstance(answer, dict) and "error" not in answer else None
 
     def take_state(self, call: SessionCall) -> None:
         """Take up what the shell of an ended call has left: its working folder, exported variables and functions."""
-        if call.state is None:
-            return
-        folder, _, state = call.state.decode("utf-8", "surrogateescape").partition("\0")
-        if folder.startswith("/") and len(os.fsencode(folder)) < 4096:
-            self.working_folder = folder
-            self._state = state.replace("\0", "")
+        if call.reason == "folder_gone":
+            self.working_folder = self.folder
+        left = ShellState.read(call.state) if call.state is not None else None
+        if left is not None:
+            self.working_folder, self._state = left
 
     def rest(self) -> None:
         """No command is asked for: where Python was, an interpreter is started for the next program, in the shell as it is."""
@@ -226,14 +226,16 @@ class WorkspaceSession:
             self._resting = None
 
     def _stand_by(self) -> None:
-        shell = (self.working_folder, self._state)
+        shell = (self.working_folder, self._text)
         if self.alive and (not self.channel.standby or self._standby != shell):
             self._standby = shell
             self.channel.stand_by(self._code_shell(_PYTHON))
 
-    async def operation(self, name: str, arguments: Mapping[str, object], *, seconds: float) -> dict[str, Any] | SessionCall:
-        """Do an operation on files inside the sandbox: its answer, or the call when it has not ended by itself."""
-        request = {"kind": "operation", "operation": name, "arguments": dict(arguments), "folder": self.working_folder}
+    async def operation(
+        self, name: str, arguments: Mapping[str, object], *, seconds: float, folder: str
+    ) -> dict[str, Any] | SessionCall:
+        """Do an operation on files inside the sandbox, in a folder: its answer, or the call if it has not ended by itself."""
+        request = {"kind": "operation", "operation": name, "arguments": dict(arguments), "folder": folder}
         call = self.channel.start(request, keep=_ANSWER_BYTES, limit=_ANSWER_BYTES)
         await self.channel.finish(call, seconds)
         if call.reason != "exit" or call.exit != 0:
@@ -244,4 +246,7 @@ class WorkspaceSession:
             answer = None
         if not isinstance(answer, dict):
             raise SandboxUnavailable("the answer of the session cannot be read", hint="try again in a fresh session")
+        if answer.pop("folder_gone", False) and self.working_folder == folder:
+            self.working_folder = self.folder
+            answer["hint"] = "nothing was done; the next call begins in the workspace"
         return answer

@@ -4,7 +4,8 @@
 dictionary from our own process) and writes frames to the result pipe: one byte of kind, four bytes with the number of the
 call, four bytes of length, then the data. The kinds: `r` ready, `o` and `e` what a command wrote to standard output and error,
 `s` the state that its shell has left, `p` its process number, `x` its end, as an exit code or, below zero, a signal, `f` why
-it could not be started, `w` the process number of the interpreter that waits for a program, 0 when there is none.
+it could not be started, `g` that its folder is gone, `w` the process number of the interpreter that waits for a program, 0 when
+there is none.
 
 Operations on files are in `session_files.py`; each is a process of its own, so that it ends like a command when it takes too
 long. What waits for a program is `session_code.py`, started when it is asked for (the kind `standby`); a request for code gets
@@ -28,17 +29,16 @@ else:
     import _signal as signal
 
 _PIECE = 1 << 16
-_STATE = 250  # where a shell writes what it leaves; a number that scripts do not use
 _GATE = 251  # where an interpreter that was started beforehand waits for its program
 _SHELL = ("bash", "command", "folder", "state")  # what of a request decides what a program sees of its shell
 _LATE_PIECES = 16  # that are read after the end of a command that left others behind
 _USUAL = (signal.SIGPIPE, signal.SIGXFSZ)  # signals that Python ignores and commands expect
 _WRAPPER = """\
-__skillyard_keep() { [ -n "$__skillyard_kept" ] || { printf '%s\\0' "$PWD"; declare -px; declare -f; } >&250 2>/dev/null; \
-__skillyard_kept=1; }
+__skillyard_keep() { [ -n "$__skillyard_kept" ] || { pwd -P || printf '%s\\n' "$PWD"; printf '\\0'; declare -px; \
+printf '\\0'; declare -f; printf '\\0'; } 2>/dev/null >|"$__skillyard_to"; __skillyard_kept=1; }
 trap __skillyard_keep EXIT
-__skillyard_state=$SKILLYARD_SHELL_STATE __skillyard_command=$SKILLYARD_SHELL_COMMAND
-unset SKILLYARD_SHELL_STATE SKILLYARD_SHELL_COMMAND
+__skillyard_state=$SKILLYARD_SHELL_STATE __skillyard_command=$SKILLYARD_SHELL_COMMAND __skillyard_to=$SKILLYARD_SHELL_TO
+unset SKILLYARD_SHELL_STATE SKILLYARD_SHELL_COMMAND SKILLYARD_SHELL_TO
 eval "$__skillyard_state" 2>/dev/null
 unset __skillyard_state
 eval "$__skillyard_command"
@@ -48,23 +48,34 @@ exit "$__skillyard_status"
 """
 
 
-class _Command:
-    """One thing that was started: its process, and what of it is still open."""
+class _FolderGone(OSError):
+    """The folder of a call is not there, or is reached through a link now."""
 
-    def __init__(self, call: int, pid: int, pipes: dict[int, bytes], written: str) -> None:
+
+class _Command:
+    """One thing that was started: its process, and what of it is still open.
+
+    A shell opens `reported`, the end of a pipe that is open here, when its command has ended: no command has it from the start.
+    """
+
+    def __init__(self, call: int, pid: int, pipes: dict[int, bytes], written: str, reported: tuple[int, ...]) -> None:
         self.call = call
         self.pid = pid
         self.pipes = pipes
         self.state = b""
         self.written = written  # a file of code, removed at the end
+        self.reported = reported
 
 
 class _WaitingInterpreter:
     """An interpreter that waits for a program: its process, its pipes, both ends of its gate, and the shell it came from."""
 
-    def __init__(self, pid: int, pipes: dict[int, bytes], gate: tuple[int, int], shell: list[Any]) -> None:
+    def __init__(
+        self, pid: int, pipes: dict[int, bytes], reported: tuple[int, ...], gate: tuple[int, int], shell: list[Any]
+    ) -> None:
         self.pid = pid
         self.pipes = pipes
+        self.reported = reported
         self.gate = gate  # its end too: so no write to it can fail for a reader that is gone
         self.shell = shell
 
@@ -134,6 +145,8 @@ class CommandServer:
                 self._stand_by(request)
             else:
                 self._start_operation(request)
+        except _FolderGone:
+            self._send(b"g", request["call"], b"")
         except (OSError, ValueError) as error:
             self._send(b"f", request["call"], str(error).encode("utf-8", "replace"))
 
@@ -152,15 +165,15 @@ class CommandServer:
         if standby is not None:
             posix.write(standby.gate[1], b"\0".join((_bytes(request["folder"]), _bytes(written))))
             _close_all(standby.gate)
-            self._watch(request["call"], standby.pid, standby.pipes, written)
+            self._watch(request["call"], standby.pid, standby.pipes, written, standby.reported)
             return
         command = request["command"].replace(request.get("placeholder") or "\0", written)
         try:
-            pid, pipes = self._spawn(request, command, ())
+            pid, pipes, reported = self._spawn(request, command, ())
         except OSError:
             _remove(written)
             raise
-        self._watch(request["call"], pid, pipes, written)
+        self._watch(request["call"], pid, pipes, written, reported)
 
     def _stand_by(self, request: dict[str, Any]) -> None:
         """Start an interpreter that waits for the program of a later request."""
@@ -169,11 +182,11 @@ class CommandServer:
         gate = posix.pipe2(posix.O_CLOEXEC)
         command = request["command"].replace(request["placeholder"], waiting)
         try:
-            pid, pipes = self._spawn(request, command, ((posix.POSIX_SPAWN_DUP2, gate[0], _GATE),))
+            pid, pipes, reported = self._spawn(request, command, ((posix.POSIX_SPAWN_DUP2, gate[0], _GATE),))
         except OSError:  # nobody waits for it: the program will start an interpreter of its own
             _close_all(gate)
             return
-        self._standby = _WaitingInterpreter(pid, pipes, gate, [request[name] for name in _SHELL])
+        self._standby = _WaitingInterpreter(pid, pipes, reported, gate, [request[name] for name in _SHELL])
         self._send(b"w", 0, str(pid).encode())
 
     def _claim(self, request: dict[str, Any]) -> _WaitingInterpreter | None:
@@ -181,7 +194,7 @@ class CommandServer:
         self._reap()
         standby = self._standby
         same = standby is not None and standby.shell == [request[name] for name in _SHELL]
-        if standby is None or not same or not posix.access(request["folder"], posix.X_OK):
+        if standby is None or not same or not _is_there(request["folder"]):
             return None
         self._standby = None
         self._send(b"w", 0, b"0")
@@ -192,7 +205,7 @@ class CommandServer:
         standby, self._standby = self._standby, None
         if standby is None:
             return
-        _close_all((*standby.gate, *standby.pipes))
+        _close_all((*standby.gate, *standby.pipes, *standby.reported))
         if ended:
             self._send(b"w", 0, b"0")
         else:
@@ -200,17 +213,22 @@ class CommandServer:
 
     def _spawn(
         self, request: dict[str, Any], command: str, actions: tuple[tuple[Any, ...], ...]
-    ) -> tuple[int, dict[int, bytes]]:
-        """Start a shell with the state and in the folder of a request; its process number and our ends of its pipes."""
+    ) -> tuple[int, dict[int, bytes], tuple[int, ...]]:
+        """Start a shell with the state and in the folder of a request.
+
+        The answer: its process number, our ends of its pipes, and the end that it opens by its path after its command.
+        """
+        pipes = {kind: posix.pipe2(posix.O_CLOEXEC) for kind in (b"o", b"e", b"s")}
+        reported = pipes[b"s"][1]
         variables = {
             **posix.environ,
+            b"SKILLYARD_SHELL_TO": b"/proc/%d/fd/%d" % (posix.getpid(), reported),
             b"SKILLYARD_SHELL_STATE": _bytes(request["state"]),
             b"SKILLYARD_SHELL_COMMAND": _bytes(command),
         }
-        pipes = {kind: posix.pipe2(posix.O_CLOEXEC) for kind in (b"o", b"e", b"s")}
         moves = [
             (posix.POSIX_SPAWN_OPEN, 0, "/dev/null", posix.O_RDONLY, 0),
-            *((posix.POSIX_SPAWN_DUP2, pipes[kind][1], to) for kind, to in ((b"o", 1), (b"e", 2), (b"s", _STATE))),
+            *((posix.POSIX_SPAWN_DUP2, pipes[kind][1], to) for kind, to in ((b"o", 1), (b"e", 2))),
             *actions,
         ]
         argv = [request["bash"], "--noprofile", "--norc", "-c", _WRAPPER, "bash"]
@@ -219,12 +237,12 @@ class CommandServer:
             _enter(request["folder"])
             pid = posix.posix_spawn(argv[0], argv, variables, file_actions=moves, setsid=True, setsigdef=_USUAL)
         except OSError:
-            _close_all(read for read, _ in pipes.values())
+            _close_all((reported, *(read for read, _ in pipes.values())))
             raise
         finally:
             posix.fchdir(here)
-            _close_all((here, *(write for _, write in pipes.values())))
-        return pid, {read: kind for kind, (read, _) in pipes.items()}
+            _close_all((here, *(write for _, write in pipes.values() if write != reported)))
+        return pid, {read: kind for kind, (read, _) in pipes.items()}, (reported,)
 
     @staticmethod
     def _write_code(request: dict[str, Any]) -> str:
@@ -272,10 +290,10 @@ class CommandServer:
             finally:
                 posix._exit(code)
         posix.close(write)
-        self._watch(request["call"], pid, {read: b"o"}, "")
+        self._watch(request["call"], pid, {read: b"o"}, "", ())
 
-    def _watch(self, call: int, pid: int, pipes: dict[int, bytes], written: str) -> None:
-        command = self._commands[pid] = _Command(call, pid, pipes, written)
+    def _watch(self, call: int, pid: int, pipes: dict[int, bytes], written: str, reported: tuple[int, ...]) -> None:
+        command = self._commands[pid] = _Command(call, pid, pipes, written, reported)
         for fd in pipes:
             posix.set_blocking(fd, False)
             self._owners[fd] = command
@@ -331,6 +349,7 @@ class CommandServer:
                 self._close(fd)
             else:
                 self._owners[fd] = None
+        _close_all(command.reported)
         _remove(command.written)
         if command.state:
             self._send(b"s", command.call, command.state)
@@ -345,11 +364,26 @@ class CommandServer:
 
 
 def _enter(folder: str) -> None:
-    """Go into the folder of a call, or into the one that the session began in if that is gone."""
+    """Go into the very folder of a call, which was judged by its name."""
     try:
         posix.chdir(folder)
+        found = posix.getcwd()
     except OSError:
-        return
+        raise _FolderGone from None
+    if found != folder:
+        raise _FolderGone
+
+
+def _is_there(folder: str) -> bool:
+    here = posix.open(".", posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        _enter(folder)
+    except _FolderGone:
+        return False
+    finally:
+        posix.fchdir(here)
+        posix.close(here)
+    return True
 
 
 def _bytes(text: str) -> bytes:

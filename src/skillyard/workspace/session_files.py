@@ -47,8 +47,12 @@ class Refused(Exception):
 def answer(request: dict[str, Any], pipe: int) -> None:
     """Do what the request says and write the answer."""
     try:
-        os.chdir(request["folder"])
-        value = OPERATIONS[request["operation"]](request["arguments"])
+        _enter(request["folder"])
+        arguments = request["arguments"]
+        judged = arguments.pop("judged", None)
+        if judged is not None and os.path.realpath(arguments["path"]) != judged:
+            raise Refused("path_refused", f"{arguments['path']} leads elsewhere now", "call it again")
+        value = OPERATIONS[request["operation"]](arguments)
     except Refused as refused:
         value = refused.answer
     except OSError as error:
@@ -56,6 +60,17 @@ def answer(request: dict[str, Any], pipe: int) -> None:
     data = memoryview(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogateescape"))
     while data:
         data = data[os.write(pipe, data) :]
+
+
+def _enter(folder: str) -> None:
+    """Go into the very folder of a call, which was judged by its name."""
+    try:
+        os.chdir(folder)
+        found = os.getcwd()
+    except OSError:
+        found = ""
+    if found != folder:
+        raise Refused("file_not_found", f"the working folder {folder} is gone", "", folder_gone=True)
 
 
 def _of_system(error: OSError) -> dict[str, object]:
@@ -387,4 +402,17 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
         yield from enumerate(data.decode("utf-8", "replace").splitlines(), 1)
 
 
-OPERATIONS = {"read": _read, "sheet": _sheet, "write": _write, "edit": _edit, "list": _list, "search": _search}
+def _resolve(arguments: dict[str, Any]) -> dict[str, object]:
+    """Where a path leads, links followed, as the session sees it; what is not there yet stays as it is."""
+    return {"real": os.path.realpath(arguments["path"])}
+
+
+OPERATIONS = {
+    "resolve": _resolve,
+    "read": _read,
+    "sheet": _sheet,
+    "write": _write,
+    "edit": _edit,
+    "list": _list,
+    "search": _search,
+}

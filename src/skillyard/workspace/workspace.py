@@ -34,6 +34,7 @@ TOOL_NAMES: Final = ("bash", "code_run", "file_read", "file_write", "file_edit",
 
 _SYSTEM: Final = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
 _BACKGROUND_BYTES: Final = 256 * 1024
+_MOST_JUDGED: Final = 5  # times, for a call in whose time the working folder becomes another
 _beside: Final[ContextVar[ToolAuthorizer | None]] = ContextVar("authorizer of a call", default=None)
 _ALIASES: Final = {"py": "python", "python3": "python", "js": "javascript", "node": "javascript", "ts": "typescript"}
 
@@ -70,7 +71,7 @@ class Workspace:
         self._guard: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._calls = 0
-        self._files = FileTools(self.options, self.authorize, self.session)
+        self._files = FileTools(self.options, self.authorize, lambda: self.judged, self.session)
 
     @property
     def path(self) -> str:
@@ -263,17 +264,24 @@ class Workspace:
             self._begun = True
             return self._session, fresh
 
-    async def authorize(self, tool: str, subject: str) -> None:
-        """Ask whether a tool may be used so.
+    @property
+    def judged(self) -> bool:
+        """Whether somebody has rules about this call: an authorizer has, unless its `judges` says that there are none now."""
+        return any(getattr(one, "judges", True) for one in filter(None, (self._authorizer, _beside.get())))
+
+    async def authorize(self, tool: str, subject: str, folder: str | None = None, content: str | None = None) -> str:
+        """Ask whether a tool may be used so in a folder (None: the working folder), in which alone it may be done.
 
         Raises:
             PermissionDenied: it may not.
         """
+        folder = folder or self.working_folder
         for authorizer in filter(None, (self._authorizer, _beside.get())):
-            ruling = await authorizer.authorize(tool, subject, folder=self.working_folder)
+            ruling = await authorizer.authorize(tool, subject, folder=folder, content=content)
             if not ruling.allowed:
                 message = ruling.reason or f"{tool} is not allowed here"
                 raise PermissionDenied(message, hint="do it another way, or ask the user")
+        return folder
 
     async def _guarded(self, tool: str, work: Awaitable[WorkspaceAnswer]) -> WorkspaceAnswer:
         self._stay_awake()
@@ -289,30 +297,55 @@ class Workspace:
         self, tool: str, subject: str, language: str, code: str, timeout: int | None, listener: CommandListener | None
     ) -> WorkspaceAnswer:
         seconds = self._seconds(timeout)
-        await self.authorize(tool, f"{language}\n{code}" if language else subject)
-        async with self._commands:
-            session, fresh = await self.session()
-            live = LiveText(listener, self.options.policy.secret_values)
-            call = (
-                session.start_code(language, code, listener=live.feed)
-                if language
-                else session.start(subject, listener=live.feed)
-            )
-            self._current = call
-            try:
-                await session.channel.finish(call, seconds)
-            finally:
-                self._current = None
-                live.end()
-                session.take_state(call)
-                session.rest()
-            answer = await answer_command(session, tool, subject, call, seconds)
-        return replace(answer, fresh=fresh)
+        fresh = False
+        for _ in range(_MOST_JUDGED):  # a person may have taken their time, and commands before this one gone elsewhere
+            folder = await self.authorize(tool, f"{language}\n{code}" if language else subject)
+            async with self._commands:
+                session, begun = await self.session()
+                fresh = fresh or begun
+                if session.working_folder == folder:
+                    answer = await self._execute(session, tool, subject, language, code, seconds, listener)
+                    return replace(answer, fresh=fresh)
+        raise _unsettled()
+
+    async def _execute(
+        self,
+        session: WorkspaceSession,
+        tool: str,
+        subject: str,
+        language: str,
+        code: str,
+        seconds: float,
+        listener: CommandListener | None,
+    ) -> WorkspaceAnswer:
+        """Execute what was judged, in the folder that the session is in."""
+        session.judged = self.judged
+        live = LiveText(listener, self.options.policy.secret_values)
+        call = (
+            session.start_code(language, code, listener=live.feed) if language else session.start(subject, listener=live.feed)
+        )
+        self._current = call
+        try:
+            await session.channel.finish(call, seconds)
+        finally:
+            self._current = None
+            live.end()
+            session.take_state(call)
+            session.rest()
+        return await answer_command(session, tool, subject, call, seconds)
 
     async def _background(self, command: str) -> WorkspaceAnswer:
-        await self.authorize("bash", command)
-        session, fresh = await self.session()
+        fresh = False
+        for _ in range(_MOST_JUDGED):
+            folder = await self.authorize("bash", command)
+            session, begun = await self.session()
+            fresh = fresh or begun
+            if session.working_folder == folder:
+                break
+        else:
+            raise _unsettled()
         session.background.check_room()
+        session.judged = self.judged
         call = session.start(command, listener=None, rolling_bytes=_BACKGROUND_BYTES)
         name = session.background.add(command, call)
         text = f'Started in the background as {name}. See its output with {{"process": "{name}"}}, end it with "stop": true.'
@@ -370,6 +403,12 @@ class Workspace:
             self._guard.cancel()
             await asyncio.wait([self._guard])
             self._guard = None
+
+
+def _unsettled() -> PermissionDenied:
+    return PermissionDenied(
+        "the working folder changed each time this call was judged", hint="call it again when the other commands have ended"
+    )
 
 
 def _size(content: object) -> int:

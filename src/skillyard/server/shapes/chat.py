@@ -62,6 +62,8 @@ class SkillQuestion(BaseModel):
 class CommandQuestion(BaseModel):
     """The question whether a tool may be called so: the very command, code or path (`argument`), and the `files` it names.
 
+    `content` is what would be written, what replaced by what, or the pattern of a search, cut at 20,000 characters.
+
     `level` and `rule` say who asks, `part` about what of it. `skills` are the names of the skills that are followed.
     """
 
@@ -70,6 +72,7 @@ class CommandQuestion(BaseModel):
     digest: str
     tool: str
     argument: str
+    content: str | None = None
     folder: str
     part: str = ""
     files: list[str] = []
