@@ -95,3 +95,9 @@ async def test_nothing_is_executed_where_the_working_folder_is_gone(workspace: W
         assert "begins in the workspace" in refused.text
         assert not list(Path(workspace.folder).rglob("taken"))
         assert workspace.working_folder == workspace.path
+
+
+async def test_without_rules_any_number_of_commands_called_at_once_are_executed(workspace: Workspace) -> None:
+    await workspace.bash("true")
+    answers = await asyncio.gather(*(workspace.bash(f"mkdir d{number}; cd d{number}") for number in range(8)))
+    assert [answer.ok for answer in answers] == [True] * 8

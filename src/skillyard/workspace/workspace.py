@@ -303,7 +303,7 @@ class Workspace:
             async with self._commands:
                 session, begun = await self.session()
                 fresh = fresh or begun
-                if session.working_folder == folder:
+                if session.working_folder == folder or not self.judged:
                     answer = await self._execute(session, tool, subject, language, code, seconds, listener)
                     return replace(answer, fresh=fresh)
         raise _unsettled()
@@ -340,7 +340,7 @@ class Workspace:
             folder = await self.authorize("bash", command)
             session, begun = await self.session()
             fresh = fresh or begun
-            if session.working_folder == folder:
+            if session.working_folder == folder or not self.judged:
                 break
         else:
             raise _unsettled()
