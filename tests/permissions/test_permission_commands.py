@@ -305,7 +305,7 @@ def lines(table):
 
 
 def decide(command, rules=RULES):
-    return CommandPolicy([("operator", rules)]).authorize("bash", command, "/project")
+    return CommandPolicy([("operator", rules)]).authorize("bash", command, "/project", root="/project")
 
 
 @pytest.mark.parametrize("command", lines(ALLOWED))
@@ -343,7 +343,9 @@ def test_whatever_surrounds_it_a_denied_command_is_never_allowed(command, before
 
 @given(text=st.text(max_size=40), tool=st.sampled_from(["bash", "file_read", "file_write", "WebFetch"]))
 def test_every_call_gets_a_ruling_that_can_be_sent(text, tool):
-    ruling = CommandPolicy([("operator", RULES), ("agent", CommandRules(default="ask"))]).authorize(tool, text, "/project")
+    ruling = CommandPolicy([("operator", RULES), ("agent", CommandRules(default="ask"))]).authorize(
+        tool, text, "/project", root="/project"
+    )
     assert ruling.permission in ("ask", "deny")
     assert ruling.to_dict()["argument"] == text
 
@@ -353,7 +355,10 @@ def test_the_narrowest_level_wins_and_the_ruling_names_it():
     agent = CommandRules(ask=["Bash(git commit:*)"])
     skill = AllowedTools(["Bash(git log:*)", "Bash(git commit:*)", "Bash(git push:*)"], mode="enforce")
     policy = CommandPolicy([("operator", operator), ("agent", agent)]).following(skill.command_rules())
-    asked = {command: policy.authorize("bash", command, "/project") for command in ("git log", "git commit", "git push", "ls")}
+    asked = {
+        command: policy.authorize("bash", command, "/project", root="/project")
+        for command in ("git log", "git commit", "git push", "ls")
+    }
     assert {command: (ruling.permission, ruling.level, ruling.rule) for command, ruling in asked.items()} == {
         "git log": ("allow", "operator", "allow Bash(git:*)"),
         "git commit": ("ask", "agent", "ask Bash(git commit:*)"),
@@ -361,7 +366,10 @@ def test_the_narrowest_level_wins_and_the_ruling_names_it():
         "ls": ("deny", "skill", None),
     }
     assert [decision.level for decision in asked["git log"].levels] == ["operator", "agent", "skill"]
-    assert policy.following(AllowedTools().command_rules()).authorize("bash", "ls", "/project").permission == "allow"
+    assert (
+        policy.following(AllowedTools().command_rules()).authorize("bash", "ls", "/project", root="/project").permission
+        == "allow"
+    )
 
 
 def test_a_question_shows_the_very_command_the_part_and_the_files_it_names():
@@ -401,13 +409,17 @@ def test_a_question_shows_the_very_command_the_part_and_the_files_it_names():
 )
 def test_files_are_decided_by_the_same_lists(tool, argument, permission):
     rules = CommandRules(allow=["Read(src/**)", "Edit(out/**)"], ask=["Write(out/release/**)"], deny=["Read(.env)"])
-    assert CommandPolicy([("operator", rules)]).authorize(tool, argument, "/project").permission == permission
+    assert CommandPolicy([("operator", rules)]).authorize(tool, argument, "/project", root="/project").permission == permission
 
 
 def test_without_rules_everything_is_allowed_and_what_only_denies_leaves_the_rest():
-    assert CommandPolicy().authorize("bash", "$x", "/").sentence == "allowed: nobody has a rule about it"
+    assert CommandPolicy().authorize("bash", "$x", "/", root="/").sentence == "allowed: nobody has a rule about it"
     denying = CommandPolicy([("operator", CommandRules(deny=["Bash(rm:*)"]))])
-    assert [denying.authorize("bash", command, "/").permission for command in ("ls", "$x", "rm")] == ["allow", "ask", "deny"]
+    assert [denying.authorize("bash", command, "/", root="/").permission for command in ("ls", "$x", "rm")] == [
+        "allow",
+        "ask",
+        "deny",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -423,7 +435,7 @@ def test_lists_that_cannot_be_meant_are_refused(settings):
 def test_a_configuration_an_agent_and_skills_make_one_policy():
     configuration = Configuration(command_rules={"deny": ["Bash(rm:*)"]}, project_command_rules={"ask": ["Bash(make:*)"]})
     policy = CommandPolicy.of(configuration, agent={"default": "deny", "allow": ["Bash(make:*)", "Bash(rm:*)"]})
-    levels = [policy.authorize("bash", command, "/project").level for command in ("rm x", "make", "ls")]
+    levels = [policy.authorize("bash", command, "/project", root="/project").level for command in ("rm x", "make", "ls")]
     assert levels == ["operator", "project", "agent"]
 
 
@@ -457,17 +469,19 @@ def test_rules_name_paths_from_the_root_of_the_workspace_wherever_a_command_work
     ],
 )
 def test_code_is_judged_as_the_command_that_runs_it(rules: CommandRules, language: str, said: str) -> None:
-    ruling = CommandPolicy([("operator", rules)]).authorize("code_run", f"{language}\nprint(1) # git push; $(", "/work")
+    ruling = CommandPolicy([("operator", rules)]).authorize(
+        "code_run", f"{language}\nprint(1) # git push; $(", "/work", root="/work"
+    )
     assert ruling.permission == said, ruling
 
 
 def test_a_tool_is_switched_by_its_name_alone() -> None:
     policy = CommandPolicy([("operator", CommandRules(deny=["Bash(rm:*)"]))], tools={"bash": "ask", "file_read": "allow"})
-    assert policy.authorize("bash", "ls", "/").permission == "ask"
-    assert policy.authorize("bash", "rm a", "/").level == "operator", "the narrowest wins"
-    assert policy.authorize("code_run", "python\n1", "/").permission == "allow"
+    assert policy.authorize("bash", "ls", "/", root="/").permission == "ask"
+    assert policy.authorize("bash", "rm a", "/", root="/").level == "operator", "the narrowest wins"
+    assert policy.authorize("code_run", "python\n1", "/", root="/").permission == "allow"
     assert [policy.switch(name) for name in ("bash", "file_read", "skill")] == ["ask", "allow", "allow"]
-    assert policy.following(CommandRules(deny=["Bash"])).authorize("bash", "ls", "/").level == "skill"
+    assert policy.following(CommandRules(deny=["Bash"])).authorize("bash", "ls", "/", root="/").level == "skill"
     assert [str(rule.rule) for rule in policy.listed() if rule.level == "agent"] == ["bash"]
 
 
@@ -522,3 +536,8 @@ def test_the_names_of_tools_are_those_that_there_are() -> None:
     from skillyard.workspace import TOOL_NAMES
 
     assert (tuple(TOOLS), TOOL_NAMES) == (SKILL_TOOL_NAMES, WORKSPACE_TOOL_NAMES)
+
+
+def test_the_folder_that_paths_in_rules_start_from_is_never_assumed() -> None:
+    with pytest.raises(TypeError, match="root"):
+        CommandPolicy().authorize("file_read", "a", "/work")  # type: ignore[call-arg]

@@ -54,12 +54,12 @@ class JudgedCall:
 
     tool: str
     argument: str | None
-    folder: str = "/"
+    folder: str
+    root: str
     line: CommandLine | None = None
-    root: str = "/"
 
     @classmethod
-    def read(cls, tool: str, argument: str | None, folder: str = "/", root: str | None = None) -> Self:
+    def read(cls, tool: str, argument: str | None, folder: str, root: str) -> Self:
         """The call of a tool; a command is parsed, once for all levels, and code is taken for what runs it: `python3 -`."""
         line = None
         if argument is not None and tool_kind(tool) == "command":
@@ -67,7 +67,7 @@ class JudgedCall:
                 line = CommandLine.parse("python3 -" if argument.startswith("python") else "node -")
             else:
                 line = CommandLine.parse(argument)
-        return cls(tool, argument, folder, line, folder if root is None else root)
+        return cls(tool, argument, folder, root, line)
 
     def absolute(self, path: str) -> str:
         """A path of the call, absolute where rules and call do not start from the same folder."""

@@ -137,6 +137,6 @@ class RuleAuthorizer:
 
     async def authorize(self, tool: str, subject: str, *, folder: str) -> _SettledRuling:
         """The ruling for one call, as a `ToolAuthorizer` gives it."""
-        ruling = await asyncio.to_thread(self._policy.authorize, tool, subject, folder)
+        ruling = await asyncio.to_thread(self._policy.authorize, tool, subject, folder, root=folder)
         unasked = ", and nobody can be asked here" if ruling.permission == "ask" else ""
         return _SettledRuling(ruling.allowed, f"{ruling.sentence}{unasked}")

@@ -39,7 +39,8 @@ def permissions_command(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
         _list(screen, policy)
         return OK
-    ruling = policy.authorize(arguments.tool, arguments.call, str(Path(arguments.folder or ".").absolute()))
+    folder = str(Path(arguments.folder or ".").absolute())
+    ruling = policy.authorize(arguments.tool, arguments.call, folder, root=folder)
     if screen.as_json:
         screen.data(ruling.to_dict())
     else:
