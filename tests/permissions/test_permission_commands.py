@@ -284,6 +284,149 @@ curl http://example.org
 """
 
 
+RUN_LATER = r"""
+echo rm v | xargs env
+echo rm v | xargs nice -n 5 env
+echo rm v | xargs -n 9 timeout 5
+echo rm | xargs -I% % v
+echo rm | xargs -I % env % v
+echo rm | xargs -i {} v
+echo 'rm v' | xargs -I{} sh -c {}
+echo 'rm v' | xargs -I{} sh -c 'echo; {}'
+echo '. -exec rm {} +' | xargs find
+echo 'rm v' | parallel
+parallel ::: 'rm v'
+find /bin/rm -exec {} v \;
+find /bin/rm -exec env {} v \;
+find /bin/rm -exec timeout 5 {} v \;
+PS4='$(rm v)'; set -x; :
+export PS4='$(rm v)'; set -x; :
+export 'PS4=$(rm v)'; set -x; :
+builtin export PS4='$(rm v)'; set -x
+declare -x BASH_ENV=/dev/stdin; bash x <<< 'rm v'
+env BASH_ENV=rm bash x
+BASH_ENV=rm bash x
+PROMPT_COMMAND='rm v'
+read PS4 <<< '$(rm v)'; set -x; :
+printf -v PS4 '$(rm v)'; set -x; :
+printf -vPS4 '$(rm v)'; set -x; :
+printf "$x" y '$(rm v)'
+for PS4 in '$(rm v)'; do set -x; done
+BASH_CMDS=([ls]=/bin/rm); ls v
+mapfile -C 'rm v;:' -c 1 <<< a
+readarray -tC 'rm v;:' -c 1 <<< a
+compgen -C 'rm v'
+compgen -W '$(rm v)'
+complete -C 'rm v' x
+hash -p /bin/rm ls; ls v
+enable -f ./x.so rm
+. /dev/stdin <<< 'rm v'
+source x; rm
+cat <<< 'rm v' > s.sh; . ./s.sh
+command . rm
+builtin source rm
+bash /dev/stdin <<< 'rm v'
+[ -v 'a[$(rm v)]' ]
+[ -v "a[\$(rm v)]" ]
+test -v 'a[$(rm v)]'
+[[ -v 'a[$(rm v)]' ]]
+read n <<< 'a[$(rm v)]'; [[ n -eq 1 ]]
+read n <<< 'a[$(rm v)]'; [ -v $n ]
+read n <<< 'a[$(rm v)]'; declare -i m=n
+read n <<< 'a[$(rm v)]'; printf -v "$n" x
+setpriv rm v
+setpriv --reuid=1 rm v
+setpriv --reuid 1 rm v
+prlimit rm v
+prlimit --nofile=5 rm v
+linux32 rm v
+linux64 rm v
+setarch x86_64 rm v
+setarch -R rm v
+sg root -c 'rm v'
+runuser -u root -- rm v
+runuser -c 'rm v'
+script -c 'rm v'
+/lib64/ld-linux-x86-64.so.2 /bin/rm v
+/lib/ld-musl-x86_64.so.1 --library-path x /bin/rm v
+ionice -c 3 rm v
+chrt -f 5 rm v
+taskset 1 rm v
+numactl -m 0 rm v
+unshare -r rm v
+unshare --root=x rm v
+nsenter -t 1 rm v
+flock x rm v
+flock x -c 'rm v'
+watch 'rm v'
+watch ls ';rm v'
+strace -f rm v
+ltrace rm v
+gdb --args rm v
+gdb -ex 'shell rm v'
+faketime '1 day ago' rm v
+dbus-run-session -- rm v
+systemd-run --pty rm v
+chroot x rm v
+catchsegv rm v
+coproc rm v
+coproc { rm v; }
+coproc A { rm v; }
+time { rm v; }
+time ! rm v
+trap 'rm v' EXIT
+trap -- 'rm v' EXIT
+timeout -s $x rm v
+find . $x -name rm
+"""
+
+
+UNKNOWN = r"""
+echo x | xargs env
+echo x | xargs -I% % v
+find x -exec {} v \;
+PS4=$x
+. ./s.sh
+source s.sh
+mapfile -C x a
+complete -C x y
+enable -f x y
+hash -p /x ls
+printf -v "$x" y
+unset "$x"
+export "$x"
+declare -n r=x
+setarch -R x
+watch x
+"""
+
+KNOWN = r"""
+echo x | xargs
+echo x | xargs cat
+find . -name x
+find "$x" -name y
+find . -exec cat {} \;
+printf '%s' "$x"
+printf "Total: $x"
+printf -v name y
+read -r line
+read -p "a $x" line
+x=1; export x
+export A=$x
+unset x
+wait $x
+mapfile -t rows < x
+compgen -c
+complete
+[ -v x ]
+[[ -v x ]]
+[ -f "$x" ]
+[ $x -eq 1 ]
+trap - EXIT
+bash x.sh
+"""
+
+
 FILES = r"""
 cat .env
 git log .env
@@ -321,6 +464,55 @@ def test_what_is_not_listed_or_not_understood_is_asked_about(command):
 @pytest.mark.parametrize("command", lines(DENIED))
 def test_no_spelling_slips_past_a_rule_that_denies(command):
     assert decide(command).permission == "deny", decide(command).sentence
+
+
+@pytest.mark.parametrize("command", lines(RUN_LATER))
+def test_what_is_run_later_or_by_another_program_is_no_way_past_a_rule(command):
+    assert decide(command, CommandRules(deny=["Bash(rm:*)"])).permission == "deny", decide(command).sentence
+    assert not decide(command, CommandRules(allow=["Bash(git:*)"], ask=["Bash(nothing:*)"])).allowed
+
+
+@pytest.mark.parametrize("command", lines(UNKNOWN))
+def test_what_is_not_known_before_it_runs_is_asked_about_where_a_rule_denies_or_asks(command):
+    assert decide(command, CommandRules(deny=["Bash(rm:*)"])).permission == "ask"
+    assert decide(command, CommandRules(ask=["Bash(rm:*)"])).permission == "ask"
+
+
+@pytest.mark.parametrize("command", lines(KNOWN))
+def test_what_can_be_read_is_not_asked_about_for_a_rule_about_something_else(command):
+    ruling = decide(command, CommandRules(deny=["Bash(rm:*)"]))
+    assert ruling.allowed, ruling.sentence
+
+
+SETS_PATH = r"""
+printf -v PATH /b; ls
+printf -vPATH /b; ls
+read PATH <<< /b; ls
+read -r -d x PATH <<< /b; ls
+read -a PATH <<< /b; ls
+mapfile PATH <<< /b; ls
+readarray -t PATH <<< /b; ls
+getopts a: PATH; ls
+unset PATH; ls
+wait -p PATH; ls
+let PATH=1; ls
+for PATH in /b; do ls; done
+select PATH in /b; do ls; done
+declare -n r=PATH; r=/b; ls
+declare -n r; r=PATH; r=/b; ls
+export 'PATH=/b'; ls
+builtin export PATH=/b; ls
+exec {PATH}>/dev/null; ls
+read "$x" <<< /b; ls
+"""
+
+
+@pytest.mark.parametrize("command", lines(SETS_PATH))
+def test_no_way_to_set_a_variable_changes_what_an_allowed_command_is(command):
+    names = "printf ls read mapfile readarray getopts unset wait let declare export builtin exec".split()
+    rules = CommandRules(allow=[f"Bash({name}:*)" for name in names], default="deny")
+    assert decide(command, rules).permission == "deny"
+    assert decide("read -r line; printf -v text a; ls", rules).allowed
 
 
 @pytest.mark.parametrize("command", lines(FILES))

@@ -16,6 +16,7 @@ from skillyard.catalog import Permission
 from skillyard.errors import InvalidInput
 from skillyard.permissions.command_line import CommandLine, CommandStep
 from skillyard.permissions.command_patterns import CommandPattern, Fit
+from skillyard.permissions.shell_builtins import assigned_names
 from skillyard.permissions.shell_words import word_set
 from skillyard.permissions.tool_rules import ToolKind, ToolRule, parse_tool_rule, runs_code, tool_kind
 from skillyard.wire import WireForm, wire
@@ -300,7 +301,9 @@ class _LineDecision:
 
 def _odd_variable(step: CommandStep) -> str | None:
     """A variable that the step sets and that may change what commands do; None when there is none."""
-    for name, _ in step.command.assignments:
+    for name in assigned_names(step.command):
+        if name is None:
+            return "a variable that is known only when it runs"
         if name in _HARMLESS_VARIABLES or name.startswith("LC_"):
             continue
         if name.islower() and not name.endswith("_proxy"):

@@ -48,6 +48,8 @@ _BEFORE_A_WORD: Final = b" \t\n;&|()"
 _RESERVED: Final = word_set("if then else elif fi do done case esac while until for select function { } ! [[ ]] in")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ARITHMETIC_TEST: Final = re.compile(r"\s-(?:eq|ne|lt|le|gt|ge|v)\s")
+_PLAIN_NAME_TEST: Final = re.compile(r"\s-v\s+[A-Za-z_]\w*\s")
+_ASKS_ABOUT_NAME: Final = re.compile(r"\s-v\s")
 _EVALUATING: Final = word_set("[ [[ test let declare typeset export local readonly printf read unset mapfile wait")
 _QUOTED_SUBSTITUTION: Final = re.compile(r"\$\(|`|\$\{")
 
@@ -236,7 +238,7 @@ class _Reading:
     def _add(self, words: list[ShellWord], assignments: list[tuple[str, ShellWord]], text: str) -> None:
         name = words[0].text if words else None
         values = [value for _, value in assignments] + (words[1:] if name in _EVALUATING else [])
-        if any("[" in (word.text or "") and _QUOTED_SUBSTITUTION.search(word.text or "") for word in values):
+        if _runs_in_test(values) if name == "test" else any(map(_quotes_command, values)):
             self.doubt("it quotes a command that the shell may still run")
         self.commands.append(SimpleCommand(tuple(words), tuple(assignments), text))
 
@@ -278,10 +280,11 @@ class _Reading:
     def _test(self, node: Node, level: int) -> None:
         text = self.source(node)
         name = "[[" if text.startswith("[[") else "["
-        if text.startswith("((") or (name == "[[" and _ARITHMETIC_TEST.search(text) and "$" in text):
+        if text.startswith("((") or (name == "[[" and _ARITHMETIC_TEST.search(_PLAIN_NAME_TEST.sub(" ", text))):
             self.doubt("it calculates with names, whose values can be commands")
-        for leaf in _expressions(node):
-            self.words.read(leaf, level)
+        operands = [self.words.read(leaf, level) for leaf in _expressions(node)]
+        if _runs_in_test([*operands, *([ShellWord("-v", "-v")] if _ASKS_ABOUT_NAME.search(text) else [])]):
+            self.doubt("it quotes a command that the shell may still run")
         self._add([ShellWord(name, name), ShellWord(text, None)], [], text)
 
     def _for(self, node: Node, level: int) -> None:
@@ -306,6 +309,8 @@ class _Reading:
             self._file_redirect(node, level)
 
     def _file_redirect(self, node: Node, level: int) -> None:
+        if self.data[node.start_byte - 1 : node.start_byte] == b"}":
+            self.doubt("a redirection may set a variable")
         operator = "".join(self.source(child) for child in node.children if not child.is_named)
         targets = [child for child in node.named_children if child.type != "file_descriptor"]
         if len(targets) != 1 and not (operator in ("<&-", ">&-") and not targets):
@@ -403,6 +408,17 @@ class _Reading:
                 continue
             if _backslashes_before(self.data, start) % 2 == 0:
                 self.doubt("it has a substitution that cannot be understood")
+
+
+def _quotes_command(word: ShellWord) -> bool:
+    """Whether a word has a part of an array whose number is a command: `a[$(b)]`."""
+    return "[" in (word.text or "") and _QUOTED_SUBSTITUTION.search(word.text or "") is not None
+
+
+def _runs_in_test(words: list[ShellWord]) -> bool:
+    """Whether these words of a test, with its operators, could have it run something."""
+    asks = any(word.text == "-v" for word in words) and any(word.text is None for word in words)
+    return asks or any(map(_quotes_command, words))
 
 
 def _backslashes_before(data: bytes, at: int) -> int:
