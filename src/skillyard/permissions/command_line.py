@@ -14,7 +14,7 @@ from typing import Final
 from skillyard.errors import WorkProblem
 from skillyard.permissions.shell_builtins import runs_later
 from skillyard.permissions.shell_script import LONGEST_COMMAND, Redirection, ShellScript, SimpleCommand, parse_shell
-from skillyard.permissions.shell_words import ShellWord, ansi_c, word_set
+from skillyard.permissions.shell_words import ShellWord, ansi_c, is_descriptor, word_set
 
 _DEEPEST: Final = 8  # commands that run a command that runs a command
 _SIGNS: Final = "|([{$`<"
@@ -195,6 +195,7 @@ class _LineExpansion:
         self.steps: list[CommandStep] = []
         self.redirections: list[Redirection] = []
         self.unclear: list[str] = []
+        self._left = False  # whether the working folder may be above the one that it was
 
     def line(self, text: str) -> CommandLine:
         self._script(parse_shell(text), 0)
@@ -202,6 +203,8 @@ class _LineExpansion:
 
     def _script(self, script: ShellScript, depth: int) -> None:
         self.redirections.extend(script.redirections)
+        if any(is_descriptor(redirection.target.text or "") for redirection in script.redirections):
+            self.unclear.append("it uses a descriptor by its path")
         self.unclear.extend(script.unclear)
         for command in script.commands:
             self._follow(command, depth)
@@ -210,8 +213,7 @@ class _LineExpansion:
         if depth > _DEEPEST or len(self.steps) > _MOST_STEPS:
             self.unclear.append("it has too many commands inside commands")
             return
-        if reason := runs_later(command):
-            self.unclear.append(reason)
+        self._doubt_effects(command)
         if not command.words:
             self.steps.append(CommandStep(command, passes=True))
             return
@@ -220,7 +222,10 @@ class _LineExpansion:
             self.unclear.append(f"the command {command.words[0].raw!r} is known only when it runs")
             self.steps.append(CommandStep(command))
             return
-        base = name.rpartition("/")[2]
+        self._program(name.rpartition("/")[2], command, depth)
+
+    def _program(self, base: str, command: SimpleCommand, depth: int) -> None:
+        """Follow a command whose program is known."""
         if base in _RUNNERS:
             self.unclear.append(f"what {base} runs cannot be understood")
         if base in _SHELLS or base in ("eval", "trap", "su", "script", "runuser"):
@@ -237,6 +242,24 @@ class _LineExpansion:
             self._wrapped(wrapper, command, depth)
         else:
             self.steps.append(CommandStep(command))
+
+    def _doubt_effects(self, command: SimpleCommand) -> None:
+        """Note what a command does beyond running: to the shell, and to descriptors that are open."""
+        if any(is_descriptor(word.text or "") for word in command.words[1:]) or self._enters_devices(command):
+            self.unclear.append("it uses a descriptor by its path")
+        if reason := runs_later(command):
+            self.unclear.append(reason)
+
+    def _enters_devices(self, command: SimpleCommand) -> bool:
+        """Whether it makes a folder of processes or devices the working folder, where any path may lead to a descriptor."""
+        if not command.words or command.words[0].text not in ("cd", "pushd"):
+            return False
+        for word in command.words[1:]:
+            names = (word.text or "").split("/")
+            self._left = self._left or names[0] == "" or ".." in names
+            if "proc" in names or (self._left and "dev" in names):
+                return True
+        return False
 
     def _inner(
         self,

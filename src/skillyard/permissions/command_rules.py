@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 from skillyard.catalog import Permission
@@ -68,6 +68,8 @@ class JudgedCall:
                 line = CommandLine.parse("python3 -" if argument.startswith("python") else "node -")
             else:
                 line = CommandLine.parse(argument)
+            if _among_devices(folder, line.steps):
+                line = replace(line, unclear=(*line.unclear, "a path may lead to a descriptor there"))
         return cls(tool, argument, folder, root, line)
 
     def absolute(self, path: str) -> str:
@@ -310,6 +312,13 @@ def _odd_variable(step: CommandStep) -> str | None:
             continue
         return name
     return None
+
+
+def _among_devices(folder: str, steps: Iterable[CommandStep]) -> bool:
+    """Whether commands may work in a folder of devices or processes, where any path may lead to a descriptor."""
+    moves = [word.text or "" for step in steps if step.name in _MOVES for word in step.command.words[1:]]
+    entered = moves if folder == "/" else []
+    return any(posixpath.join("/", place).split("/")[1] in ("dev", "proc") for place in (folder, *entered))
 
 
 def _places(steps: Iterable[CommandStep], folder: str) -> list[str]:

@@ -1,7 +1,7 @@
 """What builtins of the shell do to the shell itself: variables that they set, and texts that they run later.
 
-A rule cannot be held against either: a variable such as PATH changes what the other commands are, and a text that is run later is
-no command of the line.
+A rule cannot be held against either: a variable such as PATH changes what the other commands are, and a text that is run later
+is no command of the line.
 """
 
 from __future__ import annotations
