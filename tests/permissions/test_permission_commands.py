@@ -785,3 +785,93 @@ def test_no_path_is_known_where_devices_are():
 def test_a_descriptor_that_the_line_opens_is_known(command):
     ruling = decide(command, CommandRules(deny=["Bash(rm:*)"]))
     assert ruling.allowed, ruling.sentence
+
+
+SECRETS = r"""
+cat /proc/self/cwd/secret/key
+cat < /proc/self/cwd/secret/key
+cat /proc/1/root/project/secret/key
+cat /proc/self/task/1/../cwd/../project/secret/key
+env -C a cat ../secret/key
+env --chdir=a cat ../secret/key
+env --chdir a cat ../secret/key
+env -C secret cat key
+git -C secret show :key
+make -C secret key
+make -Csecret key
+tar -C a -xf ../secret/key
+tar --directory=secret -cf x key
+command cd secret; cat key
+"""
+
+MAY_BE_SECRET = r"""
+cat /proc/self/cwd/x
+cat /proc/self/root/x
+env -C "$x" cat key
+chroot / cat project/x
+CDPATH=/project; cd a; cat b
+find -name key | xargs cat
+find -type f -exec cat {} +
+find . -name key | xargs -I{} cat {}
+grep -r KEY
+grep -rn --include=*.py KEY
+grep --recursive KEY
+grep -r -A 3 KEY
+rg KEY
+rg -A 3 KEY
+rg -e KEY
+rg --glob x KEY
+git grep KEY
+. ./x
+"""
+
+NOT_SECRET = r"""
+cat public/key
+git -C public show :key
+make -C public
+env -C public cat key
+grep -r KEY public
+grep -rn -A 3 KEY public
+grep KEY public/x
+rg KEY public
+rg -n -e KEY public
+"""
+
+
+@pytest.mark.parametrize("command", lines(SECRETS))
+def test_no_way_round_leads_to_a_denied_file(command):
+    rules = CommandRules(deny=["Read(secret/**)"])
+    assert decide(command, rules).permission == "deny", decide(command, rules).sentence
+
+
+@pytest.mark.parametrize("command", lines(MAY_BE_SECRET))
+def test_a_command_that_may_meet_a_denied_file_is_asked_about(command):
+    rules = CommandRules(deny=["Read(secret/**)"])
+    assert decide(command, rules).permission == "ask"
+    assert decide(command, CommandRules(allow=["Bash"], ask=["Read(secret/**)"])).permission == "ask"
+
+
+@pytest.mark.parametrize("command", lines(NOT_SECRET))
+def test_a_command_that_names_another_folder_is_not_asked_about(command):
+    ruling = decide(command, CommandRules(deny=["Read(secret/**)"]))
+    assert ruling.allowed, ruling.sentence
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "permission"),
+    [
+        ("file_search", ".", "ask"),
+        ("file_search", "/project", "ask"),
+        ("file_list", ".", "ask"),
+        ("file_search", "secret", "deny"),
+        ("file_search", "public", "allow"),
+        ("file_list", "public", "allow"),
+        ("file_read", "public", "allow"),
+        ("file_read", "/proc/self/cwd/x", "deny"),
+        ("file_search", "/proc/self/cwd", "deny"),
+    ],
+)
+def test_a_search_of_a_folder_may_meet_what_is_denied_below_it(tool, path, permission):
+    rules = CommandRules(allow=["Read"], deny=["Read(secret/**)"])
+    ruling = CommandPolicy([("operator", rules)]).authorize(tool, path, "/project", root="/project")
+    assert ruling.permission == permission, ruling.sentence

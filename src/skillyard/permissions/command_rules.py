@@ -10,19 +10,17 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 from skillyard.catalog import Permission
 from skillyard.errors import InvalidInput
 from skillyard.permissions.command_line import CommandLine, CommandStep
 from skillyard.permissions.command_patterns import CommandPattern, Fit
+from skillyard.permissions.command_places import folders_entered, searches_here
 from skillyard.permissions.shell_builtins import assigned_names
-from skillyard.permissions.shell_words import word_set
+from skillyard.permissions.shell_words import ShellWord, is_descriptor, word_set
 from skillyard.permissions.tool_rules import ToolKind, ToolRule, parse_tool_rule, runs_code, tool_kind
 from skillyard.wire import WireForm, wire
-
-if TYPE_CHECKING:
-    from skillyard.permissions.shell_words import ShellWord
 
 _MOST_RULES: Final = 500
 _HARMLESS_FILES: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
@@ -30,6 +28,7 @@ _HARMLESS_VARIABLES: Final = word_set(
     "LANG LANGUAGE TZ NO_COLOR FORCE_COLOR CLICOLOR COLUMNS LINES CI DEBUG PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE "
     "PYTHONIOENCODING PYTHONUTF8 NODE_ENV"
 )
+_SEARCHING: Final = frozenset({"file_search", "file_list", "grep", "glob", "ls"})  # tools that go through a whole folder
 _MOVES: Final = frozenset({"cd", "pushd", "popd", "chdir"})
 
 
@@ -153,10 +152,16 @@ class _CallDecision:
     def ruling(self) -> LevelRuling | None:
         call = self.call
         named = f"{call.tool} {call.argument}" if call.argument is not None else call.tool
+        below = None
         for permission, rules in (("deny", self.rules.deny), ("ask", self.rules.ask)):
             for rule in rules:
                 if self._may_fit(rule):
-                    return _by_rule(permission, rule, named)
+                    return below if below and permission == "ask" else _by_rule(permission, rule, named)
+                if below is None and self._may_be_below(rule):
+                    reason = f"files that a rule to {permission} is about may be below; name a folder without them"
+                    below = LevelRuling("ask", f"{permission} {rule}", reason, named)
+        if below is not None:
+            return below
         for rule in self.rules.allow:
             if self._fits(rule):
                 return _by_rule("allow", rule, named)
@@ -178,8 +183,16 @@ class _CallDecision:
         if not rule.speaks_of(self.call.tool):
             return False
         if rule.kind in ("read", "write") and self.call.argument is not None:
+            if is_descriptor(self.call.absolute(self.call.argument)):
+                return True
             return rule.may_fit_path(self.call.absolute(self.call.argument), self.call.root)
         return self.call.argument is None or rule.fits_text(self.call.argument)
+
+    def _may_be_below(self, rule: ToolRule) -> bool:
+        """Whether a tool that goes through a folder may meet what the rule is about."""
+        if self.call.tool.casefold() not in _SEARCHING or rule.kind != "read" or not rule.speaks_of(self.call.tool):
+            return False
+        return rule.may_be_below(self.call.absolute(self.call.argument or "."), self.call.root)
 
 
 @dataclass(slots=True)
@@ -228,6 +241,10 @@ class _LineDecision:
             if word.text is None:
                 maybe = maybe or word.raw
                 continue
+            if is_descriptor(word.text) or any(is_descriptor(place) for place in places):
+                if _literal_name(rule.argument or "") in word.text.casefold().split("/"):
+                    return "yes", word.text
+                maybe = maybe or word.text
             folders = places or [self.call.folder]
             fits = any(
                 rule.may_fit_path(posixpath.join(folder, path), root) for path in _paths(word.text) for folder in folders
@@ -238,8 +255,10 @@ class _LineDecision:
             above = does != "read" and any(rule.may_be_below(posixpath.join(folder, word.text), root) for folder in folders)
             if near or above or not places:
                 maybe = maybe or word.text
+        maybe = maybe or next((step.command.text for step in self.line.steps if step.command.open_ended), "")
         if self.line.unclear and rule.argument and _literal_name(rule.argument) in self.line.tokens():
             return "yes", self.line.text
+        maybe = maybe or (self.line.text if self.line.unclear else "")
         return ("maybe", maybe) if maybe else ("no", "")
 
     def _files(self) -> Iterator[tuple[ShellWord, ToolKind | None]]:
@@ -249,6 +268,8 @@ class _LineDecision:
         for step in self.line.steps:
             if step.name in _MOVES:
                 continue
+            if searches_here(step.command):
+                yield ShellWord(".", "."), None
             for word in step.command.words[1:]:
                 if word.text is None or not word.text.startswith("-") or "=" in word.text or "/" in word.text:
                     yield word, None
@@ -295,7 +316,7 @@ class _LineDecision:
         return LevelRuling("allow", ", ".join(used) or None, "every command in it is allowed", self.line.text)
 
     def _redirection_rule(self, path: str | None, kind: Literal["read", "write"]) -> ToolRule | None:
-        if path is None or any(step.name in _MOVES for step in self.line.steps):
+        if path is None or is_descriptor(path) or any(step.name in _MOVES for step in self.line.steps):
             return None
         rules = (rule for rule in self.rules.allow if rule.kind == kind)
         return next((rule for rule in rules if rule.permits_path(self.call.absolute(path), self.call.root)), None)
@@ -325,12 +346,16 @@ def _places(steps: Iterable[CommandStep], folder: str) -> list[str]:
     """The folders that commands of the line may work in; none when that is not known."""
     places = [folder]
     for step in steps:
-        if step.name not in _MOVES:
-            continue
-        target = step.command.words[1].text if len(step.command.words) == 2 else None
-        if target is None or target.startswith(("-", "~")) or len(places) > 8:
+        if step.name in _MOVES:
+            targets = [step.command.words[1].text if len(step.command.words) == 2 else None]
+        else:
+            targets = folders_entered(step.command)
+        if "CDPATH" in assigned_names(step.command):
             return []
-        places += [posixpath.join(place, target) for place in places[:4]]
+        for target in targets:
+            if target is None or target.startswith(("-", "~")) or len(places) > 8:
+                return []
+            places += [posixpath.join(place, target) for place in places[:4]]
     return places
 
 
