@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from skillyard.permissions.command_line import CommandStep
+from skillyard.permissions.shell_builtins import assigned_names
 from skillyard.permissions.shell_script import SimpleCommand
 from skillyard.permissions.shell_words import ShellWord, word_set
 
+MOVES: Final = frozenset({"cd", "pushd", "popd", "chdir"})
+"""The commands that change the working folder."""
 _ENTERING: Final[Mapping[str, frozenset[str]]] = {
     "env": word_set("-C --chdir"),
     "git": word_set("-C --work-tree --git-dir"),
@@ -25,6 +30,40 @@ _SEARCHERS: Final = word_set("rg ag ack ugrep rgrep")
 _GREPS: Final = word_set("grep egrep fgrep")
 _VALUES: Final = "efABCmdDgtTjMEr"  # short options that take a value; for grep `r` takes none
 _FLAGS: Final = frozenset("niHhlLcvwxoqsaFGPzIUTybpSNu0R")
+
+
+def among_devices(folder: str, steps: Iterable[CommandStep]) -> bool:
+    """Whether commands may work in a folder of devices or processes, where any path may lead to a descriptor."""
+    moves = [word.text or "" for step in steps if step.name in MOVES for word in step.command.words[1:]]
+    entered = moves if folder == "/" else []
+    return any(posixpath.join("/", place).split("/")[1] in ("dev", "proc") for place in (folder, *entered))
+
+
+def working_folders(steps: Iterable[CommandStep], folder: str) -> list[str]:
+    """The folders that commands of the line may work in; none when that is not known."""
+    places = [folder]
+    for step in steps:
+        if step.name in MOVES:
+            targets = [step.command.words[1].text if len(step.command.words) == 2 else None]
+        else:
+            targets = folders_entered(step.command)
+        if "CDPATH" in assigned_names(step.command):
+            return []
+        for target in targets:
+            if target is None or target.startswith(("-", "~")) or len(places) > 8:
+                return []
+            places += [posixpath.join(place, target) for place in places[:4]]
+    return places
+
+
+def possible_paths(text: str) -> list[str]:
+    """What of a word may be a path: the whole, and what follows an option and `=`."""
+    paths = [text]
+    if "=" in text:
+        paths.append(text.partition("=")[2])
+    if text.startswith("-") and len(text) > 2:
+        paths.append(text[2:])
+    return paths
 
 
 def folders_entered(command: SimpleCommand) -> list[str | None]:

@@ -16,7 +16,7 @@ from skillyard.catalog import Permission
 from skillyard.errors import InvalidInput
 from skillyard.permissions.command_line import CommandLine, CommandStep
 from skillyard.permissions.command_patterns import CommandPattern, Fit
-from skillyard.permissions.command_places import folders_entered, searches_here
+from skillyard.permissions.command_places import MOVES, among_devices, possible_paths, searches_here, working_folders
 from skillyard.permissions.shell_builtins import assigned_names
 from skillyard.permissions.shell_words import ShellWord, is_descriptor, word_set
 from skillyard.permissions.tool_rules import ToolKind, ToolRule, parse_tool_rule, runs_code, tool_kind
@@ -29,7 +29,6 @@ _HARMLESS_VARIABLES: Final = word_set(
     "PYTHONIOENCODING PYTHONUTF8 NODE_ENV"
 )
 _SEARCHING: Final = frozenset({"file_search", "file_list", "grep", "glob", "ls"})  # tools that go through a whole folder
-_MOVES: Final = frozenset({"cd", "pushd", "popd", "chdir"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class JudgedCall:
                 line = CommandLine.parse("python3 -" if argument.startswith("python") else "node -")
             else:
                 line = CommandLine.parse(argument)
-            if _among_devices(folder, line.steps):
+            if among_devices(folder, line.steps):
                 line = replace(line, unclear=(*line.unclear, "a path may lead to a descriptor there"))
         return cls(tool, argument, folder, root, line)
 
@@ -236,7 +235,7 @@ class _LineDecision:
     def _fit_files(self, rule: ToolRule, kind: ToolKind) -> tuple[Fit, str]:
         """Files that the line is redirected to, and those that its commands name, which may be read or written."""
         maybe = ""
-        places, root = _places(self.line.steps, self.call.folder), self.call.root
+        places, root = working_folders(self.line.steps, self.call.folder), self.call.root
         for word, does in self._files():
             if word.text is None:
                 maybe = maybe or word.raw
@@ -247,7 +246,9 @@ class _LineDecision:
                 maybe = maybe or word.text
             folders = places or [self.call.folder]
             fits = any(
-                rule.may_fit_path(posixpath.join(folder, path), root) for path in _paths(word.text) for folder in folders
+                rule.may_fit_path(posixpath.join(folder, path), root)
+                for path in possible_paths(word.text)
+                for folder in folders
             )
             if fits and (does == kind or (does is None and kind == "read")):
                 return "yes", word.text
@@ -266,7 +267,7 @@ class _LineDecision:
             if redirection.target.text not in _HARMLESS_FILES:
                 yield redirection.target, "write" if redirection.writes else "read"
         for step in self.line.steps:
-            if step.name in _MOVES:
+            if step.name in MOVES:
                 continue
             if searches_here(step.command):
                 yield ShellWord(".", "."), None
@@ -316,7 +317,7 @@ class _LineDecision:
         return LevelRuling("allow", ", ".join(used) or None, "every command in it is allowed", self.line.text)
 
     def _redirection_rule(self, path: str | None, kind: Literal["read", "write"]) -> ToolRule | None:
-        if path is None or is_descriptor(path) or any(step.name in _MOVES for step in self.line.steps):
+        if path is None or is_descriptor(path) or any(step.name in MOVES for step in self.line.steps):
             return None
         rules = (rule for rule in self.rules.allow if rule.kind == kind)
         return next((rule for rule in rules if rule.permits_path(self.call.absolute(path), self.call.root)), None)
@@ -333,40 +334,6 @@ def _odd_variable(step: CommandStep) -> str | None:
             continue
         return name
     return None
-
-
-def _among_devices(folder: str, steps: Iterable[CommandStep]) -> bool:
-    """Whether commands may work in a folder of devices or processes, where any path may lead to a descriptor."""
-    moves = [word.text or "" for step in steps if step.name in _MOVES for word in step.command.words[1:]]
-    entered = moves if folder == "/" else []
-    return any(posixpath.join("/", place).split("/")[1] in ("dev", "proc") for place in (folder, *entered))
-
-
-def _places(steps: Iterable[CommandStep], folder: str) -> list[str]:
-    """The folders that commands of the line may work in; none when that is not known."""
-    places = [folder]
-    for step in steps:
-        if step.name in _MOVES:
-            targets = [step.command.words[1].text if len(step.command.words) == 2 else None]
-        else:
-            targets = folders_entered(step.command)
-        if "CDPATH" in assigned_names(step.command):
-            return []
-        for target in targets:
-            if target is None or target.startswith(("-", "~")) or len(places) > 8:
-                return []
-            places += [posixpath.join(place, target) for place in places[:4]]
-    return places
-
-
-def _paths(text: str) -> list[str]:
-    """What of a word may be a path: the whole, and what follows an option and `=`."""
-    paths = [text]
-    if "=" in text:
-        paths.append(text.partition("=")[2])
-    if text.startswith("-") and len(text) > 2:
-        paths.append(text[2:])
-    return paths
 
 
 def _literal_name(pattern: str) -> str:
