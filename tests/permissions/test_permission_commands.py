@@ -284,6 +284,149 @@ curl http://example.org
 """
 
 
+RUN_LATER = r"""
+echo rm v | xargs env
+echo rm v | xargs nice -n 5 env
+echo rm v | xargs -n 9 timeout 5
+echo rm | xargs -I% % v
+echo rm | xargs -I % env % v
+echo rm | xargs -i {} v
+echo 'rm v' | xargs -I{} sh -c {}
+echo 'rm v' | xargs -I{} sh -c 'echo; {}'
+echo '. -exec rm {} +' | xargs find
+echo 'rm v' | parallel
+parallel ::: 'rm v'
+find /bin/rm -exec {} v \;
+find /bin/rm -exec env {} v \;
+find /bin/rm -exec timeout 5 {} v \;
+PS4='$(rm v)'; set -x; :
+export PS4='$(rm v)'; set -x; :
+export 'PS4=$(rm v)'; set -x; :
+builtin export PS4='$(rm v)'; set -x
+declare -x BASH_ENV=/dev/stdin; bash x <<< 'rm v'
+env BASH_ENV=rm bash x
+BASH_ENV=rm bash x
+PROMPT_COMMAND='rm v'
+read PS4 <<< '$(rm v)'; set -x; :
+printf -v PS4 '$(rm v)'; set -x; :
+printf -vPS4 '$(rm v)'; set -x; :
+printf "$x" y '$(rm v)'
+for PS4 in '$(rm v)'; do set -x; done
+BASH_CMDS=([ls]=/bin/rm); ls v
+mapfile -C 'rm v;:' -c 1 <<< a
+readarray -tC 'rm v;:' -c 1 <<< a
+compgen -C 'rm v'
+compgen -W '$(rm v)'
+complete -C 'rm v' x
+hash -p /bin/rm ls; ls v
+enable -f ./x.so rm
+. /dev/stdin <<< 'rm v'
+source x; rm
+cat <<< 'rm v' > s.sh; . ./s.sh
+command . rm
+builtin source rm
+bash /dev/stdin <<< 'rm v'
+[ -v 'a[$(rm v)]' ]
+[ -v "a[\$(rm v)]" ]
+test -v 'a[$(rm v)]'
+[[ -v 'a[$(rm v)]' ]]
+read n <<< 'a[$(rm v)]'; [[ n -eq 1 ]]
+read n <<< 'a[$(rm v)]'; [ -v $n ]
+read n <<< 'a[$(rm v)]'; declare -i m=n
+read n <<< 'a[$(rm v)]'; printf -v "$n" x
+setpriv rm v
+setpriv --reuid=1 rm v
+setpriv --reuid 1 rm v
+prlimit rm v
+prlimit --nofile=5 rm v
+linux32 rm v
+linux64 rm v
+setarch x86_64 rm v
+setarch -R rm v
+sg root -c 'rm v'
+runuser -u root -- rm v
+runuser -c 'rm v'
+script -c 'rm v'
+/lib64/ld-linux-x86-64.so.2 /bin/rm v
+/lib/ld-musl-x86_64.so.1 --library-path x /bin/rm v
+ionice -c 3 rm v
+chrt -f 5 rm v
+taskset 1 rm v
+numactl -m 0 rm v
+unshare -r rm v
+unshare --root=x rm v
+nsenter -t 1 rm v
+flock x rm v
+flock x -c 'rm v'
+watch 'rm v'
+watch ls ';rm v'
+strace -f rm v
+ltrace rm v
+gdb --args rm v
+gdb -ex 'shell rm v'
+faketime '1 day ago' rm v
+dbus-run-session -- rm v
+systemd-run --pty rm v
+chroot x rm v
+catchsegv rm v
+coproc rm v
+coproc { rm v; }
+coproc A { rm v; }
+time { rm v; }
+time ! rm v
+trap 'rm v' EXIT
+trap -- 'rm v' EXIT
+timeout -s $x rm v
+find . $x -name rm
+"""
+
+
+UNKNOWN = r"""
+echo x | xargs env
+echo x | xargs -I% % v
+find x -exec {} v \;
+PS4=$x
+. ./s.sh
+source s.sh
+mapfile -C x a
+complete -C x y
+enable -f x y
+hash -p /x ls
+printf -v "$x" y
+unset "$x"
+export "$x"
+declare -n r=x
+setarch -R x
+watch x
+"""
+
+KNOWN = r"""
+echo x | xargs
+echo x | xargs cat
+find . -name x
+find "$x" -name y
+find . -exec cat {} \;
+printf '%s' "$x"
+printf "Total: $x"
+printf -v name y
+read -r line
+read -p "a $x" line
+x=1; export x
+export A=$x
+unset x
+wait $x
+mapfile -t rows < x
+compgen -c
+complete
+[ -v x ]
+[[ -v x ]]
+[ -f "$x" ]
+[ $x -eq 1 ]
+trap - EXIT
+bash x.sh
+"""
+
+
 FILES = r"""
 cat .env
 git log .env
@@ -305,7 +448,7 @@ def lines(table):
 
 
 def decide(command, rules=RULES):
-    return CommandPolicy([("operator", rules)]).authorize("bash", command, "/project")
+    return CommandPolicy([("operator", rules)]).authorize("bash", command, "/project", root="/project")
 
 
 @pytest.mark.parametrize("command", lines(ALLOWED))
@@ -321,6 +464,55 @@ def test_what_is_not_listed_or_not_understood_is_asked_about(command):
 @pytest.mark.parametrize("command", lines(DENIED))
 def test_no_spelling_slips_past_a_rule_that_denies(command):
     assert decide(command).permission == "deny", decide(command).sentence
+
+
+@pytest.mark.parametrize("command", lines(RUN_LATER))
+def test_what_is_run_later_or_by_another_program_is_no_way_past_a_rule(command):
+    assert decide(command, CommandRules(deny=["Bash(rm:*)"])).permission == "deny", decide(command).sentence
+    assert not decide(command, CommandRules(allow=["Bash(git:*)"], ask=["Bash(nothing:*)"])).allowed
+
+
+@pytest.mark.parametrize("command", lines(UNKNOWN))
+def test_what_is_not_known_before_it_runs_is_asked_about_where_a_rule_denies_or_asks(command):
+    assert decide(command, CommandRules(deny=["Bash(rm:*)"])).permission == "ask"
+    assert decide(command, CommandRules(ask=["Bash(rm:*)"])).permission == "ask"
+
+
+@pytest.mark.parametrize("command", lines(KNOWN))
+def test_what_can_be_read_is_not_asked_about_for_a_rule_about_something_else(command):
+    ruling = decide(command, CommandRules(deny=["Bash(rm:*)"]))
+    assert ruling.allowed, ruling.sentence
+
+
+SETS_PATH = r"""
+printf -v PATH /b; ls
+printf -vPATH /b; ls
+read PATH <<< /b; ls
+read -r -d x PATH <<< /b; ls
+read -a PATH <<< /b; ls
+mapfile PATH <<< /b; ls
+readarray -t PATH <<< /b; ls
+getopts a: PATH; ls
+unset PATH; ls
+wait -p PATH; ls
+let PATH=1; ls
+for PATH in /b; do ls; done
+select PATH in /b; do ls; done
+declare -n r=PATH; r=/b; ls
+declare -n r; r=PATH; r=/b; ls
+export 'PATH=/b'; ls
+builtin export PATH=/b; ls
+exec {PATH}>/dev/null; ls
+read "$x" <<< /b; ls
+"""
+
+
+@pytest.mark.parametrize("command", lines(SETS_PATH))
+def test_no_way_to_set_a_variable_changes_what_an_allowed_command_is(command):
+    names = ("printf", "ls", "read", "mapfile", "readarray", "getopts", "unset", "wait", "let", "declare", "export", "exec")
+    rules = CommandRules(allow=[f"Bash({name}:*)" for name in names], default="deny")
+    assert decide(command, rules).permission == "deny"
+    assert decide("read -r line; printf -v text a; ls", rules).allowed
 
 
 @pytest.mark.parametrize("command", lines(FILES))
@@ -343,7 +535,9 @@ def test_whatever_surrounds_it_a_denied_command_is_never_allowed(command, before
 
 @given(text=st.text(max_size=40), tool=st.sampled_from(["bash", "file_read", "file_write", "WebFetch"]))
 def test_every_call_gets_a_ruling_that_can_be_sent(text, tool):
-    ruling = CommandPolicy([("operator", RULES), ("agent", CommandRules(default="ask"))]).authorize(tool, text, "/project")
+    ruling = CommandPolicy([("operator", RULES), ("agent", CommandRules(default="ask"))]).authorize(
+        tool, text, "/project", root="/project"
+    )
     assert ruling.permission in ("ask", "deny")
     assert ruling.to_dict()["argument"] == text
 
@@ -353,7 +547,10 @@ def test_the_narrowest_level_wins_and_the_ruling_names_it():
     agent = CommandRules(ask=["Bash(git commit:*)"])
     skill = AllowedTools(["Bash(git log:*)", "Bash(git commit:*)", "Bash(git push:*)"], mode="enforce")
     policy = CommandPolicy([("operator", operator), ("agent", agent)]).following(skill.command_rules())
-    asked = {command: policy.authorize("bash", command, "/project") for command in ("git log", "git commit", "git push", "ls")}
+    asked = {
+        command: policy.authorize("bash", command, "/project", root="/project")
+        for command in ("git log", "git commit", "git push", "ls")
+    }
     assert {command: (ruling.permission, ruling.level, ruling.rule) for command, ruling in asked.items()} == {
         "git log": ("allow", "operator", "allow Bash(git:*)"),
         "git commit": ("ask", "agent", "ask Bash(git commit:*)"),
@@ -361,7 +558,10 @@ def test_the_narrowest_level_wins_and_the_ruling_names_it():
         "ls": ("deny", "skill", None),
     }
     assert [decision.level for decision in asked["git log"].levels] == ["operator", "agent", "skill"]
-    assert policy.following(AllowedTools().command_rules()).authorize("bash", "ls", "/project").permission == "allow"
+    assert (
+        policy.following(AllowedTools().command_rules()).authorize("bash", "ls", "/project", root="/project").permission
+        == "allow"
+    )
 
 
 def test_a_question_shows_the_very_command_the_part_and_the_files_it_names():
@@ -401,13 +601,17 @@ def test_a_question_shows_the_very_command_the_part_and_the_files_it_names():
 )
 def test_files_are_decided_by_the_same_lists(tool, argument, permission):
     rules = CommandRules(allow=["Read(src/**)", "Edit(out/**)"], ask=["Write(out/release/**)"], deny=["Read(.env)"])
-    assert CommandPolicy([("operator", rules)]).authorize(tool, argument, "/project").permission == permission
+    assert CommandPolicy([("operator", rules)]).authorize(tool, argument, "/project", root="/project").permission == permission
 
 
 def test_without_rules_everything_is_allowed_and_what_only_denies_leaves_the_rest():
-    assert CommandPolicy().authorize("bash", "$x", "/").sentence == "allowed: nobody has a rule about it"
+    assert CommandPolicy().authorize("bash", "$x", "/", root="/").sentence == "allowed: nobody has a rule about it"
     denying = CommandPolicy([("operator", CommandRules(deny=["Bash(rm:*)"]))])
-    assert [denying.authorize("bash", command, "/").permission for command in ("ls", "$x", "rm")] == ["allow", "ask", "deny"]
+    assert [denying.authorize("bash", command, "/", root="/").permission for command in ("ls", "$x", "rm")] == [
+        "allow",
+        "ask",
+        "deny",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -423,7 +627,7 @@ def test_lists_that_cannot_be_meant_are_refused(settings):
 def test_a_configuration_an_agent_and_skills_make_one_policy():
     configuration = Configuration(command_rules={"deny": ["Bash(rm:*)"]}, project_command_rules={"ask": ["Bash(make:*)"]})
     policy = CommandPolicy.of(configuration, agent={"default": "deny", "allow": ["Bash(make:*)", "Bash(rm:*)"]})
-    levels = [policy.authorize("bash", command, "/project").level for command in ("rm x", "make", "ls")]
+    levels = [policy.authorize("bash", command, "/project", root="/project").level for command in ("rm x", "make", "ls")]
     assert levels == ["operator", "project", "agent"]
 
 
@@ -457,17 +661,19 @@ def test_rules_name_paths_from_the_root_of_the_workspace_wherever_a_command_work
     ],
 )
 def test_code_is_judged_as_the_command_that_runs_it(rules: CommandRules, language: str, said: str) -> None:
-    ruling = CommandPolicy([("operator", rules)]).authorize("code_run", f"{language}\nprint(1) # git push; $(", "/work")
+    ruling = CommandPolicy([("operator", rules)]).authorize(
+        "code_run", f"{language}\nprint(1) # git push; $(", "/work", root="/work"
+    )
     assert ruling.permission == said, ruling
 
 
 def test_a_tool_is_switched_by_its_name_alone() -> None:
     policy = CommandPolicy([("operator", CommandRules(deny=["Bash(rm:*)"]))], tools={"bash": "ask", "file_read": "allow"})
-    assert policy.authorize("bash", "ls", "/").permission == "ask"
-    assert policy.authorize("bash", "rm a", "/").level == "operator", "the narrowest wins"
-    assert policy.authorize("code_run", "python\n1", "/").permission == "allow"
+    assert policy.authorize("bash", "ls", "/", root="/").permission == "ask"
+    assert policy.authorize("bash", "rm a", "/", root="/").level == "operator", "the narrowest wins"
+    assert policy.authorize("code_run", "python\n1", "/", root="/").permission == "allow"
     assert [policy.switch(name) for name in ("bash", "file_read", "skill")] == ["ask", "allow", "allow"]
-    assert policy.following(CommandRules(deny=["Bash"])).authorize("bash", "ls", "/").level == "skill"
+    assert policy.following(CommandRules(deny=["Bash"])).authorize("bash", "ls", "/", root="/").level == "skill"
     assert [str(rule.rule) for rule in policy.listed() if rule.level == "agent"] == ["bash"]
 
 
@@ -522,3 +728,150 @@ def test_the_names_of_tools_are_those_that_there_are() -> None:
     from skillyard.workspace import TOOL_NAMES
 
     assert (tuple(TOOLS), TOOL_NAMES) == (SKILL_TOOL_NAMES, WORKSPACE_TOOL_NAMES)
+
+
+def test_the_folder_that_paths_in_rules_start_from_is_never_assumed() -> None:
+    with pytest.raises(TypeError, match="root"):
+        CommandPolicy().authorize("file_read", "a", "/work")  # type: ignore[call-arg]
+
+
+DESCRIPTORS = r"""
+printf '/workspace\0x\n' >&250
+echo x >&9
+echo x >&3
+echo x 3>&250
+echo x >&3 3>f
+true 3>f; echo x >&3
+cat <&9
+echo x >&$n
+echo x > /dev/fd/250
+echo x > //dev//fd/../fd/250
+echo x > /proc/self/fd/250
+echo x > /proc/$$/fd/250
+echo x > /dev/tcp/127.0.0.1/80
+cat < /dev/udp/127.0.0.1/80
+tee /dev/fd/250
+cd /dev/fd; echo x > 250
+cd /proc/self && echo x > fd/250
+exec 250>&-
+"""
+
+OPENED = r"""
+echo x >&2
+echo x 2>&1 >/dev/null
+cat 3>&1 1>&2 2>&3
+exec 3>f; echo x >&3
+{ echo x >&3; } 3>f
+exec 3<f; cat <&3; exec 3<&-
+echo x > /dev/stdout
+cat /dev/fd/0
+cd dev && ls
+"""
+
+
+@pytest.mark.parametrize("command", lines(DESCRIPTORS))
+def test_a_descriptor_that_the_line_did_not_open_is_unknown(command):
+    assert decide(command, CommandRules(deny=["Bash(rm:*)"])).permission == "ask"
+    assert decide(command, CommandRules(allow=["Bash(git:*)"], default="deny")).permission == "deny"
+
+
+def test_no_path_is_known_where_devices_are():
+    policy = CommandPolicy([("operator", CommandRules(deny=["Bash(rm:*)"]))])
+    calls = [("echo x > fd/250", "/dev"), ("cd dev; echo x > fd/250", "/"), ("cd src; echo x > a", "/")]
+    assert [policy.authorize("bash", *call, root="/").permission for call in calls] == ["ask", "ask", "allow"]
+
+
+@pytest.mark.parametrize("command", lines(OPENED))
+def test_a_descriptor_that_the_line_opens_is_known(command):
+    ruling = decide(command, CommandRules(deny=["Bash(rm:*)"]))
+    assert ruling.allowed, ruling.sentence
+
+
+SECRETS = r"""
+cat /proc/self/cwd/secret/key
+cat < /proc/self/cwd/secret/key
+cat /proc/1/root/project/secret/key
+cat /proc/self/task/1/../cwd/../project/secret/key
+env -C a cat ../secret/key
+env --chdir=a cat ../secret/key
+env --chdir a cat ../secret/key
+env -C secret cat key
+git -C secret show :key
+make -C secret key
+make -Csecret key
+tar -C a -xf ../secret/key
+tar --directory=secret -cf x key
+command cd secret; cat key
+"""
+
+MAY_BE_SECRET = r"""
+cat /proc/self/cwd/x
+cat /proc/self/root/x
+env -C "$x" cat key
+chroot / cat project/x
+CDPATH=/project; cd a; cat b
+find -name key | xargs cat
+find -type f -exec cat {} +
+find . -name key | xargs -I{} cat {}
+grep -r KEY
+grep -rn --include=*.py KEY
+grep --recursive KEY
+grep -r -A 3 KEY
+rg KEY
+rg -A 3 KEY
+rg -e KEY
+rg --glob x KEY
+git grep KEY
+. ./x
+"""
+
+NOT_SECRET = r"""
+cat public/key
+git -C public show :key
+make -C public
+env -C public cat key
+grep -r KEY public
+grep -rn -A 3 KEY public
+grep KEY public/x
+rg KEY public
+rg -n -e KEY public
+"""
+
+
+@pytest.mark.parametrize("command", lines(SECRETS))
+def test_no_way_round_leads_to_a_denied_file(command):
+    rules = CommandRules(deny=["Read(secret/**)"])
+    assert decide(command, rules).permission == "deny", decide(command, rules).sentence
+
+
+@pytest.mark.parametrize("command", lines(MAY_BE_SECRET))
+def test_a_command_that_may_meet_a_denied_file_is_asked_about(command):
+    rules = CommandRules(deny=["Read(secret/**)"])
+    assert decide(command, rules).permission == "ask"
+    assert decide(command, CommandRules(allow=["Bash"], ask=["Read(secret/**)"])).permission == "ask"
+
+
+@pytest.mark.parametrize("command", lines(NOT_SECRET))
+def test_a_command_that_names_another_folder_is_not_asked_about(command):
+    ruling = decide(command, CommandRules(deny=["Read(secret/**)"]))
+    assert ruling.allowed, ruling.sentence
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "permission"),
+    [
+        ("file_search", ".", "ask"),
+        ("file_search", "/project", "ask"),
+        ("file_list", ".", "ask"),
+        ("file_search", "secret", "deny"),
+        ("file_search", "public", "allow"),
+        ("file_list", "public", "allow"),
+        ("file_read", "public", "allow"),
+        ("file_read", "/proc/self/cwd/x", "deny"),
+        ("file_search", "/proc/self/cwd", "deny"),
+    ],
+)
+def test_a_search_of_a_folder_may_meet_what_is_denied_below_it(tool, path, permission):
+    rules = CommandRules(allow=["Read"], deny=["Read(secret/**)"])
+    ruling = CommandPolicy([("operator", rules)]).authorize(tool, path, "/project", root="/project")
+    assert ruling.permission == permission, ruling.sentence

@@ -55,7 +55,7 @@ class AllowedTools:
         """Whether `tool` may be called with `argument`: the command line, path or address as text (None: unknown)."""
         if not self.limits or tool in ALWAYS_PERMITTED:
             return True
-        ruling = self.command_rules().decide(JudgedCall.read(tool, argument))
+        ruling = self.command_rules().decide(JudgedCall.read(tool, argument, "/", root="/"))
         return ruling is not None and ruling.permission == "allow"
 
     def command_rules(self) -> CommandRules:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillyard.errors import WorkProblem
+from skillyard.permissions.shell_builtins import runs_later
 from skillyard.permissions.shell_script import LONGEST_COMMAND, Redirection, ShellScript, SimpleCommand, parse_shell
-from skillyard.permissions.shell_words import ShellWord, ansi_c, word_set
+from skillyard.permissions.shell_words import ShellWord, ansi_c, is_descriptor, word_set
 
 _DEEPEST: Final = 8  # commands that run a command that runs a command
 _SIGNS: Final = "|([{$`<"
@@ -147,9 +148,42 @@ _WRAPPERS: Final = {
     "strace": _wrapper("-e -o -p -s -u", "fcqvytTi", passes=False),
     "ltrace": _wrapper("-e -o -p -s -u", "fcSti", passes=False),
     "parallel": _wrapper("-j --jobs", "kX", passes=False, more=True),
+    "setpriv": _wrapper("--reuid --regid --groups --inh-caps --ambient-caps --bounding-set --securebits", "d", passes=False),
+    "prlimit": _wrapper("-p -o --pid --output", passes=False),
+    "linux32": _wrapper(flags="vRFBILSTXZ3", passes=False),
+    "linux64": _wrapper(flags="vRFBILSTXZ3", passes=False),
+    "i386": _wrapper(flags="vRFBILSTXZ3", passes=False),
+    "x86_64": _wrapper(flags="vRFBILSTXZ3", passes=False),
+    "uname26": _wrapper(flags="vRFBILSTXZ3", passes=False),
+    "numactl": _wrapper("-i -m -N -C -p -P --interleave --membind --cpunodebind --physcpubind", "al", passes=False),
+    "faketime": _wrapper("-f -p", "m", skip=1, passes=False),
+    "dbus-run-session": _wrapper("--config-file --dbus-daemon", passes=False),
+    "dbus-launch": _wrapper(passes=False),
+    "catchsegv": _wrapper(passes=False),
+    "fakeroot": _wrapper("-l -s -i -b", "u", passes=False),
+    "unbuffer": _wrapper(flags="p", passes=False),
+    "rlwrap": _wrapper(passes=False),
+    "eatmydata": _wrapper(passes=False),
+    "proxychains": _wrapper("-f", "q", passes=False),
+    "torsocks": _wrapper(passes=False),
+    "choom": _wrapper("-n -p", passes=False),
+    "gosu": _wrapper(skip=1, passes=False),
+    "su-exec": _wrapper(skip=1, passes=False),
+    "setuidgid": _wrapper(skip=1, passes=False),
+    "tini": _wrapper("-p -e", "sgvw", passes=False),
+    "dumb-init": _wrapper(flags="cv", passes=False),
+    "toybox": _wrapper(),
     "entr": _wrapper("", "cdnprsz", passes=False, more=True),
 }
 _SHELLS: Final = word_set("sh bash dash zsh ksh mksh ash rbash fish")
+_LOADER: Final = _wrapper("--library-path --preload --argv0 --audit --inhibit-rpath", passes=False)
+_LOADER_NAME: Final = re.compile(r"ld(?:-linux|-musl|64|\.so|-\d)|ld\.so")
+_RUNNERS: Final = word_set(  # they run a text, or a command that stands where it cannot be told from their other words
+    "parallel watch entr setarch sg runuser gdb lldb systemd-run firejail bwrap proot pkexec valgrind perf hyperfine "
+    "xvfb-run ssh-agent screen tmux expect at batch crontab start-stop-daemon run-parts capsh cpulimit s6-setuidgid chpst"
+)
+_RESERVED: Final = word_set("{ } ! if while until for case select function ( ((")
+_MAY_SPLIT: Final = re.compile(r"[^'\"]*[$`]|\"\$@|\"\$\{\w+\[@")
 _FIND_RUNS: Final = word_set("-exec -execdir -ok -okdir")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
@@ -161,6 +195,7 @@ class _LineExpansion:
         self.steps: list[CommandStep] = []
         self.redirections: list[Redirection] = []
         self.unclear: list[str] = []
+        self._left = False  # whether the working folder may be above the one that it was
 
     def line(self, text: str) -> CommandLine:
         self._script(parse_shell(text), 0)
@@ -168,6 +203,8 @@ class _LineExpansion:
 
     def _script(self, script: ShellScript, depth: int) -> None:
         self.redirections.extend(script.redirections)
+        if any(is_descriptor(redirection.target.text or "") for redirection in script.redirections):
+            self.unclear.append("it uses a descriptor by its path")
         self.unclear.extend(script.unclear)
         for command in script.commands:
             self._follow(command, depth)
@@ -176,31 +213,68 @@ class _LineExpansion:
         if depth > _DEEPEST or len(self.steps) > _MOST_STEPS:
             self.unclear.append("it has too many commands inside commands")
             return
+        self._doubt_effects(command)
         if not command.words:
             self.steps.append(CommandStep(command, passes=True))
             return
         name = command.words[0].text
-        if not name:
+        if not name or name.startswith("-") or name in _RESERVED or (name == "[[" and command.words[-1].raw != command.text):
             self.unclear.append(f"the command {command.words[0].raw!r} is known only when it runs")
             self.steps.append(CommandStep(command))
             return
-        base = name.rpartition("/")[2]
+        self._program(name.rpartition("/")[2], command, depth)
+
+    def _program(self, base: str, command: SimpleCommand, depth: int) -> None:
+        """Follow a command whose program is known."""
+        if base in _RUNNERS:
+            self.unclear.append(f"what {base} runs cannot be understood")
         if base in _SHELLS or base in ("eval", "trap", "su", "script", "runuser"):
             self._shell(base, command, depth)
         elif base == "find":
             self.steps.append(CommandStep(command))
-            self._inner(command, _find_commands(command.words), depth, more=True)
+            if command.open_ended or any(word.text is None and _MAY_SPLIT.match(word.raw) for word in command.words):
+                self.unclear.append("what find runs is known only when it runs")
+            self._inner(command, _find_commands(command.words), depth, more=True, placeholder="{}")
         elif base == "alias" and len(command.words) > 1:
             self.unclear.append("it gives a command another name")
             self.steps.append(CommandStep(command))
-        elif (wrapper := _WRAPPERS.get(base)) is not None:
+        elif (wrapper := _WRAPPERS.get(base) or (_LOADER if _LOADER_NAME.match(base) else None)) is not None:
             self._wrapped(wrapper, command, depth)
         else:
             self.steps.append(CommandStep(command))
 
-    def _inner(self, outer: SimpleCommand, commands: Sequence[Sequence[ShellWord]], depth: int, *, more: bool = False) -> None:
+    def _doubt_effects(self, command: SimpleCommand) -> None:
+        """Note what a command does beyond running: to the shell, and to descriptors that are open."""
+        if any(is_descriptor(word.text or "") for word in command.words[1:]) or self._enters_devices(command):
+            self.unclear.append("it uses a descriptor by its path")
+        if reason := runs_later(command):
+            self.unclear.append(reason)
+
+    def _enters_devices(self, command: SimpleCommand) -> bool:
+        """Whether it makes a folder of processes or devices the working folder, where any path may lead to a descriptor."""
+        if not command.words or command.words[0].text not in ("cd", "pushd"):
+            return False
+        for word in command.words[1:]:
+            names = (word.text or "").split("/")
+            self._left = self._left or names[0] == "" or ".." in names
+            if "proc" in names or (self._left and "dev" in names):
+                return True
+        return False
+
+    def _inner(
+        self,
+        outer: SimpleCommand,
+        commands: Sequence[Sequence[ShellWord]],
+        depth: int,
+        *,
+        more: bool = False,
+        placeholder: str | None = None,
+    ) -> None:
+        """Follow the commands inside another one; words with its `placeholder` are known only when they run."""
         for words in commands:
             text = " ".join(word.raw for word in words)
+            if placeholder:
+                words = [ShellWord(word.raw, None) if placeholder in (word.text or "") else word for word in words]
             self._follow(SimpleCommand(tuple(words), (), text, outer.open_ended or more), depth + 1)
 
     def _wrapped(self, wrapper: _Wrapper, command: SimpleCommand, depth: int) -> None:
@@ -215,8 +289,14 @@ class _LineExpansion:
         runs = bool(rest) and not asks_only
         own = SimpleCommand(command.words, (*command.assignments, *assignments), command.text, command.open_ended)
         self.steps.append(CommandStep(own, passes=wrapper.passes and runs))
+        if reason := runs_later(SimpleCommand((), tuple(assignments))):
+            self.unclear.append(reason)
         if runs:
-            self._inner(command, [rest], depth, more=wrapper.more)
+            self._inner(
+                command, [rest], depth, more=wrapper.more, placeholder=_placeholder(words[:at]) if wrapper.more else None
+            )
+        elif command.open_ended:
+            self.unclear.append(f"what {command.words[0].raw} runs is known only when it runs")
 
     def _after_options(self, wrapper: _Wrapper, words: Sequence[ShellWord]) -> int:
         """Where the words after a program's own options begin."""
@@ -232,6 +312,8 @@ class _LineExpansion:
                 return at
             at += 1
             if text in wrapper.values:
+                if at < len(words) and words[at].text is None and (text in ("-I", "-J") or _MAY_SPLIT.match(words[at].raw)):
+                    self.unclear.append(f"what {words[at].raw!r} is here is known only when it runs")
                 at += 1
             elif not self._is_known(wrapper, text):
                 self.unclear.append(f"whether the option {text!r} takes a value is not known")
@@ -263,19 +345,36 @@ class _LineExpansion:
             if any((word.text or "--").startswith(("--", "+", "-O")) for word in words[:at]):
                 self.unclear.append(f"the options of {base} cannot be understood")
             return
-        if file is None:
+        if file is None or (words[file].text or "").startswith(("/dev/", "/proc/")):
             self.unclear.append(f"{base} runs what it is given as input")
         self.steps.append(CommandStep(command))
 
     def _text(self, command: SimpleCommand, script: str | None, depth: int, *, passes: bool = True) -> None:
         self.steps.append(CommandStep(command, passes=passes))
-        if script is None:
+        if script is None or (script == "" and command.open_ended):
             self.unclear.append(f"the script in {command.text[:60]!r} is known only when it runs")
         else:
             self._script(parse_shell(script, depth + 1), depth + 1)
 
 
 _SCRIPT_OPTION: Final = re.compile(r"-[a-zA-Z]*c")
+
+
+def _placeholder(words: Sequence[ShellWord]) -> str:
+    """What `xargs` replaces by its input: the value of its last `-I`, else `{}`."""
+    found = "{}"
+    for at, word in enumerate(words):
+        text = word.text or ""
+        if not text.startswith("-"):
+            continue
+        if text in ("-I", "-J") and at + 1 < len(words):
+            found = words[at + 1].text or found
+        elif match := _REPLACED.fullmatch(text):
+            found = match[1]
+    return found
+
+
+_REPLACED: Final = re.compile(r"(?:-[IJi]|--replace=)(.+)", re.DOTALL)
 
 
 def _find_commands(words: Sequence[ShellWord]) -> list[Sequence[ShellWord]]:

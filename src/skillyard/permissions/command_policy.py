@@ -84,7 +84,7 @@ class CommandPolicy:
     """The rules of all levels, from the widest to the narrowest.
 
     >>> policy = CommandPolicy([("operator", CommandRules(allow=["Bash(git:*)"], deny=["Bash(git push:*)"]))])
-    >>> policy.authorize("bash", "git log | git -C . push", "/work").permission
+    >>> policy.authorize("bash", "git log | git -C . push", "/work", root="/work").permission
     'deny'
     """
 
@@ -138,10 +138,10 @@ class CommandPolicy:
         levels = [(level.name, level.rules) for level in self._levels if level.name != "skill"]
         return type(self)([*levels, ("skill", skills)], tools=self._tools)
 
-    def authorize(self, tool: str, argument: str | None, folder: str = "/", *, root: str | None = None) -> CommandRuling:
+    def authorize(self, tool: str, argument: str | None, folder: str, *, root: str) -> CommandRuling:
         """Whether `tool` may be called with a command, path or address, in a working folder (an absolute path).
 
-        Paths in rules are below `root`, which is that folder when it is None. It never fails. A command takes at most about
+        Paths in rules are below `root`, wherever the call works. It never fails. A command takes at most about
         half a second to read, whatever it is.
         """
         call = JudgedCall.read(tool, argument, folder, root)

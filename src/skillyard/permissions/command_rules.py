@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, Self, get_args
 
 from skillyard.catalog import Permission
 from skillyard.errors import InvalidInput
 from skillyard.permissions.command_line import CommandLine, CommandStep
 from skillyard.permissions.command_patterns import CommandPattern, Fit
-from skillyard.permissions.shell_words import word_set
+from skillyard.permissions.command_places import MOVES, among_devices, possible_paths, searches_here, working_folders
+from skillyard.permissions.shell_builtins import assigned_names
+from skillyard.permissions.shell_words import ShellWord, is_descriptor, word_set
 from skillyard.permissions.tool_rules import ToolKind, ToolRule, parse_tool_rule, runs_code, tool_kind
 from skillyard.wire import WireForm, wire
-
-if TYPE_CHECKING:
-    from skillyard.permissions.shell_words import ShellWord
 
 _MOST_RULES: Final = 500
 _HARMLESS_FILES: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
@@ -29,7 +28,7 @@ _HARMLESS_VARIABLES: Final = word_set(
     "LANG LANGUAGE TZ NO_COLOR FORCE_COLOR CLICOLOR COLUMNS LINES CI DEBUG PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE "
     "PYTHONIOENCODING PYTHONUTF8 NODE_ENV"
 )
-_MOVES: Final = frozenset({"cd", "pushd", "popd", "chdir"})
+_SEARCHING: Final = frozenset({"file_search", "file_list", "grep", "glob", "ls"})  # tools that go through a whole folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +53,12 @@ class JudgedCall:
 
     tool: str
     argument: str | None
-    folder: str = "/"
+    folder: str
+    root: str
     line: CommandLine | None = None
-    root: str = "/"
 
     @classmethod
-    def read(cls, tool: str, argument: str | None, folder: str = "/", root: str | None = None) -> Self:
+    def read(cls, tool: str, argument: str | None, folder: str, root: str) -> Self:
         """The call of a tool; a command is parsed, once for all levels, and code is taken for what runs it: `python3 -`."""
         line = None
         if argument is not None and tool_kind(tool) == "command":
@@ -67,7 +66,9 @@ class JudgedCall:
                 line = CommandLine.parse("python3 -" if argument.startswith("python") else "node -")
             else:
                 line = CommandLine.parse(argument)
-        return cls(tool, argument, folder, line, folder if root is None else root)
+            if among_devices(folder, line.steps):
+                line = replace(line, unclear=(*line.unclear, "a path may lead to a descriptor there"))
+        return cls(tool, argument, folder, root, line)
 
     def absolute(self, path: str) -> str:
         """A path of the call, absolute where rules and call do not start from the same folder."""
@@ -150,10 +151,16 @@ class _CallDecision:
     def ruling(self) -> LevelRuling | None:
         call = self.call
         named = f"{call.tool} {call.argument}" if call.argument is not None else call.tool
+        below = None
         for permission, rules in (("deny", self.rules.deny), ("ask", self.rules.ask)):
             for rule in rules:
                 if self._may_fit(rule):
-                    return _by_rule(permission, rule, named)
+                    return below if below and permission == "ask" else _by_rule(permission, rule, named)
+                if below is None and self._may_be_below(rule):
+                    reason = f"files that a rule to {permission} is about may be below; name a folder without them"
+                    below = LevelRuling("ask", f"{permission} {rule}", reason, named)
+        if below is not None:
+            return below
         for rule in self.rules.allow:
             if self._fits(rule):
                 return _by_rule("allow", rule, named)
@@ -175,8 +182,16 @@ class _CallDecision:
         if not rule.speaks_of(self.call.tool):
             return False
         if rule.kind in ("read", "write") and self.call.argument is not None:
+            if is_descriptor(self.call.absolute(self.call.argument)):
+                return True
             return rule.may_fit_path(self.call.absolute(self.call.argument), self.call.root)
         return self.call.argument is None or rule.fits_text(self.call.argument)
+
+    def _may_be_below(self, rule: ToolRule) -> bool:
+        """Whether a tool that goes through a folder may meet what the rule is about."""
+        if self.call.tool.casefold() not in _SEARCHING or rule.kind != "read" or not rule.speaks_of(self.call.tool):
+            return False
+        return rule.may_be_below(self.call.absolute(self.call.argument or "."), self.call.root)
 
 
 @dataclass(slots=True)
@@ -220,14 +235,20 @@ class _LineDecision:
     def _fit_files(self, rule: ToolRule, kind: ToolKind) -> tuple[Fit, str]:
         """Files that the line is redirected to, and those that its commands name, which may be read or written."""
         maybe = ""
-        places, root = _places(self.line.steps, self.call.folder), self.call.root
+        places, root = working_folders(self.line.steps, self.call.folder), self.call.root
         for word, does in self._files():
             if word.text is None:
                 maybe = maybe or word.raw
                 continue
+            if is_descriptor(word.text) or any(is_descriptor(place) for place in places):
+                if _literal_name(rule.argument or "") in word.text.casefold().split("/"):
+                    return "yes", word.text
+                maybe = maybe or word.text
             folders = places or [self.call.folder]
             fits = any(
-                rule.may_fit_path(posixpath.join(folder, path), root) for path in _paths(word.text) for folder in folders
+                rule.may_fit_path(posixpath.join(folder, path), root)
+                for path in possible_paths(word.text)
+                for folder in folders
             )
             if fits and (does == kind or (does is None and kind == "read")):
                 return "yes", word.text
@@ -235,8 +256,10 @@ class _LineDecision:
             above = does != "read" and any(rule.may_be_below(posixpath.join(folder, word.text), root) for folder in folders)
             if near or above or not places:
                 maybe = maybe or word.text
+        maybe = maybe or next((step.command.text for step in self.line.steps if step.command.open_ended), "")
         if self.line.unclear and rule.argument and _literal_name(rule.argument) in self.line.tokens():
             return "yes", self.line.text
+        maybe = maybe or (self.line.text if self.line.unclear else "")
         return ("maybe", maybe) if maybe else ("no", "")
 
     def _files(self) -> Iterator[tuple[ShellWord, ToolKind | None]]:
@@ -244,8 +267,10 @@ class _LineDecision:
             if redirection.target.text not in _HARMLESS_FILES:
                 yield redirection.target, "write" if redirection.writes else "read"
         for step in self.line.steps:
-            if step.name in _MOVES:
+            if step.name in MOVES:
                 continue
+            if searches_here(step.command):
+                yield ShellWord(".", "."), None
             for word in step.command.words[1:]:
                 if word.text is None or not word.text.startswith("-") or "=" in word.text or "/" in word.text:
                     yield word, None
@@ -292,7 +317,7 @@ class _LineDecision:
         return LevelRuling("allow", ", ".join(used) or None, "every command in it is allowed", self.line.text)
 
     def _redirection_rule(self, path: str | None, kind: Literal["read", "write"]) -> ToolRule | None:
-        if path is None or any(step.name in _MOVES for step in self.line.steps):
+        if path is None or is_descriptor(path) or any(step.name in MOVES for step in self.line.steps):
             return None
         rules = (rule for rule in self.rules.allow if rule.kind == kind)
         return next((rule for rule in rules if rule.permits_path(self.call.absolute(path), self.call.root)), None)
@@ -300,36 +325,15 @@ class _LineDecision:
 
 def _odd_variable(step: CommandStep) -> str | None:
     """A variable that the step sets and that may change what commands do; None when there is none."""
-    for name, _ in step.command.assignments:
+    for name in assigned_names(step.command):
+        if name is None:
+            return "a variable that is known only when it runs"
         if name in _HARMLESS_VARIABLES or name.startswith("LC_"):
             continue
         if name.islower() and not name.endswith("_proxy"):
             continue
         return name
     return None
-
-
-def _places(steps: Iterable[CommandStep], folder: str) -> list[str]:
-    """The folders that commands of the line may work in; none when that is not known."""
-    places = [folder]
-    for step in steps:
-        if step.name not in _MOVES:
-            continue
-        target = step.command.words[1].text if len(step.command.words) == 2 else None
-        if target is None or target.startswith(("-", "~")) or len(places) > 8:
-            return []
-        places += [posixpath.join(place, target) for place in places[:4]]
-    return places
-
-
-def _paths(text: str) -> list[str]:
-    """What of a word may be a path: the whole, and what follows an option and `=`."""
-    paths = [text]
-    if "=" in text:
-        paths.append(text.partition("=")[2])
-    if text.startswith("-") and len(text) > 2:
-        paths.append(text[2:])
-    return paths
 
 
 def _literal_name(pattern: str) -> str:

@@ -48,7 +48,11 @@ _BEFORE_A_WORD: Final = b" \t\n;&|()"
 _RESERVED: Final = word_set("if then else elif fi do done case esac while until for select function { } ! [[ ]] in")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ARITHMETIC_TEST: Final = re.compile(r"\s-(?:eq|ne|lt|le|gt|ge|v)\s")
+_PLAIN_NAME_TEST: Final = re.compile(r"\s-v\s+[A-Za-z_]\w*\s")
+_ASKS_ABOUT_NAME: Final = re.compile(r"\s-v\s")
 _EVALUATING: Final = word_set("[ [[ test let declare typeset export local readonly printf read unset mapfile wait")
+_OWN_DESCRIPTORS: Final = word_set("3 4 5 6 7 8 9")
+_MOST_OPENED: Final = 200
 _QUOTED_SUBSTITUTION: Final = re.compile(r"\$\(|`|\$\{")
 
 
@@ -144,6 +148,7 @@ class _Reading:
     accounted: set[int] = field(default_factory=set)  # where a substitution begins or ends that was read
     literal: list[tuple[int, int]] = field(default_factory=list)  # bytes in which nothing is expanded
     dashes: set[int] = field(default_factory=set)  # ends of commands that a lone `-` follows, which the grammar drops
+    opened: list[tuple[str, int, int]] = field(default_factory=list)  # descriptors, and the bytes in which they are open
     words: WordReader = field(init=False)
 
     def __post_init__(self) -> None:
@@ -166,6 +171,7 @@ class _Reading:
             self.doubt("it has too many parts")
             return
         self._find_dashes(leaves)
+        self._find_opened(leaves)
         self.visit(root, 0)
         if self.words.touching():
             self.doubt("where one of its words ends is not clear")
@@ -236,7 +242,7 @@ class _Reading:
     def _add(self, words: list[ShellWord], assignments: list[tuple[str, ShellWord]], text: str) -> None:
         name = words[0].text if words else None
         values = [value for _, value in assignments] + (words[1:] if name in _EVALUATING else [])
-        if any("[" in (word.text or "") and _QUOTED_SUBSTITUTION.search(word.text or "") for word in values):
+        if _runs_in_test(values) if name == "test" else any(map(_quotes_command, values)):
             self.doubt("it quotes a command that the shell may still run")
         self.commands.append(SimpleCommand(tuple(words), tuple(assignments), text))
 
@@ -278,10 +284,11 @@ class _Reading:
     def _test(self, node: Node, level: int) -> None:
         text = self.source(node)
         name = "[[" if text.startswith("[[") else "["
-        if text.startswith("((") or (name == "[[" and _ARITHMETIC_TEST.search(text) and "$" in text):
+        if text.startswith("((") or (name == "[[" and _ARITHMETIC_TEST.search(_PLAIN_NAME_TEST.sub(" ", text))):
             self.doubt("it calculates with names, whose values can be commands")
-        for leaf in _expressions(node):
-            self.words.read(leaf, level)
+        operands = [self.words.read(leaf, level) for leaf in _expressions(node)]
+        if _runs_in_test([*operands, *([ShellWord("-v", "-v")] if _ASKS_ABOUT_NAME.search(text) else [])]):
+            self.doubt("it quotes a command that the shell may still run")
         self._add([ShellWord(name, name), ShellWord(text, None)], [], text)
 
     def _for(self, node: Node, level: int) -> None:
@@ -306,17 +313,43 @@ class _Reading:
             self._file_redirect(node, level)
 
     def _file_redirect(self, node: Node, level: int) -> None:
+        if self.data[node.start_byte - 1 : node.start_byte] == b"}":
+            self.doubt("a redirection may set a variable")
         operator = "".join(self.source(child) for child in node.children if not child.is_named)
         targets = [child for child in node.named_children if child.type != "file_descriptor"]
+        if any(child.type == "file_descriptor" and len(self.source(child)) > 1 for child in node.named_children):
+            self.doubt("it opens or closes a descriptor that is not its own")
         if len(targets) != 1 and not (operator in ("<&-", ">&-") and not targets):
             self.doubt("a redirection has more than one target")
         for target in targets:
             word = self.words.read(target, level)
             if operator in ("<&", ">&"):
-                if not (word.text or "").isdecimal():
+                if not self._is_open(word.text or "", node.start_byte):
                     self.doubt("what a redirection leads to is not clear")
                 continue
+            if word.text is None and "/fd/" in word.raw:
+                self.doubt("what a redirection leads to is not clear")
             self.redirections.append(Redirection(word, writes=operator != "<"))
+
+    def _find_opened(self, leaves: list[Node]) -> None:
+        """Note where in the line which descriptors from 3 to 9 are open: the shell and others use the higher ones."""
+        for leaf in leaves:
+            redirect = leaf.parent if leaf.type == "file_descriptor" else None
+            statement = redirect.parent if redirect is not None else None
+            number = self.source(leaf)
+            if redirect is None or statement is None or number not in _OWN_DESCRIPTORS or len(self.opened) > _MOST_OPENED:
+                continue
+            body = statement.child_by_field_name("body")
+            if body is not None and body.type != "command":
+                self.opened.append((number, body.start_byte, statement.end_byte))
+            stays = body is not None and self.source(body).split()[:1] == ["exec"]
+            self.opened.append((number, redirect.end_byte, len(self.data) if stays else statement.end_byte))
+
+    def _is_open(self, number: str, at: int) -> bool:
+        """Whether a descriptor is one that every command has, or one that the line itself has opened there."""
+        if number in ("0", "1", "2"):
+            return True
+        return number in _OWN_DESCRIPTORS and any(own == number and start <= at < end for own, start, end in self.opened)
 
     def _here_document(self, node: Node, level: int) -> None:
         start = next((child for child in node.children if child.type == "heredoc_start"), None)
@@ -403,6 +436,17 @@ class _Reading:
                 continue
             if _backslashes_before(self.data, start) % 2 == 0:
                 self.doubt("it has a substitution that cannot be understood")
+
+
+def _quotes_command(word: ShellWord) -> bool:
+    """Whether a word has a part of an array whose number is a command: `a[$(b)]`."""
+    return "[" in (word.text or "") and _QUOTED_SUBSTITUTION.search(word.text or "") is not None
+
+
+def _runs_in_test(words: list[ShellWord]) -> bool:
+    """Whether these words of a test, with its operators, could have it run something."""
+    asks = any(word.text == "-v" for word in words) and any(word.text is None for word in words)
+    return asks or any(map(_quotes_command, words))
 
 
 def _backslashes_before(data: bytes, at: int) -> int:

@@ -23,6 +23,8 @@ _ESCAPE: Final = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
 )
 _LETTERS: Final = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_PROCESS_LINKS: Final = frozenset({"fd", "fdinfo", "cwd", "root", "map_files", "exe", "mem"})
+_DEVICE_LINKS: Final = frozenset({"fd", "tcp", "udp"})
 _HIGHEST: Final = 0x10FFFF
 
 
@@ -44,6 +46,17 @@ def is_visible(text: str) -> bool:
     from skillyard.text import sanitize
 
     return "\r" not in text and "\0" not in text and sanitize(text) == text
+
+
+def is_descriptor(path: str) -> bool:
+    """Whether a path leads to an open descriptor of some process, or to a connection, and not to a file of that name."""
+    names = [name for name in path.split("/") if name not in ("", ".", "..")]
+    if "proc" in names:
+        return not _PROCESS_LINKS.isdisjoint(names[names.index("proc") + 1 :]) or names[-1] in ("self", "thread-self")
+    if "dev" not in names:
+        return False
+    after = names[names.index("dev") + 1 :]
+    return not _DEVICE_LINKS.isdisjoint(after) and after not in (["fd", "0"], ["fd", "1"], ["fd", "2"])
 
 
 def ansi_c(text: str) -> str:

@@ -43,7 +43,8 @@ def permissions_command(arguments: argparse.Namespace) -> int:
 
     if arguments.tool not in (*WORKSPACE_TOOL_NAMES, *SKILL_TOOL_NAMES):
         raise UsageProblem(f"there is no tool {arguments.tool!r}", hint=f"the tools are: {', '.join(WORKSPACE_TOOL_NAMES)}")
-    ruling = policy.authorize(arguments.tool, arguments.call, str(Path(arguments.folder or ".").absolute()))
+    folder = str(Path(arguments.folder or ".").absolute())
+    ruling = policy.authorize(arguments.tool, arguments.call, folder, root=folder)
     if screen.as_json:
         screen.data(ruling.to_dict())
     else:
