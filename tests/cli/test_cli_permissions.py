@@ -75,7 +75,8 @@ def test_what_cannot_be_meant_says_what_to_do(call, operator, project):
 def test_a_command_in_a_workspace_obeys_the_rules(call, operator, project):
     denied = call("workspace", "exec", "--dir", project, "--", "git log | git -C . push")
     assert (denied.code, denied.out) == (1, "")
-    assert "denied by deny Bash(git push:*) of the operator" in denied.err
+    assert "error: denied by deny Bash(git push:*) of the operator" in denied.err
+    assert "hint: do it another way" in denied.err
     (project / "skillyard.txt").write_text("abc")
     asked = call("workspace", "exec", "--dir", project, "--json", "--", "touch a")
     assert (asked.code, asked.data["code"]) == (1, "approval_rejected")

@@ -52,9 +52,8 @@ def workspace_command(arguments: argparse.Namespace) -> int:
     answer = asyncio.run(_execute(catalog, screen, _workspace(catalog, arguments), words, arguments.timeout))
     if screen.as_json:
         screen.data(answer.to_dict())
-    elif not answer.ok and answer.code != "command_failed":
-        refused = answer.code in ("permission_denied", "approval_rejected")
-        screen.note(answer.text if refused else answer.text.splitlines()[-1].strip("[]"))
+    elif not answer.ok:
+        _explain(screen, answer)
     if answer.exit_code is not None:
         return answer.exit_code
     return OK if answer.ok else FAILURE
@@ -83,6 +82,20 @@ async def _execute(
         return await workspace.call("bash", call, listener=None if screen.as_json else _print, authorizer=gate)
     finally:
         await workspace.close()
+
+
+def _explain(screen: Screen, answer: WorkspaceAnswer) -> None:
+    """Why it did not do what was asked for: the command's own words are on the screen already."""
+    lines = answer.text.splitlines()
+    if answer.code in ("permission_denied", "approval_rejected"):
+        screen.note(f"error: {lines[0].removeprefix('Error: ')}")
+        if lines[1:]:
+            screen.hint(" ".join(lines[1:]))
+    elif answer.code != "command_failed":
+        screen.note(lines[-1].strip("[]"))
+    elif missing := next((line for line in reversed(lines) if line.startswith("[Not granted here: ")), ""):
+        name = missing.removeprefix("[Not granted here: ").partition(".")[0]
+        screen.hint(f"not granted here: {name}; `--with` of this command grants it")
 
 
 def _print(stream: str, text: str) -> None:
