@@ -5,7 +5,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { chatFileAddress, deleteFile, putFile } from "@/api/chat";
-import { archiveAddress, type WorkspaceEntry, workspaceFilesQuery, workspacePreviewQuery } from "@/api/workspace";
+import { archiveAddress, type WorkspaceEntry, workspaceFilesQuery, workspaceKey, workspacePreviewQuery } from "@/api/workspace";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { Confirm } from "@/parts/Confirm";
@@ -26,7 +26,8 @@ export function Files({ conversation }: { conversation: string }) {
   const [hidden, setHidden] = useState(false);
   const [looked, look] = useState("");
   const query = useQuery(workspaceFilesQuery(conversation, hidden));
-  const again = () => cache.invalidateQueries({ queryKey: ["chat"] });
+  // A preview is of one moment of a file, and does not change.
+  const again = () => cache.invalidateQueries({ queryKey: ["chat"], predicate: ({ queryKey }) => !queryKey.includes("preview") });
   const giving = useMutation({
     mutationFn: async (given: readonly File[]) => {
       for (const file of given) await putFile(conversation, file.name, file);
@@ -82,10 +83,14 @@ interface LookedProps {
 
 function Looked({ conversation, file, close, again }: LookedProps) {
   const t = useText(workspace);
+  const cache = useQueryClient();
   const [asked, setAsked] = useState(false);
   const { path, size } = file;
   const dropping = useMutation({
-    mutationFn: () => deleteFile({ id: conversation, name: path }),
+    mutationFn: async () => {
+      await cache.cancelQueries({ queryKey: [...workspaceKey(conversation), "preview", path] });
+      return deleteFile({ id: conversation, name: path });
+    },
     onError: notifyProblem,
     onSuccess: close,
     onSettled: again,
