@@ -17,11 +17,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import urlsplit
 
 from benchmarks.acceptance import art_skills, office_skills, web_skills, writing_skills
 from benchmarks.acceptance.model import ScriptedModel
 from benchmarks.acceptance.site import Site
+from skillyard.environments.package_index import NPM_REGISTRY
 
+_NPM_HOST = str(urlsplit(NPM_REGISTRY.usual).hostname)
 _NONE: Mapping[str, object] = MappingProxyType({})
 
 
@@ -51,7 +54,7 @@ WORKFLOWS: Mapping[str, Workflow] = {
     "template-skill": Workflow(writing_skills.template_skill),
     "theme-factory": Workflow(art_skills.theme_factory),
     "web-artifacts-builder": Workflow(
-        web_skills.web_artifacts_builder, settings={"network-allowlist": ["registry.npmjs.org"], "tmp-mb": 1024}
+        web_skills.web_artifacts_builder, settings={"network-allowlist": [_NPM_HOST], "tmp-mb": 1024}
     ),
     "webapp-testing": Workflow(web_skills.webapp_testing),
     "xlsx": Workflow(office_skills.xlsx),

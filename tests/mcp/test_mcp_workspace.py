@@ -57,7 +57,7 @@ async def test_a_client_is_told_what_the_tools_may_do(server: Make, desk: Path) 
         changing = [name for name in TOOL_NAMES if told[name].destructive_hint]
         assert changing == ["bash", "code_run", "file_write", "file_edit"]
         assert not any(one.open_world_hint for one in told.values()), "there is no network"
-    reaching = options_from_settings({"network-allowlist": ["pypi.org"]})
+    reaching = options_from_settings({"network-allowlist": ["api.example.com"]})
     async with Workspace(desk, options=reaching) as workspace, Client(server(workspace=workspace)) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert [name for name in TOOL_NAMES if tools[name].annotations.open_world_hint] == ["bash", "code_run"]
