@@ -636,16 +636,16 @@ def test_rules_name_paths_from_the_root_of_the_workspace_wherever_a_command_work
     policy = CommandPolicy([("operator", rules)])
 
     def said(tool: str, argument: str, folder: str) -> str:
-        return policy.authorize(tool, argument, folder, root="/work").permission
+        return policy.authorize(tool, argument, folder, root="/project").permission
 
-    assert said("file_write", "a.txt", "/work/out") == "allow"
-    assert said("file_write", "out/a.txt", "/work/sub") == "ask", "that is sub/out"
-    assert said("file_write", "a.txt", "/work/secret") == "deny"
-    assert said("file_read", "key", "/work/secret") == "deny"
-    assert said("bash", "cat key", "/work/secret") == "deny"
-    assert said("bash", "cd ../secret && cat key", "/work/out") == "deny"
-    assert said("bash", "cat x > a.txt", "/work/out") == "allow"
-    assert said("bash", "cat x > out/a.txt", "/work/sub") == "ask"
+    assert said("file_write", "a.txt", "/project/out") == "allow"
+    assert said("file_write", "out/a.txt", "/project/sub") == "ask", "that is sub/out"
+    assert said("file_write", "a.txt", "/project/secret") == "deny"
+    assert said("file_read", "key", "/project/secret") == "deny"
+    assert said("bash", "cat key", "/project/secret") == "deny"
+    assert said("bash", "cd ../secret && cat key", "/project/out") == "deny"
+    assert said("bash", "cat x > a.txt", "/project/out") == "allow"
+    assert said("bash", "cat x > out/a.txt", "/project/sub") == "ask"
 
 
 @pytest.mark.parametrize(
@@ -662,7 +662,7 @@ def test_rules_name_paths_from_the_root_of_the_workspace_wherever_a_command_work
 )
 def test_code_is_judged_as_the_command_that_runs_it(rules: CommandRules, language: str, said: str) -> None:
     ruling = CommandPolicy([("operator", rules)]).authorize(
-        "code_run", f"{language}\nprint(1) # git push; $(", "/work", root="/work"
+        "code_run", f"{language}\nprint(1) # git push; $(", "/project", root="/project"
     )
     assert ruling.permission == said, ruling
 
@@ -702,24 +702,24 @@ async def test_a_gate_asks_about_the_very_call_and_an_answer_for_the_session_hol
     policy = CommandPolicy([("operator", CommandRules(ask=["Bash(rm:*)"], deny=["Bash(dd:*)"]))])
     answers = _Answers("session", "once", "reject", "once")
     approvals = Approvals(answers)
-    gate = CommandGate(lambda: policy, approvals, lambda: "/work", "one", lambda: ("pdf",))
-    assert (await gate.authorize("bash", "ls", folder="/work")).allowed
-    assert (await gate.authorize("bash", "ls | dd of=x", folder="/work")).reason.startswith("denied by deny Bash(dd:*)")
+    gate = CommandGate(lambda: policy, approvals, lambda: "/project", "one", lambda: ("pdf",))
+    assert (await gate.authorize("bash", "ls", folder="/project")).allowed
+    assert (await gate.authorize("bash", "ls | dd of=x", folder="/project")).reason.startswith("denied by deny Bash(dd:*)")
     for _ in range(2):
-        assert (await gate.authorize("bash", "rm a | cat", folder="/work")).allowed
+        assert (await gate.authorize("bash", "rm a | cat", folder="/project")).allowed
     (asked,) = answers.asked
     assert (asked.argument, asked.part, asked.skills) == ("rm a | cat", "rm a", ("pdf",))
-    assert question_lines(asked.to_dict())[:3] == ["Run a command in /work?", "  | rm a | cat", "  about     rm a"]
-    assert (await gate.authorize("bash", "rm a | cat", folder="/work/sub")).allowed, "elsewhere it is another question"
+    assert question_lines(asked.to_dict())[:3] == ["Run a command in /project?", "  | rm a | cat", "  about     rm a"]
+    assert (await gate.authorize("bash", "rm a | cat", folder="/project/sub")).allowed, "elsewhere it is another question"
     with pytest.raises(ApprovalRejected, match="not now"):
-        await gate.authorize("bash", "rm b", folder="/work")
-    other = CommandGate(lambda: policy, approvals, lambda: "/work", "two")
-    assert (await other.authorize("bash", "rm a | cat", folder="/work")).allowed
+        await gate.authorize("bash", "rm b", folder="/project")
+    other = CommandGate(lambda: policy, approvals, lambda: "/project", "two")
+    assert (await other.authorize("bash", "rm a | cat", folder="/project")).allowed
     assert len(answers.asked) == 4
-    nobody = CommandGate(lambda: policy, Approvals(), lambda: "/work")
+    nobody = CommandGate(lambda: policy, Approvals(), lambda: "/project")
     with pytest.raises(ApprovalRejected, match="nobody to ask"):
-        await nobody.authorize("bash", "rm a", folder="/work")
-    long = await gate.authorize("bash", f"rm a # {'x' * 30_000}", folder="/work")
+        await nobody.authorize("bash", "rm a", folder="/project")
+    long = await gate.authorize("bash", f"rm a # {'x' * 30_000}", folder="/project")
     assert not long.allowed, "nobody can read that before they agree"
 
 
@@ -732,7 +732,7 @@ def test_the_names_of_tools_are_those_that_there_are() -> None:
 
 def test_the_folder_that_paths_in_rules_start_from_is_never_assumed() -> None:
     with pytest.raises(TypeError, match="root"):
-        CommandPolicy().authorize("file_read", "a", "/work")  # type: ignore[call-arg]
+        CommandPolicy().authorize("file_read", "a", "/project")  # type: ignore[call-arg]
 
 
 DESCRIPTORS = r"""
