@@ -167,7 +167,7 @@ class Catalog(SkillCatalog):
         request: str | None = None,
         named: Collection[str] = (),
         pinned: Collection[str] = (),
-        description_chars: int | None = 200,
+        description_chars: int | None = None,
         previous: Index | None = None,
         workspace: bool = False,
     ) -> Index:
@@ -175,7 +175,8 @@ class Catalog(SkillCatalog):
 
         At most `budget` tokens (None: no limit). Without a `request` the order is the catalog's, so that prompt caches hold;
         with the text of a request the skills it names come first, then those that fit it best. `pinned` skills are listed
-        before the others. With the `previous` index of a conversation what it showed stays where it is; what is new is
+        before the others. Descriptions lose words only when not all fit, or after `description_chars` characters when that is
+        given. With the `previous` index of a conversation what it showed stays where it is; what is new is
         appended, and `added`, `dropped` and `unchanged` list the difference. `workspace` says that the model has the tools of a
         workspace: then `xml-index` tells of `bash`.
 

@@ -165,7 +165,7 @@ class Field:
     """A piece of an entry that may be shortened: `before` + text + `after`.
 
     `escape` makes the text safe for the style and is applied after the cut, so that no entity is torn. `complete` is false when
-    a fixed limit, such as 200 characters a description, has already taken something away.
+    a fixed limit, such as `description_chars`, has already taken something away.
     """
 
     __slots__ = ("_cutter", "_escape", "_raw", "after", "before", "complete", "frame", "size", "text")

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 
 DEFAULT_BUDGET: Final = 2000  # tokens: fifty skills or 8000 characters
-DEFAULT_DESCRIPTION: Final = 200  # characters of a description
 WANTED: Final = 12  # of a ranking, so many skills have to be there with a description, whatever was shown before
 
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
-    """How an index is written: within `budget` tokens (None: no limit), of descriptions of at most `description_chars`.
+    """How an index is written: at most `budget` tokens, each description at most `description_chars` characters.
+
+    None is no limit of tokens, and of a description 1024 characters.
 
     When not all fits, `named` skills (by name or id: those the user spoke of) are served first, then `pinned` ones, then the
     rest in order. `ranked` means that the order is a ranking for a request: then the first keep whole descriptions and
@@ -47,7 +48,7 @@ class IndexOptions:
 
     style: Style = "compact"
     budget: int | None = DEFAULT_BUDGET
-    description_chars: int | None = DEFAULT_DESCRIPTION
+    description_chars: int | None = None
     named: Collection[str] = ()
     pinned: Collection[str] = ()
     ranked: bool = False
@@ -262,9 +263,7 @@ def _first(tiers: Sequence[Sequence[IndexEntry]], most: int | None) -> tuple[lis
     return kept, over
 
 
-def entry_costs(
-    skills: Iterable[Skill], index: Index, *, description_chars: int | None = DEFAULT_DESCRIPTION
-) -> dict[str, int]:
+def entry_costs(skills: Iterable[Skill], index: Index, *, description_chars: int | None = None) -> dict[str, int]:
     """The tokens of each skill that `index` shows, by id, in its order; `skills` and the limit are those it was written of."""
     offered = [skill for skill in skills if skill.offered]
     form = FORMS[index.style]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from skillyard.prompt.entry import FIELD_LIMIT, QUARTERS, Field, IndexEntry, Piece, ShownSkill, cut, cut_list, quarters
+from skillyard.prompt.entry import FIELD_LIMIT, Field, IndexEntry, Piece, ShownSkill, cut_list
 from skillyard.prompt.fence import markers, steady_nonce, without_markers
 from skillyard.text import escape_xml
 
@@ -18,7 +18,6 @@ Style = Literal["awareness", "direct", "tool", "xml-index", "section", "compact"
 
 INSTRUCTION_LIMIT: Final = 1000  # characters of instructions in the `direct` style
 SECTION_LIMIT: Final = 40  # skills in the `section` style
-COMPACT_LIMIT: Final = 50 * QUARTERS  # quarter tokens of one entry in the `compact` style
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +179,7 @@ def _compact(shown: ShownSkill) -> IndexEntry:
         text, complete = shown.description()
         if not text:
             return name, "\n"
-        whole = _inline(text)
-        short = cut(whole, COMPACT_LIMIT - quarters(name) - len(": \n"))
-        return name, Field(short, before=": ", complete=complete and short == whole), "\n"
+        return name, Field(_inline(text), before=": ", complete=complete), "\n"
 
     return IndexEntry(shown.skill.id, f"{name}\n", detailed)
 

@@ -317,7 +317,7 @@ class SkillTools:
         *,
         request: str | None = None,
         pinned: Collection[str] = (),
-        description_chars: int | None = 200,
+        description_chars: int | None = None,
         session: str | None = None,
     ) -> Index:
         """The index for a system prompt, as `Catalog.prompt`, without the skills that the rules of these tools deny.

@@ -36,9 +36,8 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--description-chars",
         type=parse_positive,
-        default=200,
         metavar="N",
-        help="cut each description after N characters (default: %(default)s)",
+        help="cut each description after N characters, also where there is room for more",
     )
     parser.add_argument("--request", metavar="TEXT", help="what the user asks for: the skills that fit it come first")
     parser.add_argument(

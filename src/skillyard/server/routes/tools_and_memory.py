@@ -85,7 +85,9 @@ def prompt(
     budget: Annotated[int | None, Query(ge=0, le=1_000_000, description="tokens; 2000 when absent")] = 2000,
     request: Annotated[str | None, Query(max_length=2000, description="the skills that fit it come first")] = None,
     pin: Annotated[list[str], Query(max_length=500, description="skills that are listed first")] = [],  # noqa: B006
-    description_chars: Annotated[int, Query(ge=0, le=10_000)] = 200,
+    description_chars: Annotated[
+        int | None, Query(ge=0, le=10_000, description="characters of a description at most; 1024 when absent")
+    ] = None,
     workspace: Annotated[bool, Query(description="the model has the tools of a workspace")] = False,
 ) -> Answer[IndexDetail]:
     """The index of the skills for a system prompt, inside a token budget."""
