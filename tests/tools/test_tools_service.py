@@ -40,6 +40,14 @@ def test_the_three_dialects_carry_the_same_schema(skills_root: Path, make_skill:
         assert three["annotations"]["readOnlyHint"] is (three["name"] != "run_skill")
 
 
+@pytest.mark.parametrize("dialect", ["openai", "anthropic", "mcp"])
+def test_the_index_is_listed_once(dialect: Any, skills_root: Path, make_skill: Any, tools: Tools) -> None:
+    make_skill(skills_root, "pdf", description="Reads invoices")
+    assert "Reads invoices" in str(tools().definitions(dialect))
+    assert "Reads invoices" not in str(tools().definitions(dialect, index=False))
+    assert "Reads invoices" in tools().prompt().text
+
+
 @pytest.mark.row("004-14", "C-14")
 def test_the_tools_join_a_hosts_own_in_a_stable_order(skills_root: Path, make_skill: Any, tools: Tools) -> None:
     make_skill(skills_root, "pdf")

@@ -106,7 +106,7 @@ class FunctionCallFormat:
 
     def parameters(self, fixed: str, moving: str) -> ModelRequestParameters:
         """The offered tools, those that skills declare among them."""
-        shapes = [shape["function"] for shape in self.tools.definitions("openai", abp_tools=True)]
+        shapes = [shape["function"] for shape in self.tools.definitions("openai", abp_tools=True, index=False)]
         functions = [
             ToolDefinition(
                 name=shape["name"],

@@ -119,7 +119,7 @@ class SkillToolset(AbstractToolset[Any]):
             ToolDefinition(
                 name=tool.name,
                 parameters_json_schema=tool.schema(),
-                description=tool.description,
+                description=tool.summary,
                 metadata={"title": tool.title},
                 strict=False,  # what a script takes is open, and a strict schema is closed
             )

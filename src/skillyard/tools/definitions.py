@@ -169,7 +169,7 @@ class ToolDefinition:
 
     `read_only` tools change nothing and run no code, so a host may execute them without asking (`auto_execute`). `destructive`
     ones may replace or delete what somebody has, `open_world` ones may reach hosts of a network. `closed` adds
-    `additionalProperties: false` to the schema.
+    `additionalProperties: false` to the schema. `listing` is the end of a description that lists the skills.
     """
 
     name: str
@@ -181,6 +181,7 @@ class ToolDefinition:
     open_world: bool = False
     closed: bool = True
     category: str = "builtin"
+    listing: str = ""
     input_schema: Mapping[str, object] | None = field(default=None, hash=False)
     """The schema when it is not made of `parameters`: that of a tool a skill declares."""
 
@@ -202,16 +203,22 @@ class ToolDefinition:
             shape["additionalProperties"] = False
         return shape
 
-    def to_dict(self, dialect: Dialect) -> dict[str, object]:
-        """The definition as the API of `dialect` wants it in its list of tools."""
+    @property
+    def summary(self) -> str:
+        """The description without its `listing`: for a model whose prompt has the index."""
+        return self.description.removesuffix(self.listing).rstrip()
+
+    def to_dict(self, dialect: Dialect, *, listing: bool = True) -> dict[str, object]:
+        """The definition as the API of `dialect` wants it in its list of tools, with or without its `listing`."""
+        description = self.description if listing else self.summary
         match dialect:
             case "openai":
-                function = {"name": self.name, "description": self.description, "parameters": self.schema()}
+                function = {"name": self.name, "description": description, "parameters": self.schema()}
                 return {"type": "function", "function": function}
             case "anthropic":
-                return {"name": self.name, "description": self.description, "input_schema": self.schema()}
+                return {"name": self.name, "description": description, "input_schema": self.schema()}
             case "mcp":
-                shape: dict[str, object] = {"name": self.name, "title": self.title, "description": self.description}
+                shape: dict[str, object] = {"name": self.name, "title": self.title, "description": description}
                 return shape | {"inputSchema": self.schema(), "annotations": self._annotations()}
 
     def _annotations(self) -> dict[str, object]:
@@ -259,7 +266,7 @@ class Wording:
 _ENGLISH: Final = Wording(
     error="Error: ",
     skill=(
-        "Load a skill: detailed instructions for one kind of task. Call this before you start work that a skill below covers, "
+        "Load a skill: detailed instructions for one kind of task. Call this before you start work that a listed skill covers, "
         "then follow what it says. Load only skills you need."
     ),
     skill_skill="The skill to load",
@@ -301,7 +308,7 @@ _ENGLISH: Final = Wording(
 
 _CHINESE: Final = Wording(
     error="错误: ",
-    skill="加载一个技能: 某类任务的详细指南。开始下列技能所涵盖的工作之前先调用本工具, 然后按其内容执行。只加载需要的技能。",
+    skill="加载一个技能: 某类任务的详细指南。开始所列技能涵盖的工作之前先调用本工具, 然后按其内容执行。只加载需要的技能。",
     skill_skill="要加载的技能",
     skill_force="即使本次对话中已有该内容, 也重新返回全文",
     skills_list="列出可以加载的技能及其用途。",

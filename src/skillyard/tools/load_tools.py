@@ -162,6 +162,7 @@ def _define_skill(context: ToolContext) -> ToolDefinition:
         "Skill",
         f"{words.skill}\n\n{listed}",
         (skill_parameter, force) if context.repeat == "note" else (skill_parameter,),
+        listing=listed,
     )
 
 

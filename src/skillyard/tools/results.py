@@ -117,7 +117,7 @@ def text_tools_prompt(definitions: Sequence[ToolDefinition], language: Language)
     """The paragraph of a system prompt that explains the form and lists the tools; empty without tools."""
     if not definitions:
         return ""
-    lines = [f"- {tool.name}: {tool.description} Parameters: {to_model_json(tool.schema())}" for tool in definitions]
+    lines = [f"- {tool.name}: {tool.summary} Parameters: {to_model_json(tool.schema())}" for tool in definitions]
     return _TEXTS[language] + "\n".join(_harmless(line) for line in lines)
 
 

@@ -278,16 +278,19 @@ class SkillTools:
         """
         return self._offer.define(name)
 
-    def definitions(self, dialect: Dialect = "openai", *, abp_tools: bool = False) -> list[dict[str, object]]:
+    def definitions(
+        self, dialect: Dialect = "openai", *, abp_tools: bool = False, index: bool = True
+    ) -> list[dict[str, object]]:
         """The offered tools as the list of `tools` an API wants: `openai`, `anthropic` or `mcp`.
 
-        With `abp_tools` the tools that skills declare for the ABP protocol are among them, as functions of their own. Ask again
-        each turn: the tools and the names in them follow the catalog.
+        With `abp_tools` the tools that skills declare for the ABP protocol are among them, as functions of their own. Without
+        `index` the description of `skill` does not list the skills: for a model whose system prompt has `prompt()`. Ask
+        again each turn: the tools and the names in them follow the catalog.
         """
         if dialect not in ("openai", "anthropic", "mcp"):
             raise InvalidInput(f"no dialect {dialect!r}", hint="choose one of: openai, anthropic, mcp")
         self._offer.with_declared |= abp_tools
-        return [definition.to_dict(dialect) for definition in self._offer.all(declared=abp_tools)]
+        return [definition.to_dict(dialect, listing=index) for definition in self._offer.all(declared=abp_tools)]
 
     async def call(
         self,
