@@ -42,7 +42,6 @@ MODULES: Final = (
     "psycopg",
     "skillyard.catalog.file_watch",
     "skillyard.cli.commands.serve",
-    "skillyard.cli.commands.workers",
     "skillyard.database.schema_upgrade",
     "skillyard.engine.worker",
     "skillyard.library.catalog_services",

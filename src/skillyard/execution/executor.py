@@ -271,7 +271,7 @@ class Executor:
             SandboxUnavailable: nothing here can enforce its policy.
             PermissionDenied: its content is not what the request's `digest` says.
         """
-        from skillyard.catalog.installed import pinned
+        from skillyard.catalog.skill import pinned
 
         with pinned(request.skill) as skill:
             return await self._run(replace(request, skill=skill), skill.document())

@@ -150,7 +150,7 @@ def skill_with_content(catalog: SkillCatalog, gate: PermissionGate, skill_id: st
 
 def _from_store(registry: Registry, skill_id: str, digest: str) -> Skill | None:
     """The installed skill with exactly that content; None when the store never got it."""
-    from skillyard.catalog.installed import read_skill_folder
+    from skillyard.catalog.skill import read_skill_folder
 
     store, name = registry.store, skill_id.removeprefix("installed:")
     try:
