@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 from skillyard.concurrency import completed, in_thread
 from skillyard.engine.journal import Journal
 from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity
-from skillyard.engine.result_cache import cache_policy_of
-from skillyard.engine.run_call import RunCall, WorkerRequest, read_request
+from skillyard.engine.run_call import RunCall, WorkerRequest, cache_policy_of, read_request
 from skillyard.engine.run_files import RunFiles
 from skillyard.engine.run_lifecycle import RunLifecycle, record_end, run_error, write_or_defer
 from skillyard.engine.run_queue import (
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
     from skillyard.catalog import Skill
     from skillyard.database import Database
-    from skillyard.engine.protocol import Runner
+    from skillyard.engine.run_lifecycle import Runner
 
 
 _STOPPED: Final = RunError("INTERRUPTED", "its worker was stopped before the run had ended")

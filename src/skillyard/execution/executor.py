@@ -15,7 +15,6 @@ from skillyard.environments import NO_GRANT, GrantBook, SkillGrant
 from skillyard.environments.package_index import index_settings
 from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs
 from skillyard.errors import ExecutionProblem, FileMissing, InvalidInput, InvalidPolicy, SkillyardError
-from skillyard.execution.abp.results import unwrapped
 from skillyard.execution.distributed import McpServer, call_server, declared_worker_pool, read_servers, server_problem
 from skillyard.execution.http_service import NO_ENDPOINT, call_service, has_endpoint
 from skillyard.execution.kinds import (
@@ -31,7 +30,7 @@ from skillyard.execution.kinds import (
     scripts_in,
     unavailable_message,
 )
-from skillyard.execution.outcome import read_outcome
+from skillyard.execution.outcome import read_outcome, unwrapped
 from skillyard.execution.run import Run, RunError
 from skillyard.execution.run_report import missing_execute, output_value, run_from_answer, run_from_outcome
 from skillyard.execution.skill_call import (
