@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.search.collection import Entry, Request
 from skillyard.search import SearchIndex
 from skillyard.search.expansion import expansion
-from skillyard.search.features import candidate_features
+from skillyard.search.ranker import candidate_features
 from skillyard.search.scoring import find_candidates, request_terms
 from skillyard.search.words import words
 

@@ -51,7 +51,6 @@ from skillyard.sandbox import (
     RunMode,
     SandboxBackend,
     SandboxResult,
-    WarmPool,
     can_start,
     choose_backend,
     container_image,
@@ -64,6 +63,7 @@ from skillyard.sandbox import (
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill
     from skillyard.document import Document, Metadata
+    from skillyard.sandbox import WarmPool
 
 
 _SDK_FILES: Final = ("__init__.py", "index.cjs", "index.mjs", "package.json", "testing.cjs", "testing.mjs")
@@ -177,7 +177,11 @@ class Executor:
         self._grants = grants or GrantBook()
         self._fixed = frozenset(fixed)
         self._pools = frozenset(pools)
-        self._pool = WarmPool(prewarm, tree_digest) if prewarm else None
+        self._pool: WarmPool | None = None
+        if prewarm:
+            from skillyard.sandbox import WarmPool  # with it comes bubblewrap, which a static skill does not need
+
+            self._pool = WarmPool(prewarm, tree_digest)
         self._ceiling = ceiling or Policy.ceiling()
         self._backend = backend
         self._container_image = container_image

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from skillyard.sandbox.environment import base_environment, proxy_environment
-from skillyard.sandbox.granted_environment import NODE_PACKAGES_INSIDE, SEEN_INSIDE
+from skillyard.sandbox.job import NODE_PACKAGES_INSIDE, SEEN_INSIDE
 from skillyard.sandbox.preparation import PreparedRun
 from skillyard.sandbox.process_launch import PROXY_PORT
 from skillyard.sandbox.runtimes import is_system

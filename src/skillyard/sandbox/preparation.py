@@ -14,9 +14,8 @@ from typing import Final, Protocol
 
 from skillyard.paths import safe_relative
 from skillyard.sandbox.cgroups import Cgroup, make_cgroup
-from skillyard.sandbox.granted_environment import NODE_PACKAGES_INSIDE
 from skillyard.sandbox.identity import Identity, pick_identity
-from skillyard.sandbox.job import Job, Limit
+from skillyard.sandbox.job import NODE_PACKAGES_INSIDE, Job, Limit
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.process_launch import Descriptors, SandboxCommand
 from skillyard.sandbox.runtimes import Runtime, runtime_for

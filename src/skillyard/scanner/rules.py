@@ -9,12 +9,10 @@ from typing import Final
 from urllib.parse import quote
 
 from skillyard._version import __version__
-from skillyard.scanner.credentials import CREDENTIAL_RULES
 from skillyard.scanner.dangerous_commands import CALL_RULES, OBFUSCATION_RULES, PERSISTENCE_RULES, RESOURCE_RULES
 from skillyard.scanner.finding import Finding, Report, ScanRule, Severity
-from skillyard.scanner.hidden import HIDDEN_RULES
-from skillyard.scanner.injection import INJECTION_RULES
-from skillyard.scanner.network import DOWNLOAD_RULES, FLOW_RULES, NETWORK_RULES
+from skillyard.scanner.injection import HIDDEN_RULES, INJECTION_RULES
+from skillyard.scanner.network import CREDENTIAL_RULES, DOWNLOAD_RULES, FLOW_RULES, NETWORK_RULES
 from skillyard.scanner.permissions import PERMISSION_RULES
 
 RULES: Final[Mapping[str, ScanRule]] = MappingProxyType(

@@ -146,7 +146,7 @@ class _Request:
 
     def grouped(self, ranked: list[tuple[float, int]], limit: int) -> list[tuple[float, int, tuple[int, ...]]]:
         """The first `limit` of them, with those of nearly the same content added to it as duplicates."""
-        from skillyard.search.sketches import Sketches
+        from skillyard.search.scoring import Sketches
 
         kept: list[tuple[float, int, tuple[int, ...]]] = []
         sketches = Sketches(self._index)

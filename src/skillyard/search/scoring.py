@@ -1,7 +1,8 @@
-"""Scores: the skills of an index that may fit the words of a request, and how well each does.
+"""Scores: the skills of an index that may fit the words of a request, how well each does, and which are nearly the same.
 
 First every skill that has a word of the request gets a BM25 sum over name, description and body. Then the best of them are
-described by numbers (`features.py`), and the learned ranker (`ranker.py`) orders them.
+described by numbers and ordered by the learned ranker (`ranker.py`). The content of two skills is compared by the smallest of
+their word pairs (bottom-k).
 """
 
 from __future__ import annotations
@@ -203,3 +204,42 @@ def _summed(index: SearchIndex, terms: Terms) -> tuple[NDArray[np.float64], NDAr
         had = np.repeat(terms.rarity * (terms.often > 0), lengths)
         covered.append(np.bincount(skills, weights=had, minlength=postings.count))
     return np.concatenate(sums), np.concatenate(covered)
+
+
+_SAMPLE: Final = 64
+_LEAST: Final = 24  # a text with fewer pairs is too short to be compared
+_SAME: Final = 0.7  # share of the sample
+
+
+class Sketches:
+    """The samples of the skills added so far, to recognize another with nearly the same content."""
+
+    def __init__(self, index: SearchIndex) -> None:
+        self._index = index
+        self._samples: list[tuple[int, frozenset[int]]] = []
+
+    def add(self, position: int, number: int) -> None:
+        """Remember the skill `number` at `position` in the index."""
+        sample = self._sample(position)
+        if len(sample) >= _LEAST:
+            self._samples.append((number, sample))
+
+    def twin(self, position: int, number: int) -> int | None:
+        """The number of the remembered skill that has nearly the same content; None when there is none."""
+        sample = self._sample(position)
+        if len(sample) < _LEAST:
+            return None
+        return next((other for other, earlier in self._samples if other != number and _alike(sample, earlier)), None)
+
+    def _sample(self, position: int) -> frozenset[int]:
+        postings, local = postings_of(self._index, position)
+        begin, end = postings.pair_starts[local : local + 2].tolist()
+        return frozenset(postings.pairs[begin : min(begin + _SAMPLE, end)].tolist())
+
+
+def _alike(one: frozenset[int], two: frozenset[int]) -> bool:
+    both = one & two
+    if len(both) < _LEAST // 2:
+        return False
+    smallest = sorted(one | two)[: max(len(one), len(two))]
+    return sum(pair in both for pair in smallest) >= _SAME * len(smallest)

@@ -17,7 +17,7 @@ from fastapi import Path as InPath
 from skillyard.errors import PackageMissing, SkillyardError
 from skillyard.registry import InstalledSkill, Registry
 from skillyard.registry.mirror import RegistryMirror
-from skillyard.registry.mirror_index import INDEX_FILE, MirrorIndex
+from skillyard.registry.mirror_locations import INDEX_FILE, MirrorIndex
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
     collect_shapes,

@@ -34,11 +34,11 @@ from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import EventStream, stream_responses
 from skillyard.server.routes.run_files import kept_files
 from skillyard.server.shapes import Answer, Listed, Meta, to_utc
-from skillyard.server.shapes.run_requests import RunInput
 from skillyard.server.shapes.runs import (
     RunDetail,
     RunEnded,
     RunEvent,
+    RunInput,
     RunPrinted,
     RunQuestionAsked,
     RunStateChanged,

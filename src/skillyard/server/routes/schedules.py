@@ -19,7 +19,7 @@ from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.routes.run_files import kept_files
 from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, RequestBody
-from skillyard.server.shapes.run_requests import RunInput
+from skillyard.server.shapes.runs import RunInput
 from skillyard.times import utc_text
 
 routes: Final = APIRouter(prefix="/api/v1/schedules", tags=["schedules"], dependencies=[require_scope("skills:read")])
