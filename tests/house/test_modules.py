@@ -25,7 +25,6 @@ SEAMS: Final = {  # short modules that exactly one other imports, and why they s
     "skillyard.catalog.file_watch": "imported when folders are watched: watchfiles is behind it",
     "skillyard.environments.sandboxed_build": "imported when a package is built: asyncio and the backends are behind it",
     "skillyard.mcp.prompts": "one of the capabilities of MCP, beside tools and resources",
-    "skillyard.network.http_exchange": "imported when a request is sent: h11 and ssl are behind it",
     "skillyard.offload.helper": "the program of a helper process",
     "skillyard.permissions.sql_tables": "imported when records are used: SQLAlchemy is behind it",
     "skillyard.sandbox.container_connections": "imported when a container may reach hosts; its other half is inside",

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
 from skillyard.registry.candidate import Scanner, ScannerFinding
-from skillyard.registry.fetcher import FetchedTree, Fetcher
 from skillyard.registry.git_fetcher import GitFetcher
 from skillyard.registry.install_pipeline import InstallRefusal, SkillInspection
 from skillyard.registry.model import (
     AgreeReplacement,
     Consent,
     EditValue,
+    FetchedTree,
+    Fetcher,
     InstalledSkill,
     InstallLog,
     InstallOptions,

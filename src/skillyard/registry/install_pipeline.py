@@ -33,8 +33,7 @@ from skillyard.registry.candidate import (
     source_folder_name,
     stage_skill,
 )
-from skillyard.registry.fetcher import Fetcher
-from skillyard.registry.model import InstallReport, OperationResult
+from skillyard.registry.model import Fetcher, InstallReport, OperationResult
 from skillyard.registry.upgrade_checks import (
     accept_replacements,
     consent_required,

@@ -21,7 +21,7 @@ from urllib.parse import urljoin
 from skillyard.errors import DigestMismatch, FileTooLarge, InvalidConfiguration, InvalidInput, InvalidSource, NoSkillInside
 from skillyard.packages import Origin, PackageLimits, Source, Store, extract, open_store, shown_address, tree_digest
 from skillyard.packages.digest import check_content, digest_hex
-from skillyard.registry.fetcher import FetchedTree
+from skillyard.registry.model import FetchedTree
 from skillyard.wire import WireForm
 
 INDEX_FILE: Final = "skillyard-mirror.json"

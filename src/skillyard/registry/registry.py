@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Self, Unpack
 from skillyard.errors import InvalidSource
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.candidate import InstallRequest
-from skillyard.registry.fetcher import Fetcher
 from skillyard.registry.install_pipeline import InstallPipeline
 from skillyard.registry.installed_skills import InstalledSkills, RegistryStorage, VersionManager
 from skillyard.registry.model import (
     EditValue,
+    Fetcher,
     InstalledSkill,
     InstallOptions,
     InstallReport,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from skillyard.lazy_exports import lazy_exports
 from skillyard.sandbox.backend_selection import backends, choose_backend, probe_all
 from skillyard.sandbox.environment import redact
-from skillyard.sandbox.identity import can_reach
 from skillyard.sandbox.job import (
     NOTHING_GRANTED,
     GrantedEnvironment,
@@ -32,6 +31,7 @@ from skillyard.sandbox.policy import (
     narrowing_warnings,
     prewarm_count,
 )
+from skillyard.sandbox.process_launch import can_reach
 from skillyard.sandbox.run_output import StreamListener, listen_to_output
 from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_path, strips_types
 

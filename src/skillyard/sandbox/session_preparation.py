@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from skillyard.errors import FileMissing, InvalidInput, RuntimeUnavailable
 from skillyard.sandbox.cgroups import Cgroup, make_cgroup
 from skillyard.sandbox.environment import base_environment
-from skillyard.sandbox.identity import Identity, is_own_number, pick_identity
 from skillyard.sandbox.job import (
     NODE_PACKAGES_INSIDE,
     NOTHING_GRANTED,
@@ -25,6 +24,7 @@ from skillyard.sandbox.job import (
     PackageFolders,
 )
 from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.process_launch import Identity, is_own_number, pick_identity
 from skillyard.sandbox.runtimes import Runtime, is_system, runtime_for
 from skillyard.sandbox.staging import StagedCopy, new_stage
 

@@ -42,7 +42,7 @@ from skillyard.scanner.network import (
 from skillyard.scanner.permissions import PRIVILEGE_PATTERNS, ObservedBehavior, compare_declarations, variables_in
 from skillyard.scanner.python_calls import check_python_calls, first_network_call, first_program_start
 from skillyard.scanner.python_flow import Flow, PythonFile, parse_python
-from skillyard.scanner.rules import RULES
+from skillyard.scanner.rules import RULES, Suppression, apply_suppressions, claim_on
 from skillyard.scanner.sources import (
     LARGEST_TEXT,
     TOO_LARGE,
@@ -56,7 +56,6 @@ from skillyard.scanner.sources import (
     split,
     without_comments,
 )
-from skillyard.scanner.suppressions import Suppression, apply_suppressions, claim_on
 
 _CODE: Final = ("python", "shell", "javascript", "powershell")
 CROSS_FILE_STEP: Final = "all files together"

@@ -41,8 +41,7 @@ from skillyard.server.middleware.host_origin_check import HostOriginCheck
 from skillyard.server.middleware.observability import Metrics, RequestIds, RequestObserver
 from skillyard.server.middleware.request_limits import BodyLimits, RateLimiter
 from skillyard.server.organisation_services import OrganisationPool, OrganisationScope, OrganisationServices, ScheduleClock
-from skillyard.server.problems import Problem, add_error_handlers
-from skillyard.server.responses import describe_streams
+from skillyard.server.responses import Problem, add_error_handlers, describe_streams
 from skillyard.server.routes import (
     administration,
     agents,

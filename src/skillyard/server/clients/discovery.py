@@ -31,8 +31,7 @@ from skillyard.server.clients.published_skills import (
     version_folder,
 )
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import FILE_RESPONSES, bytes_response, version_file_response
+from skillyard.server.responses import FILE_RESPONSES, READ_PROBLEMS, WRITE_PROBLEMS, bytes_response, version_file_response
 
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _CACHED: Final = {"Cache-Control": "public, no-cache", "Access-Control-Allow-Origin": "*"}

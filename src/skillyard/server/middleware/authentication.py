@@ -24,7 +24,7 @@ from skillyard.access import KEY_PREFIX, Actor, ApiKey, Keys, SignInSessions, ac
 from skillyard.errors import PermissionDenied, SignInRequired, SkillyardError, TooManyRequests
 from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, READ_METHODS, Caller
 from skillyard.server.middleware.request_limits import TokenBucket
-from skillyard.server.problems import problem_response
+from skillyard.server.responses import problem_response
 from skillyard.server.settings import RateLimit
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.datastructures import Headers
 
 from skillyard.errors import PermissionDenied
-from skillyard.server.problems import problem_response
+from skillyard.server.responses import problem_response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
