@@ -46,7 +46,7 @@ MODULES: Final = (
     "skillyard.engine.worker",
     "skillyard.library.catalog_services",
     "skillyard.mcp.server",
-    "skillyard.mcp.stdio",
+    "skillyard.mcp.transports",
     "skillyard.offload.forked_map",
     "skillyard.packages.tar_reader",
     "skillyard.packages.zip_reader",

@@ -21,9 +21,8 @@ from skillyard.database import Database, dialects, shared_engines
 from skillyard.errors import PathRefused, SkillyardError
 from skillyard.files import read_limited
 from skillyard.packages import tree_digest
-from skillyard.paths import read_inside
+from skillyard.paths import is_reserved, read_inside
 from skillyard.registry import ProjectLock
-from skillyard.reserved_files import is_reserved
 from skillyard.sandbox import work_files
 
 SOURCE = Path(dialects.__file__).parents[1]

@@ -28,7 +28,6 @@ SEAMS: Final = {  # short modules that exactly one other imports, and why they s
     "skillyard.offload.helper": "the program of a helper process",
     "skillyard.permissions.sql_tables": "imported when records are used: SQLAlchemy is behind it",
     "skillyard.sandbox.container_connections": "imported when a container may reach hosts; its other half is inside",
-    "skillyard.server.middleware.host_origin_check": "one middleware, as each of its neighbours",
 }
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillyard._version import __version__
 from skillyard.catalog.records import Root
 from skillyard.catalog.walk import LEGACY_FILE, FindSkillFiles, find_skill_files, walk
-from skillyard.private_cache import read_private_cache, write_private_cache
+from skillyard.files import read_private_cache, write_private_cache
 
 if TYPE_CHECKING:
     from skillyard.catalog.records import FileStamp, SkillFacts

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.catalog.records import Root, SkillRow, Source, Status
 from skillyard.errors import SkillNotFound
-from skillyard.open_flags import CLOEXEC, DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW
+from skillyard.paths import CLOEXEC, DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW
 from skillyard.text import is_label
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from skillyard.database.notifications import ChangeNotifier
 from skillyard.database.schema_upgrade import DatabaseStatus, copy_before_upgrade, is_usable, status_of, upgrade
 from skillyard.database.shared_engines import EngineLease
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
-from skillyard.timing import DEFAULT_TIMING, Timing
+from skillyard.times import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -48,8 +48,7 @@ from sqlalchemy.pool import QueuePool
 from sqlalchemy.types import TypeDecorator
 
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable, RecordExists, SkillyardError, ValueRefused
-from skillyard.open_flags import CLOEXEC, NOFOLLOW, owner_id
-from skillyard.reserved_files import reserve_file
+from skillyard.paths import CLOEXEC, NOFOLLOW, owner_id, reserve_file
 
 if TYPE_CHECKING:
     from sqlalchemy import Insert, RowMapping

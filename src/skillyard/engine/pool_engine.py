@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skillyard.engine.slots import Slots
     from skillyard.engine.worker_roster import WorkerRoster
     from skillyard.execution import Run
-    from skillyard.timing import Timing
+    from skillyard.times import Timing
 
 
 _STAYS: Final = "a folder of this machine cannot go to a worker pool: give files instead"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skillyard.engine.run_record import RunState
     from skillyard.execution import RunRequest
     from skillyard.memory import MemoryService
-    from skillyard.timing import Timing
+    from skillyard.times import Timing
 
 
 class Runner(Protocol):

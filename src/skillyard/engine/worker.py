@@ -34,7 +34,7 @@ from skillyard.engine.worker_roster import WorkerRoster, new_worker_id
 from skillyard.errors import DatabaseUnavailable, InvalidInput, RecordNotFound, SkillyardError
 from skillyard.execution import RunError, retry_policy
 from skillyard.memory import SqlMemoryService
-from skillyard.timing import DEFAULT_TIMING, Timing
+from skillyard.times import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from procrastinate import App

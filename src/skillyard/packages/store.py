@@ -21,11 +21,10 @@ from typing import Final, Protocol
 
 from skillyard.errors import DigestMismatch, FileMissing, FileTooLarge, InvalidConfiguration, PackageMissing, StoreFailed
 from skillyard.files import replace_file, sync_folder
-from skillyard.open_flags import CLOEXEC, NOFOLLOW, NONBLOCK
 from skillyard.packages.digest import DIGEST_PATTERN, check_content, check_size, digest_hex, digest_of
 from skillyard.packages.entries import PackageLimits
 from skillyard.packages.source import shown_address
-from skillyard.paths import read_inside
+from skillyard.paths import CLOEXEC, NOFOLLOW, NONBLOCK, read_inside
 from skillyard.wire import WireForm
 
 _READ: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC

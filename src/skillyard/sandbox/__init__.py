@@ -36,7 +36,7 @@ from skillyard.sandbox.run_output import StreamListener, listen_to_output
 from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_path, strips_types
 
 if TYPE_CHECKING:
-    from skillyard.sandbox.limits import folder_bytes
+    from skillyard.sandbox.run_lifecycle import folder_bytes
     from skillyard.sandbox.session import SandboxSession, open_session
     from skillyard.sandbox.session_preparation import ReadOnlyMount, SessionRequest
     from skillyard.sandbox.standby_sandboxes import WarmPool
@@ -79,9 +79,9 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "limits": ("folder_bytes",),
-        "standby_sandboxes": ("WarmPool",),
+        "run_lifecycle": ("folder_bytes",),
         "session": ("SandboxSession", "open_session"),
         "session_preparation": ("ReadOnlyMount", "SessionRequest"),
+        "standby_sandboxes": ("WarmPool",),
     },
 )

@@ -17,7 +17,6 @@ from typing import ClassVar, Final
 
 from skillyard.network.hosts import ANY_HOST
 from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
-from skillyard.sandbox.limits import common_limits, process_limits
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import (
     CERTIFICATES,
@@ -35,7 +34,7 @@ from skillyard.sandbox.preparation import (
     small_files,
 )
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, Identity, SandboxCommand
-from skillyard.sandbox.run_lifecycle import run_job
+from skillyard.sandbox.run_lifecycle import common_limits, process_limits, run_job
 from skillyard.sandbox.runtimes import runtime_for, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 from skillyard.sandbox.session_preparation import PreparedSession, session_limits

@@ -37,7 +37,6 @@ from skillyard.sandbox.container_parts import (
 )
 from skillyard.sandbox.container_process import ContainerGreeting, ContainerProcess
 from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
-from skillyard.sandbox.limits import common_limits, process_limits, quota_check
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import (
     CERTIFICATES,
@@ -50,7 +49,17 @@ from skillyard.sandbox.preparation import (
     runner_inside,
 )
 from skillyard.sandbox.process_launch import PROXY_PORT
-from skillyard.sandbox.run_lifecycle import check_input, collected, policy_proxy, run_result, run_slot, seccomp_filter
+from skillyard.sandbox.run_lifecycle import (
+    check_input,
+    collected,
+    common_limits,
+    policy_proxy,
+    process_limits,
+    quota_check,
+    run_result,
+    run_slot,
+    seccomp_filter,
+)
 from skillyard.sandbox.runtimes import NODE_ENDINGS, TYPESCRIPT, Runtime, runtime_for, strips_types, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 

@@ -35,9 +35,14 @@ from skillyard.server.clients import (
     plugin_marketplace,
 )
 from skillyard.server.middleware.audit_log import AuditRecorder
-from skillyard.server.middleware.authentication import SCHEMES, AuthenticationMiddleware, CredentialStore, PublicRoutes
+from skillyard.server.middleware.authentication import (
+    SCHEMES,
+    AuthenticationMiddleware,
+    CredentialStore,
+    HostOriginCheck,
+    PublicRoutes,
+)
 from skillyard.server.middleware.error_formats import ErrorFormats
-from skillyard.server.middleware.host_origin_check import HostOriginCheck
 from skillyard.server.middleware.observability import Metrics, RequestIds, RequestObserver
 from skillyard.server.middleware.request_limits import BodyLimits, RateLimiter
 from skillyard.server.organisation_services import OrganisationPool, OrganisationScope, OrganisationServices, ScheduleClock
