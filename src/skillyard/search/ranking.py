@@ -172,8 +172,8 @@ class _Request:
         self._positions: dict[int, int] = {}
         if not self._words or not len(self._index):
             return Scores()
-        from skillyard.search.expansion import expansion
         from skillyard.search.ranker import score  # with it comes numpy
+        from skillyard.search.scoring import expansion
 
         extra = expansion(self._index, query, self._words)
         self._all_words |= {word for word, _ in extra}
@@ -233,8 +233,7 @@ class _Request:
 
     def _in_text(self, number: int, reported: set[str]) -> list[str]:
         """The words of the request that the skill has and that are not `reported` yet, as somebody writes them."""
-        from skillyard.search.expansion import as_written
-        from skillyard.search.scoring import has_words
+        from skillyard.search.scoring import as_written, has_words
 
         position = self._positions.get(number)
         requested = [*dict.fromkeys(self._words), *(word for word in self._all_words if word not in self._words)][:64]
