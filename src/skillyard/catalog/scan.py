@@ -2,7 +2,7 @@
 
 The cache has one file per root and profile, replaced in one step, readable by its owner only. A file counts as unchanged when
 its mode, size, mtime and inode are; one written less than a tenth of a second before it was read is read again. A cache file
-that cannot be trusted (see `private_cache`), or that another version wrote, is ignored and written anew.
+that cannot be trusted (see `files.read_private_cache`), or that another version wrote, is ignored and written anew.
 """
 
 from __future__ import annotations

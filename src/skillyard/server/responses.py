@@ -55,7 +55,7 @@ _TEMPORARY: Final[Mapping[str, int]] = {
 }  # fmt: skip
 """Temporary problems: the seconds after which to retry."""
 _MOST_FAULTS: Final = 100
-_LOG: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger(__name__)
 
 
 class Fault(BaseModel):
@@ -176,7 +176,7 @@ async def _os_error(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:
-    _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return internal_error()
 
 
@@ -228,7 +228,6 @@ def _span(request: Request, etag: str, size: int) -> tuple[int, int] | None:
 _MEDIA_TYPE: Final = "text/event-stream"
 _GRACE_S: Final = 5  # to send what is on its way when the server stops
 _CLOSING_S: Final = 30  # for a source to release its resources
-_log = logging.getLogger(__name__)
 
 
 class EventStream(EventSourceResponse):
