@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from skillyard.cli.program import COMMANDS
+from skillyard.cli.command_table import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {"serve", "worker", "mcp"}

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from skillyard.cli.program import COMMANDS
+from skillyard.cli.command_table import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/cli.md").read_text("utf-8")
