@@ -56,7 +56,7 @@ def write_skills(root: Path) -> None:
 @contextmanager
 def worker(root: Path, turns: int) -> Iterator[str]:
     """`skillyard worker` as a process of its own, ready; gives its id."""
-    command = [sys.executable, "-m", "skillyard.cli", "worker", "--concurrency", str(turns), "--root", str(root), "--json"]
+    command = [sys.executable, "-m", "skillyard", "worker", "--concurrency", str(turns), "--root", str(root), "--json"]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert child.stdout is not None
     try:

@@ -156,7 +156,7 @@ def cases(collection: Path, few: Path, scratch: Path) -> dict[str, Case]:
     work.mkdir()
     python = sys.executable
     beside = Path(python).with_name("skillyard")
-    skillyard = [str(beside)] if beside.exists() else [python, "-m", "skillyard.cli"]
+    skillyard = [str(beside)] if beside.exists() else [python, "-m", "skillyard"]
     listing = [*skillyard, "list", "--json", "--root"]
 
     def forget() -> None:

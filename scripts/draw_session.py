@@ -43,7 +43,7 @@ def printed(words: tuple[str, ...]) -> str:
     child, terminal = pty.fork()
     if child == 0:
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
-        os.execv(sys.executable, [sys.executable, "-m", "skillyard.cli", *words])  # noqa: S606 - our own command
+        os.execv(sys.executable, [sys.executable, "-m", "skillyard", *words])  # noqa: S606 - our own command
     output = b""
     try:
         while data := os.read(terminal, 65_536):

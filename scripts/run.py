@@ -51,7 +51,7 @@ def start(skills: str, port: int, *options: str, home: Path = ROOT / ".skillyard
     project.joinpath("skillyard.toml").write_text(f"[skills]\npaths = {paths}\nallow-external-paths = true\n", "utf-8")
     private = {"HOME": home, "SKILLYARD_HOME": home / "data", "XDG_CONFIG_HOME": home / "config", "CLAUDE_SKILLS_DIR": ""}
     environment = os.environ | {name: str(value) for name, value in private.items()}
-    command = [sys.executable, "-m", "skillyard.cli", "serve", "--project", str(project), "--port", str(port), *options]
+    command = [sys.executable, "-m", "skillyard", "serve", "--project", str(project), "--port", str(port), *options]
     with (home / LOG).open("w") as log:
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)  # noqa: S603
 

@@ -222,7 +222,7 @@ def timing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
     With the parameter `real` it is that of production. Rooms whose tests wait for other processes use it for all of them.
     """
     from skillyard.library import Catalog
-    from skillyard.timing import DEFAULT_TIMING, Timing
+    from skillyard.times import DEFAULT_TIMING, Timing
 
     if getattr(request, "param", "fast") == "real":
         return DEFAULT_TIMING
@@ -250,7 +250,7 @@ def timing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
 def skillyard_command(timing: Any) -> tuple[str, ...]:
     """The command `skillyard` in a process of its own, with the `timing` of the test."""
     run = "import runpy; runpy.run_module('skillyard.cli', run_name='__main__')"
-    given = f"from skillyard.library import Catalog; from skillyard.timing import Timing; Catalog.timing = {timing!r}"
+    given = f"from skillyard.library import Catalog; from skillyard.times import Timing; Catalog.timing = {timing!r}"
     return (sys.executable, "-c", f"{given}; {run}")
 
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from benchmarks.search.collection import Entry, Request
 from skillyard.search import SearchIndex
-from skillyard.search.expansion import expansion
-from skillyard.search.features import candidate_features
-from skillyard.search.scoring import find_candidates, request_terms
+from skillyard.search.ranker import candidate_features
+from skillyard.search.scoring import expansion, find_candidates, request_terms
 from skillyard.search.words import words
 
 

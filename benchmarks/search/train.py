@@ -19,8 +19,7 @@ import numpy as np
 
 from benchmarks.search.collection import Entry, Request
 from benchmarks.search.examples import Example, examples_of, index_of
-from skillyard.search.features import FEATURES, RISING
-from skillyard.search.ranker import CLUES, clues
+from skillyard.search.ranker import CLUES, FEATURES, RISING, clues
 
 SETTINGS: Final = {
     "objective": "lambdarank", "learning_rate": 0.08, "num_leaves": 12, "min_data_in_leaf": 40, "feature_fraction": 0.5,

@@ -1,20 +1,88 @@
-"""Paths that cannot leave their folder, and names that are safe to use as one.
+"""Paths that cannot leave their folder, names that are safe to use as one, and how files that others named are opened.
 
 Containment is decided on real paths and on path components, never on string prefixes (`/s/pdf` does not contain
 `/s/pdf-evil`). Files are opened one component at a time without following links, so that a folder swapped for a link between
 check and use is refused by the kernel.
+
+Flags for `os.open` are nothing where the system does not have them. Windows has none of these but knows texts from bytes, so
+`CLOEXEC`, which stands in every call, also says bytes there.
+
+Some files only one library of this process may open, because it holds locks on them: the records in SQLite. POSIX drops all
+locks that a process has on a file when the process closes any descriptor of it. Whoever opens files that others named checks
+here first, before the file is open.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
-from skillyard.open_flags import CLOEXEC, DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOCTTY, NOFOLLOW, NONBLOCK
-from skillyard.reserved_files import is_reserved, refuse_reserved
+
+NOFOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
+NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
+NOCTTY: Final[int] = getattr(os, "O_NOCTTY", 0)
+DIRECTORY: Final[int] = getattr(os, "O_DIRECTORY", 0)
+CLOEXEC: Final[int] = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+HAS_FOLDER_DESCRIPTORS: Final = bool(DIRECTORY) and os.open in os.supports_dir_fd
+"""Whether a folder can be opened, and files by names within it."""
+
+
+def owner_id() -> int | None:
+    """The id of the user that this process acts for, as files have it; None where files have no such owners."""
+    ask = getattr(os, "geteuid", None)
+    return None if ask is None else int(ask())
+
+
+_RESERVED: Final[dict[str, set[str]]] = {}
+"""The reserved paths by their last name, in small letters: some file systems do not distinguish them from large ones."""
+
+
+def reserve_file(path: str | os.PathLike[str], beside: Sequence[str] = ()) -> None:
+    """Reserve `path`, and the files beside it whose names have one of the endings `beside`, as long as this process lives."""
+    for ending in ("", *beside):
+        whole = os.path.abspath(os.fspath(path)) + ending
+        _RESERVED.setdefault(os.path.basename(whole).casefold(), set()).add(whole)
+
+
+def is_reserved(name: str | bytes | os.PathLike[str], *, within: int | None = None) -> bool:
+    """Whether the file of that name, in the open folder `within` or where the path says, is reserved; it is not opened.
+
+    A link is what it leads to, and every name of a file is that file.
+    """
+    if not _RESERVED:
+        return False
+    try:
+        state = os.stat(name, dir_fd=within, follow_symlinks=False)
+        paths = _RESERVED.get(os.path.basename(os.fsdecode(name)).casefold(), set())
+        if stat.S_ISLNK(state.st_mode):
+            state = os.stat(name, dir_fd=within)
+            paths = set().union(*_RESERVED.values())
+        elif state.st_nlink > 1 and not stat.S_ISDIR(state.st_mode):
+            paths = set().union(*_RESERVED.values())
+    except (OSError, ValueError):
+        return False  # nothing that could be opened
+    for path in paths:
+        with suppress(OSError):
+            if os.path.samestat(os.stat(path), state):
+                return True
+    return False
+
+
+def refuse_reserved(path: str | os.PathLike[str]) -> None:
+    """Say that a file is not to be opened because it is reserved, as the system says that one cannot be.
+
+    Raises:
+        OSError: it is.
+    """
+    if is_reserved(path):
+        raise OSError(errno.EBUSY, "it is a database that is in use", os.fspath(path))
+
 
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _NOT_SLUG: Final = re.compile(r"[^a-z0-9]+")
@@ -43,7 +111,7 @@ def real_path(path: str | os.PathLike[str]) -> str:
     try:
         return os.path.realpath(path)
     except RecursionError:
-        return os.path.abspath(path)  # noqa: PTH100 # pathlib would follow the links
+        return os.path.abspath(path)  # pathlib would follow the links
 
 
 def safe_relative(path: str) -> str:

@@ -75,7 +75,7 @@ def process(request: pytest.FixtureRequest) -> Process:
     start = subprocess.run if request.path.name in ("test_cli_program.py", "test_cli_chat.py") else preloaded.run
 
     def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "skillyard.cli", *map(str, arguments)]
+        command = [sys.executable, "-m", "skillyard", *map(str, arguments)]
         done: subprocess.CompletedProcess[str] = start(command, capture_output=True, text=True, timeout=60, **options)
         return done
 
@@ -89,7 +89,7 @@ def on_terminal(request: pytest.FixtureRequest) -> OnTerminal:
 
     def run(*arguments: str | Path, answer: str = "", env: dict[str, str] | None = None) -> tuple[int, str]:
         master, slave = pty.openpty()
-        command = [sys.executable, "-m", "skillyard.cli", *map(str, arguments)]
+        command = [sys.executable, "-m", "skillyard", *map(str, arguments)]
         environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"} | (env or {})
         started = start(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
         os.close(slave)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from skillyard.cli.command_table import COMMANDS, GROUPS
-from skillyard.cli.commands import list as list_command
+from skillyard.cli.commands import show as list_command
 
 Call = Callable[..., Any]
 
@@ -132,7 +132,7 @@ def test_ctrl_c_ends_quietly(call: Call, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_reader_that_goes_away_ends_it_quietly(examples: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "skillyard.cli", "list", "--json", "--root", str(examples)]
+    command = [sys.executable, "-m", "skillyard", "list", "--json", "--root", str(examples)]
     with os.fdopen(writing, "wb") as gone:
         done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, timeout=60)
     assert done.returncode == 141
@@ -157,7 +157,7 @@ def test_a_list_for_programs_imports_only_what_it_needs(skills_root: Path, make_
     assert (
         not {"rich", "yaml", "asyncio", "subprocess", "mcp", "pydantic", "jsonschema_rs", "watchfiles", "platformdirs"} & loaded
     )
-    assert [name for name in loaded if name.startswith("skillyard.cli.commands.")] == ["skillyard.cli.commands.list"]
+    assert [name for name in loaded if name.startswith("skillyard.cli.commands.")] == ["skillyard.cli.commands.show"]
 
 
 def _modules(*arguments: str) -> set[str]:
@@ -193,7 +193,7 @@ def _buffered() -> dict[str, str]:
 
 
 def test_an_answer_comes_before_the_notes_on_it(examples: Path) -> None:
-    command = [sys.executable, "-m", "skillyard.cli", "list", "--root", str(examples)]
+    command = [sys.executable, "-m", "skillyard", "list", "--root", str(examples)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, text=True, env=_buffered())
     assert done.stdout.splitlines()[0].startswith("NAME")
     assert done.stdout.splitlines()[-1] == "9 skills in 1 root: 9 ok"
@@ -202,7 +202,7 @@ def test_an_answer_comes_before_the_notes_on_it(examples: Path) -> None:
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("command", ["list", "show text-statistics", "run text-statistics --input -", "show nothing-like-it"])
 def test_a_stream_that_is_closed_is_no_defect(examples: Path, command: str, closed: str) -> None:
-    line = f"{sys.executable} -m skillyard.cli {command} --root {examples} {closed}"
+    line = f"{sys.executable} -m skillyard {command} --root {examples} {closed}"
     done = subprocess.run(["sh", "-c", line], capture_output=True, stdin=subprocess.DEVNULL, timeout=60, text=True)
     assert done.returncode == {"run": 2, "show nothing-like-it": 1}.get(command.removesuffix(" text-statistics --input -"), 0)
     assert "Traceback" not in done.stderr
@@ -210,7 +210,7 @@ def test_a_stream_that_is_closed_is_no_defect(examples: Path, command: str, clos
 
 
 def test_a_full_disk_is_told(examples: Path) -> None:
-    command = [sys.executable, "-m", "skillyard.cli", "list", "--root", str(examples)]
+    command = [sys.executable, "-m", "skillyard", "list", "--root", str(examples)]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, text=True, env=_buffered())
     assert (done.returncode, done.stderr.splitlines()[0]) == (1, "error: No space left on device")

@@ -123,7 +123,7 @@ def _heed_interrupts() -> None:
 
 def test_ctrl_c_ends_the_run_as_cancelled(call: Call, skills_root: Path, make_skill: Call) -> None:
     make_skill(skills_root, "slow", files={"scripts/execute.py": "import time\ntime.sleep(600)\n"})
-    command = [sys.executable, "-m", "skillyard.cli", "run", "slow", "--root", str(skills_root)]
+    command = [sys.executable, "-m", "skillyard", "run", "slow", "--root", str(skills_root)]
     started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=_heed_interrupts)
     try:
         while not call("runs", "--status", "running", "--json").data["runs"]:

@@ -169,7 +169,7 @@ def test_the_mcp_server_answers_over_standard_input_and_output(examples: Path) -
         "method": "initialize",
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
     }
-    command = [sys.executable, "-m", "skillyard.cli", "mcp", "--root", str(examples), "--no-watch"]
+    command = [sys.executable, "-m", "skillyard", "mcp", "--root", str(examples), "--no-watch"]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert server.stdin is not None
     assert server.stdout is not None

@@ -19,7 +19,7 @@ from skillyard.conversations.work_folder import WorkFolder
 from skillyard.engine import ProcessIdentity
 from skillyard.errors import ConversationBusy, RecordNotFound, StoreFailed
 from skillyard.packages import LocalStore, digest_of
-from skillyard.timing import Timing
+from skillyard.times import Timing
 from skillyard.workspace import SnapshotLimits
 
 FORM = b"%PDF-1.7 /AcroForm /T (name) /FT /Tx\n"

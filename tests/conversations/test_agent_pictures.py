@@ -13,7 +13,7 @@ from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
 from scripted_models import Call, Fail, Say
 
 from skillyard.conversations import ChatSettings
-from skillyard.conversations.pictures import any_pictures, limit_pictures, text_of_content
+from skillyard.conversations.tool_calling import any_pictures, limit_pictures, text_of_content
 from skillyard.permissions import ApprovalAnswer
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")

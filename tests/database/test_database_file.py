@@ -17,16 +17,15 @@ import pytest
 from sqlalchemy import text
 
 from skillyard import Catalog
-from skillyard.database import Database, shared_engines, sqlite_file
+from skillyard.database import Database, dialects, shared_engines
 from skillyard.errors import PathRefused, SkillyardError
 from skillyard.files import read_limited
 from skillyard.packages import tree_digest
-from skillyard.paths import read_inside
+from skillyard.paths import is_reserved, read_inside
 from skillyard.registry import ProjectLock
-from skillyard.reserved_files import is_reserved
 from skillyard.sandbox import work_files
 
-SOURCE = Path(sqlite_file.__file__).parents[1]
+SOURCE = Path(dialects.__file__).parents[1]
 HOOK = Path(__file__).parents[2] / "benchmarks/soak/open_hook"
 
 
@@ -71,7 +70,7 @@ def test_a_process_that_opens_the_file_twice_keeps_its_locks_and_its_log(tmp_pat
 def test_no_file_that_is_there_is_opened_for_its_rights(tmp_path: Path) -> None:
     """By name only: an exclusive making of a file that is there fails without a descriptor of it."""
     script = (
-        "import os, sys\nfrom pathlib import Path\nfrom skillyard.database.sqlite_file import make_file\n"
+        "import os, sys\nfrom pathlib import Path\nfrom skillyard.database.dialects import make_file\n"
         "opened = []\n"
         "sys.addaudithook(lambda event, given: opened.append(given[2] & os.O_EXCL) if event == 'open' else None)\n"
         "make_file(Path(sys.argv[1]))\n"
@@ -299,8 +298,8 @@ def test_only_the_room_of_records_connects_to_sqlite_and_two_places_in_it_open_f
     assert connecting == {"database"}
     allowed = ("Database.open(", "cls.open(", "listener.open(")
     plain = sorted((name, call) for name, call in opening if not call.startswith(allowed))
-    assert [name for name, _ in plain] == ["repair.py", "repair.py", "sqlite_file.py"]
-    assert "os.O_EXCL" in plain[-1][1]
+    assert [name for name, _ in plain] == ["dialects.py", "repair.py", "repair.py"]
+    assert "os.O_EXCL" in plain[0][1]
 
 
 def test_the_hook_of_the_tests_sees_who_opens_a_database_file(tmp_path: Path) -> None:

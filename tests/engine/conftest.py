@@ -16,7 +16,7 @@ import pytest
 from skillyard import Catalog, Executor, Skill
 from skillyard.catalog import Configuration
 from skillyard.engine import LocalEngine, PoolEngine, Records, Worker, WorkerRoster
-from skillyard.timing import Timing
+from skillyard.times import Timing
 
 Write = Callable[..., Skill]
 HERE = [(base, kind) for kind in ("local", "pools") for base in ("sqlite", "postgresql")]

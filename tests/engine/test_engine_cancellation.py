@@ -20,7 +20,7 @@ from skillyard.engine.run_queue import RunQueue
 from skillyard.engine.worker_roster import WorkerRoster
 from skillyard.errors import DatabaseUnavailable
 from skillyard.execution import MemoryWrite, RunError, RunRequest
-from skillyard.timing import Timing
+from skillyard.times import Timing
 
 Write = Callable[..., Skill]
 CANCELLED = RunError("CANCELLED", "the run was cancelled")

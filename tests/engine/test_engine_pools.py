@@ -26,7 +26,7 @@ from skillyard.engine.liveness import HeartbeatMonitor
 from skillyard.engine.run_queue import QueueLimits, RunQueue, claim_next
 from skillyard.errors import DatabaseUnavailable, DigestMismatch, InvalidInput, SkillNotFound
 from skillyard.execution import RunRequest
-from skillyard.timing import Timing
+from skillyard.times import Timing
 
 HEADER = "name: {name}\ndescription: Works in a pool. Use when a test runs.\ntype: {kind}\nconfig:\n  serverId: {pool}\n"
 ECHO = "import json, sys\nprint(json.dumps({'output': json.load(sys.stdin)['input'], 'warnings': ['done']}))\n"

@@ -12,7 +12,7 @@ import pytest
 from parsed import parsed
 
 from skillyard.document import RULES
-from skillyard.server import problems
+from skillyard.server import responses
 
 pytestmark = pytest.mark.xdist_group("the whole source")  # one process parses it
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def given_codes(module: Path) -> Iterator[str]:
 def codes_of_errors() -> set[str]:
     """Every code that an answer may carry: of the tree, wherever its leaves stand, and of requests that fit no route."""
     found = {code for module in ROOT.joinpath("src").rglob("*.py") for code in given_codes(module)}
-    return found - {"usage"} | set(problems._CODES.values())  # wrong usage is of the command line only
+    return found - {"usage"} | set(responses._CODES.values())  # wrong usage is of the command line only
 
 
 def codes_of_runs() -> set[str]:

@@ -116,7 +116,7 @@ def _printed(page: Path, command: str, desk: Path) -> str:
     if page == README or words[0] != "skillyard" or any(set(word) <= _OPERATORS for word in words if word):
         done = subprocess.run(command, shell=True, **options)
     else:
-        program = [sys.executable, "-m", "skillyard.cli", *shlex.split(command)[1:]]
+        program = [sys.executable, "-m", "skillyard", *shlex.split(command)[1:]]
         done = preloaded.run(program, **options)
     return str(done.stdout + done.stderr)
 

@@ -24,21 +24,17 @@ SEAMS: Final = {  # short modules that exactly one other imports, and why they s
     "skillyard.catalog.authoring": "imported when a skill is written: the writer and the rules of documents are behind it",
     "skillyard.catalog.file_watch": "imported when folders are watched: watchfiles is behind it",
     "skillyard.cli.command_table": "the table of all commands, which the documentation is generated from",
-    "skillyard.engine.local_engine": "one of the two implementations of Engine",
     "skillyard.environments.sandboxed_build": "imported when a package is built: asyncio and the backends are behind it",
     "skillyard.mcp.prompts": "one of the capabilities of MCP, beside tools and resources",
-    "skillyard.network.http_exchange": "imported when a request is sent: h11 and ssl are behind it",
     "skillyard.offload.helper": "the program of a helper process",
     "skillyard.permissions.sql_tables": "imported when records are used: SQLAlchemy is behind it",
     "skillyard.sandbox.container_connections": "imported when a container may reach hosts; its other half is inside",
-    "skillyard.search.sketches": "imported when matches are grouped: numpy is behind it",
-    "skillyard.server.middleware.host_origin_check": "one middleware, as each of its neighbours",
 }
 
 
 def test_there_are_few_modules_and_none_is_long() -> None:
-    assert len(MODULES) > 300
-    assert sum(len(text.splitlines()) for text in MODULES.values()) / len(MODULES) > 185, "crumbs: merge what belongs together"
+    assert 300 < len(MODULES) <= 410, "crumbs: merge what belongs together"
+    assert sum(len(text.splitlines()) for text in MODULES.values()) / len(MODULES) > 210, "crumbs: merge what belongs together"
     assert {name: count for name, text in MODULES.items() if (count := len(text.splitlines())) > 600} == {}
 
 

@@ -34,7 +34,7 @@ _PROGRAMS = {  # they run inside a sandbox, where strangers hold up only themsel
 }  # fmt: skip
 # Where functions make patterns of parts, and how many: `samples` has some of each, modules keep what the scanner makes.
 _MADE = {
-    "catalog/catalog.py": 1, "cli/screen.py": 1, "execution/abp/declaration.py": 2, "permissions/rules.py": 2,
+    "catalog/catalog.py": 1, "cli/screen.py": 1, "execution/abp_declaration.py": 2, "permissions/rules.py": 2,
     "sandbox/processes.py": 1, "scanner/network.py": 2, "scanner/matching.py": 3,
     "workspace/session_files.py": 3,  # a model's own search, in the sandbox of its session
 }  # fmt: skip
@@ -156,7 +156,7 @@ def samples() -> Iterator[tuple[str, re.Pattern[str], str]]:
         yield "scanner/network.py", network._runs(name), "search"
     yield "catalog/catalog.py", re.compile(r"(?:/a/a/a|/a/a|/a)(?![\w-])"), "search"
     yield "sandbox/processes.py", re.compile(r"run-(\d+)-.+"), "match"
-    yield "execution/abp/declaration.py", re.compile(rf"\b{'a ' * 20}a(?:s|es)?\b"), "search"
+    yield "execution/abp_declaration.py", re.compile(rf"\b{'a ' * 20}a(?:s|es)?\b"), "search"
     yield "cli/screen.py", re.compile(re.escape("a" * 20), re.IGNORECASE), "search"
 
 

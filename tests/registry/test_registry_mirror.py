@@ -29,8 +29,7 @@ from skillyard.errors import (
 from skillyard.packages import SigningKey, Source, sign_tree, tree_digest
 from skillyard.registry import Registry, SourceFetcher
 from skillyard.registry.mirror import RegistryMirror, compare_mirrors, copy_mirror, import_mirror, plan_import
-from skillyard.registry.mirror_index import INDEX_FILE, MirrorIndex
-from skillyard.registry.mirror_locations import StoredMirror, open_mirror, open_mirror_target
+from skillyard.registry.mirror_locations import INDEX_FILE, MirrorIndex, StoredMirror, open_mirror, open_mirror_target
 
 
 @pytest.fixture(params=["folder", "bucket"])

@@ -9,8 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from skillyard.errors import InvalidConfiguration, SkillyardError
-from skillyard.registry.mirror_index import MirrorIndex
-from skillyard.registry.mirror_locations import open_mirror
+from skillyard.registry.mirror_locations import MirrorIndex, open_mirror
 from skillyard.registry.source_host_policy import download
 
 TOKEN = "SKILLYARD_MIRROR_TOKEN"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.catalog.installed import pinned, read_skill_folder
+from skillyard.catalog.skill import pinned, read_skill_folder
 from skillyard.errors import DigestMismatch, PackageMissing
 from skillyard.packages import LocalStore, pack, tree_digest
 from skillyard.registry.package_cache import PackageCache

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import delete, insert
 
 from skillyard import Catalog
-from skillyard.catalog.installed import pinned
+from skillyard.catalog.skill import pinned
 from skillyard.database import Database, agent_skills, agents
 from skillyard.errors import DeleteRefused, SkillNotFound, VersionNotFound, VersionUnusable
 from skillyard.registry import Registry

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from skillyard.sandbox import SandboxBackend, landlock, preparation
-from skillyard.sandbox.identity import Identity
+from skillyard.sandbox.process_launch import Identity
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.shmat.restype = ctypes.c_void_p

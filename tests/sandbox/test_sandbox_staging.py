@@ -11,7 +11,7 @@ import pytest
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused, PermissionDenied
 from skillyard.sandbox import GrantedEnvironment, Job, Policy, SandboxBackend, staging
-from skillyard.sandbox.identity import can_reach, pick_identity
+from skillyard.sandbox.process_launch import can_reach, pick_identity
 from skillyard.sandbox.processes import OrphanSweeper
 
 

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.search import SearchIndex, search_skills
-from skillyard.search.expansion import as_written, expansion
-from skillyard.search.features import FEATURES, RISING, candidate_features
-from skillyard.search.ranker import Ranker, ranker
-from skillyard.search.scoring import find_candidates, request_terms
+from skillyard.search.ranker import FEATURES, RISING, Ranker, candidate_features, ranker
+from skillyard.search.scoring import as_written, expansion, find_candidates, request_terms
 from skillyard.search.words import words
 
 

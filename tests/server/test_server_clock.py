@@ -24,8 +24,7 @@ from skillyard.execution import RunRequest
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, SqlSessionApprovals
 from skillyard.server.background.approval_questions import ApprovalQuestions
 from skillyard.server.organisation_services import ScheduleClock
-from skillyard.times import utc_now
-from skillyard.timing import Timing
+from skillyard.times import Timing, utc_now
 
 HOUR = timedelta(hours=1)
 JUMPS = pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["ahead", "back"])

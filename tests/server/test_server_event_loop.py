@@ -28,8 +28,8 @@ from fastapi import FastAPI
 from skillyard import Catalog
 from skillyard.packages import Source
 from skillyard.registry import Registry
-from skillyard.registry.fetcher import FetchedTree
 from skillyard.registry.git_fetcher import GitFetcher
+from skillyard.registry.model import FetchedTree
 from skillyard.registry.source_fetcher import SourceFetcher
 from skillyard.server import create_app
 

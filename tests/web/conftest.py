@@ -65,7 +65,7 @@ class Site:
         if self._process is not None:
             return
         environment = os.environ | {"HOME": str(self.home), "SKILLYARD_HOME": str(self.home / "data")}
-        command = [sys.executable, "-m", "skillyard.cli", "serve", "--json", "--port", str(self.port)]
+        command = [sys.executable, "-m", "skillyard", "serve", "--json", "--port", str(self.port)]
         with (self.home / "server.log").open("a") as log:
             self._process = preloaded.Popen(
                 [*command, "--project", str(self.project)], env=environment, stdout=preloaded.PIPE, stderr=log

@@ -15,9 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from skillyard.errors import InvalidConfiguration, InvalidInput
-from skillyard.open_flags import CLOEXEC, NONBLOCK
-from skillyard.paths import real_path
-from skillyard.reserved_files import refuse_reserved
+from skillyard.paths import CLOEXEC, NONBLOCK, real_path, refuse_reserved
 from skillyard.settings_reader import (
     OTHER_TABLES,
     Settings,

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.catalog.walk import MAX_DEPTH, MAX_DEPTH_NAMED, SKILL_FILE, Boundary
-from skillyard.open_flags import owner_id
-from skillyard.paths import real_path
+from skillyard.paths import owner_id, real_path
 
 if TYPE_CHECKING:
     from skillyard.catalog.configuration import Configuration

@@ -2,7 +2,7 @@
 
 The cache has one file per root and profile, replaced in one step, readable by its owner only. A file counts as unchanged when
 its mode, size, mtime and inode are; one written less than a tenth of a second before it was read is read again. A cache file
-that cannot be trusted (see `private_cache`), or that another version wrote, is ignored and written anew.
+that cannot be trusted (see `files.read_private_cache`), or that another version wrote, is ignored and written anew.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillyard._version import __version__
 from skillyard.catalog.records import Root
 from skillyard.catalog.walk import LEGACY_FILE, FindSkillFiles, find_skill_files, walk
-from skillyard.private_cache import read_private_cache, write_private_cache
+from skillyard.files import read_private_cache, write_private_cache
 
 if TYPE_CHECKING:
     from skillyard.catalog.records import FileStamp, SkillFacts

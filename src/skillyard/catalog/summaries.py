@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.catalog.walk import LEGACY_FILE, OUTSIDE_BOUNDARY, SKILL_FILE, find_skill_files
 from skillyard.document import HEADER_LIMIT, Diagnostic, NeedMore, Summary, summarize
-from skillyard.open_flags import CLOEXEC, NOCTTY, NOFOLLOW, NONBLOCK
-from skillyard.paths import is_inside, real_path, slug
-from skillyard.reserved_files import refuse_reserved
+from skillyard.paths import CLOEXEC, NOCTTY, NOFOLLOW, NONBLOCK, is_inside, real_path, refuse_reserved, slug
 
 if TYPE_CHECKING:
     from skillyard.catalog.records import FileStamp, SkillFacts

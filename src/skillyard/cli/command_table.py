@@ -25,10 +25,10 @@ GROUPS: Final = ("find and read", "write and check", "run", "this machine", "ins
 
 COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
     {
-        "list": CliCommand("list", GROUPS[0], "every skill, also the broken and the shadowed ones, and why"),
+        "list": CliCommand("show", GROUPS[0], "every skill, also the broken and the shadowed ones, and why"),
         "show": CliCommand("show", GROUPS[0], "one skill: metadata, files, findings, where it came from, whether it can run"),
         "search": CliCommand("search", GROUPS[0], "the skills that fit a request, best first"),
-        "prompt": CliCommand("prompt", GROUPS[0], "the index of skills for a system prompt, inside a token budget"),
+        "prompt": CliCommand("show", GROUPS[0], "the index of skills for a system prompt, inside a token budget"),
         "read": CliCommand("show", GROUPS[0], "the text of one file of a skill, SKILL.md when none is named"),
         "install": CliCommand(
             "install", GROUPS[4], "install skills from a folder, an archive, git or the web, or from the lock"
@@ -48,8 +48,8 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         ),
         "new": CliCommand("user_skills", GROUPS[1], "make a skill that `check` finds fine"),
         "check": CliCommand("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
-        "migrate": CliCommand("convert", GROUPS[1], "old skills, commands, rules and AGENTS.md files into skills of today"),
-        "convert": CliCommand("convert", GROUPS[1], "skills in the format of another system, and back without loss"),
+        "migrate": CliCommand("packages", GROUPS[1], "old skills, commands, rules and AGENTS.md files into skills of today"),
+        "convert": CliCommand("packages", GROUPS[1], "skills in the format of another system, and back without loss"),
         "scan": CliCommand("scan", GROUPS[1], "scan for security risks: findings with file, line, reason and fix; advice only"),
         "pack": CliCommand("packages", GROUPS[1], "write a skill's folder as one archive, always the same bytes"),
         "verify": CliCommand(
@@ -69,17 +69,17 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "workspace": CliCommand(
             "workspace", GROUPS[2], "run commands in a sandboxed workspace; list and remove workspaces", takes_command_line=True
         ),
-        "schedule": CliCommand("schedule", GROUPS[2], "skills that run at a time, or again and again", takes_command_line=True),
+        "schedule": CliCommand("runs", GROUPS[2], "skills that run at a time, or again and again", takes_command_line=True),
         "agents": CliCommand("agents", GROUPS[2], "agents: a prompt, model and skills under a name; the exact prompt of each"),
         "memories": CliCommand("agents", GROUPS[2], "what was remembered: list, search, forget"),
         "approvals": CliCommand("access", GROUPS[2], "approvals given for this workspace: list and revoke them"),
-        "permissions": CliCommand("permissions", GROUPS[2], "rules about commands, and whether one is allowed, and why"),
+        "permissions": CliCommand("access", GROUPS[2], "rules about commands, and whether one is allowed, and why"),
         "chat": CliCommand("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
         "trail": CliCommand("chat", GROUPS[2], "how skills were used in conversations: offered, loaded, read, run"),
         "mcp": CliCommand("serve", GROUPS[2], "serve the skills to any MCP client over stdio"),
         "serve": CliCommand("serve", GROUPS[2], "serve the skills over HTTP: to this machine, or with keys to others"),
-        "worker": CliCommand("workers", GROUPS[2], "work for a pool of workers, with the skills of this machine"),
-        "workers": CliCommand("workers", GROUPS[2], "who works for which pool, and what waits"),
+        "worker": CliCommand("serve", GROUPS[2], "work for a pool of workers, with the skills of this machine"),
+        "workers": CliCommand("serve", GROUPS[2], "who works for which pool, and what waits"),
         "keys": CliCommand("access", GROUPS[3], "API keys of the server: make one with scopes, list and revoke them"),
         "organisations": CliCommand("access", GROUPS[3], "who shares the server, each with skills and runs of its own"),
         "audit": CliCommand("access", GROUPS[3], "who changed what, and who was refused"),
@@ -89,6 +89,6 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "environment": CliCommand(
             "environment", GROUPS[3], "packages and programs of skills: what they need, grant and revoke"
         ),
-        "doctor": CliCommand("doctor", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
+        "doctor": CliCommand("environment", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
     }
 )

@@ -25,8 +25,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RunUsage
 
-from skillyard.conversations.pictures import text_of_content
-from skillyard.conversations.tool_calling import response_text
+from skillyard.conversations.tool_calling import response_text, text_of_content
 from skillyard.errors import SkillyardError
 from skillyard.prompt import count_tokens
 from skillyard.prompt.fence import cut_fenced, fence

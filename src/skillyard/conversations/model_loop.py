@@ -22,8 +22,14 @@ from pydantic_ai.usage import RunUsage
 
 from skillyard.conversations.conversation_tools import ApprovalDecision, decision_in_context, pending_question
 from skillyard.conversations.models import provider_error
-from skillyard.conversations.pictures import any_pictures, limit_pictures, read_pictures, write_pictures
-from skillyard.conversations.tool_calling import RequestedCall, response_text
+from skillyard.conversations.tool_calling import (
+    RequestedCall,
+    any_pictures,
+    limit_pictures,
+    read_pictures,
+    response_text,
+    write_pictures,
+)
 from skillyard.conversations.turn_events import TurnEvent
 from skillyard.conversations.turn_reporter import call_span, is_traced, report_output
 from skillyard.errors import ModelFailed

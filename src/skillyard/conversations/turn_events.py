@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 from skillyard.errors import SkillyardError
-from skillyard.timing import DEFAULT_TIMING
+from skillyard.times import DEFAULT_TIMING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,9 +29,8 @@ from skillyard.conversations.model_context import (
     user_message,
 )
 from skillyard.conversations.model_loop import ModelLoop, TurnLimits, TurnOutcome, usage_of
-from skillyard.conversations.pictures import MOST_PICTURE_BYTES, limit_pictures
 from skillyard.conversations.skill_usage import SkillUsageEvent
-from skillyard.conversations.tool_calling import RequestedCall, call_format_for
+from skillyard.conversations.tool_calling import MOST_PICTURE_BYTES, RequestedCall, call_format_for, limit_pictures
 from skillyard.conversations.turn_events import TurnEvent, condense_events
 from skillyard.conversations.turn_reporter import TurnReporter, turn_span
 from skillyard.errors import ConversationBusy, SkillyardError

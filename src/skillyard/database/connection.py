@@ -16,15 +16,13 @@ from sqlalchemy import make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from skillyard.database.dialects import is_lock_conflict, schema_url
-from skillyard.database.driver_errors import translate_error
+from skillyard.database.dialects import file_of, is_lock_conflict, schema_url, translate_error
 from skillyard.database.integrity import DatabaseCheck, find_fulltext_problems, find_problems
 from skillyard.database.notifications import ChangeNotifier
 from skillyard.database.schema_upgrade import DatabaseStatus, copy_before_upgrade, is_usable, status_of, upgrade
 from skillyard.database.shared_engines import EngineLease
-from skillyard.database.sqlite_file import file_of
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
-from skillyard.timing import DEFAULT_TIMING, Timing
+from skillyard.times import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

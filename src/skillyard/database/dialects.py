@@ -1,12 +1,28 @@
-"""The few things SQLite and PostgreSQL do differently, and types of columns that mean the same in both.
+"""What SQLite and PostgreSQL do differently: files, types of columns, a few statements, and their errors as ours.
 
 No other module holds SQL of one of them only.
+
+A file of SQLite is private to its owner, and opened by nothing but SQLite: POSIX drops every lock that a process holds on a
+file as soon as the process closes any descriptor of it, whoever opened that one (https://www.sqlite.org/howtocorrupt.html,
+section 2.2). So a file that is there is only looked at by its name, and the one descriptor that makes a new file is closed
+before any connection of this process can be open.
+
+Errors are given without SQL, values or passwords. There are two kinds. A value that the tables refuse now is refused later too:
+that is `ValueRefused`, or `RecordExists` when its key is taken. Everything else is a problem of the database itself, and may be
+over at the next attempt.
 """
 
 from __future__ import annotations
 
+import errno
+import os
+import sqlite3
+import stat
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
@@ -26,16 +42,166 @@ from sqlalchemy import (
     type_coerce,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
 from sqlalchemy.types import TypeDecorator
 
-from skillyard.database.driver_errors import translate_refusal
-from skillyard.database.sqlite_file import sqlite_engine
-from skillyard.errors import DatabaseUnavailable
+from skillyard.errors import DatabaseDamaged, DatabaseUnavailable, RecordExists, SkillyardError, ValueRefused
+from skillyard.paths import CLOEXEC, NOFOLLOW, owner_id, reserve_file
 
 if TYPE_CHECKING:
     from sqlalchemy import Insert, RowMapping
     from sqlalchemy.engine import URL
+
+
+_HINT: Final = "make it reachable and writable, or name another one with SKILLYARD_DATABASE_URL or [database] url"
+_DAMAGED: Final = (
+    "`skillyard db check` shows what is wrong; stop what uses it, then `skillyard db repair` recovers what can be read"
+)
+_DAMAGED_SERVER: Final = "check the log of PostgreSQL, and restore a backup: `skillyard restore`, or a point-in-time recovery"
+_PRIMARY: Final = 0xFF  # the part of SQLite's extended codes that names the kind
+_DAMAGED_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, "XX001", "XX002")
+"""PostgreSQL: data_corrupted, index_corrupted."""
+_DUPLICATE_CODES: Final = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE, "23505")
+_TOO_LONG: Final = "54"  # the class of PostgreSQL's codes for what is over a limit of the program
+
+
+def translate_error(error: SQLAlchemyError | OSError, *, name: str, secret: str | None) -> SkillyardError:
+    """Skillyard's error for one of the database `name`; its password, the `secret`, is never shown."""
+    reason = error.orig if isinstance(error, DBAPIError) else error
+    reason_text = " ".join(str(reason).split()) or type(error).__name__
+    if secret:
+        reason_text = reason_text.replace(secret, "***")
+    if isinstance(error, IntegrityError) and _code(reason) in _DUPLICATE_CODES:
+        return RecordExists("such a record exists already", hint="choose another name or id")
+    if isinstance(error, (DataError, IntegrityError)) or str(_code(reason)).startswith(_TOO_LONG):
+        return ValueRefused(
+            f"the database does not accept a value: {_first_sentence(reason)}", hint="give a shorter text, or a smaller number"
+        )
+    if is_damage(reason):
+        hint = _DAMAGED if isinstance(reason, sqlite3.Error) else _DAMAGED_SERVER
+        return DatabaseDamaged(f"the database {name} is damaged: {reason_text[:300]}", hint=hint)
+    return DatabaseUnavailable(f"the database {name} cannot be used: {reason_text[:300]}", hint=_HINT)
+
+
+def is_damage(reason: object) -> bool:
+    """Whether a driver's error means that stored data is damaged."""
+    code = _code(reason)
+    return (code & _PRIMARY if isinstance(code, int) else code) in _DAMAGED_CODES
+
+
+def translate_refusal(context: ExceptionContext) -> DataError | None:
+    """Translate values that a driver refuses by itself, such as a number that is too large for SQLite."""
+    error = context.original_exception
+    if isinstance(error, (OverflowError, UnicodeError)):
+        return DataError(context.statement, None, error)
+    return None
+
+
+def _code(reason: Any) -> object:
+    """The driver's error code: a number for SQLite, five characters for PostgreSQL."""
+    return getattr(reason, "sqlstate", None) or getattr(reason, "sqlite_errorcode", None)
+
+
+def _first_sentence(reason: Any) -> str:
+    """The error in one sentence; the lines after the first one quote the row."""
+    message = getattr(getattr(reason, "diag", None), "message_primary", None) or str(reason)
+    return " ".join(str(message).partition("\n")[0].split())[:200]
+
+
+SQLITE_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
+"""What SQLite puts beside a database file, by the end of the name."""
+BUSY_TIMEOUT_S: Final = 30
+"""Seconds that a connection waits for the locks of others."""
+
+_POOL_SIZE: Final = 8
+_POOL_OVERFLOW: Final = 24  # one pool serves everything in the process that uses the file
+_making = threading.Lock()
+
+
+def file_of(url: URL) -> Path:
+    """The absolute path of the database file that the URL names; nothing is looked at."""
+    return Path(str(url.database)).expanduser().absolute()
+
+
+def make_file(path: Path) -> None:
+    """Make the file where there is none, and let nobody but its owner read it; one that is there is never opened.
+
+    Raises:
+        OSError: it cannot be made, or a link is in its place.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _making:  # who opens a connection to it comes by here first, and waits until the descriptor is closed
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC, 0o600))
+        except FileExistsError:
+            _keep_private(path)
+            for name in SQLITE_SIDE_FILES:
+                _keep_private(path.with_name(path.name + name))
+
+
+def _keep_private(path: Path) -> None:
+    """Take the rights of others away from our own file, by its name.
+
+    Raises:
+        OSError: it is a link.
+    """
+    try:
+        state = path.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(state.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    if state.st_uid == owner_id() and stat.S_IMODE(state.st_mode) != 0o600:
+        path.chmod(0o600)
+
+
+def sqlite_engine(url: URL) -> Engine:
+    """A new engine for the file of the URL, which `make_file` has made."""
+    path = file_of(url)
+    reserve_file(path, SQLITE_SIDE_FILES)
+    engine = create_engine(
+        url.set(database=str(path)),
+        connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False},
+        poolclass=QueuePool,
+        pool_size=_POOL_SIZE,
+        max_overflow=_POOL_OVERFLOW,
+    )
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    event.listen(engine, "handle_error", translate_refusal)
+    return engine
+
+
+def _prepare(connection: Any, _record: object) -> None:
+    """Readers never wait for the writer, rows that others need cannot vanish, and we begin transactions ourselves."""
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    _use_write_ahead_log(cursor)
+    for setting in ("synchronous=NORMAL", "foreign_keys=ON"):
+        cursor.execute(f"PRAGMA {setting}")
+    cursor.close()
+
+
+def _use_write_ahead_log(cursor: Any) -> None:
+    """Choose the write-ahead log; where others open a new file at the same instant, SQLite refuses this one without waiting."""
+    give_up = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _begin(connection: Connection) -> None:
+    """A writer takes its lock at once: one that read first could not wait for another writer."""
+    writing = connection.get_execution_options().get("writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
 _CONNECTIONS: Final = 8

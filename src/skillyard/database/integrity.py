@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
-from skillyard.database.driver_errors import is_damage
+from skillyard.database.dialects import is_damage
 from skillyard.database.tables import METADATA
 from skillyard.wire import WireForm
 

@@ -21,7 +21,7 @@ from sqlalchemy import delete, func, insert, select
 
 from skillyard.database.dialects import notify
 from skillyard.database.tables import live_events
-from skillyard.timing import DEFAULT_TIMING, Timing
+from skillyard.times import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

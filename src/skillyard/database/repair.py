@@ -27,7 +27,7 @@ from skillyard.database.sqlite_pages import PageFile, Row
 from skillyard.database.tables import METADATA
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
 from skillyard.files import sync_folder
-from skillyard.open_flags import CLOEXEC, NOFOLLOW
+from skillyard.paths import CLOEXEC, NOFOLLOW
 from skillyard.wire import WireForm
 
 _LOCKS: Final = 0x40000000

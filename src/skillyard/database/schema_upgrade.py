@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Connection, inspect, text
 
-from skillyard.database.dialects import limit_lock_wait, take_global_lock
-from skillyard.database.sqlite_file import BUSY_TIMEOUT_S, make_file
+from skillyard.database.dialects import BUSY_TIMEOUT_S, limit_lock_wait, make_file, take_global_lock
 from skillyard.database.substring_index import has_substring_index, make_substring_index
 from skillyard.errors import DatabaseUnavailable
 from skillyard.wire import WireForm

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.database.dialects import make_engine
-from skillyard.database.sqlite_file import file_of, make_file
+from skillyard.database.dialects import file_of, make_engine, make_file
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

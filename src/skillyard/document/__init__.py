@@ -28,13 +28,12 @@ from skillyard.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from skillyard.document.checks import check_document
     from skillyard.document.document import Document, declared_data, parse_document
-    from skillyard.document.field_checks import is_name
-    from skillyard.document.fix import FixedDocument, fix_document
+    from skillyard.document.fields import is_name
     from skillyard.document.front_matter import CODE_LANGUAGES, CodeBlock, FrontMatter, Section, read_front_matter
     from skillyard.document.metadata import Abp, Kind, Metadata, Resources, Security, ToolDeclaration, Triggers
     from skillyard.document.rules import RULES, diagnose
     from skillyard.document.schema_bounds import UnusableSchema, schema_weight, value_weight
-    from skillyard.document.writer import new_document, set_front_matter
+    from skillyard.document.writer import FixedDocument, fix_document, new_document, set_front_matter
 
 __all__ = [
     "CODE_LANGUAGES",
@@ -84,12 +83,11 @@ __getattr__, __dir__ = lazy_exports(
     {
         "checks": ("check_document",),
         "document": ("Document", "declared_data", "parse_document"),
-        "field_checks": ("is_name",),
-        "fix": ("FixedDocument", "fix_document"),
+        "fields": ("is_name",),
         "front_matter": ("CODE_LANGUAGES", "CodeBlock", "FrontMatter", "Section", "read_front_matter"),
         "metadata": ("Abp", "Kind", "Metadata", "Resources", "Security", "ToolDeclaration", "Triggers"),
         "rules": ("RULES", "diagnose"),
         "schema_bounds": ("UnusableSchema", "schema_weight", "value_weight"),
-        "writer": ("new_document", "set_front_matter"),
+        "writer": ("FixedDocument", "fix_document", "new_document", "set_front_matter"),
     },
 )

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-from skillyard.document.field_checks import check_fields, check_required, written_text
-from skillyard.document.fields import FieldReader
+from skillyard.document.fields import FieldReader, check_fields, check_required, written_text
 from skillyard.document.front_matter import CodeBlock, OpenedDocument, Section, first_paragraph, open_document, read_body
 from skillyard.document.metadata import Metadata
 from skillyard.document.metadata_reader import read_metadata

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.engine.base_engine import StartedRun
 from skillyard.engine.liveness import ProcessIdentity, is_gone
-from skillyard.engine.local_engine import LocalEngine
+from skillyard.engine.local_engine import LocalEngine, StartedRun
 from skillyard.engine.pool_engine import PoolEngine
-from skillyard.engine.protocol import Engine
 from skillyard.engine.records import Records
+from skillyard.engine.run_lifecycle import Engine
 from skillyard.engine.run_record import FINAL_STATES, RunFilter, RunRecord, RunState
 from skillyard.engine.slots import EngineKind, EngineSettings, Slots
 from skillyard.engine.tracing import flush_spans, observe_runs

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from skillyard.concurrency import completed, in_thread
 from skillyard.engine.run_lifecycle import CANCELLED, record_end
 from skillyard.errors import DatabaseUnavailable, SkillyardError
-from skillyard.timing import DEFAULT_TIMING
+from skillyard.times import DEFAULT_TIMING
 
 if TYPE_CHECKING:
     from skillyard.engine.journal import Journal

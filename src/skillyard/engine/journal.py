@@ -28,11 +28,21 @@ from skillyard.database import (
     steps,
     workers,
 )
-from skillyard.engine.attempts import attempts_of, lock_queue_row, requeue, step_rows, steps_of
 from skillyard.engine.live_output import collect_output, log_tail, recorded_output
 from skillyard.engine.liveness import ProcessIdentity, is_gone
 from skillyard.engine.run_files import delete_files, delete_old_files, write_files
-from skillyard.engine.run_record import ALL_RUNS, QUEUE_OWNER, RunFilter, RunRecord, RunState
+from skillyard.engine.run_record import (
+    ALL_RUNS,
+    QUEUE_OWNER,
+    RunFilter,
+    RunRecord,
+    RunState,
+    attempts_of,
+    lock_queue_row,
+    requeue,
+    step_rows,
+    steps_of,
+)
 from skillyard.errors import ExecutionProblem, RecordExists, RecordNotFound
 from skillyard.execution import RunError, StepTrace
 from skillyard.execution.run import read_steps

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Self
 
-from skillyard.timing import DEFAULT_TIMING, Timing
+from skillyard.times import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from skillyard.catalog import SkillCatalog

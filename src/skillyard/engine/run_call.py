@@ -1,6 +1,7 @@
-"""A run in an engine: its request and what the engine adds; and the text form that a worker gets through the queue.
+"""A run in an engine: its request and what the engine adds, the text form that a worker gets, and whether its result is kept.
 
 `RunCall` is the run inside a process; `write_request` and `read_request` pass it to a worker as a `WorkerRequest`.
+`CachePolicy` says under which key and for how long a result is kept; a kept one is given as a run of its own.
 """
 
 from __future__ import annotations
@@ -11,15 +12,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.engine.run_record import RunRecord
+from skillyard.engine.run_record import RunRecord, recorded_format, recorded_limits
 from skillyard.engine.slots import SlotRequest
-from skillyard.errors import InvalidInput
-from skillyard.execution import ONCE, RetryPolicy, RunRequest, StepTrace, WorkFile, without_credentials
+from skillyard.errors import InvalidInput, SkillyardError
+from skillyard.execution import (
+    ONCE,
+    RetryPolicy,
+    Run,
+    RunRequest,
+    StepTrace,
+    WorkFile,
+    cache_seconds,
+    result_cache_key,
+    without_credentials,
+)
 from skillyard.plain_json import to_plain_json
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
-    from skillyard.engine.result_cache import CachePolicy
 
 
 _MOST_IMPORTANT: Final = 100
@@ -182,3 +192,54 @@ def read_request(text: str) -> WorkerRequest:
             f"the request of this run cannot be read: {type(error).__name__}: {error}",
             hint="let callers and workers have the same version of skillyard",
         ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class CachePolicy:
+    """That a result may be kept `seconds` under `key`, when it comes of exactly the content `digest`."""
+
+    key: str
+    seconds: int
+    digest: str
+
+
+def cache_policy_of(request: RunRequest) -> CachePolicy | None:
+    """How the result of this run is cached, None when it is not; a skill that cannot be read is for the run to report."""
+    try:
+        seconds = cache_seconds(request.skill)
+        if not seconds:
+            return None
+        content = request.digest or request.skill.digest()
+        key = result_cache_key(request, content)
+    except (SkillyardError, OSError):
+        return None
+    return None if key is None else CachePolicy(key, seconds, content)
+
+
+def remaining_cache_seconds(cache_policy: CachePolicy, skill: Skill) -> int:
+    """How many seconds the result may be kept now that the run has ended; 0 when the skill has changed meanwhile."""
+    try:
+        same = skill.digest() == cache_policy.digest
+    except (SkillyardError, OSError):
+        return 0
+    return cache_policy.seconds if same else 0
+
+
+def run_from_cache(record: RunRecord, run_id: str, skill_id: str) -> Run:
+    """A kept result as the run `run_id`, with the steps, limits and sandbox it came of.
+
+    Nothing was started for it, no tokens were used, and nothing is to be remembered once more.
+    """
+    return Run(
+        run_id=run_id,
+        skill_id=skill_id,
+        status="ok",
+        output=record.output,
+        format=recorded_format(record),
+        message=record.message,
+        steps=record.steps,
+        limits=recorded_limits(record),
+        isolation=record.isolation or "none",
+        warnings=record.warnings,
+        cache_hit=True,
+    )

@@ -1,4 +1,4 @@
-"""One run from its slot to its end, the same in every engine: executed, recorded, its memories saved.
+"""One run from its slot to its end, the same in every engine: executed, recorded, its memories saved; the protocols of both.
 
 Writes that the database could not take because it was away are tried again for as long as this process lives: a run that
 has ended in a process that lives must not stay `running` in the records for ever, since nobody else may end it. Whatever
@@ -14,11 +14,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from skillyard.concurrency import completed, in_thread
 from skillyard.engine.live_output import LiveOutputWriter
-from skillyard.engine.result_cache import remaining_cache_seconds
+from skillyard.engine.run_call import remaining_cache_seconds
 from skillyard.engine.slots import Slots
 from skillyard.engine.tracing import trace_run
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable, ExecutionProblem, SkillyardError
@@ -26,12 +26,49 @@ from skillyard.execution import Run, RunError
 from skillyard.memory import keep_suggestions
 
 if TYPE_CHECKING:
+    from skillyard.catalog import Skill
     from skillyard.engine.journal import Journal
-    from skillyard.engine.protocol import Runner
     from skillyard.engine.run_call import RunCall
     from skillyard.engine.run_record import RunState
+    from skillyard.execution import RunRequest
     from skillyard.memory import MemoryService
-    from skillyard.timing import Timing
+    from skillyard.times import Timing
+
+
+class Runner(Protocol):
+    """Executes one run without recording it; `skillyard.execution.Executor` is one."""
+
+    def can_run(self, skill: Skill) -> bool:
+        """Whether the skill has something that could be started; looks at files, starts nothing."""
+
+    async def run(self, request: RunRequest) -> Run:
+        """Execute the request and return the result.
+
+        Raises:
+            SkillyardError: it could not be started.
+        """
+
+
+class Engine(Protocol):
+    """Executes runs: each is recorded before it starts and ends in exactly one final state."""
+
+    def can_run(self, skill: Skill) -> bool:
+        """Whether the skill has something that could be started; looks at files, starts nothing."""
+
+    async def run(self, request: RunRequest) -> Run:
+        """Execute the request, or return a cached result that is still valid, unless it is to be `fresh`.
+
+        With a `workspace` the run works in this process. A result is only cached for a request without arguments, packages,
+        files and a workspace.
+
+        Raises:
+            InvalidInput: the priority is not from -100 to 100.
+            DatabaseUnavailable: the run cannot be recorded; nothing was started.
+            SkillyardError: it could not be started; the reason is in the record.
+        """
+
+    async def cancel(self, run_id: str) -> bool:
+        """End a run that waits or works in this engine, as `cancelled`; False when none of that id does, or it has ended."""
 
 
 CANCELLED: Final = RunError("CANCELLED", "the run was cancelled")

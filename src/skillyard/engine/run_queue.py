@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, func, insert, select, text, update
 
 from skillyard.database import RUN_ENDED_CHANNEL, live_events_of, notify, queued_runs, runs, workers
-from skillyard.engine.attempts import IMMEDIATELY, is_due, is_reusable, lock_queue_row, requeue, steps_of
 from skillyard.engine.journal import INTERRUPTED, Journal, duplicate_run_explained, insert_queued_run, queued_row
 from skillyard.engine.live_output import collect_output
 from skillyard.engine.liveness import is_gone
 from skillyard.engine.run_files import delete_files, write_files
-from skillyard.engine.run_record import QUEUE_OWNER
+from skillyard.engine.run_record import IMMEDIATELY, QUEUE_OWNER, is_due, is_reusable, lock_queue_row, requeue, steps_of
 from skillyard.errors import DatabaseUnavailable
 from skillyard.execution import StepTrace
 from skillyard.execution.run import read_steps

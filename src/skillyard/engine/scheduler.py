@@ -21,8 +21,8 @@ from skillyard.times import utc_now
 if TYPE_CHECKING:
     from skillyard.access import ApiKey, Keys
     from skillyard.catalog import Skill
-    from skillyard.engine.base_engine import StartedRun
     from skillyard.engine.journal import Journal
+    from skillyard.engine.local_engine import StartedRun
     from skillyard.engine.pool_engine import PoolEngine
     from skillyard.engine.schedules import Schedule, Schedules
     from skillyard.execution import RunError

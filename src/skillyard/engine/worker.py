@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 from skillyard.concurrency import completed, in_thread
 from skillyard.engine.journal import Journal
 from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity
-from skillyard.engine.result_cache import cache_policy_of
-from skillyard.engine.run_call import RunCall, WorkerRequest, read_request
+from skillyard.engine.run_call import RunCall, WorkerRequest, cache_policy_of, read_request
 from skillyard.engine.run_files import RunFiles
 from skillyard.engine.run_lifecycle import RunLifecycle, record_end, run_error, write_or_defer
 from skillyard.engine.run_queue import (
@@ -35,14 +34,14 @@ from skillyard.engine.worker_roster import WorkerRoster, new_worker_id
 from skillyard.errors import DatabaseUnavailable, InvalidInput, RecordNotFound, SkillyardError
 from skillyard.execution import RunError, retry_policy
 from skillyard.memory import SqlMemoryService
-from skillyard.timing import DEFAULT_TIMING, Timing
+from skillyard.times import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from procrastinate import App
 
     from skillyard.catalog import Skill
     from skillyard.database import Database
-    from skillyard.engine.protocol import Runner
+    from skillyard.engine.run_lifecycle import Runner
 
 
 _STOPPED: Final = RunError("INTERRUPTED", "its worker was stopped before the run had ended")

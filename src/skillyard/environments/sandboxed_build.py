@@ -18,7 +18,7 @@ from skillyard.environments.installer import PATIENCE_S, unavailable
 from skillyard.environments.package_index import KEPT_VARIABLES, PackageIndex
 from skillyard.errors import PackageProblem, SandboxUnavailable
 from skillyard.sandbox import GrantedEnvironment, Job, Policy, choose_backend
-from skillyard.sandbox.identity import pick_identity
+from skillyard.sandbox.process_launch import pick_identity
 from skillyard.sandbox.runtimes import reachable
 from skillyard.text import single_line
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from skillyard.execution.distributed import McpServer, worker_pool
 from skillyard.execution.executor import Executor
 from skillyard.execution.kinds import find_entry
-from skillyard.execution.outcome import infer_format, read_outcome
+from skillyard.execution.outcome import abp_result, infer_format, read_outcome, result_text, vcp_result
 from skillyard.execution.rerun_policy import ONCE, RetryPolicy, cache_seconds, result_cache_key, retry_policy
 from skillyard.execution.run import Format, MemoryWrite, Run, RunError, StepTrace, new_run_id, verdict
 from skillyard.execution.skill_call import RunRequest, without_credentials
@@ -19,15 +19,14 @@ from skillyard.execution.work_files import WorkFile, check_travelling, read_work
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from skillyard.execution.abp.calls import AbpCall, AbpProblem, AbpText, parse_abp_calls
-    from skillyard.execution.abp.declaration import (
+    from skillyard.execution.abp_calls import AbpCall, AbpProblem, AbpText, parse_abp_calls
+    from skillyard.execution.abp_declaration import (
         AbpTool,
         abp_tool_definitions,
         fill_parameters,
         infer_abp_kind,
         validate_abp_format,
     )
-    from skillyard.execution.abp.results import abp_result, result_text, vcp_result
     from skillyard.execution.intent_runs import IntentRun, Preprocessed
     from skillyard.execution.run_report import execution_response
     from skillyard.execution.trial import Trial, TrialReport, try_skill
@@ -80,15 +79,14 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "abp.calls": ("AbpCall", "AbpProblem", "AbpText", "parse_abp_calls"),
-        "abp.declaration": (
+        "abp_calls": ("AbpCall", "AbpProblem", "AbpText", "parse_abp_calls"),
+        "abp_declaration": (
             "AbpTool",
             "abp_tool_definitions",
             "fill_parameters",
             "infer_abp_kind",
             "validate_abp_format",
         ),
-        "abp.results": ("abp_result", "result_text", "vcp_result"),
         "intent_runs": ("IntentRun", "Preprocessed"),
         "run_report": ("execution_response",),
         "trial": ("Trial", "TrialReport", "try_skill"),

@@ -15,7 +15,6 @@ from skillyard.environments import NO_GRANT, GrantBook, SkillGrant
 from skillyard.environments.package_index import index_settings
 from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs
 from skillyard.errors import ExecutionProblem, FileMissing, InvalidInput, InvalidPolicy, SkillyardError
-from skillyard.execution.abp.results import unwrapped
 from skillyard.execution.distributed import McpServer, call_server, declared_worker_pool, read_servers, server_problem
 from skillyard.execution.http_service import NO_ENDPOINT, call_service, has_endpoint
 from skillyard.execution.kinds import (
@@ -31,7 +30,7 @@ from skillyard.execution.kinds import (
     scripts_in,
     unavailable_message,
 )
-from skillyard.execution.outcome import read_outcome
+from skillyard.execution.outcome import read_outcome, unwrapped
 from skillyard.execution.run import Run, RunError
 from skillyard.execution.run_report import missing_execute, output_value, run_from_answer, run_from_outcome
 from skillyard.execution.skill_call import (
@@ -52,7 +51,6 @@ from skillyard.sandbox import (
     RunMode,
     SandboxBackend,
     SandboxResult,
-    WarmPool,
     can_start,
     choose_backend,
     container_image,
@@ -65,6 +63,7 @@ from skillyard.sandbox import (
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill
     from skillyard.document import Document, Metadata
+    from skillyard.sandbox import WarmPool
 
 
 _SDK_FILES: Final = ("__init__.py", "index.cjs", "index.mjs", "package.json", "testing.cjs", "testing.mjs")
@@ -178,7 +177,11 @@ class Executor:
         self._grants = grants or GrantBook()
         self._fixed = frozenset(fixed)
         self._pools = frozenset(pools)
-        self._pool = WarmPool(prewarm, tree_digest) if prewarm else None
+        self._pool: WarmPool | None = None
+        if prewarm:
+            from skillyard.sandbox import WarmPool  # with it comes bubblewrap, which a static skill does not need
+
+            self._pool = WarmPool(prewarm, tree_digest)
         self._ceiling = ceiling or Policy.ceiling()
         self._backend = backend
         self._container_image = container_image
@@ -271,7 +274,7 @@ class Executor:
             SandboxUnavailable: nothing here can enforce its policy.
             PermissionDenied: its content is not what the request's `digest` says.
         """
-        from skillyard.catalog.installed import pinned
+        from skillyard.catalog.skill import pinned
 
         with pinned(request.skill) as skill:
             return await self._run(replace(request, skill=skill), skill.document())

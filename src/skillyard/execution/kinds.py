@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.document import CODE_LANGUAGES
 from skillyard.errors import FileMissing, NotExecutable, SkillyardError
-from skillyard.execution.abp.results import unwrapped
-from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome
+from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome, unwrapped
 from skillyard.execution.run import RunError
 from skillyard.paths import read_inside, safe_relative
 from skillyard.plain_json import read_json

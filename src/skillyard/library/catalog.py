@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from skillyard.catalog import SkillCatalog
 from skillyard.errors import ApprovalRejected, NotExecutable, PermissionDenied, SkillyardError
 from skillyard.text import single_line
-from skillyard.timing import DEFAULT_TIMING
+from skillyard.times import DEFAULT_TIMING
 
 if TYPE_CHECKING:
     import os
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from skillyard.sandbox import GrantedEnvironment
     from skillyard.scanner import Report, Suppression
     from skillyard.search import Match, Reranker, SearchIndex
-    from skillyard.timing import Timing
+    from skillyard.times import Timing
     from skillyard.workspace import ToolAuthorizer, Workspace, Workspaces
 
 _RERANKED: Final = 30  # matches that a reranker is shown

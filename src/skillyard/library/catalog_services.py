@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approver
     from skillyard.sandbox import GrantedEnvironment
-    from skillyard.timing import Timing
+    from skillyard.times import Timing
     from skillyard.workspace import WorkspaceOptions
 
 

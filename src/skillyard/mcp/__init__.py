@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from skillyard.mcp.http import McpHttpApp
-    from skillyard.mcp.stdio import serve_stdio
     from skillyard.mcp.tool_calls import ToolUse
+    from skillyard.mcp.transports import McpHttpApp, serve_stdio
 
 __all__ = ["McpHttpApp", "ToolUse", "serve_stdio"]
 
-__getattr__, __dir__ = lazy_exports(__name__, {"http": ("McpHttpApp",), "stdio": ("serve_stdio",), "tool_calls": ("ToolUse",)})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "tool_calls": ("ToolUse",),
+        "transports": ("McpHttpApp", "serve_stdio"),
+    },
+)

@@ -20,9 +20,8 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from skillyard._version import __version__
 from skillyard.errors import SkillyardError
 from skillyard.mcp import prompts, skill_resources
-from skillyard.mcp.change_notifications import ChangeAnnouncer
 from skillyard.mcp.prompts import complete_argument
-from skillyard.mcp.published_skills import INDEX_URI, PublishedSkill, PublishedSkills, cut_page
+from skillyard.mcp.published_skills import INDEX_URI, ChangeAnnouncer, PublishedSkill, PublishedSkills, cut_page
 from skillyard.mcp.skill_resources import FolderListing, FolderParams, SkillEntries, SkillEntry, UriParams, skill_entry
 from skillyard.mcp.tool_calls import ToolUses, make_call, tool_call_result, use_of_nobody
 from skillyard.text import sanitize

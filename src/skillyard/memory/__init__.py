@@ -8,8 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
-from skillyard.memory.memory_service import MemoryService, PersonalMemory, Suggestion, keep_suggestions
-from skillyard.memory.model import OWNERS, TYPES, Memory, MemoryMatch
+from skillyard.memory.model import (
+    OWNERS,
+    TYPES,
+    Memory,
+    MemoryMatch,
+    MemoryService,
+    PersonalMemory,
+    Suggestion,
+    keep_suggestions,
+)
 
 if TYPE_CHECKING:
     from skillyard.memory.sql_memory import SqlMemoryService

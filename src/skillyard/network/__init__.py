@@ -1,7 +1,7 @@
 """Hosts, URLs and guarded connections: allow-list rules, address rules, guarded HTTP requests, and the allow-list proxy.
 
-It knows nothing of sandboxes or skills; several rooms use it. What loads asyncio and `h11` (`connections`, `http_exchange`,
-`proxy`, `proxy_relay`) is imported from its module, where it is used.
+It knows nothing of sandboxes or skills; several rooms use it. What loads asyncio and `h11` (`connections`, `proxy`,
+`proxy_relay`) is imported from its module, where it is used.
 """
 
 from __future__ import annotations

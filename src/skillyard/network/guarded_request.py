@@ -56,7 +56,7 @@ async def guarded_request(
             f"{destination.scheme}://{destination.authority} is not on the allow-list",
             hint="add the host to network_allowlist, and to the operator's when there is one",
         )
-    from skillyard.network.http_exchange import send_request  # loads asyncio and h11
+    from skillyard.network.connections import send_request  # loads asyncio and h11
     from skillyard.network.messages import OutgoingRequest
 
     question = OutgoingRequest(method, destination, tuple((headers or {}).items()), body, max_bytes)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from skillyard.packages.digest import TreeEntry, digest_of, tree_digest, tree_entries, tree_size
     from skillyard.packages.entries import PackageLimits
     from skillyard.packages.extraction import ArchiveFormat, Extracted, FoundSkill, choose_skills, extract, find_skills, sniff
-    from skillyard.packages.s3_store import S3Store
     from skillyard.packages.signatures import (
         SIGNATURE_FILE,
         Signature,
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
         verify_tree,
     )
     from skillyard.packages.source import Origin, Source, SourceKind, resolve, shown_address, without_secrets
-    from skillyard.packages.store import LocalStore, PackageCopyReport, Store, copy_packages, open_store
+    from skillyard.packages.store import LocalStore, PackageCopyReport, S3Store, Store, copy_packages, open_store
     from skillyard.packages.tree_diff import FileDifference, FolderDifference, compare_trees
 
 __all__ = [
@@ -80,10 +79,9 @@ __getattr__, __dir__ = lazy_exports(
         "digest": ("TreeEntry", "digest_of", "tree_digest", "tree_entries", "tree_size"),
         "entries": ("PackageLimits",),
         "extraction": ("ArchiveFormat", "Extracted", "FoundSkill", "choose_skills", "extract", "find_skills", "sniff"),
-        "s3_store": ("S3Store",),
         "signatures": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
         "source": ("Origin", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
-        "store": ("LocalStore", "PackageCopyReport", "Store", "copy_packages", "open_store"),
+        "store": ("LocalStore", "PackageCopyReport", "S3Store", "Store", "copy_packages", "open_store"),
         "tree_diff": ("FileDifference", "FolderDifference", "compare_trees"),
     },
 )

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
 from skillyard.errors import DigestMismatch, InvalidInput
-from skillyard.open_flags import CLOEXEC, NOCTTY, NOFOLLOW, NONBLOCK
 from skillyard.packages.entries import PackageLimits
-from skillyard.reserved_files import is_reserved
+from skillyard.paths import CLOEXEC, NOCTTY, NOFOLLOW, NONBLOCK, is_reserved
 
 _FLAGS: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC | NOCTTY
 _CHUNK: Final = 1024 * 1024

@@ -25,7 +25,7 @@ from skillyard.errors import (
     UnsafePath,
 )
 from skillyard.files import wait_for_disk
-from skillyard.open_flags import CLOEXEC, DIRECTORY, NOFOLLOW
+from skillyard.paths import CLOEXEC, DIRECTORY, NOFOLLOW
 from skillyard.text import sanitize
 
 _MIB = 1024 * 1024

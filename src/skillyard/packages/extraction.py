@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from skillyard.errors import ArchiveTooLarge, MalformedArchive, NoSkillInside
-from skillyard.open_flags import CLOEXEC, NONBLOCK
 from skillyard.packages.digest import tree_digest
 from skillyard.packages.entries import PackageLimits
-from skillyard.paths import is_regular
+from skillyard.paths import CLOEXEC, NONBLOCK, is_regular
 
 ArchiveFormat = Literal["zip", "tar.gz", "tar"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import InvalidInput, SignatureInvalid
-from skillyard.open_flags import CLOEXEC, NOFOLLOW
 from skillyard.packages.digest import tree_digest
+from skillyard.paths import CLOEXEC, NOFOLLOW
 from skillyard.times import utc_now, utc_text
 from skillyard.wire import WireForm
 

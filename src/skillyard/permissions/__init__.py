@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
-from skillyard.permissions.allowed_tools import ALWAYS_PERMITTED, AllowedTools
 from skillyard.permissions.approvals import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -16,16 +15,29 @@ from skillyard.permissions.approvals import (
     PolicyApprover,
     SqlApprovalStore,
 )
-from skillyard.permissions.command_gate import CommandGate, ToolVerdict
-from skillyard.permissions.command_policy import CommandPolicy, CommandRuling, LevelDecision, ListedRule, RuleLevel
-from skillyard.permissions.command_request import CommandRequest, question_lines
+from skillyard.permissions.command_policy import (
+    ALWAYS_PERMITTED,
+    AllowedTools,
+    CommandPolicy,
+    CommandRequest,
+    CommandRuling,
+    LevelDecision,
+    ListedRule,
+    RuleLevel,
+    question_lines,
+)
 from skillyard.permissions.command_rules import CommandRules, LevelRuling
-from skillyard.permissions.gate import PermissionGate, SkillConsent, unusable_skill
+from skillyard.permissions.gate import CommandGate, PermissionGate, SkillConsent, ToolVerdict, unusable_skill
 from skillyard.permissions.origins import InstalledOrigins, OriginLookup
 from skillyard.permissions.rules import PermissionRuling, Rules, without_denied
 from skillyard.permissions.store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
-from skillyard.permissions.tool_rules import ToolRule, parse_tool_rule
-from skillyard.permissions.tool_switches import SKILL_TOOL_NAMES, WORKSPACE_TOOL_NAMES, check_tool_permissions
+from skillyard.permissions.tool_rules import (
+    SKILL_TOOL_NAMES,
+    WORKSPACE_TOOL_NAMES,
+    ToolRule,
+    check_tool_permissions,
+    parse_tool_rule,
+)
 
 if TYPE_CHECKING:
     from skillyard.permissions.sql_tables import SqlSessionApprovals

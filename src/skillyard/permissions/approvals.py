@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from skillyard.catalog import Skill
     from skillyard.database import Database
-    from skillyard.permissions.command_request import CommandRequest
+    from skillyard.permissions.command_policy import CommandRequest
     from skillyard.permissions.sql_tables import ApprovalTable, SqlSessionApprovals
 
 

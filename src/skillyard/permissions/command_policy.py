@@ -1,21 +1,22 @@
-"""What may be done with tools, decided by every level that has rules: the narrowest wins, and the ruling names it.
+"""What may be done with tools, decided by every level that has rules: the narrowest wins; and the question where one asks.
 
-Levels are the operator's settings, those of the project, the agent, and the skills that are followed. Each can only narrow what
-the others allow. A ruling carries what a person must see to answer: the very command, and the files it names.
+Levels are the operator's settings, those of the project, the agent, and the skills that are followed (`allowed-tools`, taken as
+nothing, advice or a limit). Each can only narrow what the others allow. A ruling carries what a person must see to answer: the
+very command, and the files it names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, get_args
+from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
-from skillyard.catalog import Configuration, Permission
+from skillyard.catalog import AllowedToolsMode, Configuration, Permission
+from skillyard.errors import InvalidInput
 from skillyard.permissions.command_rules import CommandRules, JudgedCall, LevelRuling
+from skillyard.permissions.tool_rules import ToolRule, parse_tool_rule
+from skillyard.text import sanitize, shorten, single_line
 from skillyard.wire import WireForm, wire
-
-if TYPE_CHECKING:
-    from skillyard.permissions.tool_rules import ToolRule
 
 RuleLevel = Literal["operator", "project", "agent", "skill"]
 _ORDER: Final = get_args(Permission)
@@ -184,3 +185,162 @@ def _files(call: JudgedCall) -> tuple[str, ...]:
     from skillyard.permissions.tool_rules import tool_kind
 
     return (call.argument,) if call.argument and tool_kind(call.tool) in ("read", "write") else ()
+
+
+_TITLE: Final = 120
+_KEY: Final = 80
+_VERBS: Final = {
+    "bash": "Run a command", "code_run": "Run code", "file_read": "Read a file", "file_write": "Write a file",
+    "file_edit": "Change a file", "file_list": "List files", "file_search": "Search files",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRequest(WireForm, also=("title", "level", "rule", "reason", "part", "files")):
+    """The question whether a tool may be called so: the very command, code or path, and what of it which rule is about.
+
+    `skills` are the labels of the skills that are followed. `digest` names the call: tool, argument,
+    folder and `content`, which is what would be written, what replaced by what, or the pattern of a search; it may be cut here.
+    """
+
+    tool: str
+    argument: str
+    folder: str
+    ruling: CommandRuling = field(metadata=wire(hidden=True))
+    session_id: str = field(metadata=wire(hidden=True))
+    digest: str
+    skills: tuple[str, ...] = ()
+    message_id: str | None = field(default=None, metadata=wire(hidden=True))
+    call_id: str | None = field(default=None, metadata=wire(hidden=True))
+    content: str | None = None
+    type: Literal["command"] = field(default="command", init=False)
+
+    @property
+    def title(self) -> str:
+        """The heading of a dialog, on one line."""
+        return shorten(single_line(f"{_VERBS.get(self.tool, self.tool)}: {self.part or self.argument}"), _TITLE)
+
+    @property
+    def skill_id(self) -> str:
+        """Under what the answer is kept, as the id of a skill is for questions about skills."""
+        return f"{self.tool}:{self.digest[-16:]} {shorten(single_line(self.argument), _KEY)}"
+
+    @property
+    def level(self) -> str | None:
+        """The level whose rule asks."""
+        return self.ruling.level
+
+    @property
+    def rule(self) -> str | None:
+        """The rule that asks; None when it is what becomes of the rest."""
+        return self.ruling.rule
+
+    @property
+    def reason(self) -> str:
+        """Why it is asked."""
+        return self.ruling.reason
+
+    @property
+    def part(self) -> str:
+        """What of the call the rule is about."""
+        return self.ruling.part
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that the call names."""
+        return self.ruling.files
+
+
+def question_lines(question: Mapping[str, Any]) -> list[str]:
+    """The plain data of a `CommandRequest` as lines for a terminal: nothing in a command can imitate what stands around it."""
+    tool, argument, part = str(question["tool"]), str(question["argument"]), str(question.get("part") or "")
+    shown = [f"  | {line}" for line in sanitize(argument).splitlines() or [""]]
+    if question.get("content") is not None:
+        shown += ["  with", *(f"  | {line}" for line in sanitize(str(question["content"])).splitlines() or [""])]
+    about = {
+        "about": single_line(part) if part != argument else "",
+        "files": ", ".join(single_line(str(file)) for file in question.get("files") or ()),
+        "skills": ", ".join(single_line(str(skill)) for skill in question.get("skills") or ()),
+    }
+    rule = f"{single_line(str(question['rule']))} of the {question['level']}" if question.get("rule") else ""
+    asker = rule or f"the rules of the {question['level']}"
+    by = f"{asker}: {single_line(str(question.get('reason') or ''))}"
+    return [
+        f"{_VERBS.get(tool, single_line(tool))} in {single_line(str(question['folder']))}?",
+        *shown,
+        *(f"  {name:<9} {text}" for name, text in about.items() if text),
+        f"  asked by  {by}",
+    ]
+
+
+ALWAYS_PERMITTED: Final = frozenset({"read_skill_file", "search_skills", "skill", "skills_list", "skills_load"})
+_LISTED_LIMIT: Final = 600  # characters of tools that are listed for a model
+
+
+class AllowedTools:
+    """The union of the `allowed-tools` of the skills that are loaded.
+
+    `entries` are the entries of all of them: what one skill requests works while several are loaded. Skills that request
+    nothing add nothing; when none requests anything there is no limit. An entry that cannot be read permits nothing and is kept
+    in `unreadable`. Only mode `enforce` ever denies, and never to the tools that find, load and read skills.
+
+    Raises:
+        InvalidInput: unknown mode.
+    """
+
+    __slots__ = ("entries", "mode", "rules", "unreadable")
+
+    def __init__(self, entries: Iterable[str] = (), *, mode: AllowedToolsMode = "advise") -> None:
+        if mode not in get_args(AllowedToolsMode):
+            raise InvalidInput(f"allowed-tools cannot be {mode!r}", hint="use 'off', 'advise' or 'enforce'")
+        self.mode: AllowedToolsMode = mode
+        self.entries = tuple(dict.fromkeys(entries))
+        read = [(entry, _parsed(entry)) for entry in self.entries]
+        self.rules = tuple(rule for _, rule in read if rule is not None)
+        self.unreadable = tuple(entry for entry, rule in read if rule is None)
+
+    def __repr__(self) -> str:
+        return f"AllowedTools({list(self.entries)!r}, mode={self.mode!r})"
+
+    @property
+    def limits(self) -> bool:
+        """Whether anything can be refused."""
+        return self.mode == "enforce" and bool(self.entries)
+
+    def filter(self, tools: Iterable[str]) -> tuple[str, ...]:
+        """Those of `tools` that may be offered: every tool that some call of is permitted."""
+        if not self.limits:
+            return tuple(tools)
+        return tuple(tool for tool in tools if tool in ALWAYS_PERMITTED or any(rule.speaks_of(tool) for rule in self.rules))
+
+    def permits(self, tool: str, argument: str | None = None) -> bool:
+        """Whether `tool` may be called with `argument`: the command line, path or address as text (None: unknown)."""
+        if not self.limits or tool in ALWAYS_PERMITTED:
+            return True
+        ruling = self.command_rules().decide(JudgedCall.read(tool, argument, "/", root="/"))
+        return ruling is not None and ruling.permission == "allow"
+
+    def command_rules(self) -> CommandRules:
+        """The same limit as rules: what is listed is allowed, all else denied; without a limit there are none."""
+        if not self.limits:
+            return CommandRules()
+        return CommandRules(allow=self.rules, default="deny")
+
+    def listed(self) -> str:
+        """The tools the loaded skills request, as they were parsed; empty when none are to be listed for a model."""
+        if self.mode == "off" or not self.entries:
+            return ""
+        return shorten(", ".join(map(str, self.rules)), _LISTED_LIMIT) or "none that can be read"
+
+    def advice(self) -> str:
+        """A sentence of this program for the model about that list; empty when there is none."""
+        if not self.listed():
+            return ""
+        return "Other tools are refused." if self.limits else "Follow its list of allowed tools when possible."
+
+
+def _parsed(entry: str) -> ToolRule | None:
+    try:
+        return parse_tool_rule(entry)
+    except InvalidInput:
+        return None

@@ -1,4 +1,4 @@
-"""One rule about a tool, as agents write it: the grammar, and when it fits what the tool is called with.
+"""One rule about a tool, as agents write it: the grammar, and when it fits; and single tools switched by their names.
 
 The grammar of one entry::
 
@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal, get_args
 
+from skillyard.catalog import Permission
 from skillyard.errors import InvalidInput
 from skillyard.permissions.rules import glob, matches
+from skillyard.text import nearest, quoted
 
 _ODD_IN_ADDRESS: Final = re.compile(r"[\\\s\x00-\x1f\x7f]")
 _SHELLS: Final = ("bash", "shell", "sh", "exec_shell", "exec_command", "run_shell", "run_command", "execute_command")
@@ -158,3 +160,30 @@ def _fits_address(pattern: str, address: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and matches(pattern.removeprefix("domain:").strip(), host)
+
+
+SKILL_TOOL_NAMES: Final = ("skill", "skills_list", "skills_load", "read_skill_file", "run_skill", "search_skills")
+"""The tools over the skills of a catalog."""
+WORKSPACE_TOOL_NAMES: Final = ("bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search")
+"""The tools of a workspace."""
+
+
+def check_tool_permissions(values: Mapping[str, Any]) -> Mapping[str, Permission]:
+    """What settings say of single tools, such as `{"bash": "deny", "file_write": "ask"}`; given back as it is.
+
+    Raises:
+        InvalidInput: a tool that there is not, or something else than `allow`, `ask` and `deny`.
+    """
+    known = (*WORKSPACE_TOOL_NAMES, *SKILL_TOOL_NAMES)
+    for name, permission in values.items():
+        if name not in known:
+            meant = nearest(str(name), {one: one for one in known}, limit=1)
+            hint = f"did you mean {meant[0]}? " if meant else ""
+            raise InvalidInput(
+                f"tool_permissions: there is no tool {quoted(str(name)[:40])}", hint=f"{hint}the tools are: {', '.join(known)}"
+            )
+        if permission not in get_args(Permission):
+            raise InvalidInput(
+                f"tool_permissions: {name} cannot be {str(permission)[:40]!r}", hint="use 'allow', 'ask' or 'deny'"
+            )
+    return values

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from skillyard.prompt.disclosure import Stage, describe_skill, disclosure_stage
-from skillyard.prompt.entry import count_tokens
+from skillyard.prompt.entry import Stage, count_tokens, describe_skill, disclosure_stage
 from skillyard.prompt.index import IndexOptions, append_index, build_index, entry_costs, write_index
 from skillyard.prompt.report import Index, Omission
 from skillyard.prompt.styles import Style

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
 from skillyard.registry.candidate import Scanner, ScannerFinding
-from skillyard.registry.fetcher import FetchedTree, Fetcher
 from skillyard.registry.git_fetcher import GitFetcher
 from skillyard.registry.install_pipeline import InstallRefusal, SkillInspection
 from skillyard.registry.model import (
     AgreeReplacement,
     Consent,
     EditValue,
+    FetchedTree,
+    Fetcher,
     InstalledSkill,
     InstallLog,
     InstallOptions,
@@ -33,10 +34,10 @@ from skillyard.registry.operations import new_operation_id, subscribe_operations
 from skillyard.registry.package_cache import skill_with_content
 from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
-from skillyard.registry.recovery import BackfillReport
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import locked_versions
 from skillyard.registry.source_fetcher import SourceFetcher
+from skillyard.registry.version_files import BackfillReport
 
 if TYPE_CHECKING:
     from skillyard.registry.community import LATEST, PopularityCounts, check_tag

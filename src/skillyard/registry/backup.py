@@ -24,8 +24,8 @@ from skillyard._version import __version__
 from skillyard.database import Database, has_records, replace_records, skill_definitions, skill_versions
 from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput
 from skillyard.files import locked, wait_for_disk
-from skillyard.open_flags import CLOEXEC, DIRECTORY, NOFOLLOW
 from skillyard.packages import tree_digest, tree_entries
+from skillyard.paths import CLOEXEC, DIRECTORY, NOFOLLOW, is_reserved
 from skillyard.registry.backup_archive import (
     RECORDS,
     SKILLS,
@@ -37,7 +37,6 @@ from skillyard.registry.backup_archive import (
     members,
 )
 from skillyard.registry.version_store import VersionStore, delete_tree
-from skillyard.reserved_files import is_reserved
 from skillyard.wire import WireForm
 
 _FOLDER = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC

@@ -18,10 +18,8 @@ from typing import IO, Any, Final, Literal, NamedTuple, Self
 
 from skillyard.database import Database
 from skillyard.errors import DigestMismatch, InvalidInput, MalformedArchive, PathRefused
-from skillyard.open_flags import CLOEXEC, NOFOLLOW, NONBLOCK
-from skillyard.paths import safe_relative
+from skillyard.paths import CLOEXEC, NOFOLLOW, NONBLOCK, is_reserved, safe_relative
 from skillyard.registry.version_store import VersionStore
-from skillyard.reserved_files import is_reserved
 
 _MANIFEST: Final = "manifest.json"
 _FORMAT: Final = "skillyard backup 1"

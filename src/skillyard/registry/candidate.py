@@ -23,8 +23,7 @@ from skillyard.packages import (
     tree_size,
     verify_tree,
 )
-from skillyard.registry.fetcher import FetchedTree
-from skillyard.registry.model import AgreeReplacement, Consent, Progress
+from skillyard.registry.model import AgreeReplacement, Consent, FetchedTree, Progress
 from skillyard.registry.powers import Powers, read_powers
 
 if TYPE_CHECKING:

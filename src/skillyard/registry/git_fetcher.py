@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Self
 
 from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed, TooManyFiles
 from skillyard.packages import Origin, PackageLimits, Source, shown_address
-from skillyard.registry.fetcher import FetchedTree
+from skillyard.registry.model import FetchedTree
 from skillyard.registry.source_host_policy import checked_repository, repository_redirect
 
 _TIMEOUT_S: Final = 120

@@ -33,9 +33,7 @@ from skillyard.registry.candidate import (
     source_folder_name,
     stage_skill,
 )
-from skillyard.registry.fetcher import Fetcher
-from skillyard.registry.model import InstallReport, OperationResult
-from skillyard.registry.recovery import recover, settling
+from skillyard.registry.model import Fetcher, InstallReport, OperationResult
 from skillyard.registry.upgrade_checks import (
     accept_replacements,
     consent_required,
@@ -49,7 +47,7 @@ from skillyard.registry.upgrade_checks import (
     require_consent,
     shown_source,
 )
-from skillyard.registry.version_files import prune_versions, refuse_local_edits, store_package
+from skillyard.registry.version_files import prune_versions, recover, refuse_local_edits, settling, store_package
 
 if TYPE_CHECKING:
     from skillyard.catalog.skill_files import SkillFile

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from skillyard.errors import SkillNotFound
 from skillyard.registry.model import InstalledSkill, InstallLog, Operation, Progress, SkillVersion
 from skillyard.registry.operations import Operations
-from skillyard.registry.recovery import recover, settling
-from skillyard.registry.requirement_checks import installed_skill_problems
+from skillyard.registry.requirements import installed_skill_problems
 from skillyard.registry.upgrade_checks import named_version
-from skillyard.registry.version_files import discard_version, prune_versions
+from skillyard.registry.version_files import discard_version, prune_versions, recover, settling
 from skillyard.registry.version_store import VersionStore
 
 if TYPE_CHECKING:

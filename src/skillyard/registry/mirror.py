@@ -19,8 +19,7 @@ from skillyard.errors import DigestMismatch, PackageMissing, PackageProblem
 from skillyard.files import replace_file
 from skillyard.packages import LocalStore, Source, tree_digest
 from skillyard.packages.digest import digest_hex
-from skillyard.registry.mirror_index import MirroredSkill, MirroredVersion, MirrorIndex
-from skillyard.registry.mirror_locations import MirrorSource, StoredMirror
+from skillyard.registry.mirror_locations import MirroredSkill, MirroredVersion, MirrorIndex, MirrorSource, StoredMirror
 from skillyard.registry.version_files import store_package
 from skillyard.wire import WireForm
 

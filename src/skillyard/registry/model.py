@@ -1,8 +1,8 @@
-"""The registry's values: installed skills, versions, the log of what was done, reports, and metadata edits.
+"""The registry's values: installed skills, versions, the log of what was done, reports, metadata edits, fetched trees.
 
 Edits replace what the SKILL.md declares: category, tags, author, addresses, icon. They are kept in the database,
 never in the folder, so content, digest and signature stay what they are; they outlive new versions. Name, description
-and instructions can only be set by the SKILL.md.
+and instructions can only be set by the SKILL.md. `Fetcher` is the port of everything that fetches a source.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Final, Literal, TypedDict
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol, TypedDict
 from urllib.parse import urlsplit
 
 from skillyard.errors import InvalidInput
+from skillyard.packages import Origin, Source
 from skillyard.registry.powers import PowerChange, Powers
 from skillyard.text import single_line
 from skillyard.wire import WireForm, wire
@@ -303,3 +305,29 @@ def _address(name: str, value: str) -> str:
 
 def _field_label(name: str) -> str:
     return name.removesuffix("_url").replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedTree:
+    """What a source held: the folder `tree`, and where it came from.
+
+    An `owned` tree was made for the caller to move; one that is `chosen` has only the skills that were requested of a list.
+    """
+
+    tree: Path
+    origin: Origin
+    owned: bool
+    chosen: bool = False
+
+
+class Fetcher(Protocol):
+    """Fetches one source."""
+
+    def fetch(self, source: Source, into: Path) -> FetchedTree:
+        """Fetch `source`; everything that is written goes below `into`, which the caller removes.
+
+        Raises:
+            InvalidSource: such a source cannot be fetched, or is not what it should be.
+            ArchiveRefused: what came breaks a rule.
+            NetworkFailed, NetworkRefused: the network.
+        """

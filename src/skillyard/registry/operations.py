@@ -18,7 +18,7 @@ from typing import Final
 
 from skillyard.errors import DatabaseUnavailable, InstallProblem
 from skillyard.files import lock_file
-from skillyard.open_flags import CLOEXEC, HAS_FOLDER_DESCRIPTORS, NOFOLLOW
+from skillyard.paths import CLOEXEC, HAS_FOLDER_DESCRIPTORS, NOFOLLOW
 from skillyard.registry.model import Operation, Progress, ProgressEvent
 from skillyard.registry.version_store import delete_tree, ensure_real_folder
 

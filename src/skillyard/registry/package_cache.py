@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import DigestMismatch, SkillNotFound
 from skillyard.files import lock_file
-from skillyard.open_flags import CLOEXEC, DIRECTORY, NOFOLLOW
 from skillyard.packages import PackageLimits, Store, extract, tree_digest, tree_size
 from skillyard.packages.digest import digest_hex
+from skillyard.paths import CLOEXEC, DIRECTORY, NOFOLLOW
 from skillyard.registry.registry import Registry
 from skillyard.registry.version_store import delete_tree, ensure_real_folder, set_usual_modes
 
@@ -150,7 +150,7 @@ def skill_with_content(catalog: SkillCatalog, gate: PermissionGate, skill_id: st
 
 def _from_store(registry: Registry, skill_id: str, digest: str) -> Skill | None:
     """The installed skill with exactly that content; None when the store never got it."""
-    from skillyard.catalog.installed import read_skill_folder
+    from skillyard.catalog.skill import read_skill_folder
 
     store, name = registry.store, skill_id.removeprefix("installed:")
     try:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
-from skillyard.open_flags import CLOEXEC, NOFOLLOW, NONBLOCK
 from skillyard.packages import TreeEntry, tree_entries
 from skillyard.packages.extraction import hidden_files
+from skillyard.paths import CLOEXEC, NOFOLLOW, NONBLOCK
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:

@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
 
 from skillyard.errors import InvalidConfiguration, SignerChanged
-from skillyard.open_flags import CLOEXEC, DIRECTORY
 from skillyard.packages import Source, SourceKind, is_signer, tree_digest
-from skillyard.paths import slug
-from skillyard.reserved_files import refuse_reserved
+from skillyard.paths import CLOEXEC, DIRECTORY, refuse_reserved, slug
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Self, Unpack
 from skillyard.errors import InvalidSource
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.candidate import InstallRequest
-from skillyard.registry.fetcher import Fetcher
 from skillyard.registry.install_pipeline import InstallPipeline
 from skillyard.registry.installed_skills import InstalledSkills, RegistryStorage, VersionManager
 from skillyard.registry.model import (
     EditValue,
+    Fetcher,
     InstalledSkill,
     InstallOptions,
     InstallReport,
@@ -35,7 +35,7 @@ from skillyard.registry.model import (
     RollbackOptions,
     check_edits,
 )
-from skillyard.registry.requirement_checks import unmet_skill_requirements
+from skillyard.registry.requirements import unmet_skill_requirements
 from skillyard.registry.source_fetcher import SourceFetcher, source_from_origin
 from skillyard.registry.upgrade_checks import refuse_replacements, rollback_replacements, rollback_target
 from skillyard.registry.version_files import discard_all_versions, refuse_local_edits, restore_version
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from skillyard.registry.community import Popularity, VersionTags
     from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.records import RegistryRecords
-    from skillyard.registry.recovery import BackfillReport
+    from skillyard.registry.version_files import BackfillReport
 
 
 class Registry:
@@ -295,7 +295,7 @@ class Registry:
 
     def backfill(self) -> BackfillReport:
         """Fill records and store from the disk: definitions, versions, contents, packages; safe to repeat."""
-        from skillyard.registry.recovery import backfill
+        from skillyard.registry.version_files import backfill
 
         return backfill(self.storage.versions, self.storage.operations, self.records, self.store)
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from skillyard.errors import InvalidSource, NetworkFailed
 from skillyard.packages import Origin, PackageLimits, Source, SourceKind, digest_of, extract, shown_address
-from skillyard.registry.fetcher import FetchedTree, Fetcher
+from skillyard.registry.model import FetchedTree, Fetcher
 
 _ATTEMPTS: Final = 3
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from skillyard.errors import InstallProblem, InvalidInput, VersionUnusable
 from skillyard.files import lock_file, sync_folder
-from skillyard.open_flags import CLOEXEC, DIRECTORY, NOFOLLOW
+from skillyard.paths import CLOEXEC, DIRECTORY, NOFOLLOW
 
 CURRENT: Final = "current"
 _ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")

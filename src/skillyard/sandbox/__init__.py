@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING
 from skillyard.lazy_exports import lazy_exports
 from skillyard.sandbox.backend_selection import backends, choose_backend, probe_all
 from skillyard.sandbox.environment import redact
-from skillyard.sandbox.granted_environment import NOTHING_GRANTED, GrantedEnvironment
-from skillyard.sandbox.identity import can_reach
-from skillyard.sandbox.job import Job, Limit, Probe, RunMode, SandboxBackend, SandboxResult, Status
+from skillyard.sandbox.job import (
+    NOTHING_GRANTED,
+    GrantedEnvironment,
+    Job,
+    Limit,
+    Probe,
+    RunMode,
+    SandboxBackend,
+    SandboxResult,
+    Status,
+)
 from skillyard.sandbox.policy import (
     Policy,
     container_image,
@@ -23,14 +31,15 @@ from skillyard.sandbox.policy import (
     narrowing_warnings,
     prewarm_count,
 )
+from skillyard.sandbox.process_launch import can_reach
 from skillyard.sandbox.run_output import StreamListener, listen_to_output
 from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_path, strips_types
-from skillyard.sandbox.warm_pool import WarmPool
 
 if TYPE_CHECKING:
-    from skillyard.sandbox.limits import folder_bytes
+    from skillyard.sandbox.run_lifecycle import folder_bytes
     from skillyard.sandbox.session import SandboxSession, open_session
     from skillyard.sandbox.session_preparation import ReadOnlyMount, SessionRequest
+    from skillyard.sandbox.standby_sandboxes import WarmPool
 
 __all__ = [
     "NOTHING_GRANTED",
@@ -70,8 +79,9 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "limits": ("folder_bytes",),
+        "run_lifecycle": ("folder_bytes",),
         "session": ("SandboxSession", "open_session"),
         "session_preparation": ("ReadOnlyMount", "SessionRequest"),
+        "standby_sandboxes": ("WarmPool",),
     },
 )

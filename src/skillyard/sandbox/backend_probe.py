@@ -20,7 +20,7 @@ from typing import Final
 
 from skillyard._version import __version__
 from skillyard.errors import SkillyardError
-from skillyard.private_cache import read_private_cache, write_private_cache
+from skillyard.files import read_private_cache, write_private_cache
 from skillyard.sandbox.environment import base_environment
 from skillyard.sandbox.job import Job, Probe, SandboxBackend, SandboxResult
 from skillyard.sandbox.policy import Policy

@@ -16,26 +16,25 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from skillyard.network.hosts import ANY_HOST
-from skillyard.sandbox.identity import Identity
-from skillyard.sandbox.inside_paths import (
+from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.preparation import (
     CERTIFICATES,
     OWN_FOLDER,
     SCRATCH,
     SYSTEM_FILES,
     TOP_FOLDERS,
+    PreparedRun,
     granted_mounts,
+    own_script,
     run_imports,
     run_variables,
     runner_inside,
     session_variables,
     small_files,
 )
-from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
-from skillyard.sandbox.limits import common_limits, process_limits
-from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.preparation import PreparedRun, own_script
-from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, SandboxCommand
-from skillyard.sandbox.run_lifecycle import run_job
+from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, Identity, SandboxCommand
+from skillyard.sandbox.run_lifecycle import common_limits, process_limits, run_job
 from skillyard.sandbox.runtimes import runtime_for, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 from skillyard.sandbox.session_preparation import PreparedSession, session_limits

@@ -36,20 +36,30 @@ from skillyard.sandbox.container_parts import (
     sweep,
 )
 from skillyard.sandbox.container_process import ContainerGreeting, ContainerProcess
-from skillyard.sandbox.inside_paths import (
+from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.preparation import (
     CERTIFICATES,
     OWN_FOLDER,
     SCRATCH,
+    PreparedRun,
+    prepare,
     run_imports,
     run_variables,
     runner_inside,
 )
-from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
-from skillyard.sandbox.limits import common_limits, process_limits, quota_check
-from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.preparation import PreparedRun, prepare
 from skillyard.sandbox.process_launch import PROXY_PORT
-from skillyard.sandbox.run_lifecycle import check_input, collected, policy_proxy, run_result, run_slot, seccomp_filter
+from skillyard.sandbox.run_lifecycle import (
+    check_input,
+    collected,
+    common_limits,
+    policy_proxy,
+    process_limits,
+    quota_check,
+    run_result,
+    run_slot,
+    seccomp_filter,
+)
 from skillyard.sandbox.runtimes import NODE_ENDINGS, TYPESCRIPT, Runtime, runtime_for, strips_types, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 

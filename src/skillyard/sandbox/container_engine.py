@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from skillyard.errors import SandboxUnavailable
-from skillyard.sandbox.inside_paths import SYSTEM_FILES, TOP_FOLDERS
+from skillyard.sandbox.preparation import SYSTEM_FILES, TOP_FOLDERS
 from skillyard.sandbox.processes import is_running, started_at
 from skillyard.sandbox.runtimes import CONTAINER_PROGRAMS, on_trusted_path
 

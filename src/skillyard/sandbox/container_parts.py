@@ -12,9 +12,8 @@ from typing import Final
 from skillyard.errors import SandboxUnavailable
 from skillyard.sandbox.container_engine import BindMount, ContainerEngine
 from skillyard.sandbox.container_process import ContainerGreeting
-from skillyard.sandbox.identity import Identity
-from skillyard.sandbox.inside_paths import OWN_FOLDER, small_files
-from skillyard.sandbox.preparation import own_script
+from skillyard.sandbox.preparation import OWN_FOLDER, own_script, small_files
+from skillyard.sandbox.process_launch import Identity
 from skillyard.sandbox.processes import threads_of_user
 from skillyard.sandbox.runtimes import Runtime, runtime_for
 from skillyard.sandbox.staging import StagedCopy

@@ -24,7 +24,7 @@ from skillyard.sandbox.container_parts import (
     sweep,
 )
 from skillyard.sandbox.container_process import ContainerGreeting, ContainerProcess
-from skillyard.sandbox.inside_paths import CERTIFICATES, OWN_FOLDER, SCRATCH, granted_mounts, session_variables
+from skillyard.sandbox.preparation import CERTIFICATES, OWN_FOLDER, SCRATCH, granted_mounts, session_variables
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors
 from skillyard.sandbox.processes import descendants
 from skillyard.sandbox.run_lifecycle import seccomp_filter

@@ -21,9 +21,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import NotExecutable, RuntimeUnavailable
-from skillyard.open_flags import owner_id
-from skillyard.paths import safe_relative
-from skillyard.sandbox.identity import can_reach
+from skillyard.paths import owner_id, safe_relative
+from skillyard.sandbox.process_launch import can_reach
 
 if TYPE_CHECKING:
     from skillyard.sandbox.job import Job

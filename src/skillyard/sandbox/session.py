@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import SandboxUnavailable
 from skillyard.sandbox.job import SandboxBackend, Status
-from skillyard.sandbox.limits import session_quota
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import IsolationMechanism, SpawnedMechanism
 from skillyard.sandbox.processes import descendants, namespace_number, started_at
-from skillyard.sandbox.run_lifecycle import filter_files, policy_proxy, run_slot
+from skillyard.sandbox.run_lifecycle import filter_files, policy_proxy, run_slot, session_quota
 from skillyard.sandbox.session_preparation import PreparedSession, SessionRequest, prepare_session
 from skillyard.sandbox.supervisor import SupervisedProcess
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final
 from skillyard.errors import FileMissing, InvalidInput, RuntimeUnavailable
 from skillyard.sandbox.cgroups import Cgroup, make_cgroup
 from skillyard.sandbox.environment import base_environment
-from skillyard.sandbox.granted_environment import (
+from skillyard.sandbox.job import (
     NODE_PACKAGES_INSIDE,
     NOTHING_GRANTED,
     GrantedEnvironment,
     PackageFolders,
 )
-from skillyard.sandbox.identity import Identity, is_own_number, pick_identity
 from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.process_launch import Identity, is_own_number, pick_identity
 from skillyard.sandbox.runtimes import Runtime, is_system, runtime_for
 from skillyard.sandbox.staging import StagedCopy, new_stage
 

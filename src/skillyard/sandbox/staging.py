@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
-from skillyard.paths import open_inside, safe_relative
-from skillyard.reserved_files import is_reserved
-from skillyard.sandbox.granted_environment import NOTHING_GRANTED, GrantedEnvironment, PackageFolders
-from skillyard.sandbox.identity import Identity, can_reach
+from skillyard.paths import is_reserved, open_inside, safe_relative
+from skillyard.sandbox.job import NOTHING_GRANTED, GrantedEnvironment, PackageFolders
+from skillyard.sandbox.process_launch import Identity, can_reach
 from skillyard.sandbox.processes import OrphanSweeper
 from skillyard.sandbox.work_files import WorkFilesSnapshot, copy_files_in, pour
 

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
-from skillyard.open_flags import CLOEXEC, DIRECTORY, NOCTTY, NOFOLLOW, NONBLOCK
-from skillyard.reserved_files import is_reserved
+from skillyard.paths import CLOEXEC, DIRECTORY, NOCTTY, NOFOLLOW, NONBLOCK, is_reserved
 from skillyard.sandbox.environment import REDACTED, redact, secret_forms
-from skillyard.sandbox.identity import Identity
+from skillyard.sandbox.process_launch import Identity
 from skillyard.text import single_line
 
 HELD_BACK: Final = "file_held_back"

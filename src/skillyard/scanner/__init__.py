@@ -18,9 +18,8 @@ from skillyard.scanner.finding import (
     Subject,
     at_least_severity,
 )
-from skillyard.scanner.rules import RULES, to_sarif
+from skillyard.scanner.rules import RULES, Suppression, read_suppressions, to_sarif
 from skillyard.scanner.scan import scan_skill
-from skillyard.scanner.suppressions import Suppression, read_suppressions
 
 __all__ = [
     "NOT_TEXT",

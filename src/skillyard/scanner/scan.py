@@ -18,7 +18,6 @@ from skillyard.document import parse_document
 from skillyard.errors import WorkMemoryExceeded, WorkTimedOut
 from skillyard.offload import report_progress
 from skillyard.packages import sniff
-from skillyard.scanner.credentials import CREDENTIAL_PATTERNS, find_secrets
 from skillyard.scanner.dangerous_commands import (
     OBFUSCATION_PATTERNS,
     PERSISTENCE_PATTERNS,
@@ -28,21 +27,22 @@ from skillyard.scanner.dangerous_commands import (
     program_in,
 )
 from skillyard.scanner.finding import NOT_TEXT, SEVERITIES, Finding, Report, Skipped, lower_severity
-from skillyard.scanner.hidden import decode_tag_characters, find_hidden_text, misleading_name
-from skillyard.scanner.injection import find_injection
+from skillyard.scanner.injection import decode_tag_characters, find_hidden_text, find_injection, misleading_name
 from skillyard.scanner.matching import find
 from skillyard.scanner.network import (
+    CREDENTIAL_PATTERNS,
     NETWORK_PATTERNS,
     UNPARSED_PYTHON_PATTERNS,
     find_downloads,
     find_flows,
+    find_secrets,
     hosts_in,
     network_use,
 )
 from skillyard.scanner.permissions import PRIVILEGE_PATTERNS, ObservedBehavior, compare_declarations, variables_in
 from skillyard.scanner.python_calls import check_python_calls, first_network_call, first_program_start
 from skillyard.scanner.python_flow import Flow, PythonFile, parse_python
-from skillyard.scanner.rules import RULES
+from skillyard.scanner.rules import RULES, Suppression, apply_suppressions, claim_on
 from skillyard.scanner.sources import (
     LARGEST_TEXT,
     TOO_LARGE,
@@ -56,7 +56,6 @@ from skillyard.scanner.sources import (
     split,
     without_comments,
 )
-from skillyard.scanner.suppressions import Suppression, apply_suppressions, claim_on
 
 _CODE: Final = ("python", "shell", "javascript", "powershell")
 CROSS_FILE_STEP: Final = "all files together"

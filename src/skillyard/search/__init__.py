@@ -11,9 +11,17 @@ from skillyard.search.evaluation import (
     read_trigger_cases,
 )
 from skillyard.search.index import SearchIndex
-from skillyard.search.match import Match, Reason
 from skillyard.search.ranking import find_relevant_skills, match_event, named_skills, search_skills, skill_filter
-from skillyard.search.reranking import EmbeddingReranker, JudgeReranker, Reranker, chat_address, embeddings_address, rerank
+from skillyard.search.reranking import (
+    EmbeddingReranker,
+    JudgeReranker,
+    Match,
+    Reason,
+    Reranker,
+    chat_address,
+    embeddings_address,
+    rerank,
+)
 
 __all__ = [
     "Collision",

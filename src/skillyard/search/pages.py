@@ -13,7 +13,7 @@ from array import array
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillyard.open_flags import CLOEXEC, NOFOLLOW, NONBLOCK
+from skillyard.paths import CLOEXEC, NOFOLLOW, NONBLOCK
 from skillyard.search.words import compounds, root, words
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from skillyard._version import __version__
-from skillyard.private_cache import read_private_cache, write_private_cache
+from skillyard.files import read_private_cache, write_private_cache
 from skillyard.search.pages import FIELDS
 
 if TYPE_CHECKING:

@@ -1,20 +1,23 @@
-"""The ranker: the score of each candidate of a request, from its features, by trees that were learned once.
+"""The ranker: each candidate of a request as a row of numbers, and its score by trees that were learned once.
 
-`ranker.npz` holds the trees of a gradient-boosted model as arrays, so that numpy alone evaluates it, and the curve of the
-confidence. `python -m benchmarks.search.train` learns both from public skills and requests; nothing of their text is in it.
+Nearly every feature is a share or a ratio, so that a request of three words and one of three hundred, a catalog of ten skills
+and one of ten thousand, look alike. `FEATURES` names the columns. `ranker.npz` holds the trees of a gradient-boosted model as
+arrays, so that numpy alone evaluates it, and the curve of the confidence. `python -m benchmarks.search.train` learns both from
+public skills and requests; nothing of their text is in it.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from skillyard.search.features import candidate_features
-from skillyard.search.match import Scores
-from skillyard.search.scoring import find_candidates, request_terms
+from skillyard.search.pages import word_number
+from skillyard.search.postings import K1, PLACES, STEP, pairs_of
+from skillyard.search.reranking import Scores
+from skillyard.search.scoring import find_candidates, name_rarity, name_strengths, ranges, request_terms, slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +25,161 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skillyard.search.index import SearchIndex
+    from skillyard.search.postings import Postings
+    from skillyard.search.scoring import Candidates, Terms
+
+
+_SCORES: Final = ("sum", "described", "body", "named", "described_once", "body_once")
+_SHARES: Final = (
+    "any",
+    "in_description",
+    "in_body",
+    "in_name",
+    "in_keywords",
+    "in_headings",
+    "in_files",
+    "few",
+    "few_described",
+)
+FEATURES: Final = (
+    *(f"{name}_{form}" for name in _SCORES for form in ("share", "of_best", "above_next")),
+    *_SHARES,
+    "rarest", "rarest_described", "name_share", "name_whole", "pairs", "described_density", "described_length", "body_length",
+    "name_length", "request_length", "added",
+)  # fmt: skip
+"""The columns, in their order."""
+
+RISING: Final = frozenset({
+    *(f"{name}_{form}" for name in _SCORES for form in ("share", "of_best", "above_next") if name != "named"),
+    "any", "in_description", "in_body", "name_share", "pairs", "few", "few_described",
+})  # fmt: skip
+"""The columns of which more never makes a candidate worse."""
+_IDEAL_WORDS: Final = 10  # words of a request that a perfect skill is expected to have
+_FEW: Final = 5  # the rarest words
+
+
+def candidate_features(
+    index: SearchIndex, candidates: Candidates, terms: Terms, query_words: Sequence[str]
+) -> NDArray[np.float32]:
+    """One row for each candidate, one column for each of `FEATURES`."""
+    described, body, places, names, lengths = _table(index, candidates.positions, terms)
+    name_lengths = np.array([len(name) for name in names], dtype=np.int64)
+    named = (places & PLACES["name"] > 0) * name_strengths(name_lengths)[:, None]
+    once = np.minimum(terms.often, 1.0)
+    columns: list[NDArray[Any]] = []
+    for values, ideal in (
+        (candidates.sums, _ideal(terms.often * (terms.described + terms.body))),
+        (described @ (terms.often * terms.described), _ideal(terms.often * terms.described)),
+        (body @ (terms.often * terms.body), _ideal(terms.often * terms.body)),
+        (named @ (terms.often * terms.named), _ideal(terms.often * terms.named)),
+        (described @ (once * terms.described), _ideal(once * terms.described)),
+        (body @ (once * terms.body), _ideal(once * terms.body)),
+    ):
+        columns += _forms(values, ideal)
+    weights = once * terms.rarity
+    whole = max(float(weights.sum()), 1e-9)
+    has = [(described > 0) | (body > 0) | (places > 0), described > 0, body > 0]
+    has += [places & PLACES[place] > 0 for place in ("name", "keywords", "headings", "files")]
+    columns += [one @ weights / whole for one in has]
+    few = np.where(weights >= np.sort(weights)[::-1][:_FEW][-1], weights, 0)
+    columns += [one @ few / max(float(few.sum()), 1e-9) for one in has[:2]]
+    top = max(float(weights.max()), 1e-9)
+    columns += [(one * weights).max(axis=1) / top for one in has[:2]]
+    share = _name_shares(index, names, terms)
+    columns += [share, (share > 0.999) & (name_lengths > 0), _pairs(index, candidates.positions, terms, query_words)]
+    columns += [(described > 0).sum(axis=1) / np.maximum(lengths[0], 8), np.log1p(lengths[0]), np.log1p(lengths[1])]
+    count = len(candidates.positions)
+    columns += [name_lengths, np.full(count, np.log1p(len(terms.numbers))), (has[0] & ~terms.own) @ weights / whole]
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _ideal(weights: NDArray[np.float64]) -> float:
+    return max(float(np.sort(weights)[::-1][:_IDEAL_WORDS].sum()) * (K1 + 1), 1e-9)
+
+
+def _forms(values: NDArray[np.float64], ideal: float) -> list[NDArray[np.float64]]:
+    """A score as a share of what a perfect skill would have, of the best, and how far it is above the best of the others."""
+    order = np.sort(values)[::-1]
+    best, second = float(order[0]), float(order[1]) if len(order) > 1 else 0.0
+    other = np.where(values >= best, second, best)
+    return [values / ideal, values / max(best, 1e-9), (values - other) / max(best, 1e-9)]
+
+
+def _table(
+    index: SearchIndex, positions: NDArray[np.int64], terms: Terms
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.uint8], list[NDArray[np.uint32]], NDArray[np.float64]]:
+    """For each candidate and word the strength in description and body, and the places; the names; the lengths of both."""
+    shape = (len(positions), len(terms.numbers))
+    described, body, places = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.uint8)
+    lengths = np.zeros((2, len(positions)))
+    names: list[NDArray[np.uint32]] = [np.zeros(0, np.uint32)] * len(positions)
+    for segment, here, local in parts_of(index, positions):
+        row_of = np.full(segment.count, -1, np.int64)
+        row_of[local] = here
+        begin, end = slices(segment, terms.numbers)
+        chosen = ranges(begin, end - begin)
+        rows, columns = row_of[segment.skills[chosen]], np.repeat(np.arange(shape[1]), end - begin)
+        mine = rows >= 0
+        rows, columns, chosen = rows[mine], columns[mine], chosen[mine]
+        described[rows, columns] = segment.described[chosen] * STEP
+        body[rows, columns] = segment.body[chosen] * STEP
+        places[rows, columns] = segment.places[chosen]
+        lengths[0, here], lengths[1, here] = segment.described_lengths[local], segment.lengths[local]
+        for row, number in zip(here.tolist(), local.tolist(), strict=True):
+            names[row] = np.unique(segment.names[segment.name_starts[number] : segment.name_starts[number + 1]])
+    return described, body, places, names, lengths
+
+
+def parts_of(index: SearchIndex, positions: NDArray[np.int64]) -> list[tuple[Postings, NDArray[np.int64], NDArray[np.int64]]]:
+    """The positions by segment: its postings, which of the positions are there, and their numbers in it."""
+    bounds = np.cumsum([0, *(segment.postings.count for segment in index.segments)])
+    where = np.searchsorted(bounds, positions, side="right") - 1
+    result = []
+    for number, segment in enumerate(index.segments):
+        here = np.flatnonzero(where == number)
+        if len(here):
+            result.append((segment.postings, here, positions[here] - bounds[number]))
+    return result
+
+
+def _name_shares(index: SearchIndex, names: Sequence[NDArray[np.uint32]], terms: Terms) -> NDArray[np.float64]:
+    """The share of each name, by the weight of its words, that the request contains."""
+    lengths = np.array([len(name) for name in names], dtype=np.int64)
+    words: Any = np.concatenate([*names, np.zeros(0, np.uint32)])
+    unique, back = np.unique(words, return_inverse=True)
+    weights = name_rarity(index, unique)[back]
+    owners = np.repeat(np.arange(len(names)), lengths)
+    whole = np.bincount(owners, weights=weights, minlength=len(names))
+    said = terms.numbers[terms.often > 0]
+    matched = np.bincount(owners, weights=weights * np.isin(words, said), minlength=len(names))
+    share: NDArray[np.float64] = matched / np.maximum(whole, 1e-9)
+    return share
+
+
+def _pairs(index: SearchIndex, positions: NDArray[np.int64], terms: Terms, query_words: Sequence[str]) -> NDArray[np.float64]:
+    """The weight of the pairs of words, following each other in the request, that each skill has as well."""
+    total = np.zeros(len(positions))
+    numbers = np.array([word_number(word) for word in query_words], dtype=np.uint32)
+    if len(numbers) < 2:
+        return total
+    weight_of = dict(zip(terms.numbers.tolist(), terms.rarity.tolist(), strict=True))
+    weights = np.array([weight_of.get(number, 0.0) for number in numbers.tolist()])
+    pairs, first = np.unique(pairs_of(numbers), return_index=True)
+    worth = np.minimum(weights[:-1], weights[1:])[first] / max(_ideal(terms.rarity) / (K1 + 1), 1e-9)
+    for postings, here, local in parts_of(index, positions):
+        total[here] = _pairs_worth(postings, local, pairs, worth)
+    return total
+
+
+def _pairs_worth(
+    postings: Postings, local: NDArray[np.int64], pairs: NDArray[np.uint32], worth: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    begin, lengths = postings.pair_starts[local], np.diff(postings.pair_starts)[local]
+    owned = postings.pairs[ranges(begin, lengths)]
+    at = np.minimum(np.searchsorted(pairs, owned), len(pairs) - 1)
+    hits = np.where(pairs[at] == owned, worth[at], 0.0)
+    owners = np.repeat(np.arange(len(local)), lengths)
+    return np.bincount(owners, weights=hits, minlength=len(local)).astype(np.float64)
 
 
 RANKER_FILE: Final = Path(__file__).with_name("ranker.npz")

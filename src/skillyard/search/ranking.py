@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput
 from skillyard.search.index import SearchIndex
-from skillyard.search.match import Match, Scores
 from skillyard.search.pages import DESCRIPTION_LIMIT
+from skillyard.search.reranking import Match, Scores
 from skillyard.search.words import STOP_WORDS, compounds, in_order, runs, words
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class _Request:
 
     def grouped(self, ranked: list[tuple[float, int]], limit: int) -> list[tuple[float, int, tuple[int, ...]]]:
         """The first `limit` of them, with those of nearly the same content added to it as duplicates."""
-        from skillyard.search.sketches import Sketches
+        from skillyard.search.scoring import Sketches
 
         kept: list[tuple[float, int, tuple[int, ...]]] = []
         sketches = Sketches(self._index)
@@ -172,8 +172,8 @@ class _Request:
         self._positions: dict[int, int] = {}
         if not self._words or not len(self._index):
             return Scores()
-        from skillyard.search.expansion import expansion
         from skillyard.search.ranker import score  # with it comes numpy
+        from skillyard.search.scoring import expansion
 
         extra = expansion(self._index, query, self._words)
         self._all_words |= {word for word, _ in extra}
@@ -233,8 +233,7 @@ class _Request:
 
     def _in_text(self, number: int, reported: set[str]) -> list[str]:
         """The words of the request that the skill has and that are not `reported` yet, as somebody writes them."""
-        from skillyard.search.expansion import as_written
-        from skillyard.search.scoring import has_words
+        from skillyard.search.scoring import as_written, has_words
 
         position = self._positions.get(number)
         requested = [*dict.fromkeys(self._words), *(word for word in self._all_words if word not in self._words)][:64]

@@ -35,14 +35,18 @@ from skillyard.server.clients import (
     plugin_marketplace,
 )
 from skillyard.server.middleware.audit_log import AuditRecorder
-from skillyard.server.middleware.authentication import SCHEMES, AuthenticationMiddleware, CredentialStore, PublicRoutes
+from skillyard.server.middleware.authentication import (
+    SCHEMES,
+    AuthenticationMiddleware,
+    CredentialStore,
+    HostOriginCheck,
+    PublicRoutes,
+)
 from skillyard.server.middleware.error_formats import ErrorFormats
-from skillyard.server.middleware.host_origin_check import HostOriginCheck
 from skillyard.server.middleware.observability import Metrics, RequestIds, RequestObserver
 from skillyard.server.middleware.request_limits import BodyLimits, RateLimiter
 from skillyard.server.organisation_services import OrganisationPool, OrganisationScope, OrganisationServices, ScheduleClock
-from skillyard.server.problems import Problem, add_error_handlers
-from skillyard.server.responses import describe_streams
+from skillyard.server.responses import Problem, add_error_handlers, describe_streams
 from skillyard.server.routes import (
     administration,
     agents,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import SkillyardError
-from skillyard.reserved_files import refuse_reserved
+from skillyard.paths import refuse_reserved
 from skillyard.text import shorten, single_line
 from skillyard.tools.definitions import ToolDefinition, service_schema
 from skillyard.tools.results import sanitize_value

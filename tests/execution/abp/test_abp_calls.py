@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.execution import parse_abp_calls
-from skillyard.execution.abp.calls import extract_json_object
+from skillyard.execution.abp_calls import extract_json_object
 
 MEBIBYTE = 1 << 20
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import InvalidInput, NetworkFailed, NetworkRefused
-from skillyard.network import guarded_request, http_exchange
+from skillyard.network import connections, guarded_request
 
 
 def plain_answer(body: bytes, *, status: str = "200 OK", headers: str = "") -> bytes:
@@ -79,7 +79,7 @@ async def test_a_name_that_leads_to_a_private_address_is_refused(monkeypatch: py
     async def lookup(name: str) -> list[str]:
         return ["127.0.0.1", "10.0.0.1"]
 
-    monkeypatch.setattr(http_exchange, "system_lookup", lookup)
+    monkeypatch.setattr(connections, "system_lookup", lookup)
     with pytest.raises(NetworkRefused, match="loopback, private network"):
         await guarded_request("GET", "http://api.example.com/", allow=["http://api.example.com"])
 

@@ -14,7 +14,7 @@ from skillyard.cli.failures import FAILURE, OK, UsageProblem, describe_failure
 from skillyard.cli.openers import LOCAL_OWNER, import_conversations, open_catalog
 from skillyard.cli.option_values import parse_positive
 from skillyard.errors import InvalidInput, SkillyardError
-from skillyard.reserved_files import is_reserved
+from skillyard.paths import is_reserved
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen

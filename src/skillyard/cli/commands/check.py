@@ -20,8 +20,7 @@ from skillyard.cli.screen import ScanProgress, counted
 from skillyard.document import DOCUMENT_LIMIT, Diagnostic, Profile, check_document, diagnose, fix_document
 from skillyard.errors import FileTooLarge, SkillNotFound, SkillyardError
 from skillyard.files import replace_file
-from skillyard.open_flags import NOCTTY, NONBLOCK
-from skillyard.reserved_files import refuse_reserved
+from skillyard.paths import NOCTTY, NONBLOCK, refuse_reserved
 from skillyard.text import nearest, shorten
 from skillyard.wire import WireForm, wire
 

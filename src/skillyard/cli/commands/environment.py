@@ -1,4 +1,4 @@
-"""`skillyard environment`: what skills need and were granted; grant packages and programs, take them back, prune the cache."""
+"""`skillyard doctor`: what this machine can do; `environment`: packages and programs that skills need and were granted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from skillyard.cli.confirmation import confirm
-from skillyard.cli.failures import OK, UsageProblem
+from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.openers import open_catalog, record_audit_event
 from skillyard.cli.option_values import parse_positive
 from skillyard.cli.screen import counted
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skillyard.cli.screen import Screen
+    from skillyard.doctor import MachineCheck
     from skillyard.environments import SkillNeeds
+
 
 _ACTIONS = ("show", "allow", "revoke", "prune")
 _KINDS = {"packages": "Python", "npm": "npm", "programs": "program"}
@@ -155,3 +157,29 @@ def _prune(arguments: argparse.Namespace) -> int:
             f"removed {counted(report.environments, 'environment')}, {report.size:,} bytes with their downloads", style="ok"
         )
     return OK
+
+
+def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
+    """`doctor` takes the common options only."""
+
+
+def doctor_command(arguments: argparse.Namespace) -> int:
+    """Examine everything; 1 when something that is needed is broken."""
+    from skillyard.doctor import check_machine
+
+    checks = check_machine(lambda: open_catalog(arguments))
+    broken = any(check.status == "error" for check in checks)
+    screen: Screen = arguments.screen
+    if screen.as_json:
+        screen.data({"ok": not broken, "checks": [check.to_dict() for check in checks]})
+    else:
+        _draw_checks(screen, checks)
+    return FAILURE if broken else OK
+
+
+def _draw_checks(screen: Screen, checks: list[MachineCheck]) -> None:
+    screen.table((check.status, check.name, check.detail) for check in checks)
+    remedies = [(check.name, check.fix) for check in checks if check.fix]
+    if remedies:
+        screen.heading("To fix")
+        screen.table(remedies, indent=2)

@@ -1,21 +1,25 @@
-"""`skillyard test`: a skill's own tests in the sandbox; `skillyard runs`: the recorded runs and the files they made."""
+"""`skillyard runs` and `test`: the runs there were, and tries of a skill; `schedule`: runs at a time, or again and again."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from skillyard.cli.commands.run import add_request_arguments, given_files, given_work
 from skillyard.cli.confirmation import require_consent
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import open_catalog, open_records
+from skillyard.cli.openers import open_catalog, open_database, open_organisation, open_records
 from skillyard.cli.option_values import parse_milliseconds, parse_positive
 from skillyard.cli.screen import counted
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from skillyard.cli.screen import Screen
-    from skillyard.engine import RunRecord
+    from skillyard.engine import RunRecord, Schedule, ScheduleOwners
     from skillyard.engine.journal import Journal
     from skillyard.execution import Trial, TrialReport
+    from skillyard.library import Catalog
 
 
 def add_test_arguments(parser: argparse.ArgumentParser) -> None:
@@ -169,3 +173,178 @@ def _why(record: RunRecord) -> str:
     if record.cache_hit:
         return "cached result"
     return f"{record.error_code}: {record.error_message}" if record.error_code else record.message or ""
+
+
+_SCHEDULE_ACTIONS: Final = ("show", "remove", "pause", "resume", "take-over")
+_SCHEDULE_HINT: Final = "`skillyard schedule add NAME SKILL --cron '0 8 * * mon-fri'`, or `list`, `show NAME`, `remove NAME`"
+
+
+def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `schedule`."""
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "add", "show", "remove", "pause", "resume", "take-over", "due"),
+        default="list",
+        help="list (the default), add, show, remove, pause, resume; take-over lets one that is held go on as yours; due runs "
+        "what has come due where no server does",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the name of the schedule: lower-case letters, digits, dashes")
+    parser.add_argument("skill", nargs="?", metavar="SKILL", help="for add: the skill's name or id")
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument("--cron", metavar="FIELDS", help="for add: minute, hour, day, month, weekday, as '0 8 * * mon-fri'")
+    when.add_argument("--at", metavar="TIME", help="for add: once, as 2027-01-31T08:00")
+    parser.add_argument("--zone", default="UTC", metavar="NAME", help="the time zone that is meant (default: %(default)s)")
+    parser.add_argument(
+        "--missed",
+        choices=("skip", "once", "all"),
+        default="once",
+        help="what becomes of the times at which no server was there (default: %(default)s)",
+    )
+    add_request_arguments(parser)
+    parser.add_argument("--priority", type=int, default=0, metavar="N", help="as of `skillyard run` (default: %(default)s)")
+    parser.add_argument("--organisation", metavar="NAME", help="of this one (default: the server's own)")
+
+
+def schedule_command(arguments: argparse.Namespace) -> int:
+    """List, add, change, or run what is due."""
+    action, name = arguments.action, arguments.name
+    valid = (action in (*_SCHEDULE_ACTIONS, "add")) == (name is not None) and (action == "add") == (arguments.skill is not None)
+    if not valid:
+        raise UsageProblem("which schedule, and of which skill?" if action == "add" else "which schedule?", hint=_SCHEDULE_HINT)
+    if (action == "add") != bool(arguments.cron or arguments.at):
+        raise UsageProblem("when? --cron or --at" if action == "add" else f"{action} takes no time", hint=_SCHEDULE_HINT)
+    catalog = open_organisation(arguments)
+    makers = _schedule_owners(arguments)
+    if action == "due":
+        return _run_due(catalog, makers, arguments.screen)
+    if action == "list":
+        return _list_schedules(makers.held(catalog.schedules().all()), arguments.screen)
+    if action == "add":
+        return _report_schedule(_added(catalog, arguments), arguments.screen, "added")
+    store = catalog.schedules()
+    if action == "show":
+        return _report_schedule(makers.held((store.get(name),))[0], arguments.screen, "")
+    if action == "remove":
+        return _report_schedule(store.remove(name), arguments.screen, "removed")
+    if action == "take-over":
+        return _report_schedule(
+            store.take_over(name, made_by=_me(), context=_context(arguments)), arguments.screen, "taken over"
+        )
+    return _report_schedule(makers.held((store.pause(name, paused=action == "pause"),))[0], arguments.screen, f"{action}d")
+
+
+def _schedule_owners(arguments: argparse.Namespace) -> ScheduleOwners:
+    """The makers whose keys are still valid, by the server's main database."""
+    from skillyard.access import DEFAULT_ORGANISATION, Keys
+    from skillyard.engine import ScheduleOwners
+
+    return ScheduleOwners(Keys(lambda: open_database(arguments)), arguments.organisation or DEFAULT_ORGANISATION)
+
+
+def _me() -> str:
+    from skillyard.access import actor_name
+
+    return actor_name()
+
+
+def _context(arguments: argparse.Namespace) -> dict[str, Any]:
+    from skillyard.cli.option_values import parse_json_object
+
+    return parse_json_object("--context", arguments.context)
+
+
+def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
+    from skillyard.cli.confirmation import require_consent
+    from skillyard.cli.option_values import parse_json_object
+    from skillyard.engine import Schedule
+
+    skill = catalog.get(arguments.skill)
+    schedule = Schedule(
+        name=arguments.name,
+        skill=skill.id,
+        parameters=parse_json_object("--input", arguments.input),
+        context=_context(arguments),
+        made_by=_me(),
+        cron=arguments.cron,
+        time_zone=arguments.zone,
+        missed=arguments.missed,
+        priority=arguments.priority,
+        digest=require_consent(catalog, skill, arguments.screen),
+        entry=arguments.entry,
+        arguments=arguments.command_line,
+        packages=tuple(arguments.packages),
+        workspace=given_work(arguments),
+    )
+    return catalog.schedules().add(schedule, at=_moment(arguments.at), files=given_files(arguments))
+
+
+def _moment(text: str | None) -> datetime | None:
+    from datetime import datetime
+
+    try:
+        return None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageProblem(f"--at {text} is no time", hint="write it as 2027-01-31T08:00, or with Z or +01:00 behind") from None
+
+
+def _run_due(catalog: Catalog, makers: ScheduleOwners, screen: Screen) -> int:
+    """Start the runs that are due and wait for them; 1 when one did not succeed."""
+    import asyncio
+
+    async def all_of_it() -> list[Any]:
+        begun = await catalog.scheduler(makers=makers).begin_due()
+        return await asyncio.gather(*(one.ended for one in begun), return_exceptions=True)
+
+    done = asyncio.run(all_of_it())
+    good = [outcome for outcome in done if getattr(outcome, "ok", False)]
+    if screen.as_json:
+        screen.data({"begun": len(done), "succeeded": len(good)})
+    else:
+        screen.line(f"{len(done)} came due, {len(good)} succeeded" if done else "nothing has come due")
+    return OK if len(good) == len(done) else FAILURE
+
+
+def _report_schedule(schedule: Schedule, screen: Screen, what: str) -> int:
+    if screen.as_json:
+        screen.data(schedule.to_dict())
+    elif what:
+        screen.line(
+            f"{schedule.name} {what}"
+            if schedule.paused or schedule.held or what == "removed"
+            else f"{schedule.name} {what}; next {_next_start(schedule)}"
+        )
+    else:
+        screen.table([(name.replace("_", " "), _text(value)) for name, value in schedule.to_dict().items()])
+    return OK
+
+
+def _list_schedules(schedules: tuple[Schedule, ...], screen: Screen) -> int:
+    if screen.as_json:
+        screen.data({"schedules": [schedule.to_dict() for schedule in schedules]})
+    elif schedules:
+        rows = [
+            (one.name, one.skill, one.cron or "once", one.time_zone, _next_start(one), one.last_run or "") for one in schedules
+        ]
+        screen.table(rows, header=("SCHEDULE", "SKILL", "WHEN", "ZONE", "NEXT", "LAST RUN"))
+    else:
+        screen.note("no schedules")
+        screen.hint(_SCHEDULE_HINT)
+    return OK
+
+
+def _next_start(schedule: Schedule) -> str:
+    """When it comes due, in its own time zone."""
+    if schedule.paused or schedule.held:
+        return "held" if schedule.held else "paused"
+    if schedule.next_at is None:
+        return "never"
+    from zoneinfo import ZoneInfo
+
+    return f"{schedule.next_at.astimezone(ZoneInfo(schedule.time_zone)):%Y-%m-%d %H:%M %Z}"
+
+
+def _text(value: object) -> str:
+    import json
+
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

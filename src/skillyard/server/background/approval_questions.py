@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row
 
     from skillyard.database import Database
-    from skillyard.timing import Timing
+    from skillyard.times import Timing
 
 
 _PATIENCE_S: Final = 300.0

@@ -17,7 +17,7 @@ from fastapi import Path as InPath
 from skillyard.errors import PackageMissing, SkillyardError
 from skillyard.registry import InstalledSkill, Registry
 from skillyard.registry.mirror import RegistryMirror
-from skillyard.registry.mirror_index import INDEX_FILE, MirrorIndex
+from skillyard.registry.mirror_locations import INDEX_FILE, MirrorIndex
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
     collect_shapes,
@@ -31,8 +31,7 @@ from skillyard.server.clients.published_skills import (
     version_folder,
 )
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import FILE_RESPONSES, bytes_response, version_file_response
+from skillyard.server.responses import FILE_RESPONSES, READ_PROBLEMS, WRITE_PROBLEMS, bytes_response, version_file_response
 
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _CACHED: Final = {"Cache-Control": "public, no-cache", "Access-Control-Allow-Origin": "*"}

@@ -39,7 +39,7 @@ from skillyard.server.clients.published_skills import (
 )
 from skillyard.server.middleware.error_formats import GIT
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.problems import READ_PROBLEMS
+from skillyard.server.responses import READ_PROBLEMS
 from skillyard.server.uploads import read_body
 
 _KINDS: Final = {"commit": 1, "tree": 2, "blob": 3}

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers, QueryParams
 from skillyard.access import Actor, AuditOutcome
 from skillyard.errors import SkillyardError
 from skillyard.server.authorization import READ_METHODS, Caller
-from skillyard.server.problems import internal_error
+from skillyard.server.responses import internal_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from skillyard.errors import SkillyardError
-from skillyard.server.problems import problem_response
+from skillyard.server.responses import problem_response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

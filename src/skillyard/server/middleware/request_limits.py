@@ -24,10 +24,10 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from skillyard.errors import InvalidInput, TooManyRequests
-from skillyard.open_flags import CLOEXEC, NOFOLLOW
+from skillyard.paths import CLOEXEC, NOFOLLOW
 from skillyard.server.authorization import LOCAL_USER, READ_METHODS, Caller
 from skillyard.server.middleware.observability import METRICS_FOLDER_VARIABLE
-from skillyard.server.problems import problem_response
+from skillyard.server.responses import problem_response
 from skillyard.server.settings import ConnectionLimits, RateLimit, RequestKind
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from skillyard.errors import SkillNotFound
 from skillyard.prompt import Style
 from skillyard.server.authorization import UNRECORDED, require_scope
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.shapes import Answer, Listed, RequestBody, ResponseShape, listed
 from skillyard.server.shapes.chat import Permission, ToolName, ToolRules
 

@@ -18,8 +18,7 @@ from skillyard.plain_json import to_plain_json
 from skillyard.server.authorization import UNRECORDED, require_scope
 from skillyard.server.background.catalog_changes import CachedResponse
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import FILE_RESPONSES, file_response
+from skillyard.server.responses import FILE_RESPONSES, READ_PROBLEMS, WRITE_PROBLEMS, file_response
 from skillyard.server.shapes import Answer, Listed, RequestBody, listed
 from skillyard.server.shapes.catalog import (
     CatalogFilter,

@@ -18,8 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.errors import PermissionDenied
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import EventStream, stream_responses
+from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
 from skillyard.server.shapes import Answer
 from skillyard.server.shapes.chat import (
     ChatCommand,

@@ -13,8 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.errors import FileTooLarge
 from skillyard.server.authorization import require_scope
 from skillyard.server.organisation_services import CurrentServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import bytes_response
+from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, bytes_response
 from skillyard.server.routes.chat import OwnConversation
 from skillyard.server.shapes import Answer
 from skillyard.server.shapes.chat import ChatFile, FilePreviewShape, WorkspaceEntryShape, WorkspaceFiles, WorkspaceStateShape

@@ -19,7 +19,7 @@ from skillyard.errors import PermissionDenied
 from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, UNRECORDED, Caller, CurrentCaller, require_scope
 from skillyard.server.middleware.authentication import COOKIE, address_of
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, Listed, RequestBody, ResponseShape, listed
 

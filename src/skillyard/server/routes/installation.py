@@ -24,8 +24,7 @@ from skillyard.registry import InstalledSkill, InstallLog, InstallReport, new_op
 from skillyard.server.authorization import UNRECORDED, require_scope
 from skillyard.server.background.running_work import InstallFailure
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import EventStream, stream_responses
+from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
 from skillyard.server.shapes import Answer, RequestBody
 from skillyard.server.shapes.installation import (
     Definition,

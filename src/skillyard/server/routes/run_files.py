@@ -16,8 +16,7 @@ from skillyard.execution import WorkFile
 from skillyard.execution.work_files import LARGEST_FILE
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import bytes_response
+from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, bytes_response
 from skillyard.server.shapes import Answer
 from skillyard.server.shapes.chat import FilePreviewShape
 from skillyard.server.uploads import read_body

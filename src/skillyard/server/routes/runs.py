@@ -30,15 +30,14 @@ from skillyard.permissions import Approver
 from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
 from skillyard.server.background.approval_questions import rejecting_approver
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import EventStream, stream_responses
+from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
 from skillyard.server.routes.run_files import kept_files
 from skillyard.server.shapes import Answer, Listed, Meta, to_utc
-from skillyard.server.shapes.run_requests import RunInput
 from skillyard.server.shapes.runs import (
     RunDetail,
     RunEnded,
     RunEvent,
+    RunInput,
     RunPrinted,
     RunQuestionAsked,
     RunStateChanged,

@@ -15,11 +15,11 @@ from skillyard.access import Keys, set_audit_subject
 from skillyard.engine import MissedRunPolicy, RunState, Schedule, ScheduleOwners, next_times
 from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_own, require_scope
 from skillyard.server.organisation_services import CurrentServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.routes.run_files import kept_files
 from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, RequestBody
-from skillyard.server.shapes.run_requests import RunInput
+from skillyard.server.shapes.runs import RunInput
 from skillyard.times import utc_text
 
 routes: Final = APIRouter(prefix="/api/v1/schedules", tags=["schedules"], dependencies=[require_scope("skills:read")])

@@ -15,7 +15,7 @@ from skillyard.doctor import MachineCheck, check_machine
 from skillyard.errors import ServerStopping
 from skillyard.server.authorization import OPEN, SERVER_ADMIN, require_scope
 from skillyard.server.organisation_services import CurrentServices
-from skillyard.server.problems import READ_PROBLEMS
+from skillyard.server.responses import READ_PROBLEMS
 from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, ResponseShape
 

@@ -14,8 +14,14 @@ from skillyard.registry import EditValue, SkillVersion
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import package_bytes, version_folder
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import FILE_RESPONSES, attachment, bytes_response, version_file_response
+from skillyard.server.responses import (
+    FILE_RESPONSES,
+    READ_PROBLEMS,
+    WRITE_PROBLEMS,
+    attachment,
+    bytes_response,
+    version_file_response,
+)
 from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, listed
 from skillyard.server.shapes.catalog import ScanReportShape
 from skillyard.server.shapes.installation import (

@@ -15,7 +15,7 @@ from skillyard.memory import Memory
 from skillyard.prompt import Omission, Style
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.server_state import READ_ONLY_TOOLS, CurrentState
 from skillyard.server.shapes import Answer, RequestBody, ResponseShape
 from skillyard.tools import Dialect, Language

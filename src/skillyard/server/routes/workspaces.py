@@ -19,8 +19,7 @@ from skillyard.access import set_audit_subject
 from skillyard.errors import FileMissing, FileTooLarge, RecordNotFound
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices
-from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import EventStream, attachment, bytes_response, stream_responses
+from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, attachment, bytes_response, stream_responses
 from skillyard.server.shapes import Answer, RequestBody, ResponseShape
 from skillyard.server.uploads import read_body
 

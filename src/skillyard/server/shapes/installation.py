@@ -15,7 +15,7 @@ from skillyard.plain_json import to_plain_json
 from skillyard.registry import Powers, SkillInspection
 from skillyard.registry.model import LogStatus, Operation, PackageState
 from skillyard.scanner import Finding
-from skillyard.server.problems import hint_over_http
+from skillyard.server.responses import hint_over_http
 from skillyard.server.shapes import ResponseShape
 from skillyard.wire import to_wire
 

@@ -1,4 +1,7 @@
-"""The definition of an agent, the skills it has, its exact system prompt, and what each skill costs there.
+"""Definitions of agents: a system prompt, a model and skills under a name; the exact prompt of each, and what each skill costs.
+
+`AgentStore` keeps them in the records; `write_agent_prompt` also works on a draft that was never kept. What an agent does in a
+conversation is the concern of the room `conversations`.
 
 Stage 1 is the index, in every message. Stage 2 is a SKILL.md, when the model reads it; `skill_md_tokens` is what that costs.
 Stage 3 is what the model then does by the skill's instructions.
@@ -6,17 +9,23 @@ Stage 3 is what the model then does by the skill's instructions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from skillyard.errors import InvalidInput
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from skillyard.database import agent_skills, agents, take_global_lock
+from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.prompt import Index, IndexOptions, Style, append_index, count_tokens, entry_costs, write_index
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
+    from skillyard.database import Database
+
 
 _NAME: Final = 100
 _DESCRIPTION: Final = 2_000
@@ -276,3 +285,116 @@ def _skill_md_tokens(skill: Skill) -> int:
         return count_tokens(skill.read_file("SKILL.md", limit=_DOCUMENT).text or "")
     except (SkillyardError, OSError):
         return 0
+
+
+class AgentStore:
+    """Keeps agents in the database that `database` gives when it is first needed; a name is given once.
+
+    Its methods block: asynchronous code calls them in a thread.
+    """
+
+    def __init__(self, database: Callable[[], Database]) -> None:
+        self._database = database
+
+    def list(self) -> tuple[Agent, ...]:
+        """Every agent, by name."""
+        with self._database().read() as connection:
+            rows = connection.execute(select(agents).order_by(agents.c.name)).all()
+            chosen = connection.execute(select(agent_skills).order_by(agent_skills.c.position)).all()
+        return tuple(_agent(row, [one for one in chosen if one.agent_id == row.id]) for row in rows)
+
+    def get(self, name: str) -> Agent:
+        """The agent with that name or id.
+
+        Raises:
+            RecordNotFound: there is none.
+        """
+        with self._database().read() as connection:
+            return _get(connection, name)
+
+    def create(self, draft: AgentDraft) -> Agent:
+        """Keep a new agent.
+
+        Raises:
+            RecordExists: there is one of that name.
+        """
+        agent_id, now = f"agent_{os.urandom(10).hex()}", datetime.now(UTC)
+        with self._database().write() as connection:
+            _refuse_taken(connection, draft.name, None)
+            connection.execute(insert(agents).values(id=agent_id, created_at=now, updated_at=now, **_columns(draft)))
+            _write_skills(connection, agent_id, draft.skills)
+            return _get(connection, agent_id)
+
+    def update(self, name: str, draft: AgentDraft) -> Agent:
+        """Replace the whole agent with that name or id by `draft`.
+
+        Raises:
+            RecordNotFound: there is none.
+            RecordExists: another one has the new name.
+        """
+        with self._database().write() as connection:
+            agent_id = _get(connection, name).id
+            _refuse_taken(connection, draft.name, agent_id)
+            changed = update(agents).where(agents.c.id == agent_id)
+            connection.execute(changed.values(updated_at=datetime.now(UTC), **_columns(draft)))
+            connection.execute(delete(agent_skills).where(agent_skills.c.agent_id == agent_id))
+            _write_skills(connection, agent_id, draft.skills)
+            return _get(connection, agent_id)
+
+    def delete(self, name: str) -> Agent:
+        """Forget the agent with that name or id, and give it once more.
+
+        Raises:
+            RecordNotFound: there is none.
+        """
+        with self._database().write() as connection:
+            agent = _get(connection, name)
+            connection.execute(delete(agents).where(agents.c.id == agent.id))
+        return agent
+
+
+def _columns(draft: AgentDraft) -> dict[str, Any]:
+    return {
+        "name": draft.name,
+        "description": draft.description,
+        "system_prompt": draft.system_prompt,
+        "model": draft.model,
+        "settings": dict(draft.settings),
+    }
+
+
+def _refuse_taken(connection: Connection, name: str, agent_id: str | None) -> None:
+    """Refuse a name that another agent has; it stays free until this transaction ends."""
+    take_global_lock(connection)
+    taken = connection.execute(select(agents.c.id).where(agents.c.name == name)).scalar()
+    if taken is not None and taken != agent_id:
+        raise RecordExists(f"there is an agent {name!r} already", hint="choose another name, or update that one")
+
+
+def _write_skills(connection: Connection, agent_id: str, skills: Iterable[AgentSkill]) -> None:
+    rows = [{"agent_id": agent_id, "position": at, **skill.to_dict()} for at, skill in enumerate(skills)]
+    if rows:
+        connection.execute(insert(agent_skills), rows)
+
+
+def _get(connection: Connection, name: str) -> Agent:
+    rows = connection.execute(select(agents).where((agents.c.id == name) | (agents.c.name == name))).all()
+    row = next((one for one in rows if one.id == name), rows[0] if rows else None)
+    if row is None:
+        raise RecordNotFound(f"there is no agent {name[:100]!r}", hint="`skillyard agents` lists them")
+    chosen = select(agent_skills).where(agent_skills.c.agent_id == row.id).order_by(agent_skills.c.position)
+    return _agent(row, connection.execute(chosen).all())
+
+
+def _agent(row: Row[Any], chosen: Iterable[Row[Any]]) -> Agent:
+    return Agent(
+        id=row.id,
+        name=row.name,
+        description=row.description or "",
+        system_prompt=row.system_prompt or "",
+        model=row.model,
+        settings=row.settings,
+        skills=tuple(AgentSkill(one.skill_id, one.version_lock, one.auto_update) for one in chosen),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

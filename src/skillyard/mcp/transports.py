@@ -1,8 +1,13 @@
-"""Serving one catalog over standard input and output, for any MCP client on this machine.
+"""The transports of MCP: standard input and output for any client on this machine, and streamable HTTP, with the same handlers.
 
-Everything that was read is answered before leaving: a client may write its requests and close its end at once. The SDK drops
-what it works on as soon as the reading side closes. So it learns of the end of the input only when no request is unanswered, or
-when nobody can read an answer any more.
+Over standard input and output everything that was read is answered before leaving: a client may write its requests and close
+its end at once. The SDK drops what it works on as soon as the reading side closes. So it learns of the end of the input only
+when no request is unanswered, or when nobody can read an answer any more.
+
+HTTP is an ASGI application for one address. Clients of 2026-07-28 send requests that stand for themselves; older ones open a
+session, which belongs to the caller who opened it and ends when the client says so, after half an hour without a request, or
+with the server. Where several processes serve one address no session is kept (`sessions=False`), because the next request may
+reach another process: older clients get no notifications of changes.
 """
 
 from __future__ import annotations
@@ -11,16 +16,21 @@ import asyncio
 import os
 import select
 import sys
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing, suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
 from mcp import types
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
+from starlette.datastructures import Headers
 
 from skillyard.mcp.server import create_server
 from skillyard.tools import SkillTools
@@ -35,6 +45,9 @@ if TYPE_CHECKING:
     from skillyard.workspace import Workspace
 
     Read = SessionMessage | Exception
+    from starlette.types import Message, Receive, Scope, Send
+
+    from skillyard.mcp.tool_calls import ToolUses
 
 
 _POLL_S: Final = 0.2  # between two checks whether the client still reads
@@ -169,3 +182,92 @@ async def _serve(tools: SkillTools, workspace: Workspace | None, *, watch: bool)
     finally:
         if workspace is not None:
             await workspace.close()
+
+
+_ENDED: Final = 404
+_FAILED: Final = 400
+
+
+class McpHttpApp:
+    """The skills of one `SkillTools` at one address, while `running()` is entered; who may come in is decided before it.
+
+    Of each caller `each` sessions of older clients are kept, of all `total`; `idle_s` seconds without a request end one.
+    `on_call` stands around each call of a tool, and says whose it is.
+    """
+
+    def __init__(
+        self,
+        tools: SkillTools,
+        *,
+        watch: bool = True,
+        sessions: bool = True,
+        each: int = 32,
+        total: int = 1000,
+        idle_s: float = 1800,
+        on_call: ToolUses | None = None,
+    ) -> None:
+        self._server = create_server(tools, watch=watch, **({"on_call": on_call} if on_call else {}))
+        self._manager = StreamableHTTPSessionManager(
+            self._server, stateless=not sessions, session_idle_timeout=idle_s, max_sessions=total
+        )
+        self._each = each
+        self._sessions: dict[str, OrderedDict[str, None]] = {}
+        """The sessions of each caller, the one that was not used for longest first."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Answer requests in this block; at its end every session ends."""
+        async with self._manager.run():
+            yield
+
+    def end_subscriptions(self) -> None:
+        """End the streams that only wait for changes: a server that stops would wait for them for ever."""
+        self._server.listening.close()
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send, *, caller: str) -> None:
+        """Answer one request of `caller`; a session of somebody else does not exist for them."""
+        user = AuthenticatedUser(AccessToken(token="", client_id=caller, scopes=[]))
+        named = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
+        opened: str | None = None
+
+        async def noting(message: Message) -> None:
+            nonlocal opened
+            if message["type"] == "http.response.start":
+                opened = self._note(caller, named, message, ending=scope["method"] == "DELETE")
+            await send(message)
+
+        await self._manager.handle_request({**scope, "user": user}, receive, noting)
+        if opened is not None:
+            await self._end_oldest(scope, user, caller)
+
+    def _note(self, caller: str, named: str | None, message: Message, *, ending: bool) -> str | None:
+        """Keep in mind which session was used last; gives the id of one that this answer opened."""
+        status, made = message["status"], Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
+        sessions = self._sessions.setdefault(caller, OrderedDict())
+        if named is not None and (status == _ENDED or (ending and status < _FAILED)):
+            sessions.pop(named, None)
+        elif named is not None and named in sessions:
+            sessions.move_to_end(named)
+        opened = made if named is None and made is not None and status < _FAILED else None
+        if opened is not None:
+            sessions[opened] = None
+        if not sessions:
+            del self._sessions[caller]
+        return opened
+
+    async def _end_oldest(self, scope: Scope, user: AuthenticatedUser, caller: str) -> None:
+        """End the sessions of the caller that are too many, as if their client had ended them."""
+        sessions = self._sessions.get(caller, OrderedDict())
+        while len(sessions) > self._each:
+            session, _ = sessions.popitem(last=False)
+            headers = [(MCP_SESSION_ID_HEADER.encode(), session.encode()), (b"accept", b"application/json, text/event-stream")]
+            request = {**scope, "method": "DELETE", "headers": headers, "user": user}
+            await self._manager.handle_request(request, _nothing, _unsent)
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _unsent(message: Message) -> None:
+    """What the end of a session answers: no client requested it."""
