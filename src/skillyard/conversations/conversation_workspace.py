@@ -18,7 +18,7 @@ from skillyard.environments import NO_GRANT, SkillGrant, find_program
 from skillyard.errors import SandboxUnavailable, SkillyardError
 from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.workspace import Workspace, WorkspaceOptions, options_from_settings, workspaces_in_conversations
-from skillyard.workspace.skill_mounts import skill_mounts
+from skillyard.workspace.options import skill_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,24 +16,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import DiskFull, InvalidInput, PathRefused, PermissionDenied, RecordNotFound, SkillyardError
-from skillyard.workspace.answers import FRESH_NOTE, RENEWED_NOTE, WorkspaceAnswer, refusal_answer
-from skillyard.workspace.command_answers import LiveText, answer_command, answer_process
+from skillyard.workspace.answers import (
+    FRESH_NOTE,
+    RENEWED_NOTE,
+    LiveText,
+    WorkspaceAnswer,
+    answer_command,
+    answer_process,
+    refusal_answer,
+)
 from skillyard.workspace.file_answers import FileTools
 from skillyard.workspace.folder import FolderQuota
-from skillyard.workspace.options import CommandListener, ToolAuthorizer, WorkspaceOptions
-from skillyard.workspace.session import LANGUAGES, WorkspaceSession
-from skillyard.workspace.skill_mounts import seen_folder
+from skillyard.workspace.options import CommandListener, ToolAuthorizer, WorkspaceOptions, seen_folder
+from skillyard.workspace.session import KEPT_BYTES, LANGUAGES, WorkspaceSession
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
-    from skillyard.workspace.background import BackgroundProcess
     from skillyard.workspace.channel import SessionCall
+    from skillyard.workspace.session import BackgroundProcess
 
 TOOL_NAMES: Final = ("bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search")
 """The tools of a workspace."""
 
 _SYSTEM: Final = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
-_BACKGROUND_BYTES: Final = 256 * 1024
 _MOST_JUDGED: Final = 5  # times, for a call in whose time the working folder becomes another
 _beside: Final[ContextVar[ToolAuthorizer | None]] = ContextVar("authorizer of a call", default=None)
 _ALIASES: Final = {"py": "python", "python3": "python", "js": "javascript", "node": "javascript", "ts": "typescript"}
@@ -346,7 +351,7 @@ class Workspace:
             raise _unsettled()
         session.background.check_room()
         session.judged = self.judged
-        call = session.start(command, listener=None, rolling_bytes=_BACKGROUND_BYTES)
+        call = session.start(command, listener=None, rolling_bytes=KEPT_BYTES)
         name = session.background.add(command, call)
         text = f'Started in the background as {name}. See its output with {{"process": "{name}"}}, end it with "stop": true.'
         answer = WorkspaceAnswer("bash", text, process=name, data={"process": name})
