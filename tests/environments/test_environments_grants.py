@@ -13,7 +13,7 @@ import pytest
 from skillyard import Catalog
 from skillyard.catalog.configuration import load_configuration
 from skillyard.environments import GrantBook, SkillGrant
-from skillyard.errors import DependenciesUnavailable, InvalidConfiguration
+from skillyard.errors import DependenciesUnavailable, InvalidConfiguration, InvalidInput
 from skillyard.files import locked
 
 
@@ -68,6 +68,29 @@ def test_a_consent_is_recorded_taken_back_and_belongs_to_one_skill(tmp_path: Pat
     assert not book.granted(other)
     book.change(catalog.get("pdf"), lambda _: SkillGrant())
     assert json.loads((tmp_path / "environments.json").read_text("utf-8")) == {"skills": {}}
+
+
+def test_no_more_is_recorded_than_is_read_again(tmp_path: Path, catalog: Catalog) -> None:
+    book, skill = GrantBook(data=str(tmp_path)), catalog.get("pdf")
+    book.change(skill, lambda had: had.merged(SkillGrant(tuple(f"first{number}" for number in range(150)))))
+    with pytest.raises(InvalidInput, match="201 packages or programs are too many"):
+        book.change(skill, lambda had: had.merged(SkillGrant(tuple(f"second{number}" for number in range(51)))))
+    assert len(GrantBook(data=str(tmp_path)).recorded(skill).packages) == 150
+    book.change(skill, lambda had: had.merged(SkillGrant(tuple(f"second{number}" for number in range(50)))))
+    assert len(GrantBook(data=str(tmp_path)).recorded(skill).packages) == 200
+    with pytest.raises(InvalidInput, match="201 packages"):  # and before anything is downloaded
+        catalog.allow("pdf", SkillGrant(tuple(f"third{number}" for number in range(201))))
+
+
+def test_the_grants_of_all_skills_together_stay_readable(
+    tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillyard.environments.grants._LARGEST", 1000)
+    book, skill = GrantBook(data=str(tmp_path)), catalog.get("pdf")
+    book.change(skill, lambda _: SkillGrant(("pypdf",)))
+    with pytest.raises(InvalidInput, match="over 1000 bytes"):
+        book.change(skill, lambda had: had.merged(SkillGrant(tuple(f"package{number}" for number in range(100)))))
+    assert GrantBook(data=str(tmp_path)).granted(skill).words == ("pypdf",)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from skillyard.environments import NO_GRANT, SkillGrant, declared_needs, skill_n
 from skillyard.environments.distribution_names import distribution_of, npm_package_of
 from skillyard.environments.missing import missing_grant, missing_hint
 from skillyard.environments.program_table import PROGRAMS
-from skillyard.environments.script_imports import javascript_uses, python_uses
-from skillyard.environments.text_commands import called_programs, code_blocks, install_lines
+from skillyard.environments.script_uses import called_programs, code_blocks, install_lines, javascript_uses, python_uses
 
 
 def write(folder: Path, **files: str) -> str:

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from skillyard.environments.browser_builds import browser_builds
 from skillyard.environments.declared import DeclaredNeeds, declared_needs, script_block
 from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, SkillGrant
 from skillyard.environments.installer import text_digest
 from skillyard.environments.node_packages import NodePackages
-from skillyard.environments.program_table import PROGRAMS, find_program, install_hint
+from skillyard.environments.program_table import PROGRAMS, browser_builds, find_program, install_hint
 from skillyard.environments.python_packages import PythonInterpreter, PythonPackages, require_python
 from skillyard.environments.script_block import ScriptBlock
 from skillyard.errors import DependenciesUnavailable

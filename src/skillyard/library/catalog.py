@@ -426,12 +426,14 @@ class Catalog(SkillCatalog):
         Raises:
             SkillNotFound: no skill of that name.
             DependenciesUnavailable: they cannot be installed.
+            InvalidInput: the skill would have more than can be recorded for it.
             InvalidConfiguration, InvalidPolicy: the grants, or the settings of the index, cannot be understood.
         """
         from skillyard.environments import EnvironmentRequest, index_settings
 
         resolved = self.get(skill) if isinstance(skill, str) else skill
         book = self.grants()
+        book.recorded(resolved).merged(grant).checked()
         granted = book.granted(resolved).merged(grant)
         request = EnvironmentRequest(grant=granted, settings=index_settings(self.configuration.sandbox))
         environment = request(resolved.directory)
