@@ -9,9 +9,9 @@ import pytest
 
 from skillyard.catalog import Permission, SkillCatalog
 from skillyard.library import Catalog
-from skillyard.permissions import PolicyApprover
+from skillyard.permissions import WORKSPACE_TOOL_NAMES, PolicyApprover
 from skillyard.tools import SkillTools
-from skillyard.workspace import TOOL_NAMES, Workspace, WorkspaceOptions, Workspaces
+from skillyard.workspace import Workspace, WorkspaceOptions, Workspaces
 
 UPPER = "import pathlib, sys\npathlib.Path(sys.argv[2]).write_text(pathlib.Path(sys.argv[1]).read_text().upper())\n"
 
@@ -70,7 +70,7 @@ async def test_what_a_skill_declares_about_files_holds(
 
 async def test_without_a_workspace_nothing_speaks_of_a_shell(tools: Callable[..., SkillTools], upper: Path) -> None:
     made = tools()
-    assert not set(TOOL_NAMES) & set(made.names())
+    assert not set(WORKSPACE_TOOL_NAMES) & set(made.names())
     loaded = await made.call("skill", {"skill": "upper"})
     assert "Run its scripts with `run_skill`." in loaded.text
     assert "bash" not in loaded.text
@@ -89,7 +89,7 @@ async def test_a_skill_says_how_its_scripts_run_in_the_shell(
     rules: dict[str, Permission] = {"careful": "ask", "hidden": "deny"}
     async with catalog.workspace(tmp_path / "desk", permissions=rules) as workspace:
         made = SkillTools(catalog, permissions=rules, workspace=workspace, approver=PolicyApprover("once"))
-        assert set(TOOL_NAMES) <= set(made.names())
+        assert set(WORKSPACE_TOOL_NAMES) <= set(made.names())
         assert "使用 bash 工具" in made.prompt(style="xml-index").text
         loaded = await made.call("skill", {"skill": "upper"})
         advice = "Run its scripts with `bash`, by their path in that folder; your files are in"

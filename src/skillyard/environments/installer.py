@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from typing import Final
 
 from skillyard.environments.package_index import PackageIndex, index_proxy
 from skillyard.errors import DependenciesUnavailable
-from skillyard.files import locked_scratch
+from skillyard.files import delete_tree, locked_scratch
 from skillyard.text import single_line
 from skillyard.wire import WireForm
 
@@ -225,7 +224,7 @@ def prune_environments(*, unused_days: int = UNUSED_DAYS, now: float | None = No
     for name in _DOWNLOADS:
         downloads = base.parent / name
         size += _size(downloads)
-        shutil.rmtree(downloads, ignore_errors=True)
+        delete_tree(downloads)
     return CacheReport(folders, locks, size)
 
 
@@ -255,4 +254,4 @@ def _remove(folder: Path) -> None:
     aside = folder.with_name(f"new-{folder.name}-{os.getpid()}")
     with contextlib.suppress(OSError):
         folder.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+        delete_tree(aside)

@@ -24,8 +24,14 @@ from skillyard.permissions.gate import PermissionGate, SkillConsent, unusable_sk
 from skillyard.permissions.origins import InstalledOrigins, OriginLookup
 from skillyard.permissions.rules import PermissionRuling, Rules, without_denied
 from skillyard.permissions.store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
-from skillyard.permissions.tool_rules import ToolRule, parse_tool_rule
-from skillyard.permissions.tool_switches import SKILL_TOOL_NAMES, WORKSPACE_TOOL_NAMES, check_tool_permissions
+from skillyard.permissions.tool_rules import ToolRule, parse_tool_rule, tool_kind
+from skillyard.permissions.tool_switches import (
+    SKILL_TOOL_NAMES,
+    WORKSPACE_TOOL_NAMES,
+    SkillToolName,
+    WorkspaceToolName,
+    check_tool_permissions,
+)
 
 if TYPE_CHECKING:
     from skillyard.permissions.sql_tables import SqlSessionApprovals
@@ -60,13 +66,16 @@ __all__ = [
     "RuleLevel",
     "Rules",
     "SkillConsent",
+    "SkillToolName",
     "SqlApprovalStore",
     "SqlSessionApprovals",
     "ToolRule",
     "ToolVerdict",
+    "WorkspaceToolName",
     "check_tool_permissions",
     "parse_tool_rule",
     "question_lines",
+    "tool_kind",
     "unusable_skill",
     "without_denied",
 ]

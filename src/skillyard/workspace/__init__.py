@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from skillyard.workspace.snapshot import FolderSnapshots, SnapshotRecord, SnapshotReport
     from skillyard.workspace.snapshot_tree import SnapshotLimits
     from skillyard.workspace.store import WorkspaceRecord, Workspaces
-    from skillyard.workspace.workspace import TOOL_NAMES, Workspace, checked_folder
+    from skillyard.workspace.workspace import Workspace, checked_folder
 
 __all__ = [
-    "TOOL_NAMES",
     "WORKSPACE_POLICY",
     "BackgroundProcess",
     "CommandListener",
@@ -71,6 +70,6 @@ __getattr__, __dir__ = lazy_exports(
         "snapshot": ("FolderSnapshots", "SnapshotRecord", "SnapshotReport"),
         "snapshot_tree": ("SnapshotLimits",),
         "store": ("WorkspaceRecord", "Workspaces"),
-        "workspace": ("TOOL_NAMES", "Workspace", "checked_folder"),
+        "workspace": ("Workspace", "checked_folder"),
     },
 )

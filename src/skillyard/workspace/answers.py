@@ -6,11 +6,11 @@ import codecs
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import SkillyardError
 from skillyard.sandbox import StreamListener, redact
-from skillyard.text import sanitize
+from skillyard.text import is_text, sanitize
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from skillyard.workspace.options import CommandListener, OutputStream, WorkspaceOptions
     from skillyard.workspace.session import BackgroundProcess, WorkspaceSession
 
-ToolName = Literal["bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search"]
 FRESH_NOTE: Final = (
     "[The shell is fresh: an earlier session of this workspace has ended. Files are as they were; the working folder, "
     "variables and background processes are not.]"
@@ -86,16 +85,6 @@ def cut_output(text: str, limit: int) -> str | None:
     return f"{head.rstrip()}\n\n[... {left_out} characters left out ...]\n\n{tail}"
 
 
-def is_binary_output(data: bytes) -> bool:
-    """Whether output is no text: it has NUL characters, or a tenth of it cannot be read as UTF-8."""
-    sample = data[:65_536]
-    if b"\0" in sample:
-        return True
-    text = sample.decode("utf-8", "replace")
-    return text.count("\ufffd") > len(text) // 10 + 1
-
-
-_MEBIBYTE: Final = 1024 * 1024
 _NO_NETWORK: Final = (
     "Could not resolve host", "Temporary failure in name resolution", "Network is unreachable", "EAI_AGAIN", "ENETUNREACH",
     "Name or service not known", "Address family not supported", "EAFNOSUPPORT", "No address associated with hostname",
@@ -175,7 +164,7 @@ def _missing(options: WorkspaceOptions, code: str | None, command: str, text: st
 async def _shown(session: WorkspaceSession, output: bytes, *, written: int) -> tuple[str, str | None]:
     """The output as text for a model, and the file with all of it where that is not everything."""
     data = redact(output, session.options.policy.secret_values)
-    if is_binary_output(data):
+    if not is_text(data):
         kept = await session.keep_output(data)
         where = f"; it is in {kept}" if kept else ""
         return f"[binary output of {written} bytes is not shown{where}]", kept

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import DiskFull, InvalidInput, PathRefused, PermissionDenied, RecordNotFound, SkillyardError
+from skillyard.permissions import WORKSPACE_TOOL_NAMES
 from skillyard.workspace.answers import (
     FRESH_NOTE,
     RENEWED_NOTE,
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.workspace.channel import SessionCall
     from skillyard.workspace.session import BackgroundProcess
-
-TOOL_NAMES: Final = ("bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search")
-"""The tools of a workspace."""
 
 _SYSTEM: Final = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
 _MOST_JUDGED: Final = 5  # times, for a call in whose time the working folder becomes another
@@ -129,8 +127,9 @@ class Workspace:
 
         `authorizer` decides about this call beside the one of the workspace.
         """
-        if tool not in TOOL_NAMES:
-            return refusal_answer(tool, InvalidInput(f"no tool {tool!r}", hint=f"the tools are: {', '.join(TOOL_NAMES)}"))
+        if tool not in WORKSPACE_TOOL_NAMES:
+            hint = f"the tools are: {', '.join(WORKSPACE_TOOL_NAMES)}"
+            return refusal_answer(tool, InvalidInput(f"no tool {tool!r}", hint=hint))
         more = {"listener": listener} if tool in ("bash", "code_run") else {}
         method: Callable[..., Awaitable[WorkspaceAnswer]] = getattr(self, tool)
         try:

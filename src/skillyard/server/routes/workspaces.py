@@ -5,24 +5,32 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from datetime import datetime
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from fastapi.responses import StreamingResponse
 from pydantic import Field
 from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import set_audit_subject
-from skillyard.errors import FileMissing, FileTooLarge, RecordNotFound
+from skillyard.errors import FileMissing, RecordNotFound
+from skillyard.permissions import WorkspaceToolName, tool_kind
 from skillyard.server.authorization import CurrentCaller, require_scope
+from skillyard.server.folder_responses import (
+    FILE_BODY,
+    FOLDER_ARCHIVE,
+    FOLDER_FILE,
+    Hidden,
+    receive_file,
+    send_archive,
+    send_file,
+)
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import EventStream, attachment, bytes_response, stream_responses
+from skillyard.server.responses import EventStream, stream_responses
 from skillyard.server.shapes import Answer, RequestBody, ResponseShape
-from skillyard.server.uploads import read_body
 
 if TYPE_CHECKING:
     from skillyard.server.background.caller_workspaces import BegunCall
@@ -30,23 +38,7 @@ if TYPE_CHECKING:
 
 routes: Final = APIRouter(prefix="/api/v1/workspaces", tags=["workspaces"], dependencies=[require_scope("workspaces:use")])
 
-_LARGEST_FILE: Final = 50 * 1024 * 1024
-_LARGEST_ARCHIVE: Final = 500 * 1024 * 1024
-_PIECE: Final = 1 << 20
 _CLIENT_LEFT: Final = 499  # nobody gets it; it is for the log
-_READ_ONLY: Final = frozenset({"file_read", "file_list", "file_search"})
-_BYTES: Final = {"application/octet-stream": {"schema": {"type": "string"}}}
-_FILE: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "the bytes of the file", "content": _BYTES},
-    206: {"description": "the part that was asked for", "content": _BYTES},
-    304: {"description": "it has not changed"},
-    416: {"description": "there is no such part"},
-}
-_ARCHIVE: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "all files", "content": {"application/zip": {"schema": {"type": "string"}}}}
-}
-_Hidden = Annotated[bool, Query(description="also what begins with a dot, and folders such as node_modules")]
-_ToolName = Literal["bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search"]
 
 
 class NewWorkspace(RequestBody):
@@ -93,7 +85,7 @@ class WorkspaceFileShape(ResponseShape):
 class WorkspaceCall(RequestBody):
     """A tool to call, with the arguments of its schema: `bash` with a `command`, `file_read` with a `file_path`."""
 
-    tool: _ToolName
+    tool: WorkspaceToolName
     arguments: dict[str, Any] = Field(default={})
 
 
@@ -219,7 +211,7 @@ async def call_workspace_tool(
     With `Accept: text/event-stream` the output comes while it is written, and the answer as the last event. A client that
     leaves ends the command.
     """
-    request.state.unrecorded = body.tool in _READ_ONLY
+    request.state.unrecorded = tool_kind(body.tool) == "read"
     set_audit_subject(f"{record.id}: {body.tool}")
     call = await service.workspaces.begin_call(record, body.tool, body.arguments)
     if "text/event-stream" in (accept or "").lower():
@@ -265,7 +257,7 @@ def _event(event: WorkspaceOutput | WorkspaceCallEnded) -> ServerSentEvent:
 async def list_workspace_files(
     service: CurrentServices,
     record: _Own,
-    hidden: _Hidden = False,
+    hidden: Hidden = False,
     limit: Annotated[int, Query(ge=1, le=5000)] = 2000,
 ) -> Answer[list[WorkspaceFileShape]]:
     """The files of a workspace, by path, at most `limit`."""
@@ -274,42 +266,31 @@ async def list_workspace_files(
     return Answer(data=[WorkspaceFileShape.of(file) for file in files])
 
 
-@routes.get("/{workspace}/archive", responses=READ_PROBLEMS | _ARCHIVE, response_class=Response)
-async def download_workspace(service: CurrentServices, record: _Own, hidden: _Hidden = False) -> Response:
+@routes.get("/{workspace}/archive", responses=READ_PROBLEMS | FOLDER_ARCHIVE, response_class=Response)
+async def download_workspace(service: CurrentServices, record: _Own, hidden: Hidden = False) -> Response:
     """All files as one ZIP archive, of at most 500 MiB of files."""
     folder = await service.workspaces.folder(record)
-    packed = await run_in_threadpool(lambda: folder.pack(limit=_LARGEST_ARCHIVE, hidden=hidden))
-    headers = attachment(f"{record.id}.zip") | {"Cache-Control": "private, no-store"}
-    return StreamingResponse(_pieces(packed), headers=headers, media_type="application/zip")
+    return await send_archive(folder, record.id, hidden=hidden)
 
 
-@routes.get("/{workspace}/files/{path:path}", responses=READ_PROBLEMS | _FILE, response_class=Response)
+@routes.get("/{workspace}/files/{path:path}", responses=READ_PROBLEMS | FOLDER_FILE, response_class=Response)
 async def get_workspace_file(service: CurrentServices, record: _Own, path: str, request: Request) -> Response:
     """The bytes of a file, or a part; text is plain text, nothing is shown as a page. One over 50 MiB comes whole."""
-    folder = await service.workspaces.folder(record)
-    try:
-        data = await run_in_threadpool(lambda: folder.read(path, limit=_LARGEST_FILE))
-    except FileTooLarge:
-        opened = os.fdopen(await run_in_threadpool(folder.open, path), "rb")
-        return StreamingResponse(_pieces(opened), headers=_UNGUESSED, media_type="application/octet-stream")
-    sent = bytes_response(request, data, "text/plain; charset=utf-8" if _is_plain(data) else "application/octet-stream")
-    sent.headers.update(_UNGUESSED)
-    return sent
+    return await send_file(request, await service.workspaces.folder(record), path)
 
 
 @routes.put(
     "/{workspace}/files/{path:path}",
     status_code=201,
     responses=WRITE_PROBLEMS,
-    openapi_extra={"requestBody": {"content": _BYTES, "required": True}},
+    openapi_extra=FILE_BODY,
 )
 async def put_workspace_file(service: CurrentServices, record: _Own, path: str, request: Request) -> Answer[WorkspaceFileShape]:
     """Put a file there, in place of one of that name; at most 50 MiB, and as much as the workspace takes."""
     from skillyard.workspace import options_from_settings
 
     folder = await service.workspaces.folder(record)
-    too_large = FileTooLarge(f"the file is over {_LARGEST_FILE} bytes", hint="send it in parts, and join them with bash")
-    data = await read_body(request, _LARGEST_FILE, too_large)
+    data = await receive_file(request, hint="send it in parts, and join them with bash")
     quota = options_from_settings(service.catalog.configuration.workspace).quota_mb
     await run_in_threadpool(lambda: folder.put(path, data, quota_mb=quota))
     return Answer(data=WorkspaceFileShape.of(await run_in_threadpool(folder.file, path)))
@@ -323,18 +304,3 @@ async def delete_workspace_file(service: CurrentServices, record: _Own, path: st
         await run_in_threadpool(folder.remove, path)
     except FileMissing:
         return
-
-
-_UNGUESSED: Final = {"X-Content-Type-Options": "nosniff"}
-
-
-def _is_plain(data: bytes) -> bool:
-    beginning = data[:80_000]
-    text = beginning.decode("utf-8", "replace")
-    return b"\0" not in beginning and text.count("\ufffd") <= max(1, len(text) // 100)
-
-
-def _pieces(file: IO[bytes]) -> Iterator[bytes]:
-    with file:
-        while piece := file.read(_PIECE):
-            yield piece

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from skillyard.permissions import SkillToolName, WorkspaceToolName
 from skillyard.server.shapes import RequestBody, ResponseShape
 from skillyard.server.shapes.runs import RunStep
 
@@ -226,10 +227,7 @@ ChatEvent = Annotated[
 
 RuleList = Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=500)]
 Permission = Literal["allow", "ask", "deny"]
-ToolName = Literal[
-    "skill", "skills_list", "skills_load", "read_skill_file", "run_skill", "search_skills", "bash", "code_run", "file_read",
-    "file_write", "file_edit", "file_list", "file_search",
-]  # fmt: skip
+ToolName = Literal[SkillToolName, WorkspaceToolName]
 """A tool that can be switched."""
 
 
