@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skillyard.environments.package_index import INDEX_SETTINGS, index_settings
     from skillyard.environments.program_table import find_program, install_hint
     from skillyard.environments.proposal import ProposedItem, SkillNeeds, skill_needs
-    from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs
+    from skillyard.environments.provision import EnvironmentRequest, SkillGrants, granted_programs, require_programs
     from skillyard.environments.python_packages import find_uv
     from skillyard.environments.script_block import ScriptBlock, read_script_block
 
@@ -33,6 +33,7 @@ __all__ = [
     "Requirements",
     "ScriptBlock",
     "SkillGrant",
+    "SkillGrants",
     "SkillNeeds",
     "declared_needs",
     "environments_folder",
@@ -60,7 +61,7 @@ __getattr__, __dir__ = lazy_exports(
         "node_packages": ("find_npm",),
         "package_index": ("INDEX_SETTINGS", "index_settings"),
         "program_table": ("find_program", "install_hint"),
-        "provision": ("EnvironmentRequest", "granted_programs", "require_programs"),
+        "provision": ("EnvironmentRequest", "SkillGrants", "granted_programs", "require_programs"),
         "python_packages": ("find_uv",),
         "proposal": ("ProposedItem", "SkillNeeds", "skill_needs"),
         "script_block": ("ScriptBlock", "read_script_block"),

@@ -1,6 +1,6 @@
 """Native programs that skills call: what each needs beside its binary, as data.
 
-`folders` are what it reads outside `/usr`; `variables` what it must be told; `needs` the least limits it works with (MiB,
+`folders` are what it reads outside `/usr`; `variables` what it must be given; `needs` the least limits it works with (MiB,
 processes, milliseconds); `debian` the package that has it there. A program that is not listed can be granted too; it needs
 nothing.
 """

@@ -263,7 +263,7 @@ class SkillTools:
         return None if callable(workspace) else workspace
 
     def skill_folder(self, skill: Skill) -> str:
-        """The folder of a skill as a model is told it: where the workspace of all sessions shows it, or its location."""
+        """The folder of a skill as a model is given it: where the workspace of all sessions shows it, or its location."""
         return self.workspace.skill_folder(skill) if self.workspace is not None else skill.location
 
     def names(self) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ class Workspace:
         return self._session is not None and self._session.alive
 
     def skill_folder(self, skill: Skill) -> str:
-        """The folder of a skill as a session sees it, where a model is told that it is."""
+        """The folder of a skill as a session sees it, where a model is shown that it is."""
         return seen_folder(skill, skill.root.alias is not None and self.own_paths)  # only then a sandbox has to be there
 
     def shows(self, skill: Skill) -> bool:
