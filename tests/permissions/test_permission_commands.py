@@ -724,7 +724,7 @@ async def test_a_gate_asks_about_the_very_call_and_an_answer_for_the_session_hol
 
 
 def test_the_names_of_tools_are_those_that_there_are() -> None:
-    from skillyard.tools.skill_tools import TOOLS
+    from skillyard.tools.tool_dispatch import TOOLS
     from skillyard.tools.workspace_tools import WORKSPACE_TOOLS
     from skillyard.workspace import Workspace
 

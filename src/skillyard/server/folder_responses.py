@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard.errors import FileTooLarge
 from skillyard.server.responses import attachment, bytes_response
-from skillyard.server.shapes.chat import FilePreviewShape
+from skillyard.server.shapes.workspaces import FilePreviewShape
 from skillyard.server.uploads import read_body
 from skillyard.text import is_text
 

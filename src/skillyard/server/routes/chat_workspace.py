@@ -24,7 +24,8 @@ from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.routes.chat import OwnConversation
 from skillyard.server.shapes import Answer
-from skillyard.server.shapes.chat import ChatFile, FilePreviewShape, WorkspaceEntryShape, WorkspaceFiles, WorkspaceStateShape
+from skillyard.server.shapes.chat import ChatFile
+from skillyard.server.shapes.workspaces import FilePreviewShape, WorkspaceEntryShape, WorkspaceFiles, WorkspaceStateShape
 
 if TYPE_CHECKING:
     from skillyard.conversations.work_folder import WorkFolder

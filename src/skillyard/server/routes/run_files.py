@@ -18,7 +18,7 @@ from skillyard.server.folder_responses import FILE_BODY, FOLDER_FILE, Page, Shee
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.shapes import Answer
-from skillyard.server.shapes.chat import FilePreviewShape
+from skillyard.server.shapes.workspaces import FilePreviewShape
 
 routes: Final = APIRouter(prefix="/api/v1/runs", tags=["runs"], dependencies=[require_scope("skills:read")])
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 from collections.abc import AsyncGenerator
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from pydantic import Field
 from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import set_audit_subject
 from skillyard.errors import FileMissing, RecordNotFound
-from skillyard.permissions import WorkspaceToolName, tool_kind
+from skillyard.permissions import tool_kind
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.folder_responses import (
     FILE_BODY,
@@ -30,118 +27,26 @@ from skillyard.server.folder_responses import (
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import EventStream, stream_responses
-from skillyard.server.shapes import Answer, RequestBody, ResponseShape
+from skillyard.server.shapes import Answer
+from skillyard.server.shapes.workspaces import (
+    CallerWorkspace,
+    CallerWorkspaceDetail,
+    NewWorkspace,
+    WorkspaceCall,
+    WorkspaceCallAnswer,
+    WorkspaceCallEnded,
+    WorkspaceCallEvent,
+    WorkspaceFileShape,
+    WorkspaceOutput,
+)
 
 if TYPE_CHECKING:
     from skillyard.server.background.caller_workspaces import BegunCall
-    from skillyard.workspace import WorkspaceAnswer, WorkspaceRecord
+    from skillyard.workspace import WorkspaceRecord
 
 routes: Final = APIRouter(prefix="/api/v1/workspaces", tags=["workspaces"], dependencies=[require_scope("workspaces:use")])
 
 _CLIENT_LEFT: Final = 499  # nobody gets it; it is for the log
-
-
-class NewWorkspace(RequestBody):
-    """A workspace to create, under an `id` of the caller's choice or, without one, a new one."""
-
-    id: str | None = Field(default=None, min_length=1, max_length=128)
-
-
-class CallerWorkspace(ResponseShape):
-    """One workspace: its id, whose it is, when it was created."""
-
-    id: str
-    owner: str
-    created_at: datetime
-
-
-class BackgroundProcessShape(ResponseShape):
-    """A process that works in the background of a session."""
-
-    id: str
-    command: str
-    state: Literal["running", "exited", "killed"]
-    exit_code: int | None
-    seconds: float
-
-
-class CallerWorkspaceDetail(CallerWorkspace):
-    """The same, with its session: whether one stands, its folder as commands see it, and its background processes."""
-
-    open: bool
-    working_folder: str | None
-    processes: list[BackgroundProcessShape]
-
-
-class WorkspaceFileShape(ResponseShape):
-    """One file: its path below the folder, its size in bytes, when it was changed, its media type by its name."""
-
-    path: str
-    size: int
-    modified: datetime
-    media_type: str
-
-
-class WorkspaceCall(RequestBody):
-    """A tool to call, with the arguments of its schema: `bash` with a `command`, `file_read` with a `file_path`."""
-
-    tool: WorkspaceToolName
-    arguments: dict[str, Any] = Field(default={})
-
-
-class WorkspacePicture(ResponseShape):
-    """A picture that a tool gives: its media type, and its bytes as base64."""
-
-    media_type: str
-    data: str
-
-
-class WorkspaceCallAnswer(ResponseShape):
-    """What a tool answers: `text` is for a model, `data` the same for programs.
-
-    When it was not done `ok` is false and `code` says why. `exit_code` and `signal` are a command's; `fresh` says that an
-    earlier shell of the workspace is gone; `output_file` is the path of the whole output where `text` is cut; `process` is the
-    id of a background process.
-    """
-
-    tool: str
-    text: str
-    ok: bool
-    code: str | None
-    exit_code: int | None
-    signal: int | None
-    duration_ms: int
-    fresh: bool
-    output_file: str | None
-    process: str | None
-    data: dict[str, Any]
-    images: list[WorkspacePicture]
-
-    @classmethod
-    def made_of(cls, answer: WorkspaceAnswer) -> WorkspaceCallAnswer:
-        """An answer in this shape."""
-        images = [
-            {"media_type": image.media_type, "data": base64.b64encode(image.data).decode("ascii")} for image in answer.images
-        ]
-        return cls.model_validate({**answer.to_dict(), "images": images})
-
-
-class WorkspaceOutput(ResponseShape):
-    """A piece of what a command writes."""
-
-    event: Literal["output"] = "output"
-    stream: Literal["stdout", "stderr"]
-    text: str
-
-
-class WorkspaceCallEnded(ResponseShape):
-    """The call has ended: its answer."""
-
-    event: Literal["end"] = "end"
-    answer: WorkspaceCallAnswer
-
-
-WorkspaceCallEvent = Annotated[WorkspaceOutput | WorkspaceCallEnded, Field(discriminator="event")]
 
 
 async def _own(service: CurrentServices, caller: CurrentCaller, workspace: str) -> WorkspaceRecord:
