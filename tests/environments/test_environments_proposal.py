@@ -206,7 +206,7 @@ def test_the_hint_says_which_grant_would_give_it(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=300))
-def test_no_text_of_a_stranger_is_too_much(text: str) -> None:
+def test_no_untrusted_text_is_too_much(text: str) -> None:
     python_uses(text, PROGRAMS)
     javascript_uses(text, PROGRAMS)
     list(install_lines(text))

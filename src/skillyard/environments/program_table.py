@@ -129,8 +129,8 @@ COMMON: Final = frozenset({"curl", "gcc", "git", "make", "node", "npm", "npx", "
 
 def find_program(name: str) -> str | None:
     """The path of a program on this machine, under any name that it has; `None` where it is not installed."""
-    known = PROGRAMS.get(name)
-    for binary in (name, *(known.binaries if known else ())):
+    program = PROGRAMS.get(name)
+    for binary in (name, *(program.binaries if program else ())):
         if path := next(on_trusted_path(binary), None):
             return path
     return None
@@ -138,8 +138,8 @@ def find_program(name: str) -> str | None:
 
 def install_hint(name: str) -> str:
     """How to get a program that is not here."""
-    known = PROGRAMS.get(name)
-    return f"apt-get install {known.debian}" if known else f"install {name} and make sure that it is on PATH"
+    program = PROGRAMS.get(name)
+    return f"apt-get install {program.debian}" if program else f"install {name} and make sure that it is on PATH"
 
 
 _LISTS: Final = ("playwright/driver/package/browsers.json", "playwright-core/browsers.json")
