@@ -202,13 +202,13 @@ def _requirements(catalog: Catalog) -> Iterator[MachineCheck]:
 def _environments(catalog: Catalog) -> Iterator[MachineCheck]:
     """What skills import and call and were not granted, and granted programs that are not here."""
     try:
-        catalog.grants()
+        grants = catalog.grants()
     except SkillyardError as error:
         yield MachineCheck("skill environments", "error", error.message, error.hint)
         return
     for skill in [skill for skill in catalog.all() if skill.status == "ok"][:_MOST_SKILLS]:
         try:
-            needs = catalog.needs(skill)
+            needs = grants.needs(skill)
         except (SkillyardError, OSError) as error:
             yield MachineCheck(f"skill {skill.id}", "warning", f"its needs cannot be read: {error}")
             continue

@@ -93,7 +93,7 @@ def read_skill_detail(catalog: Catalog, skill: Skill) -> SkillDetail:
         ruling=catalog.rules().rule(skill),
         runs=skill.status == "ok" and catalog.executor().can_run(skill),
         entry=_entry(skill, document),
-        needs=catalog.needs(skill),
+        needs=catalog.grants().needs(skill),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 LABEL_LIMIT: Final = 64
 """Characters of a name that stands among the words of this program; those of the Agent Skills specification."""
 
+_SAMPLE: Final = 80_000  # bytes by which text is known
 # C0 and C1 controls but for tab and newline, soft hyphen, zero-width and bidirectional marks, invisible operators, the byte
 # order mark, interlinear annotation, lone surrogates, tag characters, the two noncharacters that XML forbids; Hangul and
 # Khmer fillers that draw nothing.
@@ -32,6 +33,16 @@ def sanitize(text: str) -> str:
         return text
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
     return _SELECTOR_RUN.sub("", _INVISIBLE.sub("", text))
+
+
+def is_text(data: bytes) -> bool:
+    """Whether bytes that anybody has written can be shown as text: UTF-8, but for at most a tenth of it, without NUL.
+
+    The first 80,000 bytes are looked at. Text in another one-byte encoding has fewer letters that are not ASCII than that.
+    """
+    sample = data[:_SAMPLE]
+    text = sample.decode("utf-8", "replace")
+    return b"\0" not in sample and text.count("\ufffd") <= len(text) // 10 + 1
 
 
 def single_line(text: str) -> str:

@@ -119,7 +119,7 @@ async def test_a_skill_that_is_loaded_brings_what_it_was_granted_and_the_shell_g
     open_chat: Callable[..., Any], pdf: Path, skills_root: Path
 ) -> None:
     catalog = Catalog.discover(roots=[skills_root])
-    catalog.allow("pdf", SkillGrant.from_words(["program:qpdf"]))
+    catalog.grants().allow(catalog.get("pdf"), SkillGrant.from_words(["program:qpdf"]))
     desk = await open_chat(catalog=catalog)
     desk.models.script(
         Call("bash", {"command": "mkdir sub; cd sub; export UNIT=metre; touch /tmp/gone"}),
@@ -171,7 +171,7 @@ async def test_packages_that_cannot_be_had_are_told_and_nothing_else_is_lost(
 ) -> None:
     catalog = Catalog.discover(roots=[skills_root])
     grant = SkillGrant.from_words(["program:no-such-program", "program:qpdf"])
-    catalog.grants().change(catalog.get("pdf"), lambda _: grant)
+    catalog.grants().book.change(catalog.get("pdf"), lambda _: grant)
     desk = await open_chat(catalog=catalog)
     desk.models.script(Call("skill", {"skill": "pdf"}), Call("bash", {"command": "echo fine"}), Say("Done."))
     _, events = await desk.say("Fill in this PDF form")
@@ -228,7 +228,7 @@ async def test_what_is_granted_is_looked_for_again_after_a_failure_and_when_its_
 ) -> None:
     catalog = Catalog.discover(roots=[skills_root])
     skill = catalog.get("pdf")
-    catalog.grants().change(skill, lambda _: SkillGrant.from_words(["pypdf"]))
+    catalog.grants().book.change(skill, lambda _: SkillGrant.from_words(["pypdf"]))
     packages = tmp_path / "packages"
     granted = GrantedEnvironment(python_packages=str(packages), digest="pypdf")
     asked: list[SkillGrant] = []

@@ -13,7 +13,7 @@ import pytest
 from skillyard import Catalog
 from skillyard.catalog.configuration import load_configuration
 from skillyard.environments import GrantBook, SkillGrant
-from skillyard.errors import DependenciesUnavailable, InvalidConfiguration
+from skillyard.errors import DependenciesUnavailable, InvalidConfiguration, InvalidInput
 from skillyard.files import locked
 
 
@@ -70,6 +70,29 @@ def test_a_consent_is_recorded_taken_back_and_belongs_to_one_skill(tmp_path: Pat
     assert json.loads((tmp_path / "environments.json").read_text("utf-8")) == {"skills": {}}
 
 
+def test_no_more_is_recorded_than_is_read_again(tmp_path: Path, catalog: Catalog) -> None:
+    book, skill = GrantBook(data=str(tmp_path)), catalog.get("pdf")
+    book.change(skill, lambda had: had.merged(SkillGrant(tuple(f"first{number}" for number in range(150)))))
+    with pytest.raises(InvalidInput, match="201 packages or programs are too many"):
+        book.change(skill, lambda had: had.merged(SkillGrant(tuple(f"second{number}" for number in range(51)))))
+    assert len(GrantBook(data=str(tmp_path)).recorded(skill).packages) == 150
+    book.change(skill, lambda had: had.merged(SkillGrant(tuple(f"second{number}" for number in range(50)))))
+    assert len(GrantBook(data=str(tmp_path)).recorded(skill).packages) == 200
+    with pytest.raises(InvalidInput, match="201 packages"):  # and before anything is downloaded
+        catalog.grants().allow(catalog.get("pdf"), SkillGrant(tuple(f"third{number}" for number in range(201))))
+
+
+def test_the_grants_of_all_skills_together_stay_readable(
+    tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillyard.environments.grants._LARGEST", 1000)
+    book, skill = GrantBook(data=str(tmp_path)), catalog.get("pdf")
+    book.change(skill, lambda _: SkillGrant(("pypdf",)))
+    with pytest.raises(InvalidInput, match="over 1000 bytes"):
+        book.change(skill, lambda had: had.merged(SkillGrant(tuple(f"package{number}" for number in range(100)))))
+    assert GrantBook(data=str(tmp_path)).granted(skill).words == ("pypdf",)
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"skills": []}', '{"skills": {"x": {"packages": ["-r x"]}}}', '{"skills": {"x": 1}}']
 )
@@ -82,17 +105,17 @@ def test_a_file_of_consents_that_is_damaged_is_an_error(tmp_path: Path, catalog:
 def test_nothing_is_granted_when_it_cannot_be_installed(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skillyard.environments.python_packages.find_uv", lambda: None)
     with pytest.raises(DependenciesUnavailable, match="needs uv"):
-        catalog.allow("pdf", SkillGrant(("pypdf",)))
+        catalog.grants().allow(catalog.get("pdf"), SkillGrant(("pypdf",)))
     assert not catalog.grants().granted(catalog.get("pdf"))
 
 
 def test_what_is_allowed_is_there_for_the_next_run_and_can_be_revoked(skills_root: Path, make_skill) -> None:
     make_skill(skills_root, "pdf")
     catalog = Catalog.discover(roots=[skills_root])
-    catalog.allow("pdf", SkillGrant.from_words(["program:qpdf", "program:pdftotext"]))
+    catalog.grants().allow(catalog.get("pdf"), SkillGrant.from_words(["program:qpdf", "program:pdftotext"]))
     assert catalog.grants().granted(catalog.get("pdf")).programs == ("qpdf", "pdftotext")
-    assert catalog.revoke("pdf", SkillGrant.from_words(["program:qpdf"])).words == ("program:pdftotext",)
-    assert not catalog.revoke("pdf")
+    assert catalog.grants().revoke(catalog.get("pdf"), SkillGrant.from_words(["program:qpdf"])).words == ("program:pdftotext",)
+    assert not catalog.grants().revoke(catalog.get("pdf"))
 
 
 def at_once(monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], object]) -> None:
@@ -115,11 +138,11 @@ def at_once(monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], object]) -> 
 
 def test_grants_that_are_allowed_and_revoked_at_once_are_all_kept(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     pdf, qpdf, dot = (SkillGrant.from_words([f"program:{name}"]) for name in ("pdftotext", "qpdf", "dot"))
-    catalog.allow("pdf", pdf)
+    catalog.grants().allow(catalog.get("pdf"), pdf)
     at_once(
         monkeypatch,
-        lambda: catalog.allow("pdf", qpdf),
-        lambda: catalog.revoke("pdf", pdf),
-        lambda: catalog.allow("pdf", dot),
+        lambda: catalog.grants().allow(catalog.get("pdf"), qpdf),
+        lambda: catalog.grants().revoke(catalog.get("pdf"), pdf),
+        lambda: catalog.grants().allow(catalog.get("pdf"), dot),
     )
     assert set(catalog.grants().granted(catalog.get("pdf")).programs) == {"qpdf", "dot"}

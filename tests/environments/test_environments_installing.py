@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillyard.environments import EnvironmentRequest, SkillGrant, environments_folder, prune_environments
-from skillyard.environments.cache import DAY_S
+from skillyard.environments.installer import DAY_S
 from skillyard.environments.node_packages import NodePackages
 from skillyard.environments.program_table import find_program
 from skillyard.environments.provision import granted_programs, require_programs

@@ -13,8 +13,7 @@ from skillyard.environments import NO_GRANT, SkillGrant, declared_needs, skill_n
 from skillyard.environments.distribution_names import distribution_of, npm_package_of
 from skillyard.environments.missing import missing_grant, missing_hint
 from skillyard.environments.program_table import PROGRAMS
-from skillyard.environments.script_imports import javascript_uses, python_uses
-from skillyard.environments.text_commands import called_programs, code_blocks, install_lines
+from skillyard.environments.script_uses import called_programs, code_blocks, install_lines, javascript_uses, python_uses
 
 
 def write(folder: Path, **files: str) -> str:
@@ -207,7 +206,7 @@ def test_the_hint_says_which_grant_would_give_it(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=300))
-def test_no_text_of_a_stranger_is_too_much(text: str) -> None:
+def test_no_untrusted_text_is_too_much(text: str) -> None:
     python_uses(text, PROGRAMS)
     javascript_uses(text, PROGRAMS)
     list(install_lines(text))

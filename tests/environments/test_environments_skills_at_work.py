@@ -101,9 +101,9 @@ async def _following(folder: Path, name: str, scripts: dict[str, str], *programs
     files.mkdir(mode=0o755)
     home = str(folder / "home")
     catalog = Catalog.discover(roots=[str(folder / "skills")], environ={"SKILLYARD_HOME": home, "HOME": home}, cwd=str(folder))
-    proposed = catalog.needs(name).proposed
+    proposed = catalog.grants().needs(catalog.get(name)).proposed
     assert proposed == SkillGrant(programs=programs)
-    environment = catalog.environment(proposed)
+    environment = catalog.grants().environment(proposed)
     found = catalog.get(name)
     workspace = Workspace(files, options=WorkspaceOptions(environment=environment, skills=(found.directory,)))
     try:

@@ -71,7 +71,7 @@ def test_without_a_request_the_index_keeps_the_catalogs_order(stocked: Path) -> 
     assert Catalog.discover().prompt() == index
 
 
-def test_with_a_request_the_fitting_skills_are_told_whole_within_a_small_budget(
+def test_with_a_request_the_fitting_skills_are_described_whole_within_a_small_budget(
     skills_root: Path, make_skill: MakeSkill
 ) -> None:
     for number in range(300):
@@ -89,7 +89,7 @@ def test_with_a_request_the_fitting_skills_are_told_whole_within_a_small_budget(
 
 
 @pytest.mark.parametrize("request_text", ["use $tiny", "run /tiny now", "the tiny skill, please", "with `tiny`"])
-def test_a_skill_that_a_request_names_is_always_told(skills_root: Path, make_skill: MakeSkill, request_text: str) -> None:
+def test_a_skill_that_a_request_names_is_always_described(skills_root: Path, make_skill: MakeSkill, request_text: str) -> None:
     for number in range(300):
         make_skill(skills_root, f"filler-{number:03}", description=f"Please use, run now and with skill number {number}.")
     make_skill(skills_root, "tiny", description="Something else entirely.")

@@ -23,7 +23,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
-def test_finding_checking_and_telling_need_nothing_that_only_linux_has(tmp_path, platform):
+def test_finding_checking_and_describing_need_nothing_that_only_linux_has(tmp_path, platform):
     root = str(Path("examples/skills").absolute())
     lines = [json.dumps([*command, "--root", root]) for command in COMMANDS] + [json.dumps(["check", root])]
     environment = {"SKILLYARD_HOME": str(tmp_path / "home"), "HOME": str(tmp_path), "PATH": os.environ["PATH"],

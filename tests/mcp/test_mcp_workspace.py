@@ -16,7 +16,8 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters, types
 from mcp.server.lowlevel import Server
 
-from skillyard.workspace import TOOL_NAMES, Workspace, options_from_settings
+from skillyard.permissions import WORKSPACE_TOOL_NAMES
+from skillyard.workspace import Workspace, options_from_settings
 
 Make = Callable[..., Server[Any]]
 Command = Callable[..., StdioServerParameters]
@@ -41,7 +42,7 @@ def desk(tmp_path: Path) -> Path:
 
 async def test_without_being_asked_for_there_is_no_shell(server: Make) -> None:
     async with Client(server()) as client:
-        assert not {tool.name for tool in (await client.list_tools()).tools} & set(TOOL_NAMES)
+        assert not {tool.name for tool in (await client.list_tools()).tools} & set(WORKSPACE_TOOL_NAMES)
         with pytest.raises(MCPError, match="no tool 'bash'"):
             await client.call_tool("bash", {"command": "true"})
 
@@ -49,18 +50,18 @@ async def test_without_being_asked_for_there_is_no_shell(server: Make) -> None:
 async def test_a_client_is_told_what_the_tools_may_do(server: Make, desk: Path) -> None:
     async with Workspace(desk) as workspace, Client(server(workspace=workspace)) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(TOOL_NAMES) <= set(tools)
+        assert set(WORKSPACE_TOOL_NAMES) <= set(tools)
         assert tools["bash"].input_schema["properties"]["timeout"]["type"] == "integer"
         assert tools["code_run"].input_schema["required"] == ["language", "code"]
-        told = {name: tools[name].annotations for name in TOOL_NAMES}
-        assert [name for name in TOOL_NAMES if told[name].read_only_hint] == ["file_read", "file_list", "file_search"]
-        changing = [name for name in TOOL_NAMES if told[name].destructive_hint]
+        told = {name: tools[name].annotations for name in WORKSPACE_TOOL_NAMES}
+        assert [name for name in WORKSPACE_TOOL_NAMES if told[name].read_only_hint] == ["file_read", "file_list", "file_search"]
+        changing = [name for name in WORKSPACE_TOOL_NAMES if told[name].destructive_hint]
         assert changing == ["bash", "code_run", "file_write", "file_edit"]
         assert not any(one.open_world_hint for one in told.values()), "there is no network"
     reaching = options_from_settings({"network-allowlist": ["api.example.com"]})
     async with Workspace(desk, options=reaching) as workspace, Client(server(workspace=workspace)) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert [name for name in TOOL_NAMES if tools[name].annotations.open_world_hint] == ["bash", "code_run"]
+        assert [name for name in WORKSPACE_TOOL_NAMES if tools[name].annotations.open_world_hint] == ["bash", "code_run"]
 
 
 @MODES

@@ -724,10 +724,12 @@ async def test_a_gate_asks_about_the_very_call_and_an_answer_for_the_session_hol
 
 
 def test_the_names_of_tools_are_those_that_there_are() -> None:
-    from skillyard.tools.skill_tools import TOOLS
-    from skillyard.workspace import TOOL_NAMES
+    from skillyard.tools.tool_dispatch import TOOLS
+    from skillyard.tools.workspace_tools import WORKSPACE_TOOLS
+    from skillyard.workspace import Workspace
 
-    assert (tuple(TOOLS), TOOL_NAMES) == (SKILL_TOOL_NAMES, WORKSPACE_TOOL_NAMES)
+    assert (tuple(TOOLS), tuple(WORKSPACE_TOOLS)) == (SKILL_TOOL_NAMES, WORKSPACE_TOOL_NAMES)
+    assert all(callable(getattr(Workspace, name)) for name in WORKSPACE_TOOL_NAMES)
 
 
 def test_the_folder_that_paths_in_rules_start_from_is_never_assumed() -> None:

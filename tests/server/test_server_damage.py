@@ -97,7 +97,7 @@ def test_on_the_command_line(unreadable: Path, words: list[str], capsys: pytest.
     _is_said(json.loads(capsys.readouterr().out)["error"])
 
 
-def test_check_and_doctor_name_it_and_repair_mends_it(damaged: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_and_doctor_name_it_and_repair_fixes_it(damaged: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["db", "check"]) == 1
     said = capsys.readouterr()
     assert HINT in said.out + said.err

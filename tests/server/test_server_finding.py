@@ -62,7 +62,7 @@ def test_a_search_gives_usable_skills_and_its_filters_hold(shop: Path, client: T
     }
 
 
-def test_a_portrait_tells_all_about_a_skill_also_about_one_that_is_not_offered(shop: Path, client: TestClient) -> None:
+def test_the_detail_has_everything_about_a_skill_also_about_one_that_is_not_offered(shop: Path, client: TestClient) -> None:
     told = client.get(f"{API}/skill", params={"skill": "merge"}).json()["data"]
     assert (told["id"], told["display_name"], told["tags"], told["status"]) == ("user:merge", "The Merger", ["pdf"], "ok")
     assert told["front_matter"]["displayName"] == "The Merger"

@@ -180,7 +180,7 @@ def test_each_protocol_says_what_it_is(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("rule", ["deny", "ask"])
-def test_what_a_rule_hides_no_door_shows(client: TestClient, home: Path, pack: Pack, rule: str) -> None:
+def test_what_a_rule_hides_no_interface_shows(client: TestClient, home: Path, pack: Pack, rule: str) -> None:
     for name in ("tidy", "open"):
         archive = {"file": ("skill.zip", pack(name))}
         assert client.post("/api/v1/skill-definitions/upload-create", files=archive).status_code == 201

@@ -215,7 +215,7 @@ NAMES: dict[str, str] = {
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("form", ["one by one", "in one form"])
 @pytest.mark.abuse("F1", "F10", "F11", "F12", "F13")
-def test_a_file_whose_name_attacks_is_refused_by_clawhub_s_doors_and_nothing_is_left(client: TestClient, form: str) -> None:
+def test_a_file_whose_name_attacks_is_refused_by_clawhub_s_endpoints_and_nothing_is_left(client: TestClient, form: str) -> None:
     for name, said in NAMES.items():
         if form == "in one form" and set(name) & set("\\\n"):
             continue  # no form carries these: readers of forms take them apart

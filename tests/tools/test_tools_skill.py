@@ -132,7 +132,7 @@ async def test_a_skill_loaded_before_is_not_repeated_unless_it_changed(
     assert "Second." in (await calls.call("skill", {"skill": "pdf"})).text
 
 
-async def test_a_door_that_cannot_tell_conversations_apart_repeats_the_text(
+async def test_an_interface_that_cannot_distinguish_conversations_repeats_the_text(
     skills_root: Path, make_skill: Any, tools: Tools
 ) -> None:
     make_skill(skills_root, "pdf", body="First.")

@@ -94,7 +94,7 @@ async def test_an_ordinary_answer_is_left_alone(tools: Tools) -> None:
 
 
 @pytest.mark.row("000-33")
-async def test_what_cannot_be_read_comes_back_for_the_model_to_mend(tools: Tools) -> None:
+async def test_what_cannot_be_read_comes_back_for_the_model_to_fix(tools: Tools) -> None:
     answer = await tools().answer_text("[[ABP_TOOL:getWeather]]\n{}\n[[END_ABP_TOOL]]\n[[ABP_TOOL:x]]\n{")
     assert not answer.done
     shown = blocks(answer.text)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.catalog import Permission
+from skillyard.catalog import Permission, SkillCatalog
 from skillyard.library import Catalog
-from skillyard.permissions import PolicyApprover
+from skillyard.permissions import WORKSPACE_TOOL_NAMES, PolicyApprover
 from skillyard.tools import SkillTools
-from skillyard.workspace import TOOL_NAMES, Workspaces
+from skillyard.workspace import Workspace, WorkspaceOptions, Workspaces
 
 UPPER = "import pathlib, sys\npathlib.Path(sys.argv[2]).write_text(pathlib.Path(sys.argv[1]).read_text().upper())\n"
 
@@ -70,7 +70,7 @@ async def test_what_a_skill_declares_about_files_holds(
 
 async def test_without_a_workspace_nothing_speaks_of_a_shell(tools: Callable[..., SkillTools], upper: Path) -> None:
     made = tools()
-    assert not set(TOOL_NAMES) & set(made.names())
+    assert not set(WORKSPACE_TOOL_NAMES) & set(made.names())
     loaded = await made.call("skill", {"skill": "upper"})
     assert "Run its scripts with `run_skill`." in loaded.text
     assert "bash" not in loaded.text
@@ -89,7 +89,7 @@ async def test_a_skill_says_how_its_scripts_run_in_the_shell(
     rules: dict[str, Permission] = {"careful": "ask", "hidden": "deny"}
     async with catalog.workspace(tmp_path / "desk", permissions=rules) as workspace:
         made = SkillTools(catalog, permissions=rules, workspace=workspace, approver=PolicyApprover("once"))
-        assert set(TOOL_NAMES) <= set(made.names())
+        assert set(WORKSPACE_TOOL_NAMES) <= set(made.names())
         assert "使用 bash 工具" in made.prompt(style="xml-index").text
         loaded = await made.call("skill", {"skill": "upper"})
         advice = "Run its scripts with `bash`, by their path in that folder; your files are in"
@@ -105,6 +105,33 @@ async def test_a_skill_says_how_its_scripts_run_in_the_shell(
             assert unseen.code == "command_failed", "a shell asks nobody before it reads a skill"
         approved = await made.call("skill", {"skill": "careful"})
         assert "Run its scripts with `run_skill`." in approved.text
+
+
+async def test_both_ways_to_load_a_skill_of_an_organisation_name_its_folder_in_the_shell_and_never_the_machine(
+    make_skill: Callable[..., Path], tmp_path: Path
+) -> None:
+    project, data = tmp_path / "project", tmp_path / "home/organisations/acme"
+    (project / ".git").mkdir(parents=True)
+    make_skill(project / ".claude/skills", "shared")
+    make_skill(data / ".claude/skills", "own")
+    (tmp_path / "desk").mkdir()
+    host = SkillCatalog.discover(cwd=project, home=tmp_path, cache=False)
+    catalog = host.for_organisation(str(data), f"sqlite:///{data}/skillyard.db")
+    async with Workspace(tmp_path / "desk", options=WorkspaceOptions(backend="bwrap")) as workspace:
+        for made, folders in (
+            (SkillTools(catalog), {"shared": "project/shared", "own": "~/.claude/skills/own"}),
+            (
+                SkillTools(catalog, workspace=workspace),
+                {"shared": "/skills/project/shared", "own": "/skills/.claude/skills/own"},
+            ),
+        ):
+            for name, folder in folders.items():
+                described = await made.call("skills_load", {"name": name})
+                assert described.data["skill"]["directoryPath"] == folder  # type: ignore[index] # an object
+                assert described.data["skill"]["skillMdPath"] == f"{folder}/SKILL.md"  # type: ignore[index] # an object
+                loaded = await made.call("skill", {"skill": name})
+                assert loaded.data["directory"] == folder
+                assert str(tmp_path) not in described.text + loaded.text
 
 
 async def test_each_session_has_a_workspace_of_its_own(tools: Callable[..., SkillTools], upper: Path, tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ import pytest
 
 from skillyard.catalog import SkillCatalog
 from skillyard.errors import DiskFull, FileMissing, FileTooLarge, PathRefused, SandboxUnavailable
-from skillyard.permissions import ApprovalAnswer, CommandPolicy, CommandRequest, CommandRules
+from skillyard.permissions import WORKSPACE_TOOL_NAMES, ApprovalAnswer, CommandPolicy, CommandRequest, CommandRules
 from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy, SessionRequest
 from skillyard.tools import SkillTools
-from skillyard.workspace import TOOL_NAMES, Workspace, WorkspaceFolder, WorkspaceOptions, preview_file
+from skillyard.workspace import Workspace, WorkspaceFolder, WorkspaceOptions, preview_file
 
 
 def _tools(folder: Path, workspace: Workspace | None = None) -> SkillTools:
@@ -30,7 +30,7 @@ def _tools(folder: Path, workspace: Workspace | None = None) -> SkillTools:
 async def test_the_tools_are_offered_only_where_a_workspace_is_given(workspace: Workspace, tmp_path: Path) -> None:
     assert _tools(tmp_path).names() == ()
     tools = _tools(tmp_path, workspace)
-    assert tools.names() == TOOL_NAMES
+    assert tools.names() == WORKSPACE_TOOL_NAMES
     assert (await _tools(tmp_path).call("bash", {"command": "true"})).code == "unknown_tool"
     for dialect in ("openai", "anthropic", "mcp"):
         assert workspace.path in json.dumps(tools.definitions(dialect))

@@ -18,13 +18,14 @@ from skillyard.environments import NO_GRANT, SkillGrant, find_program
 from skillyard.errors import SandboxUnavailable, SkillyardError
 from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.workspace import Workspace, WorkspaceOptions, options_from_settings, workspaces_in_conversations
-from skillyard.workspace.skill_mounts import skill_mounts
+from skillyard.workspace.options import skill_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillyard.catalog import Skill
     from skillyard.conversations.conversation import Conversation
+    from skillyard.environments import SkillGrants
     from skillyard.library import Catalog
     from skillyard.tools import SkillTools
 
@@ -95,20 +96,22 @@ class ConversationWorkspace:
 
         What is whole is remembered for as long as its folders are there; what could not be had is looked for each time.
         """
-        book = self._catalog.grants()
-        granted = [(skill, grant) for skill in skills if (grant := book.granted(skill))]
+        grants = self._catalog.grants()
+        granted = [(skill, grant) for skill in skills if (grant := grants.granted(skill))]
         if not granted:
             return NOTHING_GRANTED, ()
         key = tuple(word for _, grant in granted for word in (*grant.words, str(grant.build)))
         known = self._environments.get(key)
         if known is not None and _is_there(known):
             return known, ()
-        environment, problems = self._resolve(granted)
+        environment, problems = self._resolve(grants, granted)
         if not problems:
             self._environments[key] = environment
         return environment, problems
 
-    def _resolve(self, granted: Sequence[tuple[Skill, SkillGrant]]) -> tuple[GrantedEnvironment, tuple[str, ...]]:
+    def _resolve(
+        self, grants: SkillGrants, granted: Sequence[tuple[Skill, SkillGrant]]
+    ) -> tuple[GrantedEnvironment, tuple[str, ...]]:
         """The environment; a program that is not on this machine is left out, as in a run, and reported."""
         had, kept = NO_GRANT, NOTHING_GRANTED
         possible: list[tuple[Skill, SkillGrant]] = []
@@ -120,14 +123,14 @@ class ConversationWorkspace:
             possible.append((skill, replace(grant, programs=there)))
             had = had.merged(possible[-1][1])
         try:
-            return self._catalog.environment(had), tuple(problems)
+            return grants.environment(had), tuple(problems)
         except SkillyardError as error:
             if len(possible) == 1:
                 return NOTHING_GRANTED, (*problems, self._problem(possible[0][0], error.message))
         had = NO_GRANT
         for skill, grant in possible:
             try:
-                kept = self._catalog.environment(had.merged(grant))
+                kept = grants.environment(had.merged(grant))
                 had = had.merged(grant)
             except SkillyardError as error:
                 problems.append(self._problem(skill, error.message))

@@ -39,7 +39,6 @@ _log = logging.getLogger(__name__)
 MAX_FILE_BYTES: Final = 50 * 1024 * 1024
 _MOST: Final = 500
 _MOST_LOOKED_AT: Final = 5_000
-_PREVIEW: Final = 20_000
 _LONGEST_NAME: Final = 200
 
 
@@ -269,14 +268,6 @@ class WorkFolder:
         except (FileProblem, OSError):
             return False
         return True
-
-    def preview(self, name: str) -> str | None:
-        """The beginning of a file as text; None when it is no text."""
-        data = self.read(name)[: 4 * _PREVIEW]
-        if b"\0" in data:
-            return None
-        text = data.decode("utf-8", "replace")
-        return None if text.count("\ufffd") > len(text) // 10 else text[:_PREVIEW]
 
     def remove(self) -> None:
         """Delete the folder, unless it is the user's, and what was saved of it. It can be repeated.

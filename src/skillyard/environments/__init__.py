@@ -11,17 +11,15 @@ from skillyard.environments.grants import NO_GRANT, GrantBook, SkillGrant
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from skillyard.environments.cache import CacheReport, prune_environments
-    from skillyard.environments.declared import DeclaredNeeds, declared_needs
-    from skillyard.environments.installer import environments_folder
+    from skillyard.environments.declared import DeclaredNeeds, Requirements, declared_needs, read_requirements
+    from skillyard.environments.installer import CacheReport, environments_folder, prune_environments
     from skillyard.environments.missing import missing_hint, session_hint
     from skillyard.environments.node_packages import find_npm
     from skillyard.environments.package_index import INDEX_SETTINGS, index_settings
     from skillyard.environments.program_table import find_program, install_hint
     from skillyard.environments.proposal import ProposedItem, SkillNeeds, skill_needs
-    from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs
+    from skillyard.environments.provision import EnvironmentRequest, SkillGrants, granted_programs, require_programs
     from skillyard.environments.python_packages import find_uv
-    from skillyard.environments.requirements import Requirements, read_requirements
     from skillyard.environments.script_block import ScriptBlock, read_script_block
 
 __all__ = [
@@ -35,6 +33,7 @@ __all__ = [
     "Requirements",
     "ScriptBlock",
     "SkillGrant",
+    "SkillGrants",
     "SkillNeeds",
     "declared_needs",
     "environments_folder",
@@ -56,17 +55,15 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "cache": ("CacheReport", "prune_environments"),
-        "declared": ("DeclaredNeeds", "declared_needs"),
-        "installer": ("environments_folder",),
+        "declared": ("DeclaredNeeds", "Requirements", "declared_needs", "read_requirements"),
+        "installer": ("CacheReport", "environments_folder", "prune_environments"),
         "missing": ("missing_hint", "session_hint"),
         "node_packages": ("find_npm",),
         "package_index": ("INDEX_SETTINGS", "index_settings"),
         "program_table": ("find_program", "install_hint"),
-        "provision": ("EnvironmentRequest", "granted_programs", "require_programs"),
+        "provision": ("EnvironmentRequest", "SkillGrants", "granted_programs", "require_programs"),
         "python_packages": ("find_uv",),
         "proposal": ("ProposedItem", "SkillNeeds", "skill_needs"),
-        "requirements": ("Requirements", "read_requirements"),
         "script_block": ("ScriptBlock", "read_script_block"),
     },
 )

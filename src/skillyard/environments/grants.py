@@ -90,6 +90,16 @@ class SkillGrant(WireForm):
             self.build or other.build,
         )
 
+    def checked(self) -> Self:
+        """The same, when there is no more in it than one grant may have.
+
+        Raises:
+            InvalidInput: there are over 200 items of one kind.
+        """
+        for items in (self.packages, self.npm, self.programs):
+            _few(items)
+        return self
+
     def without(self, other: SkillGrant) -> SkillGrant:
         """What this grants and the other does not; an item is named exactly, as it was granted."""
         return SkillGrant(
@@ -108,10 +118,13 @@ def _union(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _each(items: Iterable[str], check: object) -> tuple[str, ...]:
-    checked = tuple(dict.fromkeys(check(item.strip()) for item in items))  # type: ignore[operator] # one of the three below
-    if len(checked) > _MOST:
-        raise InvalidInput(f"{len(checked)} packages or programs are too many for one skill", hint=f"name at most {_MOST}")
-    return checked
+    return _few(tuple(dict.fromkeys(check(item.strip()) for item in items)))  # type: ignore[operator] # one of the three below
+
+
+def _few(items: tuple[str, ...]) -> tuple[str, ...]:
+    if len(items) > _MOST:
+        raise InvalidInput(f"{len(items)} packages or programs are too many for one skill", hint=f"name at most {_MOST}")
+    return items
 
 
 def python_package(written: str) -> str:
@@ -216,6 +229,7 @@ class GrantBook:
 
         Raises:
             InvalidConfiguration: the file of consents cannot be understood.
+            InvalidInput: it would be more than is read again: over 200 items of one kind, or too large a file.
         """
         from skillyard.files import locked, replace_file
 
@@ -223,11 +237,15 @@ class GrantBook:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(path):
             entries = _parsed(str(path)) if path.exists() else {}
-            grant = step(entries.pop(_key(skill), NO_GRANT))
+            grant = step(entries.pop(_key(skill), NO_GRANT)).checked()
             if grant:
                 entries[_key(skill)] = grant
             shape = {"skills": {key: one.to_dict() for key, one in sorted(entries.items())}}
-            replace_file(path, json.dumps(shape, indent=2, ensure_ascii=False).encode() + b"\n")
+            data = json.dumps(shape, indent=2, ensure_ascii=False).encode() + b"\n"
+            if len(data) > _LARGEST:
+                message = f"the grants of all skills together would be over {_LARGEST} bytes"
+                raise InvalidInput(message, hint="take back what is not needed: skillyard environment revoke")
+            replace_file(path, data)
 
     def all_recorded(self) -> tuple[SkillGrant, ...]:
         """Every recorded and configured grant, of whatever skill.

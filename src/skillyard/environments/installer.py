@@ -1,10 +1,17 @@
-"""One call of an installer (uv, npm): in a folder of its own, through the proxy of its index, with a deadline and a reason."""
+"""Installing packages of either kind: locked, installed once by one call of uv or npm, kept, and removed when unused for long.
+
+An installer works in a folder of its own, through the proxy of its index, with a deadline, and fails with a reason. A folder
+of packages is made whole under another name and then moved into place, so that any number of processes may ask for it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import re
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,8 +20,9 @@ from typing import Final
 
 from skillyard.environments.package_index import PackageIndex, index_proxy
 from skillyard.errors import DependenciesUnavailable
-from skillyard.files import locked_scratch
+from skillyard.files import delete_tree, locked_scratch
 from skillyard.text import single_line
+from skillyard.wire import WireForm
 
 PATIENCE_S: Final = 300
 """How long one call of an installer may take."""
@@ -106,6 +114,51 @@ class InstallCall:
         return process.returncode, shorten_output(data)
 
 
+@dataclass(frozen=True, slots=True)
+class PackageFolder:
+    """The folder of one set of packages: the file of its `lock`, and how both are made.
+
+    `identity` is what the packages depend on beside their lock, `within` the part of the folder that a sandbox is shown.
+    """
+
+    lock: Path
+    identity: str
+    write_lock: Callable[[], None]
+    install: Callable[[Path, str], None]
+    within: str = ""
+
+    def find(self) -> Path | None:
+        """The folder when it is complete; nothing is installed for the question."""
+        try:
+            folder = self._of(self.lock.read_text("utf-8"))
+        except OSError:
+            return None
+        return folder / self.within if folder.is_dir() else None
+
+    def provide(self, missing: DependenciesUnavailable | None) -> Path:
+        """The folder; `missing` is raised where it is not there, unless it is None: then it is resolved and installed first.
+
+        Raises:
+            DependenciesUnavailable: the packages are not there and may not, or cannot, be installed.
+            InvalidPolicy: the index cannot be used.
+        """
+        if (found := self.find()) is not None:
+            note_use(self.lock, found.parent if self.within else found)
+            return found
+        if missing is not None:
+            raise missing
+        if not self.lock.exists():
+            self.write_lock()
+        text = self.lock.read_text("utf-8")
+        folder = self._of(text)
+        if not folder.is_dir():
+            self.install(folder, text)
+        return folder / self.within
+
+    def _of(self, lock: str) -> Path:
+        return environments_folder() / text_digest(lock + self.identity)
+
+
 def shorten_output(data: bytes) -> str:
     """What an installer wrote, at most the first and last 32 KiB of it."""
     most = 32 * 1024
@@ -129,3 +182,76 @@ def move_into_place(made: Path, target: Path) -> None:
     except OSError:
         if not target.is_dir():
             raise
+
+
+DAY_S: Final = 86_400
+UNUSED_DAYS: Final = 30
+"""After so many days without use an environment is removed by a prune, unless another number is given."""
+_LOCKS: Final = (".lock", ".npm-lock")
+_DOWNLOADS: Final = ("uv", "npm")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheReport(WireForm):
+    """What a prune removed: environments, their locks and downloads of the installers, in bytes all together."""
+
+    environments: int
+    locks: int
+    size: int
+
+
+def prune_environments(*, unused_days: int = UNUSED_DAYS, now: float | None = None) -> CacheReport:
+    """Remove environments and locks that were not used for `unused_days`, and what the installers have downloaded.
+
+    Runs that are going on keep what they see: it is renamed before it is removed, and open files stay. Whatever is removed is
+    resolved and installed again when somebody is granted it.
+    """
+    base, before = environments_folder(), (time.time() if now is None else now) - unused_days * DAY_S
+    folders, locks, size = 0, 0, 0
+    for path in _entries(base):
+        try:
+            state = path.lstat()
+        except OSError:
+            continue
+        if state.st_mtime > before:
+            continue
+        if path.is_dir():
+            folders, size = folders + 1, size + _size(path)
+            _remove(path)
+        elif path.suffix in _LOCKS:
+            locks, size = locks + 1, size + state.st_size
+            path.unlink(missing_ok=True)
+    for name in _DOWNLOADS:
+        downloads = base.parent / name
+        size += _size(downloads)
+        delete_tree(downloads)
+    return CacheReport(folders, locks, size)
+
+
+def note_use(*paths: Path) -> None:
+    """Note that these are used now, once in an hour: a prune removes what has not been used for long."""
+    now = time.time()
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if now - path.stat().st_mtime > 3_600:
+                os.utime(path)
+
+
+def _entries(base: Path) -> Iterator[Path]:
+    with contextlib.suppress(OSError):
+        yield from sorted(base.iterdir())
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += path.lstat().st_size if not path.is_dir() else 0
+    return total
+
+
+def _remove(folder: Path) -> None:
+    aside = folder.with_name(f"new-{folder.name}-{os.getpid()}")
+    with contextlib.suppress(OSError):
+        folder.rename(aside)
+        delete_tree(aside)

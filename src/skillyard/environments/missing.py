@@ -12,7 +12,7 @@ from typing import Final
 from skillyard.environments.distribution_names import distribution_of, npm_package_of
 from skillyard.environments.grants import NPM_WORD, PROGRAM_WORD, SkillGrant, npm_parts
 from skillyard.environments.program_table import find_program, install_hint
-from skillyard.environments.text_commands import install_lines
+from skillyard.environments.script_uses import install_lines
 from skillyard.errors import InvalidInput
 from skillyard.sandbox import GrantedEnvironment
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from skillyard.environments.cache import note_use
 from skillyard.environments.grants import npm_parts
 from skillyard.environments.installer import (
     ALLOW,
     InstallCall,
+    PackageFolder,
     environments_folder,
     move_into_place,
     scratch_beside,
@@ -61,11 +61,7 @@ class NodePackages:
 
     def find(self) -> Path | None:
         """The folder `node_modules` with these packages when it is complete; nothing is installed for the question."""
-        try:
-            folder = self._folder(self.lock.read_text("utf-8"))
-        except OSError:
-            return None
-        return folder / "node_modules" if folder.is_dir() else None
+        return self._place.find()
 
     def folder(self) -> Path:
         """The folder `node_modules` with these packages; resolved and installed first where that is allowed.
@@ -74,21 +70,12 @@ class NodePackages:
             DependenciesUnavailable: they are not there and may not, or cannot, be installed.
             InvalidPolicy: the registry cannot be used.
         """
-        if (found := self.find()) is not None:
-            note_use(self.lock, found.parent)
-            return found
-        if not self.install:
-            raise unavailable(self.packages, "the skill needs npm packages that are not installed", ALLOW)
-        if not self.lock.exists():
-            self._write_lock()
-        text = self.lock.read_text("utf-8")
-        folder = self._folder(text)
-        if not folder.is_dir():
-            self._install(folder, text)
-        return folder / "node_modules"
+        missing = unavailable(self.packages, "the skill needs npm packages that are not installed", ALLOW)
+        return self._place.provide(None if self.install else missing)
 
-    def _folder(self, lock: str) -> Path:
-        return environments_folder() / text_digest(lock + _platform())
+    @property
+    def _place(self) -> PackageFolder:
+        return PackageFolder(self.lock, _platform(), self._write_lock, self._install, "node_modules")
 
     def _write_manifest(self, work: Path) -> None:
         manifest = {

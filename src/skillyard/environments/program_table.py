@@ -1,20 +1,23 @@
 """Native programs that skills call: what each needs beside its binary, as data.
 
-`folders` are what it reads outside `/usr`; `variables` what it must be told; `needs` the least limits it works with (MiB,
+`folders` are what it reads outside `/usr`; `variables` what it must be given; `needs` the least limits it works with (MiB,
 processes, milliseconds); `debian` the package that has it there. A program that is not listed can be granted too; it needs
 nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from skillyard.environments.browser_builds import FOLDER
+from skillyard.plain_json import read_json
 from skillyard.sandbox import on_trusted_path
 
+_BUILDS: Final = "playwright"  # the folder of browser builds among the commands that are made for a process
 _FONTS: Final = ("/etc/fonts", "/usr/share/fonts", "/usr/local/share/fonts", "/var/cache/fontconfig")
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_NEEDS: Final[Mapping[str, int]] = MappingProxyType({})
@@ -65,7 +68,7 @@ _BROWSER: Final = NativeProgram(
     {
         **dict.fromkeys(("CHROME_BIN", "CHROME_PATH", "PUPPETEER_EXECUTABLE_PATH"), "{commands}/chromium"),
         "PUPPETEER_SKIP_DOWNLOAD": "1",
-        "PLAYWRIGHT_BROWSERS_PATH": f"{{commands}}/{FOLDER}",
+        "PLAYWRIGHT_BROWSERS_PATH": f"{{commands}}/{_BUILDS}",
         "PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD": "1",
     },
     # Its own sandbox needs user namespaces, which nothing inside this one may make; shared memory is small here.
@@ -126,8 +129,8 @@ COMMON: Final = frozenset({"curl", "gcc", "git", "make", "node", "npm", "npx", "
 
 def find_program(name: str) -> str | None:
     """The path of a program on this machine, under any name that it has; `None` where it is not installed."""
-    known = PROGRAMS.get(name)
-    for binary in (name, *(known.binaries if known else ())):
+    program = PROGRAMS.get(name)
+    for binary in (name, *(program.binaries if program else ())):
         if path := next(on_trusted_path(binary), None):
             return path
     return None
@@ -135,5 +138,48 @@ def find_program(name: str) -> str | None:
 
 def install_hint(name: str) -> str:
     """How to get a program that is not here."""
-    known = PROGRAMS.get(name)
-    return f"apt-get install {known.debian}" if known else f"install {name} and make sure that it is on PATH"
+    program = PROGRAMS.get(name)
+    return f"apt-get install {program.debian}" if program else f"install {name} and make sure that it is on PATH"
+
+
+_LISTS: Final = ("playwright/driver/package/browsers.json", "playwright-core/browsers.json")
+_LARGEST: Final = 256 * 1024  # bytes of such a list; they have about four thousand
+_REVISION: Final = re.compile(r"[0-9]{1,9}")
+_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
+    "chromium": ("chrome-linux64/chrome", "chrome-linux-arm64/chrome", "chrome-linux/chrome"),
+    "chromium-headless-shell": (
+        "chrome-headless-shell-linux64/chrome-headless-shell",
+        "chrome-headless-shell-linux-arm64/chrome-headless-shell",
+        "chrome-linux/headless_shell",
+    ),
+}
+"""By the name of a browser the places of its program in a build: newer versions of Playwright first."""
+
+
+def browser_builds(packages: tuple[str, ...], script: str) -> dict[str, str]:
+    """The commands that a Playwright in these folders of packages takes for its own Chromium: paths, each with `script`.
+
+    Playwright starts no browser by name: it wants the build that its own package names, below `PLAYWRIGHT_BROWSERS_PATH`. So
+    each place that a granted version of it would look at holds a small script that starts the Chromium of this machine.
+    """
+    return {
+        f"{_BUILDS}/{name.replace('-', '_')}-{revision}/{place}": script
+        for folder in packages
+        for name, revision in _revisions(folder)
+        for place in _PLACES[name]
+    }
+
+
+def _revisions(folder: str) -> Iterator[tuple[str, str]]:
+    """The name and the revision of each Chromium that a Playwright in the folder was made with."""
+    for place in _LISTS:
+        try:
+            with Path(folder, place).open("rb") as file:
+                listed = read_json(file.read(_LARGEST).decode())
+        except (OSError, ValueError):
+            continue
+        browsers = listed.get("browsers") if isinstance(listed, dict) else None
+        for one in browsers if isinstance(browsers, list) else ():
+            name, revision = (one.get("name"), one.get("revision")) if isinstance(one, dict) else (None, None)
+            if name in _PLACES and isinstance(revision, str) and _REVISION.fullmatch(revision):
+                yield str(name), revision

@@ -20,13 +20,15 @@ from skillyard.environments.distribution_names import PROGRAMS_OF_PACKAGES, dist
 from skillyard.environments.grants import NO_GRANT, SkillGrant, npm_package, npm_parts, python_package
 from skillyard.environments.program_table import COMMON, PROGRAMS, find_program, install_hint
 from skillyard.environments.script_block import read_script_block
-from skillyard.environments.script_imports import (
+from skillyard.environments.script_uses import (
     TEXT_LIMIT,
     Imported,
+    called_programs,
+    code_blocks,
+    install_lines,
     javascript_uses,
     python_uses,
 )
-from skillyard.environments.text_commands import called_programs, code_blocks, install_lines
 from skillyard.errors import FileProblem, InvalidInput, NotExecutable
 from skillyard.paths import read_inside
 from skillyard.wire import WireForm, wire

@@ -11,19 +11,23 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self
 
-from skillyard.environments.browser_builds import browser_builds
 from skillyard.environments.declared import DeclaredNeeds, declared_needs, script_block
-from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, SkillGrant
+from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, GrantBook, SkillGrant
 from skillyard.environments.installer import text_digest
 from skillyard.environments.node_packages import NodePackages
-from skillyard.environments.program_table import PROGRAMS, find_program, install_hint
+from skillyard.environments.package_index import index_settings
+from skillyard.environments.program_table import PROGRAMS, browser_builds, find_program, install_hint
 from skillyard.environments.python_packages import PythonInterpreter, PythonPackages, require_python
 from skillyard.environments.script_block import ScriptBlock
 from skillyard.errors import DependenciesUnavailable
 from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.sandbox.runtimes import is_system
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Configuration, Skill
+    from skillyard.environments.proposal import SkillNeeds
 
 _NOT_THERE: Final = DeclaredNeeds()
 _BROWSER: Final = "chromium"
@@ -165,3 +169,79 @@ def granted_programs(names: tuple[str, ...]) -> GrantedEnvironment:
         local_sockets=any(name in PROGRAMS and PROGRAMS[name].local_sockets for name in names),
         digest=text_digest("\n".join(parts)),
     )
+
+
+class SkillGrants:
+    """What is granted to the skills of one catalog: looked up, proposed, allowed and taken back.
+
+    `book` has the grants; `settings` are those of the `[sandbox]` table that name where packages come from. Whoever calls from
+    an event loop does it in a thread: what is allowed is downloaded first.
+    """
+
+    def __init__(self, book: GrantBook, settings: Mapping[str, object]) -> None:
+        self.book: Final = book
+        self._settings = settings
+
+    @classmethod
+    def configured(cls, configuration: Configuration, data: str | None = None) -> Self:
+        """The grants of a configuration, and of the home in `data`.
+
+        Raises:
+            InvalidConfiguration: a table names something that is no package or program.
+        """
+        return cls(GrantBook.configured(configuration, data), configuration.sandbox)
+
+    def granted(self, skill: Skill) -> SkillGrant:
+        """Everything that is granted to a skill.
+
+        Raises:
+            InvalidConfiguration: the file of consents cannot be understood.
+        """
+        return self.book.granted(skill)
+
+    def needs(self, skill: Skill) -> SkillNeeds:
+        """The packages and programs that a skill's files declare, import and call, each with whether it is granted.
+
+        Raises:
+            InvalidConfiguration: the file of consents cannot be understood.
+        """
+        from skillyard.environments.proposal import skill_needs  # readers of scripts are behind it
+
+        return skill_needs(skill.directory, skill.name, self.granted(skill))
+
+    def allow(self, skill: Skill, grant: SkillGrant) -> GrantedEnvironment:
+        """Grant packages and programs to a skill, beside those it has: they are installed first, and then recorded.
+
+        Blocks for as long as downloading takes; when it fails or is interrupted nothing was granted.
+
+        Raises:
+            DependenciesUnavailable: they cannot be installed.
+            InvalidInput: the skill would have more than can be recorded for it.
+            InvalidConfiguration, InvalidPolicy: the grants, or the settings of the index, cannot be understood.
+        """
+        self.book.recorded(skill).merged(grant).checked()
+        granted = self.granted(skill).merged(grant)
+        environment = EnvironmentRequest(grant=granted, settings=index_settings(self._settings))(skill.directory)
+        self.book.change(skill, lambda had: had.merged(grant))
+        return environment
+
+    def revoke(self, skill: Skill, grant: SkillGrant | None = None) -> SkillGrant:
+        """Take recorded grants back from a skill, all of them when none is named; gives what is granted to it still.
+
+        Raises:
+            InvalidConfiguration: the file of consents cannot be understood.
+        """
+        self.book.change(skill, lambda had: NO_GRANT if grant is None else had.without(grant))
+        return self.granted(skill)
+
+    def environment(self, grant: SkillGrant) -> GrantedEnvironment:
+        """The environment with these packages and programs, for a workspace (`WorkspaceOptions.environment`).
+
+        Blocks for as long as downloading takes when a package is not there yet.
+
+        Raises:
+            DependenciesUnavailable: packages cannot be installed, or a program is not on this machine.
+            InvalidPolicy: the settings of the index cannot be understood.
+        """
+        require_programs(grant.programs)
+        return EnvironmentRequest(grant=grant, settings=index_settings(self._settings))()

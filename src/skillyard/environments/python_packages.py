@@ -2,8 +2,7 @@
 
 Resolving and installing is the only step with a network, only where it is allowed, and only to the operator's index, through a
 proxy that knows no other hosts. Nothing that is downloaded runs: built wheels only, unless building was allowed, which happens
-in the sandbox. A folder is made whole under another name and then moved into place, so that any number of processes may ask for
-the same one.
+in the sandbox.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from skillyard.environments.cache import note_use
 from skillyard.environments.installer import (
     ALLOW,
     InstallCall,
+    PackageFolder,
     environments_folder,
     move_into_place,
     scratch_beside,
@@ -101,11 +100,7 @@ class PythonPackages:
 
     def find(self) -> Path | None:
         """The folder with these packages when it is complete; nothing is installed for the question."""
-        try:
-            folder = self._folder(self.lock.read_text("utf-8"))
-        except OSError:
-            return None
-        return folder if folder.is_dir() else None
+        return self._place.find()
 
     def folder(self) -> Path:
         """The folder with these packages; resolved and installed first where that is allowed and they are not there.
@@ -114,21 +109,12 @@ class PythonPackages:
             DependenciesUnavailable: they are not there and may not, or cannot, be installed.
             InvalidPolicy: the index cannot be used.
         """
-        if (found := self.find()) is not None:
-            note_use(self.lock, found)
-            return found
-        if not self.install:
-            raise unavailable(self.requirements, "the script needs packages that are not installed", ALLOW)
-        if not self.lock.exists():
-            self._write_lock()
-        text = self.lock.read_text("utf-8")
-        folder = self._folder(text)
-        if not folder.is_dir():
-            self._install(folder, text)
-        return folder
+        missing = unavailable(self.requirements, "the script needs packages that are not installed", ALLOW)
+        return self._place.provide(None if self.install else missing)
 
-    def _folder(self, lock: str) -> Path:
-        return environments_folder() / text_digest(lock + self.interpreter.identity)
+    @property
+    def _place(self) -> PackageFolder:
+        return PackageFolder(self.lock, self.interpreter.identity, self._write_lock, self._install)
 
     def _write_lock(self) -> None:
         """Resolve to exact versions with the hashes of their files."""

@@ -28,14 +28,13 @@ if TYPE_CHECKING:
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
     from skillyard.engine import PoolEngine, Records, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
-    from skillyard.environments import GrantBook, SkillGrant, SkillNeeds
+    from skillyard.environments import SkillGrants
     from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport, WorkFile
     from skillyard.library.catalog_services import CatalogServices
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, PermissionGate, Rules
     from skillyard.prompt import Index, Style
     from skillyard.registry import Registry
-    from skillyard.sandbox import GrantedEnvironment
     from skillyard.scanner import Report, Suppression
     from skillyard.search import Match, Reranker, SearchIndex
     from skillyard.times import Timing
@@ -178,7 +177,7 @@ class Catalog(SkillCatalog):
         before the others. Descriptions lose words only when not all fit, or after `description_chars` characters when that is
         given. With the `previous` index of a conversation what it showed stays where it is; what is new is
         appended, and `added`, `dropped` and `unchanged` list the difference. `workspace` says that the model has the tools of a
-        workspace: then `xml-index` tells of `bash`.
+        workspace: then `xml-index` names `bash`.
 
         Raises:
             InvalidInput: unknown style, or a negative limit.
@@ -397,58 +396,15 @@ class Catalog(SkillCatalog):
             data=self.data_directory,
         )
 
-    def grants(self) -> GrantBook:
-        """What is granted to skills here: by `[skills.NAME]` of the user's settings, and by recorded consents.
+    def grants(self) -> SkillGrants:
+        """What is granted to skills here, by `[skills.NAME]` of the user's settings and by recorded consents.
 
         Raises:
             InvalidConfiguration: a table names something that is no package or program.
         """
-        from skillyard.environments import GrantBook
+        from skillyard.environments import SkillGrants
 
-        return GrantBook.configured(self.configuration, self.data_directory)
-
-    def needs(self, skill: Skill | str) -> SkillNeeds:
-        """The packages and programs that a skill's files declare, import and call, each with whether it is granted.
-
-        Raises:
-            SkillNotFound: no skill of that name.
-            InvalidConfiguration: the grants cannot be understood.
-        """
-        from skillyard.environments import skill_needs
-
-        resolved = self.get(skill) if isinstance(skill, str) else skill
-        return skill_needs(resolved.directory, resolved.name, self.grants().granted(resolved))
-
-    def allow(self, skill: Skill | str, grant: SkillGrant) -> GrantedEnvironment:
-        """Grant packages and programs to a skill, beside those it has: they are installed first, and then recorded.
-
-        Blocks for as long as downloading takes; when it fails or is interrupted nothing was granted.
-
-        Raises:
-            SkillNotFound: no skill of that name.
-            DependenciesUnavailable: they cannot be installed.
-            InvalidConfiguration, InvalidPolicy: the grants, or the settings of the index, cannot be understood.
-        """
-        from skillyard.environments import EnvironmentRequest, index_settings
-
-        resolved = self.get(skill) if isinstance(skill, str) else skill
-        book = self.grants()
-        granted = book.granted(resolved).merged(grant)
-        request = EnvironmentRequest(grant=granted, settings=index_settings(self.configuration.sandbox))
-        environment = request(resolved.directory)
-        book.change(resolved, lambda had: had.merged(grant))
-        return environment
-
-    def environment(self, grant: SkillGrant) -> GrantedEnvironment:
-        """The environment with these packages and programs, for a workspace (`WorkspaceOptions.environment`).
-
-        Blocks for as long as downloading takes when a package is not there yet: on an event loop call it in a thread.
-
-        Raises:
-            DependenciesUnavailable: packages cannot be installed, or a program is not on this machine.
-            InvalidPolicy: the settings of the index cannot be understood.
-        """
-        return self._services().environment(grant)
+        return SkillGrants.configured(self.configuration, self.data_directory)
 
     def workspace(
         self,
@@ -490,20 +446,6 @@ class Catalog(SkillCatalog):
 
         options = self._services().workspace_options(permissions, packages)
         return Workspaces(self.data_directory, options=options, authorizer=authorizer)
-
-    def revoke(self, skill: Skill | str, grant: SkillGrant | None = None) -> SkillGrant:
-        """Take recorded grants back from a skill, all of them when none is named; gives what is granted to it still.
-
-        Raises:
-            SkillNotFound: no skill of that name.
-            InvalidConfiguration: the grants cannot be understood.
-        """
-        from skillyard.environments import NO_GRANT
-
-        resolved = self.get(skill) if isinstance(skill, str) else skill
-        book = self.grants()
-        book.change(resolved, lambda had: NO_GRANT if grant is None else had.without(grant))
-        return book.granted(resolved)
 
     def registry(self) -> Registry:
         """The registry of this home, which installs, updates and rolls back; `refresh()` shows this catalog what it did."""

@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from skillyard.agent_definitions import AgentStore
     from skillyard.catalog import Permission, SkillCatalog
     from skillyard.engine import Schedule, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
-    from skillyard.environments import SkillGrant
     from skillyard.execution import Executor
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approver
-    from skillyard.sandbox import GrantedEnvironment
     from skillyard.times import Timing
     from skillyard.workspace import WorkspaceOptions
 
@@ -59,19 +57,14 @@ class CatalogServices:
         self, permissions: Mapping[str, Permission] | Rules | None, packages: Sequence[str]
     ) -> WorkspaceOptions:
         """What workspaces over the catalog may do and are given. Blocks."""
-        from skillyard.environments import SkillGrant
+        from skillyard.environments import SkillGrant, SkillGrants
         from skillyard.workspace import catalog_options
 
-        catalog, environment = self._catalog, self.environment(SkillGrant.from_words(packages))
+        catalog = self._catalog
+        grants = SkillGrants.configured(catalog.configuration, catalog.data_directory)
+        environment = grants.environment(SkillGrant.from_words(packages))
         rules = permissions if isinstance(permissions, Rules) else Rules.for_catalog(catalog, permissions)
         return catalog_options(catalog, rules, environment=environment)
-
-    def environment(self, grant: SkillGrant) -> GrantedEnvironment:
-        """The environment with these packages and programs. Blocks for as long as downloading takes."""
-        from skillyard.environments import EnvironmentRequest, index_settings, require_programs
-
-        require_programs(grant.programs)
-        return EnvironmentRequest(grant=grant, settings=index_settings(self._catalog.configuration.sandbox))()
 
     def memory(self) -> SqlMemoryService:
         """The memories, kept with the runs."""

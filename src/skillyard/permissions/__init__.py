@@ -34,9 +34,12 @@ from skillyard.permissions.store import ApprovalRecord, ApprovalStore, MemoryApp
 from skillyard.permissions.tool_rules import (
     SKILL_TOOL_NAMES,
     WORKSPACE_TOOL_NAMES,
+    SkillToolName,
     ToolRule,
+    WorkspaceToolName,
     check_tool_permissions,
     parse_tool_rule,
+    tool_kind,
 )
 
 if TYPE_CHECKING:
@@ -72,13 +75,16 @@ __all__ = [
     "RuleLevel",
     "Rules",
     "SkillConsent",
+    "SkillToolName",
     "SqlApprovalStore",
     "SqlSessionApprovals",
     "ToolRule",
     "ToolVerdict",
+    "WorkspaceToolName",
     "check_tool_permissions",
     "parse_tool_rule",
     "question_lines",
+    "tool_kind",
     "unusable_skill",
     "without_denied",
 ]

@@ -162,10 +162,12 @@ def _fits_address(pattern: str, address: str) -> bool:
     return parts.scheme in ("http", "https") and matches(pattern.removeprefix("domain:").strip(), host)
 
 
-SKILL_TOOL_NAMES: Final = ("skill", "skills_list", "skills_load", "read_skill_file", "run_skill", "search_skills")
+SkillToolName = Literal["skill", "skills_list", "skills_load", "read_skill_file", "run_skill", "search_skills"]
+WorkspaceToolName = Literal["bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search"]
+SKILL_TOOL_NAMES: Final[tuple[SkillToolName, ...]] = get_args(SkillToolName)
 """The tools over the skills of a catalog."""
-WORKSPACE_TOOL_NAMES: Final = ("bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search")
-"""The tools of a workspace."""
+WORKSPACE_TOOL_NAMES: Final[tuple[WorkspaceToolName, ...]] = get_args(WorkspaceToolName)
+"""The tools of a workspace; `tool_kind` says what each does, and `skillyard.tools` how it is called."""
 
 
 def check_tool_permissions(values: Mapping[str, Any]) -> Mapping[str, Permission]:

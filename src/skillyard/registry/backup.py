@@ -23,7 +23,7 @@ from sqlalchemy import and_, select, update
 from skillyard._version import __version__
 from skillyard.database import Database, has_records, replace_records, skill_definitions, skill_versions
 from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput
-from skillyard.files import locked, wait_for_disk
+from skillyard.files import delete_tree, locked, wait_for_disk
 from skillyard.packages import tree_digest, tree_entries
 from skillyard.paths import CLOEXEC, DIRECTORY, NOFOLLOW, is_reserved
 from skillyard.registry.backup_archive import (
@@ -36,7 +36,7 @@ from skillyard.registry.backup_archive import (
     check_backup,
     members,
 )
-from skillyard.registry.version_store import VersionStore, delete_tree
+from skillyard.registry.version_store import VersionStore
 from skillyard.wire import WireForm
 
 _FOLDER = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from skillyard.environments.requirements import Requirements, read_requirements
+from skillyard.environments.declared import Requirements, read_requirements
 from skillyard.errors import AmbiguousSkill, DigestMismatch, InvalidSkill, NoSkillInside
 from skillyard.packages import (
     FoundSkill,

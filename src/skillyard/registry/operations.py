@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from skillyard.errors import DatabaseUnavailable, InstallProblem
-from skillyard.files import lock_file
+from skillyard.files import delete_tree, lock_file
 from skillyard.paths import CLOEXEC, HAS_FOLDER_DESCRIPTORS, NOFOLLOW
 from skillyard.registry.model import Operation, Progress, ProgressEvent
-from skillyard.registry.version_store import delete_tree, ensure_real_folder
+from skillyard.registry.version_store import ensure_real_folder
 
 _LOCK: Final = os.O_RDWR | os.O_CREAT | NOFOLLOW | CLOEXEC
 _NAME: Final = re.compile(r"op_[0-9a-f]{28}\.lock")
@@ -88,8 +88,7 @@ class Operations:
 
     def _leave(self, operation: RunningOperation, descriptor: int) -> None:
         try:
-            if operation.settled:
-                delete_tree(operation.folder)
+            if operation.settled and delete_tree(operation.folder):  # else whoever comes next deletes it
                 self.folder.joinpath(f"{operation.id}.lock").unlink(missing_ok=True)
         finally:
             os.close(descriptor)

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import DigestMismatch, SkillNotFound
-from skillyard.files import lock_file
+from skillyard.files import delete_tree, lock_file
 from skillyard.packages import PackageLimits, Store, extract, tree_digest, tree_size
 from skillyard.packages.digest import digest_hex
 from skillyard.paths import CLOEXEC, DIRECTORY, NOFOLLOW
 from skillyard.registry.registry import Registry
-from skillyard.registry.version_store import delete_tree, ensure_real_folder, set_usual_modes
+from skillyard.registry.version_store import ensure_real_folder, set_usual_modes
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog

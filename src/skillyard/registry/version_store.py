@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from skillyard.errors import InstallProblem, InvalidInput, VersionUnusable
-from skillyard.files import lock_file, sync_folder
+from skillyard.files import delete_tree, lock_file, sync_folder
 from skillyard.paths import CLOEXEC, DIRECTORY, NOFOLLOW
 
 CURRENT: Final = "current"
@@ -159,16 +158,6 @@ def ensure_real_folder(path: Path, mode: int) -> Path:
     if not stat.S_ISDIR(path.lstat().st_mode):
         raise InstallProblem(f"{path} is not a folder, or is a link to one", hint="check who put it there, and remove it")
     return path
-
-
-def delete_tree(path: Path) -> None:
-    """Delete a folder with read-only folders."""
-    if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
-    for folder, _, _ in os.walk(path):
-        Path(folder).chmod(0o700)
-    shutil.rmtree(path)
 
 
 def set_usual_modes(tree: Path) -> None:

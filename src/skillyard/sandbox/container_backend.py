@@ -8,47 +8,26 @@ elsewhere, and carries its streams over the two pipes that every engine has. No 
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
 
 from skillyard.errors import RuntimeUnavailable, SandboxUnavailable
 from skillyard.network.hosts import ANY_HOST
-from skillyard.sandbox.container_engine import (
-    BindMount,
-    ContainerEngine,
-    candidates,
-    new_name,
-    system_mounts,
-    temporary_folder,
-)
-from skillyard.sandbox.container_parts import (
-    check_counting,
-    container_user,
-    image_of,
-    init_arguments,
-    init_python,
-    number_of_processes,
-    own_mounts,
-    refuse_what_is_of_this_machine,
-    sweep,
-)
+from skillyard.sandbox.container_engine import BindMount, ContainerEngine, candidates, new_name
+from skillyard.sandbox.container_parts import A_FILE, ContainedWork, image_of, sweep
 from skillyard.sandbox.container_process import ContainerGreeting, ContainerProcess
 from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import (
-    CERTIFICATES,
     OWN_FOLDER,
-    SCRATCH,
     PreparedRun,
     prepare,
     run_imports,
     run_variables,
     runner_inside,
 )
-from skillyard.sandbox.process_launch import PROXY_PORT
 from skillyard.sandbox.run_lifecycle import (
     check_input,
     collected,
@@ -58,13 +37,11 @@ from skillyard.sandbox.run_lifecycle import (
     quota_check,
     run_result,
     run_slot,
-    seccomp_filter,
 )
 from skillyard.sandbox.runtimes import NODE_ENDINGS, TYPESCRIPT, Runtime, runtime_for, strips_types, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 
 _MEBIBYTE: Final = 1024 * 1024
-_A_FILE: Final = 4096
 _SHARED_MB: Final = 16
 _TICK_MS: Final = 25
 REMEDIES: Final = (
@@ -218,39 +195,22 @@ class _ContainerRun:
     def _quota(self) -> Callable[[list[int]], bool] | None:
         return quota_check(self._backend, self._run) if self._run.job.workspace else None
 
-    def _argv(self, name: str) -> list[str]:
-        engine, run = self._engine, self._run
-        policy = run.policy
-        image, user = image_of(engine), container_user(engine, run.identity)
-        python = init_python(engine, as_other=run.identity is not None)
-        options = engine.isolation(
-            name,
-            user=f"{user[0]}:{user[1]}",
-            shared_mb=_SHARED_MB,
-            memory_bytes=policy.memory_bytes + self._backend.overhead_bytes,
-            pids=policy.pids + self._backend.overhead_processes,
-            nofile=policy.nofile,
+    @property
+    def _work(self) -> ContainedWork:
+        run, backend = self._run, self._backend
+        return ContainedWork(
+            run.stage, run.policy, run.identity, backend.overhead_bytes, backend.overhead_processes, _SHARED_MB, _TICK_MS
         )
-        folders = [*temporary_folder(SCRATCH, policy.tmp_mb)]
-        if run.has_workspace and not run.job.workspace:
-            folders += temporary_folder("/workspace", policy.tmp_mb)
-        mounts = [word for mount in self._mounts(python, user) for word in mount.words()]
-        wanted = [run.runtime.kind] if run.runtime.kind != "python" else []
-        return [
-            *engine.command("run"), *options, *folders, *mounts, "--entrypoint", python.program, image,
-            *init_arguments(python), *dict.fromkeys((*wanted, "bash")),
-        ]  # fmt: skip
 
-    def _mounts(self, python: Runtime, user: tuple[int, int]) -> list[BindMount]:
+    def _argv(self, name: str) -> list[str]:
+        run = self._run
+        programs = [run.runtime.kind] if run.runtime.kind != "python" else []
+        folders = ["/workspace"] if run.has_workspace and not run.job.workspace else []
+        return self._work.command(self._engine, name, self._mounts(), (*programs, "bash"), folders)
+
+    def _mounts(self) -> list[BindMount]:
         run, stage = self._run, self._run.stage
-        mounts: list[BindMount] = []
-        if self._engine.shows_machine:
-            certificates = CERTIFICATES if run.policy.reaches_network else ()
-            mounts += system_mounts((*python.folders, *run.runtime.folders, *certificates))
-            mounts += [BindMount(path, OWN_FOLDER + Path(path).name) for path in run.runtime.extra_programs]
-        else:
-            refuse_what_is_of_this_machine(run.stage)
-        mounts += own_mounts(stage, python, user)
+        mounts = self._work.mounts(self._engine, run.runtime, run.runtime.extra_programs)
         mounts.append(BindMount(stage.tree, "/skill"))
         if stage.runner:
             mounts.append(BindMount(stage.runner, runner_inside(run)))
@@ -261,35 +221,24 @@ class _ContainerRun:
 
     def _job(self, greeting: ContainerGreeting) -> dict[str, Any]:
         """What the first program is to start, now that it has said what it has."""
-        run, policy, counted = self._run, self._run.policy, self._engine.counts
-        if not self._engine.shows_machine:
+        run, policy, engine = self._run, self._run.policy, self._engine
+        if not engine.shows_machine:
             run = self._run = replace(run, runtime=_runtime_in_image(run, greeting))
-        check_counting(self._engine, greeting, policy.memory_bytes + self._backend.overhead_bytes)
-        limits = {**process_limits(run), **number_of_processes(self._engine, run.identity, policy.pids + 1)}
-        local = run.stage.environment.local_sockets
-        program = seccomp_filter(
-            self._backend.filter_options(counted=counted),
-            streams=policy.reaches_network or local,
-            local_sockets=local,
-            processor=greeting.machine,
-        )
-        runtime = run.runtime.with_programs_in(OWN_FOLDER) if self._engine.shows_machine else run.runtime
+        runtime = run.runtime.with_programs_in(OWN_FOLDER) if engine.shows_machine else run.runtime
         runner = runner_inside(run) if run.stage.runner else ""
         given = run.stage.seeded
-        allowed = policy.tmp_mb * _MEBIBYTE + (given.size + 2 * _A_FILE * len(given.marks) if given else 0)
-        return {
-            "argv": runtime.command(f"/skill/{run.entry}", run.job, runner=runner, result=3, gate=-1, limits={}),
-            "environment": run_variables(run),
-            "folder": "/workspace" if run.has_workspace else "/skill",
-            "limits": limits,
-            "filter": base64.b64encode(program).decode(),
-            "proxy_port": PROXY_PORT if policy.reaches_network else 0,
-            "watch_memory": 0 if counted else policy.memory_bytes,
-            "watch_pids": 0 if counted else policy.pids,
-            "watch_files": 0 if counted else policy.tmp_mb * _MEBIBYTE // _A_FILE,
-            "watch_deleted": allowed if run.job.workspace else 0,
-            "tick_ms": _TICK_MS,
-        }
+        allowed = policy.tmp_mb * _MEBIBYTE + (given.size + 2 * A_FILE * len(given.marks) if given else 0)
+        return self._work.job(
+            engine,
+            greeting,
+            self._backend.filter_options(counted=engine.counts),
+            argv=runtime.command(f"/skill/{run.entry}", run.job, runner=runner, result=3, gate=-1, limits={}),
+            environment=run_variables(run),
+            folder="/workspace" if run.has_workspace else "/skill",
+            limits=process_limits(run),
+            streams=policy.reaches_network or run.stage.environment.local_sockets,
+            deleted=allowed if run.job.workspace else 0,
+        )
 
 
 def _runtime_in_image(run: PreparedRun, greeting: ContainerGreeting) -> Runtime:

@@ -209,7 +209,7 @@ def _ulimit(name: str, number: int) -> str:
 
 @lru_cache(maxsize=1)
 def _place() -> str:
-    """What tells apart machines, and the process numbers of containers on one machine."""
+    """What distinguishes machines, and the process numbers of containers on one machine."""
     parts = [platform.node()]
     with contextlib.suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip())

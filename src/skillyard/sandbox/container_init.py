@@ -137,20 +137,20 @@ class Container:
         """Start the child; why it could not be started, empty when it runs."""
         inward, to_child = os.pipe2(os.O_CLOEXEC)
         outward = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
-        told, tells = os.pipe2(os.O_CLOEXEC)
+        problems_in, problems_out = os.pipe2(os.O_CLOEXEC)
         self._child = os.fork()
         if self._child == 0:
-            tells = fcntl.fcntl(tells, fcntl.F_DUPFD_CLOEXEC, 2 * _HIGH)
+            problems_out = fcntl.fcntl(problems_out, fcntl.F_DUPFD_CLOEXEC, 2 * _HIGH)
             try:
-                self._become([inward, *(write for _, write in outward)], tells)
+                self._become([inward, *(write for _, write in outward)], problems_out)
             except BaseException as error:  # whatever it is, the skill must not start
-                os.write(tells, (type(error).__name__ + ": " + str(error)).encode()[:500])
+                os.write(problems_out, (type(error).__name__ + ": " + str(error)).encode()[:500])
             finally:
                 os._exit(126)
-        for fd in (inward, tells, *(write for _, write in outward)):
+        for fd in (inward, problems_out, *(write for _, write in outward)):
             os.close(fd)
-        problem = os.read(told, 500).decode("utf-8", "replace")
-        os.close(told)
+        problem = os.read(problems_in, 500).decode("utf-8", "replace")
+        os.close(problems_in)
         if problem:
             return problem
         self._input = to_child
@@ -161,15 +161,15 @@ class Container:
             self._poll.register(read, select.POLLIN)
         return ""
 
-    def _become(self, pipes: list[int], tells: int) -> None:
+    def _become(self, pipes: list[int], problems_out: int) -> None:
         """In the child: everything that makes it harmless, then the interpreter."""
         job = self._job
         os.setsid()
         high = [fcntl.fcntl(fd, fcntl.F_DUPFD, _HIGH) for fd in pipes]  # out of the way of the numbers with a meaning
         for number, fd in enumerate(high):
             os.dup2(fd, number)
-        os.closerange(_RESULT + 1, tells)
-        os.closerange(tells + 1, 4096)
+        os.closerange(_RESULT + 1, problems_out)
+        os.closerange(problems_out + 1, 4096)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)

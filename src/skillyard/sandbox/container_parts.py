@@ -1,22 +1,30 @@
-"""What every container gets, of a run or of a session: our first program, its user, its image, the checks before it starts."""
+"""What every container gets, of a run or of a session: its command, mounts and job, our first program, its user and image."""
 
 from __future__ import annotations
 
+import base64
 import os
 import sys
 import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import SandboxUnavailable
-from skillyard.sandbox.container_engine import BindMount, ContainerEngine
+from skillyard.sandbox.container_engine import BindMount, ContainerEngine, system_mounts, temporary_folder
 from skillyard.sandbox.container_process import ContainerGreeting
-from skillyard.sandbox.preparation import OWN_FOLDER, own_script, small_files
-from skillyard.sandbox.process_launch import Identity
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.preparation import CERTIFICATES, OWN_FOLDER, SCRATCH, own_script, small_files
+from skillyard.sandbox.process_launch import PROXY_PORT, Identity
 from skillyard.sandbox.processes import threads_of_user
+from skillyard.sandbox.run_lifecycle import seccomp_filter
 from skillyard.sandbox.runtimes import Runtime, runtime_for
 from skillyard.sandbox.staging import StagedCopy
+
+if TYPE_CHECKING:
+    from skillyard.sandbox.seccomp import FilterOptions
 
 _INIT: Final = ("container_init", "container_frames", "container_links", "container_watch", "processes")
 _INIT_FOLDER: Final = f"{OWN_FOLDER}container"
@@ -24,6 +32,99 @@ _SWEEP_SECONDS: Final = 60.0
 # The user in an image of the operator's on another system, whose engine runs in a virtual machine of its own.
 _OTHER_USER: Final = 1000
 _sweeps: dict[str, float] = {}
+_MEBIBYTE: Final = 1024 * 1024
+A_FILE: Final = 4096
+"""The bytes that one file takes at least, by which files are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainedWork:
+    """What a container is made for, a run or a session, as far as both are the same.
+
+    `overhead_bytes` and `processes` are what the container may have beside what the policy allows: of its first program, and of
+    those that start the others. `tick_ms` is the time between two looks at what nothing but we count.
+    """
+
+    stage: StagedCopy
+    policy: Policy
+    identity: Identity | None
+    overhead_bytes: int
+    processes: int
+    shared_mb: int
+    tick_ms: int
+
+    def command(
+        self,
+        engine: ContainerEngine,
+        name: str,
+        mounts: Iterable[BindMount],
+        programs: Iterable[str],
+        folders: Iterable[str] = (),
+    ) -> list[str]:
+        """The command that starts the container; its first program looks for `programs`. `folders` are more temporary ones.
+
+        Blocks the first time, until the image is there.
+        """
+        policy, (user, group) = self.policy, container_user(engine, self.identity)
+        python = init_python(engine, as_other=self.identity is not None)
+        options = engine.isolation(
+            name,
+            user=f"{user}:{group}",
+            shared_mb=self.shared_mb,
+            memory_bytes=policy.memory_bytes + self.overhead_bytes,
+            pids=policy.pids + self.processes,
+            nofile=policy.nofile,
+        )
+        temporary = [word for folder in (SCRATCH, *folders) for word in temporary_folder(folder, policy.tmp_mb)]
+        return [
+            *engine.command("run"), *options, *temporary, *(word for mount in mounts for word in mount.words()),
+            "--entrypoint", python.program, image_of(engine), *init_arguments(python), *dict.fromkeys(programs),
+        ]  # fmt: skip
+
+    def mounts(self, engine: ContainerEngine, runtime: Runtime, extra_programs: Iterable[str]) -> list[BindMount]:
+        """The runtime and the programs of this machine, where the container shows it, and what is our own.
+
+        Raises:
+            SandboxUnavailable: what is granted here cannot be used in the system of the image.
+        """
+        python, mounts = init_python(engine, as_other=self.identity is not None), []
+        if engine.shows_machine:
+            certificates = CERTIFICATES if self.policy.reaches_network else ()
+            mounts += system_mounts((*python.folders, *runtime.folders, *certificates))
+            mounts += [BindMount(path, OWN_FOLDER + Path(path).name) for path in extra_programs]
+        else:
+            refuse_what_is_of_this_machine(self.stage)
+        return mounts + own_mounts(self.stage, python, container_user(engine, self.identity))
+
+    def job(
+        self, engine: ContainerEngine, greeting: ContainerGreeting, options: FilterOptions, *, argv: Sequence[str],
+        environment: Mapping[str, str], folder: str, limits: Mapping[str, int], streams: bool, deleted: int = 0,
+    ) -> dict[str, Any]:  # fmt: skip
+        """What the first program is to start, and within which limits.
+
+        `streams` lets it open sockets; `deleted` are the bytes of deleted files that may stay open in a folder of the machine.
+
+        Raises:
+            SandboxUnavailable: the engine has not set the limits that were asked for.
+        """
+        policy = self.policy
+        check_counting(engine, greeting, policy.memory_bytes + self.overhead_bytes)
+        local = self.stage.environment.local_sockets
+        program = seccomp_filter(options, streams=streams, local_sockets=local, processor=greeting.machine)
+        counted = engine.counts
+        return {
+            "argv": argv,
+            "environment": environment,
+            "folder": folder,
+            "limits": {**limits, **number_of_processes(engine, self.identity, policy.pids + self.processes)},
+            "filter": base64.b64encode(program).decode(),
+            "proxy_port": PROXY_PORT if policy.reaches_network else 0,
+            "watch_memory": 0 if counted else policy.memory_bytes,
+            "watch_pids": 0 if counted else policy.pids,
+            "watch_files": 0 if counted else policy.tmp_mb * _MEBIBYTE // A_FILE,
+            "watch_deleted": deleted,
+            "tick_ms": self.tick_ms,
+        }
 
 
 def number_of_processes(engine: ContainerEngine, identity: Identity | None, pids: int) -> dict[str, int]:

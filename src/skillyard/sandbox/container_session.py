@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import SandboxUnavailable
 from skillyard.sandbox.container_backend import ContainerBackend
-from skillyard.sandbox.container_engine import BindMount, ContainerEngine, new_name, system_mounts, temporary_folder
-from skillyard.sandbox.container_parts import (
-    check_counting,
-    container_user,
-    image_of,
-    init_arguments,
-    init_python,
-    number_of_processes,
-    own_mounts,
-    refuse_what_is_of_this_machine,
-    sweep,
-)
+from skillyard.sandbox.container_engine import BindMount, ContainerEngine, new_name
+from skillyard.sandbox.container_parts import ContainedWork, init_python, sweep
 from skillyard.sandbox.container_process import ContainerGreeting, ContainerProcess
-from skillyard.sandbox.preparation import CERTIFICATES, OWN_FOLDER, SCRATCH, granted_mounts, session_variables
-from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors
+from skillyard.sandbox.preparation import OWN_FOLDER, granted_mounts, session_variables
+from skillyard.sandbox.process_launch import Descriptors
 from skillyard.sandbox.processes import descendants
-from skillyard.sandbox.run_lifecycle import seccomp_filter
 from skillyard.sandbox.runtimes import Runtime
 from skillyard.sandbox.session_preparation import PreparedSession, session_limits
 
@@ -36,8 +24,6 @@ if TYPE_CHECKING:
 
 _SHARED_MB: Final = 64
 _TICK_MS: Final = 100
-_A_FILE: Final = 4096
-_MEBIBYTE: Final = 1024 * 1024
 
 
 def find_session_engine(backend: ContainerBackend) -> tuple[ContainerEngine, Runtime | None]:
@@ -98,36 +84,23 @@ class ContainerSession:
         """Kill what was started since a moment and is not below one of `keep`; how many. Blocks; not on the session's loop."""
         return asyncio.run_coroutine_threadsafe(self.process.end_processes(since, keep), self._loop).result()
 
-    def _argv(self) -> list[str]:
-        engine, session, policy = self._engine, self.session, self.session.policy
-        image, user = image_of(engine), container_user(engine, session.identity)
-        python = init_python(engine, as_other=session.identity is not None)
-        options = engine.isolation(
-            self._name,
-            user=f"{user[0]}:{user[1]}",
-            shared_mb=_SHARED_MB,
-            memory_bytes=policy.memory_bytes + self._backend.overhead_bytes,
-            pids=policy.pids + self._backend.overhead_processes + 1,
-            nofile=policy.nofile,
+    @property
+    def _work(self) -> ContainedWork:
+        session, backend = self.session, self._backend
+        processes = backend.overhead_processes + 1  # and the program that starts the commands
+        return ContainedWork(
+            session.stage, session.policy, session.identity, backend.overhead_bytes, processes, _SHARED_MB, _TICK_MS
         )
-        mounts = [word for mount in self._mounts(python, user) for word in mount.words()]
-        return [
-            *engine.command("run"), *options, *temporary_folder(SCRATCH, policy.tmp_mb), *mounts, "--entrypoint",
-            python.program, image, *init_arguments(python), "node", "bash",
-        ]  # fmt: skip
 
-    def _mounts(self, python: Runtime, user: tuple[int, int]) -> list[BindMount]:
+    def _argv(self) -> list[str]:
+        return self._work.command(self._engine, self._name, self._mounts(), ("node", "bash"))
+
+    def _mounts(self) -> list[BindMount]:
         session, stage = self.session, self.session.stage
-        mounts: list[BindMount] = []
+        mounts = self._work.mounts(self._engine, session.runtime, session.extra_programs)
         if self._engine.shows_machine:
-            certificates = CERTIFICATES if session.policy.reaches_network else ()
-            mounts += system_mounts((*python.folders, *session.runtime.folders, *certificates))
-            mounts += [BindMount(path, OWN_FOLDER + Path(path).name) for path in session.extra_programs]
             stage.add_programs(session.names(OWN_FOLDER))
             mounts.append(BindMount(stage.programs, f"{OWN_FOLDER}bin"))
-        else:
-            refuse_what_is_of_this_machine(stage)
-        mounts += own_mounts(stage, python, user)
         mounts.append(BindMount(stage.tree, f"{OWN_FOLDER}session"))
         mounts += [BindMount(source, target) for source, target in granted_mounts(stage)]
         mounts += [BindMount(mount.source, mount.target) for mount in session.mounts]
@@ -135,32 +108,20 @@ class ContainerSession:
         return mounts
 
     def _job(self, greeting: ContainerGreeting) -> dict[str, Any]:
-        session, counted = self.session, self._engine.counts
-        policy = session.policy
-        check_counting(self._engine, greeting, policy.memory_bytes + self._backend.overhead_bytes)
-        if not self._engine.shows_machine:
+        session, engine = self.session, self._engine
+        if not engine.shows_machine:
             session = self.session = replace(session, **_found_in_image(session, greeting))
-        limits = {**session_limits(session), **number_of_processes(self._engine, session.identity, policy.pids + 2)}
-        program = seccomp_filter(
-            self._backend.filter_options(counted=counted),
-            streams=True,  # in a network of its own
-            local_sockets=session.request.environment.local_sockets,
-            processor=greeting.machine,
-        )
         own = Descriptors(control=-1, result=3, gate=-1, files=())
-        return {
-            "argv": session.command(f"{OWN_FOLDER}session/{session.program}", own, {}),
-            "environment": session_variables(session),
-            "folder": "/workspace",
-            "limits": limits,
-            "filter": base64.b64encode(program).decode(),
-            "proxy_port": PROXY_PORT if policy.reaches_network else 0,
-            "watch_memory": 0 if counted else policy.memory_bytes,
-            "watch_pids": 0 if counted else policy.pids,
-            "watch_files": 0 if counted else policy.tmp_mb * _MEBIBYTE // _A_FILE,
-            "watch_deleted": 0,
-            "tick_ms": _TICK_MS,
-        }
+        return self._work.job(
+            engine,
+            greeting,
+            self._backend.filter_options(counted=engine.counts),
+            argv=session.command(f"{OWN_FOLDER}session/{session.program}", own, {}),
+            environment=session_variables(session),
+            folder="/workspace",
+            limits=session_limits(session),
+            streams=True,  # in a network of its own
+        )
 
 
 def _found_in_image(session: PreparedSession, greeting: ContainerGreeting) -> dict[str, Any]:

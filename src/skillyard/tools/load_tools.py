@@ -171,8 +171,7 @@ async def _skill(context: ToolContext, arguments: Arguments, caller: ToolCaller)
     consent = await context.approve(skill, caller)
     document, files = await asyncio.to_thread(_read, context, skill, consent)
     mark = skill_fingerprint(skill, document.body, files)
-    workspace = context.workspace_of(caller.session)
-    folder = workspace.skill_folder(skill) if workspace is not None else skill.location
+    folder = _folder(skill, context, caller)
     data = {
         "skillId": skill.id,
         "skillName": skill.label,
@@ -219,14 +218,21 @@ async def _skills_load(context: ToolContext, arguments: Arguments, caller: ToolC
     document, files = await asyncio.to_thread(_read, context, skill, consent)
     caller.session.remember(skill.id, skill.allowed_tools)
     running = await asyncio.to_thread(running_advice, skill, files, context, caller)
-    data: dict[str, object] = {"success": True, "skill": _described(skill, context), "content": document.text}
+    described = _described(skill, context, caller)
+    data: dict[str, object] = {"success": True, "skill": described, "content": document.text}
     data |= {"scripts": running} if running else {}
     return ToolResult(to_model_json(data), title=f"Loaded skill: {skill.label}", data=data)
 
 
-def _described(skill: Skill, context: ToolContext) -> dict[str, object]:
-    project = context.access.catalog.project_root
-    paths = {"directoryPath": skill.location, "skillMdPath": skill.main_file}
+def _folder(skill: Skill, context: ToolContext, caller: ToolCaller) -> str:
+    """The skill's folder as the shell of the conversation sees it; its location where there is none."""
+    workspace = context.workspace_of(caller.session)
+    return workspace.skill_folder(skill) if workspace is not None else skill.location
+
+
+def _described(skill: Skill, context: ToolContext, caller: ToolCaller) -> dict[str, object]:
+    project, folder = context.access.catalog.project_root, _folder(skill, context, caller)
+    paths = {"directoryPath": folder, "skillMdPath": folder + skill.main_file.removeprefix(skill.location)}
     if context.workspace is None:  # else they are for its shell, which begins elsewhere
         paths = {name: relative_to(path, project) for name, path in paths.items()}
     return {**skill_summary(skill), **paths}

@@ -17,24 +17,21 @@ from skillyard.workspace.options import (
     ToolAuthorizer,
     ToolRuling,
     WorkspaceOptions,
+    catalog_options,
+    options_from_settings,
+    workspaces_in_conversations,
 )
 
 if TYPE_CHECKING:
-    from skillyard.workspace.background import BackgroundProcess
     from skillyard.workspace.folder import WorkspaceEntry, WorkspaceFile, WorkspaceFolder, WorkspaceListing
     from skillyard.workspace.preview import FilePreview, PreviewImage, preview_file
-    from skillyard.workspace.settings import (
-        catalog_options,
-        options_from_settings,
-        workspaces_in_conversations,
-    )
+    from skillyard.workspace.session import BackgroundProcess
     from skillyard.workspace.snapshot import FolderSnapshots, SnapshotRecord, SnapshotReport
     from skillyard.workspace.snapshot_tree import SnapshotLimits
     from skillyard.workspace.store import WorkspaceRecord, Workspaces
-    from skillyard.workspace.workspace import TOOL_NAMES, Workspace, checked_folder
+    from skillyard.workspace.workspace import Workspace, checked_folder
 
 __all__ = [
-    "TOOL_NAMES",
     "WORKSPACE_POLICY",
     "BackgroundProcess",
     "CommandListener",
@@ -67,13 +64,12 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "background": ("BackgroundProcess",),
         "folder": ("WorkspaceEntry", "WorkspaceFile", "WorkspaceFolder", "WorkspaceListing"),
         "preview": ("FilePreview", "PreviewImage", "preview_file"),
-        "settings": ("catalog_options", "options_from_settings", "workspaces_in_conversations"),
+        "session": ("BackgroundProcess",),
         "snapshot": ("FolderSnapshots", "SnapshotRecord", "SnapshotReport"),
         "snapshot_tree": ("SnapshotLimits",),
         "store": ("WorkspaceRecord", "Workspaces"),
-        "workspace": ("TOOL_NAMES", "Workspace", "checked_folder"),
+        "workspace": ("Workspace", "checked_folder"),
     },
 )

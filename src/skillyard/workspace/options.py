@@ -1,14 +1,26 @@
-"""What a workspace may do and how large its answers are."""
+"""What workspaces may do and how large their answers are: by default, by the table `[workspace]`, and with which skills."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment, Policy, ReadOnlyMount, choose_backend
+from skillyard.errors import InvalidConfiguration
+from skillyard.sandbox import (
+    NOTHING_GRANTED,
+    GrantedEnvironment,
+    Policy,
+    ReadOnlyMount,
+    choose_backend,
+    container_image,
+)
 
 if TYPE_CHECKING:
+    from skillyard.catalog import Skill, SkillCatalog
+    from skillyard.permissions import Rules
     from skillyard.sandbox import SandboxBackend
 
 WORKSPACE_POLICY: Final = Policy(
@@ -101,3 +113,119 @@ class WorkspaceOptions:
         """The folders of skills as a session over `folder` that begins now would see them."""
         given = self.skills(folder) if callable(self.skills) else self.skills
         return tuple(one if isinstance(one, ReadOnlyMount) else ReadOnlyMount(one) for one in given)
+
+
+_NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
+    "quota-mb": (1, 1024 * 1024),
+    "default-timeout-ms": (1, 600_000),
+    "answer-characters": (1_000, 1_000_000),
+    "idle-seconds": (1, 7 * 24 * 3600),
+}
+_LIMITS: Final = ("timeout-ms", "memory-mb", "pids", "nofile", "file-size-mb", "tmp-mb", "output-bytes")
+_GRANTS: Final = ("environment", "pass-environment", "private-networks")
+_CONVERSATIONS: Final = "conversations"
+_KNOWN: Final = (*_NUMBERS, *_LIMITS, *_GRANTS, "network-allowlist", "backend", "container-image", _CONVERSATIONS)
+
+
+def workspaces_in_conversations(settings: Mapping[str, object]) -> bool:
+    """Whether conversations may have workspaces: `conversations = false` in the table takes them away.
+
+    Raises:
+        InvalidConfiguration: it is neither true nor false.
+    """
+    allowed = settings.get(_CONVERSATIONS, True)
+    if not isinstance(allowed, bool):
+        raise InvalidConfiguration("workspace.conversations must be true or false", hint="fix the [workspace] table")
+    return allowed
+
+
+def options_from_settings(settings: Mapping[str, object], *, environ: Mapping[str, str] | None = None) -> WorkspaceOptions:
+    """The options that a table `[workspace]` means, its keys written with hyphens; what it leaves out is as usual.
+
+    `network-allowlist` names the hosts that commands may reach; without it there is no network. `pass-environment` names
+    variables of `environ` (`os.environ` when absent) that every command sees.
+
+    Raises:
+        InvalidConfiguration: an unknown key, or a number out of its range.
+        InvalidPolicy: a limit, host or variable that cannot be meant.
+    """
+    if unknown := sorted(set(settings) - set(_KNOWN)):
+        raise InvalidConfiguration(f"unknown workspace setting: {', '.join(unknown)}", hint=f"known: {', '.join(_KNOWN)}")
+    usual = {name: value for name, value in asdict(WORKSPACE_POLICY).items() if name.replace("_", "-") in _LIMITS}
+    hosts = settings.get("network-allowlist") or ()
+    chosen = {name: value for name, value in settings.items() if name in (*_LIMITS, *_GRANTS)}
+    network = {"network": "allowlist" if hosts else "none", "network-allowlist": hosts}
+    policy = Policy.ceiling(
+        {**usual, **{name.replace("-", "_"): value for name, value in chosen.items()}, **network}, environ=environ
+    )
+    numbers: dict[str, Any] = {name.replace("-", "_"): _number(name, settings[name]) for name in _NUMBERS if name in settings}
+    backend = settings.get("backend")
+    if backend is not None and not isinstance(backend, str):
+        raise InvalidConfiguration("workspace.backend must be a name", hint='for example backend = "bwrap"')
+    fixed = frozenset(name.replace("-", "_") for name in chosen)
+    image = container_image(settings)
+    return WorkspaceOptions(policy=policy, backend=backend, container_image=image, fixed=fixed, **numbers)
+
+
+def _number(name: str, value: object) -> int:
+    least, most = _NUMBERS[name]
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidConfiguration(
+            f"workspace.{name} must be a whole number from {least} to {most}, not {value!r}", hint="fix the [workspace] table"
+        )
+    return value
+
+
+def catalog_options(
+    catalog: SkillCatalog, rules: Rules, *, environment: GrantedEnvironment = NOTHING_GRANTED
+) -> WorkspaceOptions:
+    """The options of workspaces over a catalog: its table `[workspace]`, its skills, and what is granted.
+
+    A session sees the skills that are there when it begins and that `rules` allow: one about which somebody must be asked is
+    not shown, because no command would ask.
+
+    Raises:
+        InvalidConfiguration, InvalidPolicy: as `options_from_settings`.
+    """
+    options = replace(options_from_settings(catalog.configuration.workspace), environment=environment)
+
+    def allowed(folder: str) -> tuple[ReadOnlyMount, ...]:
+        usable = (skill for skill in catalog if rules.rule(skill).permission == "allow")
+        return skill_mounts(usable, folder, options.backend_here().name == "landlock")
+
+    return replace(options, skills=allowed)
+
+
+_ALIASED: Final = "/skills"
+
+
+def seen_folder(skill: Skill, own_paths: bool) -> str:
+    """The folder of a skill as a session sees it: its location.
+
+    Skills of organisations, which have no path of the machine, are below `/skills`, and with `own_paths` (under Landlock, which
+    shows everything at its real path) where they really are.
+    """
+    if skill.root.alias is None:
+        return skill.location
+    return skill.directory if own_paths else f"{_ALIASED}/{skill.location.removeprefix('~/')}"
+
+
+def skill_mounts(
+    skills: Iterable[Skill], folder: str, own_paths: bool, *, pinned: Callable[[Skill], Skill] | None = None
+) -> tuple[ReadOnlyMount, ...]:
+    """The mounts that show skills to a session over `folder`, those whose folder is gone or holds that one left out.
+
+    `pinned` gives the version of a skill that is used: its files are at its own folder, and where the skill itself would be,
+    since a text that was given before the version was fixed names that.
+    """
+    mounts = []
+    for skill in skills:
+        used = pinned(skill) if pinned is not None else skill
+        source = os.path.realpath(used.directory)
+        if not Path(source).is_dir() or f"{folder}/".startswith(f"{source}/"):
+            continue
+        for target in dict.fromkeys((seen_folder(used, own_paths), seen_folder(skill, own_paths))):
+            elsewhere = own_paths and os.path.realpath(target) != source
+            if target.startswith("/") and not elsewhere:
+                mounts.append(ReadOnlyMount(source, target))
+    return tuple(mounts)

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.paths import safe_relative
 from skillyard.sandbox import NOTHING_GRANTED
-from skillyard.text import sanitize
+from skillyard.text import is_text, sanitize
 from skillyard.wire import WireForm
 from skillyard.workspace.channel import SessionCall
 from skillyard.workspace.options import WorkspaceOptions
@@ -125,9 +125,9 @@ def _image_type(head: bytes) -> str | None:
 
 
 def _of_text(found: FilePreview, head: bytes, ending: str) -> FilePreview:
-    text = head.decode("utf-8", "replace")
-    if b"\0" in head or text.count("\ufffd") > len(text) // 100 + 1:
+    if not is_text(head):
         return replace(found, reason="it is not text, and no picture, PDF or workbook")
+    text = head.decode("utf-8", "replace")
     shown, truncated = sanitize(text[:_TEXT]), len(text) > _TEXT or len(head) < found.size
     if ending in _SEPARATORS:
         rows, more = _table(shown, _SEPARATORS[ending])

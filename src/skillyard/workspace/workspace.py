@@ -16,24 +16,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import DiskFull, InvalidInput, PathRefused, PermissionDenied, RecordNotFound, SkillyardError
-from skillyard.workspace.answers import FRESH_NOTE, RENEWED_NOTE, WorkspaceAnswer, refusal_answer
-from skillyard.workspace.command_answers import LiveText, answer_command, answer_process
+from skillyard.permissions import WORKSPACE_TOOL_NAMES
+from skillyard.workspace.answers import (
+    FRESH_NOTE,
+    RENEWED_NOTE,
+    LiveText,
+    WorkspaceAnswer,
+    answer_command,
+    answer_process,
+    refusal_answer,
+)
 from skillyard.workspace.file_answers import FileTools
 from skillyard.workspace.folder import FolderQuota
-from skillyard.workspace.options import CommandListener, ToolAuthorizer, WorkspaceOptions
-from skillyard.workspace.session import LANGUAGES, WorkspaceSession
-from skillyard.workspace.skill_mounts import seen_folder
+from skillyard.workspace.options import CommandListener, ToolAuthorizer, WorkspaceOptions, seen_folder
+from skillyard.workspace.session import KEPT_BYTES, LANGUAGES, WorkspaceSession
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
-    from skillyard.workspace.background import BackgroundProcess
     from skillyard.workspace.channel import SessionCall
-
-TOOL_NAMES: Final = ("bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search")
-"""The tools of a workspace."""
+    from skillyard.workspace.session import BackgroundProcess
 
 _SYSTEM: Final = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
-_BACKGROUND_BYTES: Final = 256 * 1024
 _MOST_JUDGED: Final = 5  # times, for a call in whose time the working folder becomes another
 _beside: Final[ContextVar[ToolAuthorizer | None]] = ContextVar("authorizer of a call", default=None)
 _ALIASES: Final = {"py": "python", "python3": "python", "js": "javascript", "node": "javascript", "ts": "typescript"}
@@ -96,7 +99,7 @@ class Workspace:
         return self._session is not None and self._session.alive
 
     def skill_folder(self, skill: Skill) -> str:
-        """The folder of a skill as a session sees it, where a model is told that it is."""
+        """The folder of a skill as a session sees it, where a model is shown that it is."""
         return seen_folder(skill, skill.root.alias is not None and self.own_paths)  # only then a sandbox has to be there
 
     def shows(self, skill: Skill) -> bool:
@@ -124,8 +127,9 @@ class Workspace:
 
         `authorizer` decides about this call beside the one of the workspace.
         """
-        if tool not in TOOL_NAMES:
-            return refusal_answer(tool, InvalidInput(f"no tool {tool!r}", hint=f"the tools are: {', '.join(TOOL_NAMES)}"))
+        if tool not in WORKSPACE_TOOL_NAMES:
+            hint = f"the tools are: {', '.join(WORKSPACE_TOOL_NAMES)}"
+            return refusal_answer(tool, InvalidInput(f"no tool {tool!r}", hint=hint))
         more = {"listener": listener} if tool in ("bash", "code_run") else {}
         method: Callable[..., Awaitable[WorkspaceAnswer]] = getattr(self, tool)
         try:
@@ -346,7 +350,7 @@ class Workspace:
             raise _unsettled()
         session.background.check_room()
         session.judged = self.judged
-        call = session.start(command, listener=None, rolling_bytes=_BACKGROUND_BYTES)
+        call = session.start(command, listener=None, rolling_bytes=KEPT_BYTES)
         name = session.background.add(command, call)
         text = f'Started in the background as {name}. See its output with {{"process": "{name}"}}, end it with "stop": true.'
         answer = WorkspaceAnswer("bash", text, process=name, data={"process": name})

@@ -8,6 +8,9 @@ import type { components } from "./schema";
 export type WorkspaceState = components["schemas"]["WorkspaceStateShape"];
 export type WorkspaceEntry = components["schemas"]["WorkspaceEntryShape"];
 
+/** The tools of a workspace, as the server names them. */
+export const WORKSPACE_TOOLS = ["bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search"] as const satisfies readonly components["schemas"]["WorkspaceCall"]["tool"][];
+
 const of = (conversation: string) => ({ path: { conversation } });
 const base = (conversation: string): string => `/api/v1/chat/conversations/${encodeURIComponent(conversation)}`;
 

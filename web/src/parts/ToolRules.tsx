@@ -1,6 +1,7 @@
 /** For each tool whether a model may use it by itself, must ask, or has none of it. */
 import { Box, SegmentedControl, Stack, Text } from "@mantine/core";
 
+import { WORKSPACE_TOOLS } from "@/api/workspace";
 import { labels, useText, words } from "@/i18n";
 
 import classes from "./ToolRules.module.css";
@@ -55,7 +56,7 @@ export type Rules = Readonly<Record<string, ToolRule>>;
 
 const GROUPS = [
   ["skills", ["skill", "read_skill_file", "run_skill", "search_skills", "skills_list", "skills_load"]],
-  ["workspace", ["bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search"]],
+  ["workspace", WORKSPACE_TOOLS],
 ] as const;
 
 interface Props {

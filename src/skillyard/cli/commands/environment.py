@@ -59,7 +59,8 @@ def _show(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     catalog = open_catalog(arguments)
     if arguments.name is None:
-        every = [catalog.needs(skill) for skill in catalog.all() if skill.status == "ok"]
+        grants = catalog.grants()
+        every = [grants.needs(skill) for skill in catalog.all() if skill.status == "ok"]
         needs = [one for one in every if one.items or one.granted]
         if screen.as_json:
             screen.data({"skills": [one.to_dict() for one in needs]})
@@ -69,7 +70,7 @@ def _show(arguments: argparse.Namespace) -> int:
         else:
             screen.note("no skill needs packages or programs")
         return OK
-    one = catalog.needs(catalog.get(arguments.name))
+    one = catalog.grants().needs(catalog.get(arguments.name))
     if screen.as_json:
         screen.data(one.to_dict())
     else:
@@ -103,7 +104,7 @@ def _allow(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     catalog = open_catalog(arguments)
     skill = catalog.get(arguments.name)
-    needs = catalog.needs(skill)
+    needs = catalog.grants().needs(skill)
     grant = SkillGrant.from_words(arguments.granted) if arguments.granted else needs.proposed
     if grant:
         for word in grant.words:
@@ -113,9 +114,9 @@ def _allow(arguments: argparse.Namespace) -> int:
                 raise ApprovalRejected("nobody is here to agree to these packages and programs", hint="say --yes to agree")
             if not confirm(f"Install these and give them to {skill.name}?"):
                 raise ApprovalRejected("nothing was granted", hint="`--with NAME` grants only one of them")
-    catalog.allow(skill, grant)
+    catalog.grants().allow(skill, grant)
     record_audit_event(screen, lambda: catalog.records().database, "environments.grant", skill.id)
-    after = catalog.needs(skill)
+    after = catalog.grants().needs(skill)
     if screen.as_json:
         screen.data(after.to_dict())
         return OK
@@ -132,7 +133,7 @@ def _revoke(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     catalog = open_catalog(arguments)
     skill = catalog.get(arguments.name)
-    left = catalog.revoke(skill, SkillGrant.from_words(arguments.granted) if arguments.granted else None)
+    left = catalog.grants().revoke(skill, SkillGrant.from_words(arguments.granted) if arguments.granted else None)
     record_audit_event(screen, lambda: catalog.records().database, "environments.revoke", skill.id)
     if screen.as_json:
         screen.data({"granted": left.to_dict()})

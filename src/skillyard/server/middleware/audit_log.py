@@ -46,7 +46,7 @@ class AuditRecorder:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        streamed = 0  # the status of an answer whose end tells how it went
+        streamed = 0  # the status of an answer whose end says how it went
         answered = False
 
         async def recording(message: Message) -> None:

@@ -215,7 +215,7 @@ async def answer_question(service: CurrentServices, question_id: str, body: Appr
 
 
 def _answered(service: OrganisationServices, question_id: str, answer: ApprovalAnswer) -> ApprovalQuestion:
-    """The question, answered; what the workspace agreed to is there for who looks next, before the one who asked has heard."""
+    """The question, answered; what the workspace agreed to is there for who looks next, before the asker is answered."""
     question = service.questions.answer(question_id, answer)
     if answer.decision == "workspace":
         service.catalog.approvals().store.add(question.request.skill_id, question.request.digest)

@@ -36,7 +36,7 @@ class AgentSettings(RequestBody):
     """What else holds for an agent.
 
     `permissions` and `commands` can only be stricter than the configured rules, `tool_permissions` switch tools by name,
-    `pinned` skills are listed first, without `tools` its model is told everything in text, without `workspace` it has no shell,
+    `pinned` skills are listed first, without `tools` its model has everything in text, without `workspace` it has no shell,
     code and files; without `pictures` it is sent none; `index_tokens` and `history_tokens` are budgets.
     """
 

@@ -269,7 +269,7 @@ async def follow_operation(
 ) -> EventStream:
     """An operation as it goes on, as server-sent events; each has the whole operation, so that none is missed.
 
-    The id of an event stands for what it told: a client that comes back with `Last-Event-ID`, to whichever process, is told it
+    The id of an event stands for what it said: a client that comes back with `Last-Event-ID`, to whichever process, is sent it
     again only when something is different.
     """
     first = await run_in_threadpool(_operation_detail, service, operation_id)

@@ -3,152 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
-from collections.abc import AsyncGenerator, Iterator
-from datetime import datetime
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from fastapi.responses import StreamingResponse
-from pydantic import Field
 from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import set_audit_subject
-from skillyard.errors import FileMissing, FileTooLarge, RecordNotFound
+from skillyard.errors import FileMissing, RecordNotFound
+from skillyard.permissions import tool_kind
 from skillyard.server.authorization import CurrentCaller, require_scope
+from skillyard.server.folder_responses import (
+    FILE_BODY,
+    FOLDER_ARCHIVE,
+    FOLDER_FILE,
+    Hidden,
+    receive_file,
+    send_archive,
+    send_file,
+)
 from skillyard.server.organisation_services import CurrentServices
-from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, attachment, bytes_response, stream_responses
-from skillyard.server.shapes import Answer, RequestBody, ResponseShape
-from skillyard.server.uploads import read_body
+from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
+from skillyard.server.shapes import Answer
+from skillyard.server.shapes.workspaces import (
+    CallerWorkspace,
+    CallerWorkspaceDetail,
+    NewWorkspace,
+    WorkspaceCall,
+    WorkspaceCallAnswer,
+    WorkspaceCallEnded,
+    WorkspaceCallEvent,
+    WorkspaceFileShape,
+    WorkspaceOutput,
+)
 
 if TYPE_CHECKING:
     from skillyard.server.background.caller_workspaces import BegunCall
-    from skillyard.workspace import WorkspaceAnswer, WorkspaceRecord
+    from skillyard.workspace import WorkspaceRecord
 
 routes: Final = APIRouter(prefix="/api/v1/workspaces", tags=["workspaces"], dependencies=[require_scope("workspaces:use")])
 
-_LARGEST_FILE: Final = 50 * 1024 * 1024
-_LARGEST_ARCHIVE: Final = 500 * 1024 * 1024
-_PIECE: Final = 1 << 20
 _CLIENT_LEFT: Final = 499  # nobody gets it; it is for the log
-_READ_ONLY: Final = frozenset({"file_read", "file_list", "file_search"})
-_BYTES: Final = {"application/octet-stream": {"schema": {"type": "string"}}}
-_FILE: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "the bytes of the file", "content": _BYTES},
-    206: {"description": "the part that was asked for", "content": _BYTES},
-    304: {"description": "it has not changed"},
-    416: {"description": "there is no such part"},
-}
-_ARCHIVE: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "all files", "content": {"application/zip": {"schema": {"type": "string"}}}}
-}
-_Hidden = Annotated[bool, Query(description="also what begins with a dot, and folders such as node_modules")]
-_ToolName = Literal["bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search"]
-
-
-class NewWorkspace(RequestBody):
-    """A workspace to create, under an `id` of the caller's choice or, without one, a new one."""
-
-    id: str | None = Field(default=None, min_length=1, max_length=128)
-
-
-class CallerWorkspace(ResponseShape):
-    """One workspace: its id, whose it is, when it was created."""
-
-    id: str
-    owner: str
-    created_at: datetime
-
-
-class BackgroundProcessShape(ResponseShape):
-    """A process that works in the background of a session."""
-
-    id: str
-    command: str
-    state: Literal["running", "exited", "killed"]
-    exit_code: int | None
-    seconds: float
-
-
-class CallerWorkspaceDetail(CallerWorkspace):
-    """The same, with its session: whether one stands, its folder as commands see it, and its background processes."""
-
-    open: bool
-    working_folder: str | None
-    processes: list[BackgroundProcessShape]
-
-
-class WorkspaceFileShape(ResponseShape):
-    """One file: its path below the folder, its size in bytes, when it was changed, its media type by its name."""
-
-    path: str
-    size: int
-    modified: datetime
-    media_type: str
-
-
-class WorkspaceCall(RequestBody):
-    """A tool to call, with the arguments of its schema: `bash` with a `command`, `file_read` with a `file_path`."""
-
-    tool: _ToolName
-    arguments: dict[str, Any] = Field(default={})
-
-
-class WorkspacePicture(ResponseShape):
-    """A picture that a tool gives: its media type, and its bytes as base64."""
-
-    media_type: str
-    data: str
-
-
-class WorkspaceCallAnswer(ResponseShape):
-    """What a tool answers: `text` is for a model, `data` the same for programs.
-
-    When it was not done `ok` is false and `code` says why. `exit_code` and `signal` are a command's; `fresh` says that an
-    earlier shell of the workspace is gone; `output_file` is the path of the whole output where `text` is cut; `process` is the
-    id of a background process.
-    """
-
-    tool: str
-    text: str
-    ok: bool
-    code: str | None
-    exit_code: int | None
-    signal: int | None
-    duration_ms: int
-    fresh: bool
-    output_file: str | None
-    process: str | None
-    data: dict[str, Any]
-    images: list[WorkspacePicture]
-
-    @classmethod
-    def made_of(cls, answer: WorkspaceAnswer) -> WorkspaceCallAnswer:
-        """An answer in this shape."""
-        images = [
-            {"media_type": image.media_type, "data": base64.b64encode(image.data).decode("ascii")} for image in answer.images
-        ]
-        return cls.model_validate({**answer.to_dict(), "images": images})
-
-
-class WorkspaceOutput(ResponseShape):
-    """A piece of what a command writes."""
-
-    event: Literal["output"] = "output"
-    stream: Literal["stdout", "stderr"]
-    text: str
-
-
-class WorkspaceCallEnded(ResponseShape):
-    """The call has ended: its answer."""
-
-    event: Literal["end"] = "end"
-    answer: WorkspaceCallAnswer
-
-
-WorkspaceCallEvent = Annotated[WorkspaceOutput | WorkspaceCallEnded, Field(discriminator="event")]
 
 
 async def _own(service: CurrentServices, caller: CurrentCaller, workspace: str) -> WorkspaceRecord:
@@ -218,7 +115,7 @@ async def call_workspace_tool(
     With `Accept: text/event-stream` the output comes while it is written, and the answer as the last event. A client that
     leaves ends the command.
     """
-    request.state.unrecorded = body.tool in _READ_ONLY
+    request.state.unrecorded = tool_kind(body.tool) == "read"
     set_audit_subject(f"{record.id}: {body.tool}")
     call = await service.workspaces.begin_call(record, body.tool, body.arguments)
     if "text/event-stream" in (accept or "").lower():
@@ -264,7 +161,7 @@ def _event(event: WorkspaceOutput | WorkspaceCallEnded) -> ServerSentEvent:
 async def list_workspace_files(
     service: CurrentServices,
     record: _Own,
-    hidden: _Hidden = False,
+    hidden: Hidden = False,
     limit: Annotated[int, Query(ge=1, le=5000)] = 2000,
 ) -> Answer[list[WorkspaceFileShape]]:
     """The files of a workspace, by path, at most `limit`."""
@@ -273,42 +170,31 @@ async def list_workspace_files(
     return Answer(data=[WorkspaceFileShape.of(file) for file in files])
 
 
-@routes.get("/{workspace}/archive", responses=READ_PROBLEMS | _ARCHIVE, response_class=Response)
-async def download_workspace(service: CurrentServices, record: _Own, hidden: _Hidden = False) -> Response:
+@routes.get("/{workspace}/archive", responses=READ_PROBLEMS | FOLDER_ARCHIVE, response_class=Response)
+async def download_workspace(service: CurrentServices, record: _Own, hidden: Hidden = False) -> Response:
     """All files as one ZIP archive, of at most 500 MiB of files."""
     folder = await service.workspaces.folder(record)
-    packed = await run_in_threadpool(lambda: folder.pack(limit=_LARGEST_ARCHIVE, hidden=hidden))
-    headers = attachment(f"{record.id}.zip") | {"Cache-Control": "private, no-store"}
-    return StreamingResponse(_pieces(packed), headers=headers, media_type="application/zip")
+    return await send_archive(folder, record.id, hidden=hidden)
 
 
-@routes.get("/{workspace}/files/{path:path}", responses=READ_PROBLEMS | _FILE, response_class=Response)
+@routes.get("/{workspace}/files/{path:path}", responses=READ_PROBLEMS | FOLDER_FILE, response_class=Response)
 async def get_workspace_file(service: CurrentServices, record: _Own, path: str, request: Request) -> Response:
     """The bytes of a file, or a part; text is plain text, nothing is shown as a page. One over 50 MiB comes whole."""
-    folder = await service.workspaces.folder(record)
-    try:
-        data = await run_in_threadpool(lambda: folder.read(path, limit=_LARGEST_FILE))
-    except FileTooLarge:
-        opened = os.fdopen(await run_in_threadpool(folder.open, path), "rb")
-        return StreamingResponse(_pieces(opened), headers=_UNGUESSED, media_type="application/octet-stream")
-    sent = bytes_response(request, data, "text/plain; charset=utf-8" if _is_plain(data) else "application/octet-stream")
-    sent.headers.update(_UNGUESSED)
-    return sent
+    return await send_file(request, await service.workspaces.folder(record), path)
 
 
 @routes.put(
     "/{workspace}/files/{path:path}",
     status_code=201,
     responses=WRITE_PROBLEMS,
-    openapi_extra={"requestBody": {"content": _BYTES, "required": True}},
+    openapi_extra=FILE_BODY,
 )
 async def put_workspace_file(service: CurrentServices, record: _Own, path: str, request: Request) -> Answer[WorkspaceFileShape]:
     """Put a file there, in place of one of that name; at most 50 MiB, and as much as the workspace takes."""
     from skillyard.workspace import options_from_settings
 
     folder = await service.workspaces.folder(record)
-    too_large = FileTooLarge(f"the file is over {_LARGEST_FILE} bytes", hint="send it in parts, and join them with bash")
-    data = await read_body(request, _LARGEST_FILE, too_large)
+    data = await receive_file(request, hint="send it in parts, and join them with bash")
     quota = options_from_settings(service.catalog.configuration.workspace).quota_mb
     await run_in_threadpool(lambda: folder.put(path, data, quota_mb=quota))
     return Answer(data=WorkspaceFileShape.of(await run_in_threadpool(folder.file, path)))
@@ -322,18 +208,3 @@ async def delete_workspace_file(service: CurrentServices, record: _Own, path: st
         await run_in_threadpool(folder.remove, path)
     except FileMissing:
         return
-
-
-_UNGUESSED: Final = {"X-Content-Type-Options": "nosniff"}
-
-
-def _is_plain(data: bytes) -> bool:
-    beginning = data[:80_000]
-    text = beginning.decode("utf-8", "replace")
-    return b"\0" not in beginning and text.count("\ufffd") <= max(1, len(text) // 100)
-
-
-def _pieces(file: IO[bytes]) -> Iterator[bytes]:
-    with file:
-        while piece := file.read(_PIECE):
-            yield piece

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from skillyard.permissions import SkillToolName, WorkspaceToolName
 from skillyard.server.shapes import RequestBody, ResponseShape
 from skillyard.server.shapes.runs import RunStep
 
@@ -226,10 +227,7 @@ ChatEvent = Annotated[
 
 RuleList = Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=500)]
 Permission = Literal["allow", "ask", "deny"]
-ToolName = Literal[
-    "skill", "skills_list", "skills_load", "read_skill_file", "run_skill", "search_skills", "bash", "code_run", "file_read",
-    "file_write", "file_edit", "file_list", "file_search",
-]  # fmt: skip
+ToolName = Literal[SkillToolName, WorkspaceToolName]
 """A tool that can be switched."""
 
 
@@ -418,76 +416,3 @@ class ConversationDetail(ConversationShape):
     turns: list[TurnShape]
     earlier: int
     files: list[ChatFile]
-
-
-class WorkspaceEntryShape(BaseModel):
-    """One file or folder of a workspace; `origin` is `user` or the run or turn that wrote it, where that is recorded."""
-
-    path: str
-    kind: Literal["file", "folder"]
-    size: int
-    modified: datetime
-    media_type: str | None
-    origin: str | None
-
-
-class WorkspaceFiles(BaseModel):
-    """What lies in a workspace, by path; `truncated` says that there is more, `size` is that of the listed files in bytes."""
-
-    entries: list[WorkspaceEntryShape]
-    truncated: bool
-    size: int
-
-
-class WorkspaceProcess(BaseModel):
-    """A process in the background of a session."""
-
-    id: str
-    command: str
-    state: Literal["running", "exited", "killed"]
-    exit_code: int | None
-    seconds: float
-
-
-class WorkspaceStateShape(ResponseShape):
-    """The workspace of a conversation: whether it has one (else `reason` says why not), and what goes on in its session.
-
-    `path` is the folder as commands see it, `working_folder` where the next one begins; `is_open` says that a session stands.
-    """
-
-    enabled: bool
-    reason: str | None
-    path: str | None
-    is_open: bool
-    working_folder: str | None
-    processes: list[WorkspaceProcess]
-
-
-class PreviewPicture(BaseModel):
-    """A picture: its bytes as Base64."""
-
-    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
-    data: str
-
-
-class FilePreviewShape(ResponseShape):
-    """What a file looks like, as plain data, by its `kind`; a page renders it, and trusts nothing in it.
-
-    `text` and `markdown` have a `text` of at most 100,000 characters, `image` an `image`. `pdf` has the number of `pages`, and
-    of one `page` (from 1) the `text` and the `image`. `table` has the names of the `sheets`, the number of the shown `sheet`
-    (from 0) and its first 500 `rows` of at most 50 texts. `binary` has the `reason` why there is nothing to see.
-    """
-
-    kind: Literal["text", "markdown", "image", "pdf", "table", "binary"]
-    path: str
-    media_type: str
-    size: int
-    text: str | None
-    truncated: bool
-    image: PreviewPicture | None
-    page: int | None
-    pages: int | None
-    sheets: list[str]
-    sheet: int | None
-    rows: list[list[str]]
-    reason: str | None

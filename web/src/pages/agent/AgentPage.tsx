@@ -1,4 +1,4 @@
-/** One agent, or a new one: written at the left, what a model is told of it at the right, at once. */
+/** One agent, or a new one: written at the left, what a model is sent of it at the right, at once. */
 import { Badge, Button, Skeleton, Stack } from "@mantine/core";
 import { IconDeviceFloppy, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";

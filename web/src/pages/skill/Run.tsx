@@ -88,7 +88,7 @@ function RunForm({ skill, busy, again, start }: FormProps) {
 function Going({ id }: { id: string }) {
   const t = useText(running);
   const format = useFormat();
-  const { query, heard } = useRun(id);
+  const { query, progress } = useRun(id);
   return (
     <Loaded query={query} skeleton={<Skeleton h={160} />}>
       {(run) => {
@@ -96,7 +96,7 @@ function Going({ id }: { id: string }) {
         return (
           <Stack gap="md">
             <Group gap="sm">
-              <RunStateBadge state={live ? (heard.state ?? run.state) : run.state} />
+              <RunStateBadge state={live ? (progress.state ?? run.state) : run.state} />
               {run.duration_ms !== null && (
                 <Text size="sm" c="dimmed">
                   {format.duration(run.duration_ms)}
@@ -110,8 +110,8 @@ function Going({ id }: { id: string }) {
             <Fault run={run} />
             {(run.state === "succeeded" || live) && <Output run={run} />}
             <MadeFiles run={run} />
-            {(heard.stdout || heard.stderr || run.stdout || run.stderr) && (
-              <Logs stdout={live ? heard.stdout : run.stdout} stderr={live ? heard.stderr : run.stderr} live={live} />
+            {(progress.stdout || progress.stderr || run.stdout || run.stderr) && (
+              <Logs stdout={live ? progress.stdout : run.stdout} stderr={live ? progress.stderr : run.stderr} live={live} />
             )}
           </Stack>
         );

@@ -1,9 +1,9 @@
 /** What the model did in its workspace, as a terminal shows it: commands and programs in their order, with what they wrote. */
 import type { ChatEvent, Turn } from "@/api/chat";
+import { WORKSPACE_TOOLS } from "@/api/workspace";
 
 import { type Call, type CallState, callState, storyOf } from "../story";
 
-export const WORKSPACE_TOOLS = ["bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search"] as const;
 export type WorkspaceTool = (typeof WORKSPACE_TOOLS)[number];
 
 export const isWorkspaceTool = (tool: string): tool is WorkspaceTool => (WORKSPACE_TOOLS as readonly string[]).includes(tool);
@@ -32,7 +32,7 @@ export const flagOf = ({ arguments: given }: Pick<Call, "arguments">, name: stri
 
 const FENCE = /^<([\w-]+) nonce="(\w{1,64})"[^>\n]*>\n/;
 
-/** What a tool gave, without the marks that tell the model where a stranger's text begins and ends. */
+/** What a tool gave, without the marks that show the model where untrusted text begins and ends. */
 export function unfenced(text: string): string {
   const found = FENCE.exec(text);
   if (!found) return text;
