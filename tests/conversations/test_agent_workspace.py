@@ -15,7 +15,7 @@ from scripted_models import Call, Say
 
 from skillyard import Catalog
 from skillyard.conversations import Chat, ChatSettings, conversation_workspace
-from skillyard.environments import SkillGrant
+from skillyard.environments import SkillGrant, SkillGrants
 from skillyard.errors import DependenciesUnavailable, DiskFull, InvalidInput, PathRefused
 from skillyard.permissions import ApprovalAnswer
 from skillyard.sandbox import GrantedEnvironment
@@ -233,14 +233,14 @@ async def test_what_is_granted_is_looked_for_again_after_a_failure_and_when_its_
     granted = GrantedEnvironment(python_packages=str(packages), digest="pypdf")
     asked: list[SkillGrant] = []
 
-    def provide(_: Catalog, grant: SkillGrant) -> GrantedEnvironment:
+    def provide(_: SkillGrants, grant: SkillGrant) -> GrantedEnvironment:
         asked.append(grant)
         if len(asked) == 1:
             raise DependenciesUnavailable("the index does not answer")
         packages.mkdir()
         return granted
 
-    monkeypatch.setattr(Catalog, "environment", provide)
+    monkeypatch.setattr(SkillGrants, "environment", provide)
     desk = await open_chat(catalog=catalog)
     workspace = desk.chat._runner.workspace(desk.conversation)
     tools = (await desk.chat._runner.tools_for(desk.conversation)).skill_tools

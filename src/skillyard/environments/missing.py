@@ -9,9 +9,8 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from skillyard.environments.distribution_names import distribution_of, npm_package_of
 from skillyard.environments.grants import NPM_WORD, PROGRAM_WORD, SkillGrant, npm_parts
-from skillyard.environments.program_table import find_program, install_hint
+from skillyard.environments.program_table import distribution_of, find_program, install_hint, npm_package_of
 from skillyard.environments.script_uses import install_lines
 from skillyard.errors import InvalidInput
 from skillyard.sandbox import GrantedEnvironment
@@ -36,10 +35,10 @@ def missing_grant(stderr: str) -> SkillGrant:
     A program that this machine has was not missing: what could not be found is then a file of that name.
     """
     end = stderr[-_TAIL:]
-    found = [match for pattern in (_MODULE, _NODE, _PROGRAM) for match in pattern.finditer(end)]
-    if not found:
+    matches = [match for pattern in (_MODULE, _NODE, _PROGRAM) for match in pattern.finditer(end)]
+    if not matches:
         return SkillGrant()
-    last = max(found, key=lambda match: match.start())
+    last = max(matches, key=lambda match: match.start())
     try:
         return _grant(last)
     except InvalidInput:

@@ -16,9 +16,16 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from skillyard.environments.declared import declared_needs
-from skillyard.environments.distribution_names import PROGRAMS_OF_PACKAGES, distribution_of, npm_package_of
 from skillyard.environments.grants import NO_GRANT, SkillGrant, npm_package, npm_parts, python_package
-from skillyard.environments.program_table import COMMON, PROGRAMS, find_program, install_hint
+from skillyard.environments.program_table import (
+    COMMON,
+    PROGRAMS,
+    PROGRAMS_OF_PACKAGES,
+    distribution_of,
+    find_program,
+    install_hint,
+    npm_package_of,
+)
 from skillyard.environments.script_block import read_script_block
 from skillyard.environments.script_uses import (
     TEXT_LIMIT,
