@@ -52,15 +52,20 @@ def workspace_options(catalog: Catalog) -> WorkspaceOptions:
 class ConversationWorkspace:
     """The workspace of `conversation` over `folder`, and what it shows. `mark` is a file that says it was used before.
 
+    In a folder that is a user's (`users_folder`) some places are held back, in one of the conversation's own none.
+
     Raises:
         SandboxUnavailable, InvalidConfiguration, InvalidPolicy: as `workspace_options`.
         PathRefused: the folder cannot be one.
     """
 
-    def __init__(self, catalog: Catalog, conversation: Conversation, folder: str, mark: Path) -> None:
+    def __init__(
+        self, catalog: Catalog, conversation: Conversation, folder: str, mark: Path, *, users_folder: bool = False
+    ) -> None:
         self._catalog = catalog
         self._mark = mark
-        self.workspace: Final = Workspace(folder, options=workspace_options(catalog), resumed=mark.exists())
+        options = replace(workspace_options(catalog), held_back=users_folder)
+        self.workspace: Final = Workspace(folder, options=options, resumed=mark.exists())
         self.conversation_id: Final = conversation.id
         self._environments: dict[tuple[str, ...], GrantedEnvironment] = {}
 

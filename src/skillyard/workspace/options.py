@@ -69,7 +69,9 @@ class WorkspaceOptions:
     mount says, or what gives them for the folder of a workspace when a session begins; `environment` is what is granted, in
     packages and programs; the programs raise the limits they need, but for those in `fixed`, which the operator has set.
     `backend` names the sandbox (`bwrap`, `landlock` or `container`); the first that holds when it is None. `container_image` is
-    the image that a container is made from, empty for what is installed here.
+    the image that a container is made from, empty for what is installed here. With `held_back` (for a folder that
+    is a user's) a session cannot write the places that programs act on unasked, but for those whose names are in `writable`:
+    see `held_back.py`. With `read_only` it cannot write the folder at all.
     """
 
     policy: Policy = WORKSPACE_POLICY
@@ -82,6 +84,9 @@ class WorkspaceOptions:
     fixed: frozenset[str] = frozenset()
     backend: str | None = None
     container_image: str = ""
+    held_back: bool = True
+    writable: frozenset[str] = frozenset()
+    read_only: bool = False
 
     @property
     def session_policy(self) -> Policy:
