@@ -92,7 +92,14 @@ class ConversationWorkspace:
         access = tools.access
         offered = {skill.id: skill for skill in access.offered()}
         used = [offered[name] for name in reversed(loaded) if name in offered]
-        first = islice((skill for skill in offered.values() if access.rules.decide(skill) == "allow"), _MOST_SHOWN)
+        first = islice(
+            (
+                skill
+                for skill in offered.values()
+                if access.rules.decide(skill) == "allow" and not self.workspace.may_write(skill.directory)
+            ),
+            _MOST_SHOWN,
+        )
         return used, [skill for skill in first if skill.id not in loaded]
 
     def _environment(self, skills: Sequence[Skill]) -> tuple[GrantedEnvironment, tuple[str, ...]]:

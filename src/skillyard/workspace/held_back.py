@@ -29,8 +29,8 @@ HELD_BACK: Final = frozenset({
     ".devcontainer", ".devcontainer.json", ".dir-locals.el", ".exrc", ".fleet", ".gdbinit", ".idea", ".lvimrc", ".nvim.lua",
     ".nvimrc", ".vimrc", ".vscode", ".zed",
     # other agents: settings with hooks, servers and permissions
-    ".agents", ".aider.conf.yml", ".claude", ".codex", ".continue", ".cursor", ".gemini", ".kiro", ".mcp.json", ".opencode", ".qwen",
-    ".roo", ".windsurf", "crush.json", "opencode.json", "opencode.jsonc",
+    ".agents", ".aider.conf.yml", ".claude", ".codex", ".continue", ".cursor", ".gemini", ".kiro", ".mcp.json", ".opencode",
+    ".qwen", ".roo", ".windsurf", "crush.json", "opencode.json", "opencode.jsonc",
     # Skillyard
     "skillyard.lock", "skillyard.toml",
 })  # fmt: skip

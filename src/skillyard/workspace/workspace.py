@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import DiskFull, InvalidInput, PathRefused, PermissionDenied, RecordNotFound, SkillyardError
+from skillyard.paths import is_inside
 from skillyard.text import sanitize
 from skillyard.workspace.answers import FRESH_NOTE, RENEWED_NOTE, WorkspaceAnswer, refusal_answer
 from skillyard.workspace.command_answers import LiveText, answer_command, answer_process
 from skillyard.workspace.file_answers import FileTools
 from skillyard.workspace.folder import FolderQuota
+from skillyard.workspace.held_back import held_part
 from skillyard.workspace.held_guard import HeldGuard, held_back_error
 from skillyard.workspace.options import CommandListener, ToolAuthorizer, WorkspaceOptions
 from skillyard.workspace.session import LANGUAGES, WorkspaceSession
@@ -111,6 +113,14 @@ class Workspace:
         folder = self.skill_folder(skill)
         shown = (mount.target or mount.source for mount in self.options.mounts(self.folder))
         return any(folder == target or folder.startswith(f"{target.rstrip('/')}/") for target in shown)
+
+    def may_write(self, path: str) -> bool:
+        """Whether a session can write a path of this machine, links followed."""
+        real = os.path.realpath(path)
+        if self.options.read_only or not is_inside(real, self.folder):
+            return False
+        held = held_part(real[len(self.folder) + 1 :], self.options.writable) if self.options.held_back else None
+        return held is None
 
     def show(self, options: WorkspaceOptions) -> None:
         """Let the next call work with other skills or packages; limits stay what they are.
