@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import re
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
@@ -19,6 +21,7 @@ from skillyard.errors import DiskFull, InvalidInput, PathRefused, PermissionDeni
 from skillyard.paths import is_inside
 from skillyard.text import sanitize
 from skillyard.workspace.answers import FRESH_NOTE, RENEWED_NOTE, WorkspaceAnswer, refusal_answer
+from skillyard.workspace.channel import SessionCall
 from skillyard.workspace.command_answers import LiveText, answer_command, answer_process
 from skillyard.workspace.file_answers import FileTools
 from skillyard.workspace.folder import FolderQuota
@@ -31,7 +34,6 @@ from skillyard.workspace.skill_mounts import seen_folder
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.workspace.background import BackgroundProcess
-    from skillyard.workspace.channel import SessionCall
 
 TOOL_NAMES: Final = ("bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search")
 """The tools of a workspace."""
@@ -39,6 +41,9 @@ TOOL_NAMES: Final = ("bash", "code_run", "file_read", "file_write", "file_edit",
 _SYSTEM: Final = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
 _WRITING: Final = frozenset({"bash", "code_run", "file_write", "file_edit"})
 _BACKGROUND_BYTES: Final = 256 * 1024
+_WORD: Final = re.compile(r"[^\s;|&()<>'\"`=,]+")
+_MOST_WORDS: Final = 2_000
+_LINK_SECONDS: Final = 10.0
 _MOST_JUDGED: Final = 5  # times, for a call in whose time the working folder becomes another
 _beside: Final[ContextVar[ToolAuthorizer | None]] = ContextVar("authorizer of a call", default=None)
 _ALIASES: Final = {"py": "python", "python3": "python", "js": "javascript", "node": "javascript", "ts": "typescript"}
@@ -374,9 +379,27 @@ class Workspace:
                 session, begun = await self.session()
                 fresh = fresh or begun
                 if session.working_folder == folder or not self.judged:
+                    await self._authorize_links(session, subject, folder)
                     answer = await self._execute(session, tool, subject, language, code, seconds, listener)
                     return replace(answer, fresh=fresh)
         raise _unsettled()
+
+    async def _authorize_links(self, session: WorkspaceSession, command: str, folder: str) -> None:
+        """Ask about what the links lead to that a command names: its words alone do not say.
+
+        Raises:
+            PermissionDenied: it may not be read or written.
+        """
+        if not self.judged:
+            return
+        words = [word for word in _words(command) if not word.startswith("-")][:_MOST_WORDS]
+        arguments = {"paths": words, "below": session.folder}
+        found = await session.operation("links", arguments, seconds=_LINK_SECONDS, folder=folder)
+        if isinstance(found, SessionCall) or "error" in found:
+            return  # the command is executed in the same folder, or not at all
+        for real in dict.fromkeys(map(str, found["real"])):
+            for tool in ("file_read", "file_write"):  # which of both is not known
+                await self.authorize(tool, real, folder)
 
     async def _execute(
         self,
@@ -411,6 +434,7 @@ class Workspace:
             session, begun = await self.session()
             fresh = fresh or begun
             if session.working_folder == folder or not self.judged:
+                await self._authorize_links(session, command, folder)
                 break
         else:
             raise _unsettled()
@@ -484,6 +508,15 @@ def _unsettled() -> PermissionDenied:
     return PermissionDenied(
         "the working folder changed each time this call was judged", hint="call it again when the other commands have ended"
     )
+
+
+def _words(command: str) -> tuple[str, ...]:
+    """What in a command may be a path, with quotes and without."""
+    try:
+        split = shlex.split(command)
+    except ValueError:
+        split = []
+    return tuple(dict.fromkeys([*split, *_WORD.findall(command)]))
 
 
 def _size(content: object) -> int:
