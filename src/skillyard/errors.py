@@ -144,6 +144,10 @@ class PathRefused(FileProblem, code="path_refused", status=403):
     """The path leaves the skill's folder, passes through a link out of it, or has a denied name."""
 
 
+class PlaceHeldBack(FileProblem, code="held_back", status=403):
+    """A session of a workspace may not write a place that programs outside of it act on unasked; `paths` says which."""
+
+
 class FileMissing(FileProblem, code="file_not_found", status=404):
     """The skill has no such file; `details["candidates"]` lists near names."""
 

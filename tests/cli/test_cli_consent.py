@@ -71,6 +71,8 @@ def test_consent_is_listed_and_can_be_taken_back(call: Call, on_terminal: Call, 
     assert trail == [("approvals.revoke", "project:deploy"), ("approvals.grant", "project:deploy")]
     assert call("read", "deploy").code == 1
     assert call("approvals", "revoke", "deploy", "--json").data["error"]["code"] == "record_not_found"
+    assert "approved project:deploy as it is now" in call("approvals", "approve", "deploy").out
+    assert len(call("approvals", "--json").data["approvals"]) == 1
     assert call("approvals", "revoke", "--all").code == 0
 
 

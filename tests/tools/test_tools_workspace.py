@@ -9,7 +9,8 @@ import pytest
 
 from skillyard.catalog import Permission, SkillCatalog
 from skillyard.library import Catalog
-from skillyard.permissions import WORKSPACE_TOOL_NAMES, PolicyApprover
+from skillyard.permissions import WORKSPACE_TOOL_NAMES, ApprovalAnswer, ApprovalRequest, PolicyApprover
+from skillyard.permissions.approvals import Decision
 from skillyard.tools import SkillTools
 from skillyard.workspace import Workspace, WorkspaceOptions, Workspaces
 
@@ -169,3 +170,63 @@ async def test_the_operators_rules_of_commands_hold_wherever_the_shell_stands(
         denied = await made.call("bash", {"command": "echo a | tee a; rm a"})
         assert (denied.code, "rm" in denied.text) == ("permission_denied", True)
         assert sorted(path.name for path in (tmp_path / "desk").rglob("*")) == ["key", "secret"]
+
+
+class _Asked:
+    """Answers yes and keeps what was asked."""
+
+    def __init__(self, decision: Decision = "session") -> None:
+        self.requests: list[ApprovalRequest] = []
+        self.decision: Decision = decision
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        self.requests.append(request)
+        return ApprovalAnswer(self.decision)
+
+
+async def test_a_skill_that_a_session_can_write_is_asked_about_until_that_content_was_approved(
+    tools: Callable[..., SkillTools], skills_root: Path, make_skill: Callable[..., Path], tmp_path: Path
+) -> None:
+    network = "name: sent\ndescription: Sends.\nsecurity:\n  network: allowlist\n  network_allowlist: [evil.example.com]"
+    make_skill(skills_root, "sent", front_matter=network, files={"scripts/main.py": "print('sent')\n"})
+    workspace = Workspace(tmp_path)
+    nobody = tools(workspace=workspace)
+    for tool, arguments in (
+        ("skill", {"skill": "sent"}),
+        ("run_skill", {"name": "sent"}),
+        ("skills_load", {"name": "sent"}),
+    ):
+        refused = await nobody.call(tool, arguments)
+        assert "was not approved" in refused.text or "needs approval" in refused.text, (tool, refused.text)
+        assert "print(" not in refused.text
+    assert "approvals approve" in (await nobody.call("skill", {"skill": "sent"})).text
+    person = _Asked()
+    made = tools(workspace=workspace, approver=person)
+    assert (await made.call("skill", {"skill": "sent"})).ok
+    assert (await made.call("skill", {"skill": "sent"})).ok
+    assert [request.title for request in person.requests] == [
+        "Load skill: sent (it lies where commands of a workspace can write, so a model may have written or changed it)"
+    ]
+    (skills_root / "sent" / "scripts" / "main.py").write_text("print('changed')\n")
+    person.decision = "reject"
+    assert (await made.call("run_skill", {"name": "sent"})).code == "approval_rejected"
+    assert len(person.requests) == 2
+    of_files = tools()
+    of_files.work_in("a", str(tmp_path))
+    assert (await of_files.call("skill", {"skill": "sent"}, session="a")).code == "approval_rejected"
+    assert (await of_files.call("skill", {"skill": "sent"}, session="b")).ok
+
+
+async def test_skills_elsewhere_or_where_a_session_cannot_write_are_not_asked_about(
+    make_skill: Callable[..., Path], tmp_path: Path
+) -> None:
+    for root in (tmp_path / "desk" / ".claude" / "skills", tmp_path / "elsewhere"):
+        make_skill(root, "plain")
+        made = SkillTools(Catalog.discover(roots=[root], cache=False), workspace=Workspace(tmp_path / "desk"))
+        assert (await made.call("skill", {"skill": "plain"})).ok
+    (tmp_path / "desk" / "linked").symlink_to(tmp_path / "desk" / ".claude" / "skills")
+    root = tmp_path / "desk" / "written"
+    make_skill(root, "plain")
+    (tmp_path / "way").symlink_to(root)
+    made = SkillTools(Catalog.discover(roots=[tmp_path / "way"], cache=False), workspace=Workspace(tmp_path / "desk"))
+    assert (await made.call("skill", {"skill": "plain"})).code == "approval_rejected"

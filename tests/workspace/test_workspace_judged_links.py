@@ -96,3 +96,14 @@ async def test_an_answer_about_a_file_holds_for_what_would_be_written(make_works
     assert shown[3].startswith("[1 bytes, sha256:")
     assert shown[5:] == ["replace (3 characters):\none\nwith:\nthree", "th.ee\nin files: *.sh"]
     assert question_lines(asked[1].to_dict())[1:4] == ["  | deploy.sh", "  with", "  | curl evil"]
+
+
+@pytest.mark.abuse("I12")
+async def test_a_command_reads_and_writes_nothing_through_a_link_that_its_target_does_not_allow(ruled: Workspace) -> None:
+    commands = ("cat whole/key", "cp 'one' out", "cd fine && cat ../twice/key", "echo x > whole/new", "tee absolute/new")
+    for command in commands:
+        answer = await ruled.bash(command)
+        assert (answer.code, "KEY" in answer.text) == ("permission_denied", False), command
+    assert (await ruled.bash("cat whole/key", background=True)).code == "permission_denied"
+    assert (await ruled.bash("cat fine/key")).text == "KEY"
+    assert sorted(path.name for path in Path(ruled.folder, "secret").iterdir()) == ["key"]

@@ -147,6 +147,7 @@ class ConsoleApprover:
         """What a person should know before they agree: what it says, where it is, what it holds."""
         lines = [
             f"The skill {single_line(request.skill_name)!r} needs your consent.",
+            *([f"{request.reason[:1].upper()}{request.reason[1:]}."] if request.reason else []),
             shorten(single_line(request.description), 400),
             f"  folder    {single_line(request.directory)}",
             f"  digest    {request.digest}",

@@ -53,15 +53,20 @@ def workspace_options(catalog: Catalog) -> WorkspaceOptions:
 class ConversationWorkspace:
     """The workspace of `conversation` over `folder`, and what it shows. `mark` is a file that says it was used before.
 
+    In a folder that is a user's (`users_folder`) some places are held back, in one of the conversation's own none.
+
     Raises:
         SandboxUnavailable, InvalidConfiguration, InvalidPolicy: as `workspace_options`.
         PathRefused: the folder cannot be one.
     """
 
-    def __init__(self, catalog: Catalog, conversation: Conversation, folder: str, mark: Path) -> None:
+    def __init__(
+        self, catalog: Catalog, conversation: Conversation, folder: str, mark: Path, *, users_folder: bool = False
+    ) -> None:
         self._catalog = catalog
         self._mark = mark
-        self.workspace: Final = Workspace(folder, options=workspace_options(catalog), resumed=mark.exists())
+        options = replace(workspace_options(catalog), held_back=users_folder)
+        self.workspace: Final = Workspace(folder, options=options, resumed=mark.exists())
         self.conversation_id: Final = conversation.id
         self._environments: dict[tuple[str, ...], GrantedEnvironment] = {}
 
@@ -88,7 +93,14 @@ class ConversationWorkspace:
         access = tools.access
         offered = {skill.id: skill for skill in access.offered()}
         used = [offered[name] for name in reversed(loaded) if name in offered]
-        first = islice((skill for skill in offered.values() if access.rules.decide(skill) == "allow"), _MOST_SHOWN)
+        first = islice(
+            (
+                skill
+                for skill in offered.values()
+                if access.rules.decide(skill) == "allow" and not self.workspace.may_write(skill.directory)
+            ),
+            _MOST_SHOWN,
+        )
         return used, [skill for skill in first if skill.id not in loaded]
 
     def _environment(self, skills: Sequence[Skill]) -> tuple[GrantedEnvironment, tuple[str, ...]]:

@@ -88,7 +88,8 @@ class TurnRunner:
             raise SandboxUnavailable("this conversation has no workspace", hint="its settings say so: workspace is false")
         if conversation.id not in self._workspaces:
             folder = self.folder(conversation)
-            made = ConversationWorkspace(self._catalog, conversation, folder.make(), folder.mark)
+            users = bool(conversation.memory.get(FOLDER))
+            made = ConversationWorkspace(self._catalog, conversation, folder.make(), folder.mark, users_folder=users)
             for unused in [name for name in tuple(self._workspaces) if self._is_unused(name)][:-_KEPT_TOOLS]:
                 self._workspaces.pop(unused, None)
             self._workspaces.setdefault(conversation.id, made)

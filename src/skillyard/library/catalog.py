@@ -413,12 +413,14 @@ class Catalog(SkillCatalog):
         packages: Sequence[str] = (),
         permissions: Mapping[str, Permission] | Rules | None = None,
         authorizer: ToolAuthorizer | None = None,
+        writable: Sequence[str] = (),
     ) -> Workspace:
         """A workspace over an existing folder, as the configuration says, with the skills beside it.
 
         Its sessions see the skills that `permissions` (as for `SkillTools`) allow without asking, and what `packages` grants:
         `pypdf`, `npm:docx`, `program:qpdf`. The `authorizer` decides about calls, such as a `CommandGate` by the rules
-        about commands; `SkillTools` brings its own. Close it at the end. Blocks for as long as downloading takes.
+        about commands; `SkillTools` brings its own. `writable` names places of the project that are held back otherwise, such
+        as `.vscode`. Close it at the end. Blocks for as long as downloading takes.
 
         Raises:
             PathRefused: the folder is missing, or one of the system's.
@@ -427,7 +429,7 @@ class Catalog(SkillCatalog):
         """
         from skillyard.workspace import Workspace
 
-        options = self._services().workspace_options(permissions, packages)
+        options = self._services().workspace_options(permissions, packages, writable)
         return Workspace(folder, options=options, authorizer=authorizer)
 
     def workspaces(

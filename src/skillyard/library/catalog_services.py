@@ -54,7 +54,10 @@ class CatalogServices:
         return PermissionGate(Rules.for_catalog(self._catalog), self.approvals.asking(approver))
 
     def workspace_options(
-        self, permissions: Mapping[str, Permission] | Rules | None, packages: Sequence[str]
+        self,
+        permissions: Mapping[str, Permission] | Rules | None,
+        packages: Sequence[str],
+        writable: Sequence[str] = (),
     ) -> WorkspaceOptions:
         """What workspaces over the catalog may do and are given. Blocks."""
         from skillyard.environments import SkillGrant, SkillGrants
@@ -64,7 +67,7 @@ class CatalogServices:
         grants = SkillGrants.configured(catalog.configuration, catalog.data_directory)
         environment = grants.environment(SkillGrant.from_words(packages))
         rules = permissions if isinstance(permissions, Rules) else Rules.for_catalog(catalog, permissions)
-        return catalog_options(catalog, rules, environment=environment)
+        return catalog_options(catalog, rules, environment=environment, writable=writable)
 
     def memory(self) -> SqlMemoryService:
         """The memories, kept with the runs."""

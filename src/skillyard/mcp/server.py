@@ -200,7 +200,8 @@ class _Handlers:
 
     async def _approve(self, published: PublishedSkill) -> SkillConsent:
         try:
-            return await self._tools.access.approve(published.skill, session="mcp")
+            written = self._tools.may_have_written(published.skill, session="mcp")
+            return await self._tools.access.approve(published.skill, session="mcp", written=written)
         except SkillyardError as error:
             raise self._as_protocol_error(error) from None
 

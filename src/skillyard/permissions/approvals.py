@@ -7,7 +7,7 @@ someone is thinking about the answer, the question is put again.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from skillyard.document import DESCRIPTION_LIMIT
@@ -42,7 +42,7 @@ class ApprovalRequest(WireForm, camel_case=True, also=("pattern", "title")):
     """The question whether a skill, with exactly this content, may be used in a session.
 
     `skill_name` is the skill's label: its name where that is plain, else its id. `digest` is the skill's content digest;
-    `message_id` and `call_id` are the message and tool call of a chat that request it.
+    `message_id` and `call_id` are the message and tool call of a chat that request it. `reason` says why, where no rule asks.
     """
 
     skill_id: str
@@ -53,6 +53,7 @@ class ApprovalRequest(WireForm, camel_case=True, also=("pattern", "title")):
     call_id: str | None = None
     directory: str = field(default="", metadata=wire(hidden=True))
     description: str = field(default="", metadata=wire(hidden=True))
+    reason: str = field(default="", metadata=wire(omit_empty=True))
     type: Literal["skill"] = field(default="skill", init=False)
 
     @property
@@ -64,7 +65,8 @@ class ApprovalRequest(WireForm, camel_case=True, also=("pattern", "title")):
     def title(self) -> str:
         """The heading of a dialog, on one line: nothing in a name can imitate our own text."""
         plain = is_label(self.skill_name)
-        return f"Load skill: {self.skill_name if plain else shorten(single_line(self.skill_id), LABEL_LIMIT)}"
+        name = self.skill_name if plain else shorten(single_line(self.skill_id), LABEL_LIMIT)
+        return f"Load skill: {name} ({self.reason})" if self.reason else f"Load skill: {name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,18 @@ class Approvals:
         other._approver = approver
         return other
 
-    async def require(self, skill: Skill, *, session: str, message_id: str | None = None, call_id: str | None = None) -> str:
+    async def require(
+        self,
+        skill: Skill,
+        *,
+        session: str,
+        message_id: str | None = None,
+        call_id: str | None = None,
+        reason: str = "",
+    ) -> str:
         """The digest of `skill` when, with exactly that content, it may be used in `session`; asks when it is not approved.
+
+        `reason` is told to who is asked.
 
         Raises:
             ApprovalRejected: the answer was no, nobody can be asked, or the skill keeps changing.
@@ -156,7 +168,7 @@ class Approvals:
             digest = await asyncio.to_thread(skill.digest)
             if await self._approved(skill.id, digest, session):
                 return digest
-            request = _request(skill, digest, session, message_id, call_id)
+            request = replace(_request(skill, digest, session, message_id, call_id), reason=reason)
             answer = await self._answer(request)
             if answer.decision not in ("once", "session", "workspace"):
                 raise _rejected(request, answer)
@@ -239,6 +251,8 @@ class Approvals:
         if isinstance(request, ApprovalRequest):
             ask, about = getattr(approver, "ask", None), {"skill": request.skill_id}
             hint = "give an approver, or write an 'allow' rule for this skill"
+            if request.reason:
+                hint = f"{request.reason}; after reading it a person can run `skillyard approvals approve`"
         else:
             ask, about = getattr(approver, "ask_command", None), {}
             hint = "do it another way, or write an 'allow' rule for it"

@@ -90,6 +90,14 @@ def folders_entered(command: SimpleCommand) -> list[str | None]:
     return found
 
 
+def searches_below(command: SimpleCommand) -> bool:
+    """Whether a command reads every file below a folder, whichever that is."""
+    base, words = _base(command), command.words[1:]
+    if base == "git":
+        return any(word.text == "grep" for word in words)
+    return base in _SEARCHERS or (base in _GREPS and any(map(_is_recursive, words)))
+
+
 def searches_here(command: SimpleCommand) -> bool:
     """Whether a command may read every file below the working folder though it does not name it."""
     base, words = _base(command), command.words[1:]

@@ -16,7 +16,15 @@ from skillyard.catalog import Permission
 from skillyard.errors import InvalidInput
 from skillyard.permissions.command_line import CommandLine, CommandStep
 from skillyard.permissions.command_patterns import CommandPattern, Fit
-from skillyard.permissions.command_places import MOVES, among_devices, possible_paths, searches_here, working_folders
+from skillyard.permissions.command_places import (
+    MOVES,
+    among_devices,
+    possible_paths,
+    searches_below,
+    searches_here,
+    working_folders,
+)
+from skillyard.permissions.opaque_programs import opaque_reason
 from skillyard.permissions.shell_builtins import assigned_names
 from skillyard.permissions.shell_words import ShellWord, is_descriptor, word_set
 from skillyard.permissions.tool_rules import ToolKind, ToolRule, parse_tool_rule, runs_code, tool_kind
@@ -29,6 +37,9 @@ _HARMLESS_VARIABLES: Final = word_set(
     "PYTHONIOENCODING PYTHONUTF8 NODE_ENV"
 )
 _SEARCHING: Final = frozenset({"file_search", "file_list", "grep", "glob", "ls"})  # tools that go through a whole folder
+
+
+_READING_ALL: Final = frozenset({"file_search", "grep"})  # and read what is in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +202,8 @@ class _CallDecision:
         """Whether a tool that goes through a folder may meet what the rule is about."""
         if self.call.tool.casefold() not in _SEARCHING or rule.kind != "read" or not rule.speaks_of(self.call.tool):
             return False
+        if "/" not in (rule.argument or "/") and self.call.tool.casefold() in _READING_ALL:
+            return True
         return rule.may_be_below(self.call.absolute(self.call.argument or "."), self.call.root)
 
 
@@ -212,7 +225,37 @@ class _LineDecision:
                 if fit == "maybe" and asked is None:
                     reason = f"{part} could be one that a rule to {permission} is about"
                     asked = LevelRuling("ask", f"{permission} {rule}", reason, part)
-        return asked or self._allowed()
+        return asked or self._stricter_than(self._opaque())
+
+    def _opaque(self) -> LevelRuling | None:
+        """To ask about a command whose doing cannot be seen, where something is denied or asked about."""
+        rules = [("deny", rule) for rule in self.rules.deny] + [("ask", rule) for rule in self.rules.ask]
+        about = next((one for one in rules if one[1].speaks_of(self.call.tool) or one[1].kind in ("read", "write")), None)
+        if about is None:
+            return None
+        for step in self.line.steps:
+            found = opaque_reason(step.command)
+            if found is None or (step.passes and found[1] == step.name):  # the script of `bash -c` is read
+                continue
+            if not self._is_named(step, found[1]):
+                reason = f"{found[0]}, perhaps what a rule to {about[0]} is about"
+                return LevelRuling("ask", f"{about[0]} {about[1]}", reason, step.command.text)
+        return None
+
+    def _is_named(self, step: CommandStep, word: str) -> bool:
+        """Whether a rule allows the command by the word that makes it opaque: the program, or its option."""
+        patterns = [CommandPattern.parse(rule.argument) for rule in self.rules.allow if rule.speaks_of(self.call.tool)]
+        own = word == step.name
+        if runs_code(self.call.tool) and any(str(rule).casefold() == self.call.tool.casefold() for rule in self.rules.allow):
+            return True
+        return any(
+            pattern.words and pattern.permits(step.command) and (own or any(word in each for each in pattern.words[1:]))
+            for pattern in patterns
+        )
+
+    def _stricter_than(self, opaque: LevelRuling | None) -> LevelRuling | None:
+        allowed = self._allowed()
+        return opaque if opaque is not None and (allowed is None or allowed.permission != "deny") else allowed
 
     def _fit(self, rule: ToolRule) -> tuple[Fit, str]:
         """Whether the rule could be about some part of the line, and which."""
@@ -257,6 +300,8 @@ class _LineDecision:
             if near or above or not places:
                 maybe = maybe or word.text
         maybe = maybe or next((step.command.text for step in self.line.steps if step.command.open_ended), "")
+        if kind == "read" and "/" not in (rule.argument or "/"):  # a name in any folder
+            maybe = maybe or next((step.command.text for step in self.line.steps if searches_below(step.command)), "")
         if self.line.unclear and rule.argument and _literal_name(rule.argument) in self.line.tokens():
             return "yes", self.line.text
         maybe = maybe or (self.line.text if self.line.unclear else "")

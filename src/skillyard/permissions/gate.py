@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 _REASON: Final = 1000  # characters
+WRITTEN: Final = "it lies where commands of a workspace can write, so a model may have written or changed it"
+"""Why consent is asked for although no rule asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +70,25 @@ class PermissionGate:
             )
 
     async def consent(
-        self, skill: Skill, *, session: str, message_id: str | None = None, call_id: str | None = None
+        self,
+        skill: Skill,
+        *,
+        session: str,
+        message_id: str | None = None,
+        call_id: str | None = None,
+        written: bool = False,
     ) -> SkillConsent:
-        """Ask for consent when a rule wants it; bound to the content of the skill as it is now.
+        """Ask for consent when a rule wants it, or the skill may have been `written` by a model; bound to its content now.
 
         Raises:
             ApprovalRejected: it was denied, or nobody could be asked.
         """
         permission = self.rules.rule(skill).permission
-        if permission != "ask":
+        if permission != "ask" and not written:
             return SkillConsent(permission)
-        digest = await self.approvals.require(skill, session=session, message_id=message_id, call_id=call_id)
-        return SkillConsent(permission, digest)
+        reason = WRITTEN if written else ""
+        digest = await self.approvals.require(skill, session=session, message_id=message_id, call_id=call_id, reason=reason)
+        return SkillConsent("ask", digest)
 
     def confirm(self, skill: Skill, consent: SkillConsent) -> None:
         """Make sure that what was just read is what was agreed to.

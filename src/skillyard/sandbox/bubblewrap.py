@@ -2,8 +2,8 @@
 
 The run sees the system's programs read-only, a copy of the skill at `/skill`, an empty sized `/tmp`, a fresh `/proc`, the few
 devices everyone needs, and no network but, for a run with an allow-list, a proxy of its own. Nothing is mounted below a folder
-whose content a skill chose, the program is never looked up through `PATH`, and neither values nor options appear on a command
-line.
+whose content a skill chose; over files of a user's project copies are, before anything of a session runs. The program is never
+looked up through `PATH`, and neither values nor options appear on a command line.
 """
 
 from __future__ import annotations
@@ -238,7 +238,9 @@ def _session_options(session: PreparedSession, files: tuple[int, ...], opening: 
         *(part for name, path in session.names(OWN_FOLDER) for part in ("--symlink", path, f"{OWN_FOLDER}bin/{name}")),
         *_ro_binds(granted_mounts(session.stage)),
         *(part for mount in session.mounts for part in ("--ro-bind", mount.source, mount.target)),
-        "--bind", session.folder, "/workspace", "--chdir", "/workspace",
+        "--ro-bind" if session.request.read_only else "--bind", session.folder, "/workspace",
+        *(part for path, copy in session.held.items() for part in ("--ro-bind", copy, f"/workspace/{path}")),
+        "--chdir", "/workspace",
         "--remount-ro", "/", "--seccomp", str(seccomp),
     ]  # fmt: skip
 

@@ -161,6 +161,7 @@ def _session_configuration(session: PreparedSession, descriptors: Descriptors) -
     seen = (*session.extra_programs, stage.tree, stage.programs, *stage.granted_folders, *session.shown)
     rules = _readable_rules((*_SYSTEM, *session.runtime.folders, *seen), memory_device=session.cgroup is not None)
     inside = replace(descriptors, result=3, gate=4)
+    writable = () if session.request.read_only else (session.folder,)
     return {
         "parent": os.getpid(),
         "result": descriptors.result,
@@ -170,7 +171,7 @@ def _session_configuration(session: PreparedSession, descriptors: Descriptors) -
         "folder": session.folder,
         "limits": _with_processes(dict(session_limits(session)), session),
         "handled": _handled(landlock_version()),
-        "rules": rules + [(path, everything) for path in (stage.scratch, session.folder)],
+        "rules": rules + [(path, everything) for path in (stage.scratch, *writable)],
         "argv": session.command(f"{stage.tree}/{session.program}", inside, {}),
         "environment": session.environment(scratch=stage.scratch, programs=stage.programs, seen=stage.package_folders),
     }

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -57,6 +57,11 @@ class SandboxSession:
     def folder(self) -> str:
         """The path of the session's folder as programs in it see it."""
         return self._session.folder if self._mechanism.own_folders else "/workspace"
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """The copies of what it sees read-only in its folder, by the path below that."""
+        return self._session.held
 
     @property
     def isolation(self) -> str:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +26,7 @@ from skillyard.sandbox.job import (
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.process_launch import Identity, is_own_number, pick_identity
 from skillyard.sandbox.runtimes import Runtime, is_system, runtime_for
-from skillyard.sandbox.staging import StagedCopy, new_stage
+from skillyard.sandbox.staging import StagedCopy, copy_held, new_stage
 
 if TYPE_CHECKING:
     from skillyard.sandbox.process_launch import Descriptors
@@ -64,7 +64,8 @@ class SessionRequest:
     `program` is the file name of the Python program that speaks over the session's pipes, `files` that file and those it may
     import, by name. `environment` is what it is granted. With its `local_sockets` the programs of the session may speak with
     each other over sockets that are files, as browsers do; then no socket of another program may lie in what it sees. Landlock
-    has none.
+    has none. `held` are paths below the folder, of files and folders, that the session sees as read-only copies; Landlock shows
+    the originals, which it can write. With `read_only` it can write nothing there.
     """
 
     folder: str
@@ -73,6 +74,8 @@ class SessionRequest:
     policy: Policy
     mounts: tuple[ReadOnlyMount, ...] = ()
     environment: GrantedEnvironment = NOTHING_GRANTED
+    held: tuple[str, ...] = ()
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class PreparedSession:
 
     `hidden` are the folders that keep its user from what it is to see. `counted_by` names the control group that counts memory
     and processes, empty where none does; `cgroup` is that group where it is this process's to make.
+    `held` has, by the path below the folder, the copy of what is shown read-only.
     """
 
     request: SessionRequest
@@ -93,6 +97,7 @@ class PreparedSession:
     cgroup: Cgroup | None
     hidden: tuple[str, ...] = ()
     counted_by: str = ""
+    held: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def policy(self) -> Policy:
@@ -201,7 +206,8 @@ def prepare_session(
             cgroup = make_cgroup(memory_bytes=memory, pids=pids)
         hidden = _closed(shown) if identity else ()
         counter = counted_by or (cgroup.name if cgroup else "")
-        session = PreparedSession(request, folder, mounts, runtime, node, identity, stage, cgroup, hidden, counter)
+        held = copy_held(stage, folder, request.held, identity if not own_folders else None, whole=own_folders)
+        session = PreparedSession(request, folder, mounts, runtime, node, identity, stage, cgroup, hidden, counter, held)
         if own_folders:
             stage.add_folder(stage.scratch, identity)
             stage.add_programs(session.names(""))

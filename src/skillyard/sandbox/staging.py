@@ -241,6 +241,69 @@ def new_stage(identity: Identity | None) -> StagedCopy:
     return made
 
 
+def copy_held(
+    stage: StagedCopy, folder: str, paths: Iterable[str], owner: Identity | None, *, whole: bool
+) -> Mapping[str, str]:
+    """Copies, in a private folder of the stage, of files and folders below `folder`, by their paths; no link is followed.
+
+    What is gone is left out. Of what is too large there is an empty copy, unless the copies must be `whole`.
+
+    Raises:
+        FileTooLarge: something is too large, and must be whole.
+    """
+    copies: dict[str, str] = {}
+    for number, path in enumerate(paths):
+        if not copies:
+            stage.add_folder(f"{stage.base}/held", owner)
+        target, made = f"{stage.base}/held/{number}", StagedCopy(stage.base)
+        try:
+            source, name = _open_above(folder, path)
+        except OSError:
+            continue
+        try:
+            is_folder = stat.S_ISDIR(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode)
+            (_copy_held_folder if is_folder else _copy_held_file)(made, source, name, target)
+        except (FileTooLarge, PathRefused):
+            if whole:
+                raise
+            _delete(target) if is_folder else _try(os.unlink, target)
+            _try(os.mkdir, target, 0o755) if is_folder else _write(target, b"")
+        except OSError:
+            continue
+        finally:
+            os.close(source)
+        copies[path] = target
+    return copies
+
+
+def _open_above(folder: str, path: str) -> tuple[int, str]:
+    """The open folder that a path is in, and its name there; every folder on the way is one and no link."""
+    *parents, name = path.split("/")
+    at = os.open(folder, _FOLDER)
+    for parent in parents:
+        try:
+            below = os.open(parent, _FOLDER, dir_fd=at)
+        finally:
+            os.close(at)
+        at = below
+    return at, name
+
+
+def _copy_held_folder(made: StagedCopy, source: int, name: str, target: str) -> None:
+    below = os.open(name, _FOLDER, dir_fd=source)
+    os.mkdir(target, 0o755)
+    Path(target).chmod(0o755)
+    _copy_folder(made, below, os.open(target, _FOLDER), "", 1)
+
+
+def _copy_held_file(made: StagedCopy, source: int, name: str, target: str) -> None:
+    folder = os.open(os.path.dirname(target), _FOLDER)
+    try:
+        _copy_file(made, os.open(name, _FILE, dir_fd=source), os.path.basename(target), folder, name)
+    finally:
+        os.close(folder)
+
+
 def _folder(tree: str) -> str:
     if not Path(tree).is_dir():
         raise FileMissing(f"there is no skill folder {tree!r}")

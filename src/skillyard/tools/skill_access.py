@@ -73,14 +73,20 @@ class SkillAccess:
         return skill.located(folder[len(skill.root.path.rstrip("/")) + 1 :]) if Path(folder, "SKILL.md").is_file() else skill
 
     async def approve(
-        self, skill: Skill, *, session: str, message_id: str | None = None, call_id: str | None = None
+        self,
+        skill: Skill,
+        *,
+        session: str,
+        message_id: str | None = None,
+        call_id: str | None = None,
+        written: bool = False,
     ) -> SkillConsent:
-        """Ask for consent when a rule wants it; bound to the content of the skill as it is now.
+        """Ask for consent when a rule wants it, or a model may have `written` it; bound to the content as it is now.
 
         Raises:
             ApprovalRejected: the approver refused, or there is none.
         """
-        return await self._gate.consent(skill, session=session, message_id=message_id, call_id=call_id)
+        return await self._gate.consent(skill, session=session, message_id=message_id, call_id=call_id, written=written)
 
     def confirm(self, skill: Skill, consent: SkillConsent) -> None:
         """Make sure that what was just read is what was agreed to.

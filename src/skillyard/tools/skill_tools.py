@@ -247,6 +247,10 @@ class SkillTools:
 
         return await run_preprocessors(without_denied(self.access.catalog, self.access.rules), request, run=run)
 
+    def may_have_written(self, skill: Skill, *, session: str | None = None) -> bool:
+        """Whether a skill lies where commands of the session can write: then its use is asked about, whatever rules say."""
+        return self._context.may_have_written(skill, self._caller(session, None).session)
+
     def permits(self, tool: str, argument: str | None = None, *, session: str | None = None) -> bool:
         """Whether the host may let the model call `tool`; with `enforce`, by the skills this session has loaded.
 

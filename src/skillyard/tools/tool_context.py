@@ -21,6 +21,7 @@ from skillyard.errors import (
     SkillUnusable,
     SkillyardError,
 )
+from skillyard.paths import is_inside
 from skillyard.permissions import AllowedTools, CommandGate, CommandPolicy
 from skillyard.prompt.fence import fence
 from skillyard.search import SearchIndex
@@ -160,14 +161,25 @@ class ToolContext:
     _index: _CachedPerCatalog[SearchIndex] = field(default_factory=lambda: _CachedPerCatalog(SearchIndex(())))
 
     async def approve(self, skill: Skill, caller: ToolCaller) -> SkillConsent:
-        """Ask for consent where a rule wants it.
+        """Ask for consent where a rule wants it, and about a skill that lies where the session can write.
 
         Raises:
             ApprovalRejected: the answer was no.
         """
         return await self.access.approve(
-            skill, session=caller.session.name, message_id=caller.message_id, call_id=caller.call_id
+            skill,
+            session=caller.session.name,
+            message_id=caller.message_id,
+            call_id=caller.call_id,
+            written=self.may_have_written(skill, caller.session),
         )
+
+    def may_have_written(self, skill: Skill, session: ToolSession) -> bool:
+        """Whether the folder of a skill is one that commands or scripts of a session can write."""
+        workspace = self.workspace_of(session)
+        if workspace is not None and workspace.may_write(skill.directory):
+            return True
+        return session.workspace is not None and is_inside(skill.directory, session.workspace)
 
     def workspace_of(self, session: ToolSession) -> Workspace | None:
         """The workspace of a session, if there is one: every session has its own where a source of them was given.

@@ -24,8 +24,8 @@ FRESH_NOTE: Final = (
 )
 
 RENEWED_NOTE: Final = (
-    "[A new session took over, because other skills or packages are there now. Files, the working folder and variables are as "
-    "they were; background processes and files in /tmp are not.]"
+    "[A new session took over, because other skills, packages or settings of the project are there now. Files, the working "
+    "folder and variables are as they were; background processes and files in /tmp are not.]"
 )
 
 
@@ -44,11 +44,11 @@ class WorkspaceAnswer(WireForm):
     `text` is for the model, at most about the `answer_characters` of the options. `ok` says whether it was done; when not,
     `code` is one of: `command_failed` (it ended with another exit code than 0), `timeout`, `interrupted`, `output_limit`,
     `memory_limit`, `process_limit`, `disk_full` (the folder or `/tmp` takes no more), `session_ended`, or a code of
-    `skillyard.errors` (`permission_denied`, `file_not_found`, `path_refused`, `file_too_large`, `binary_file`, `invalid_input`,
-    `runtime_unavailable`, `sandbox_unavailable`). `exit_code` and `signal` are a command's. `fresh` says that an earlier shell
-    of this workspace is gone and a new one was begun for this call. `output_file` is the path, as the sandbox sees it, of the
-    whole output when `text` has only its head and tail. `process` is the id of a background process. `images` are for models
-    that take pictures. `data` is the same answer for programs.
+    `skillyard.errors` (`permission_denied`, `held_back`, `file_not_found`, `path_refused`, `file_too_large`, `binary_file`,
+    `invalid_input`, `runtime_unavailable`, `sandbox_unavailable`). `exit_code` and `signal` are a command's. `fresh` says that
+    an earlier shell of this workspace is gone and a new one was begun for this call. `output_file` is the path, as the sandbox
+    sees it, of the whole output when `text` has only its head and tail. `process` is the id of a background process. `images`
+    are for models that take pictures. `data` is the same answer for programs.
     """
 
     tool: str

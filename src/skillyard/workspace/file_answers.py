@@ -34,11 +34,13 @@ class FileTools:
         authorize: Callable[..., Awaitable[str]],
         judged: Callable[[], bool],
         session: Callable[[], Awaitable[tuple[WorkspaceSession, bool]]],
+        refuse_held: Callable[[str], None],
     ) -> None:
         self._options = options
         self._authorize = authorize
         self._judged = judged
         self._session = session
+        self._refuse_held = refuse_held
 
     async def read(self, path: str, offset: int, limit: int) -> WorkspaceAnswer:
         """A text with numbered lines, or a picture."""
@@ -130,6 +132,8 @@ class FileTools:
     ) -> tuple[dict[str, Any], bool]:
         """What the operation answers, a sentence about its end where it has none, and whether the session is fresh."""
         folder = await self._authorize(tool, path, content=content)
+        if operation in ("write", "edit"):
+            self._refuse_held(posixpath.normpath(posixpath.join(folder, path)))
         session, fresh = await self._session()
         if self._judged():
             found = await session.operation("resolve", {"path": path}, seconds=_SECONDS, folder=folder)

@@ -193,18 +193,50 @@ class WorkspaceFolder:
         relative = safe_relative(path)
         with self._parent(relative, make=False) as (folder, name):
             try:
-                if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                    delete_tree(f"/proc/self/fd/{folder}/{name}")  # whatever becomes of the folders above it meanwhile
-                else:
-                    os.unlink(name, dir_fd=folder)
+                self._delete(folder, name)
             except FileNotFoundError:
                 raise FileMissing(f"there is no file {relative!r}") from None
             except OSError as error:
                 raise PathRefused(f"{relative!r} cannot be deleted: {os.strerror(error.errno or 0)}") from None
 
-    def _write(self, folder: int, name: str, data: bytes) -> None:
+    def put_exactly(self, path: str, data: bytes, *, executable: bool) -> None:
+        """Put back a file that was there, under a name that a person or program gave it; as `put`."""
+        with self._parent(path, make=True) as (folder, name):
+            beside = f".{os.urandom(8).hex()}.new"
+            self._write(folder, beside, data, 0o700 if executable else 0o600)
+            os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def set_aside(self, path: str) -> None:
+        """Move a file or folder to where nothing acts on it, below `.skillyard/held-back`; where that fails it is deleted."""
+        with contextlib.suppress(FileProblem, OSError), self._parent(path, make=False) as (folder, name):
+            aside = f".skillyard/held-back/{os.urandom(4).hex()}/{name}.held"
+            try:
+                with self._parent(aside, make=True) as (target, new):
+                    os.rename(name, new, src_dir_fd=folder, dst_dir_fd=target)
+                    with contextlib.suppress(OSError):  # a repository is one by this file, whatever its folder is called
+                        os.rename(f"{new}/HEAD", f"{new}/HEAD.held", src_dir_fd=target, dst_dir_fd=target)
+            except (FileProblem, OSError):
+                self._delete(folder, name)
+
+    def find_again(self, path: str, identity: tuple[int, int]) -> None:
+        """Give a folder that was moved within the folder above it its name back."""
+        with contextlib.suppress(FileProblem, OSError), self._parent(path, make=False) as (folder, name):
+            for other in os.listdir(folder):
+                state = os.stat(other, dir_fd=folder, follow_symlinks=False)
+                if (state.st_dev, state.st_ino) == identity:
+                    os.rename(other, name, src_dir_fd=folder, dst_dir_fd=folder)
+                    return
+
+    @staticmethod
+    def _delete(folder: int, name: str) -> None:
+        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            delete_tree(f"/proc/self/fd/{folder}/{name}")  # whatever becomes of the folders above it meanwhile
+        else:
+            os.unlink(name, dir_fd=folder)
+
+    def _write(self, folder: int, name: str, data: bytes, mode: int = 0o644) -> None:
         owner = os.stat(self.path)
-        file = os.open(name, _NEW, 0o644, dir_fd=folder)
+        file = os.open(name, _NEW, mode, dir_fd=folder)
         with os.fdopen(file, "wb") as sink:
             sink.write(data)
             if os.geteuid() == 0:

@@ -17,6 +17,7 @@ from skillyard.sandbox import (
     choose_backend,
     container_image,
 )
+from skillyard.workspace.held_back import check_writable
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
@@ -81,7 +82,9 @@ class WorkspaceOptions:
     mount says, or what gives them for the folder of a workspace when a session begins; `environment` is what is granted, in
     packages and programs; the programs raise the limits they need, but for those in `fixed`, which the operator has set.
     `backend` names the sandbox (`bwrap`, `landlock` or `container`); the first that holds when it is None. `container_image` is
-    the image that a container is made from, empty for what is installed here.
+    the image that a container is made from, empty for what is installed here. With `held_back` (for a folder that
+    is a user's) a session cannot write the places that programs act on unasked, but for those whose names are in `writable`:
+    see `held_back.py`. With `read_only` it cannot write the folder at all.
     """
 
     policy: Policy = WORKSPACE_POLICY
@@ -94,6 +97,9 @@ class WorkspaceOptions:
     fixed: frozenset[str] = frozenset()
     backend: str | None = None
     container_image: str = ""
+    held_back: bool = True
+    writable: frozenset[str] = frozenset()
+    read_only: bool = False
 
     @property
     def session_policy(self) -> Policy:
@@ -124,7 +130,8 @@ _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
 _LIMITS: Final = ("timeout-ms", "memory-mb", "pids", "nofile", "file-size-mb", "tmp-mb", "output-bytes")
 _GRANTS: Final = ("environment", "pass-environment", "private-networks")
 _CONVERSATIONS: Final = "conversations"
-_KNOWN: Final = (*_NUMBERS, *_LIMITS, *_GRANTS, "network-allowlist", "backend", "container-image", _CONVERSATIONS)
+_WRITABLE: Final = "writable"
+_KNOWN: Final = (*_NUMBERS, *_LIMITS, *_GRANTS, "network-allowlist", "backend", "container-image", _CONVERSATIONS, _WRITABLE)
 
 
 def workspaces_in_conversations(settings: Mapping[str, object]) -> bool:
@@ -143,7 +150,8 @@ def options_from_settings(settings: Mapping[str, object], *, environ: Mapping[st
     """The options that a table `[workspace]` means, its keys written with hyphens; what it leaves out is as usual.
 
     `network-allowlist` names the hosts that commands may reach; without it there is no network. `pass-environment` names
-    variables of `environ` (`os.environ` when absent) that every command sees.
+    variables of `environ` (`os.environ` when absent) that every command sees, `writable` names of `HELD_BACK` that sessions may
+    write.
 
     Raises:
         InvalidConfiguration: an unknown key, or a number out of its range.
@@ -164,7 +172,11 @@ def options_from_settings(settings: Mapping[str, object], *, environ: Mapping[st
         raise InvalidConfiguration("workspace.backend must be a name", hint='for example backend = "bwrap"')
     fixed = frozenset(name.replace("-", "_") for name in chosen)
     image = container_image(settings)
-    return WorkspaceOptions(policy=policy, backend=backend, container_image=image, fixed=fixed, **numbers)
+    names = settings.get(_WRITABLE, ())
+    if not isinstance(names, list | tuple):
+        raise InvalidConfiguration("workspace.writable must be a list of names", hint='for example writable = [".vscode"]')
+    writable = check_writable(names)
+    return WorkspaceOptions(policy=policy, backend=backend, container_image=image, fixed=fixed, writable=writable, **numbers)
 
 
 def _number(name: str, value: object) -> int:
@@ -177,17 +189,22 @@ def _number(name: str, value: object) -> int:
 
 
 def catalog_options(
-    catalog: SkillCatalog, rules: Rules, *, environment: GrantedEnvironment = NOTHING_GRANTED
+    catalog: SkillCatalog,
+    rules: Rules,
+    *,
+    environment: GrantedEnvironment = NOTHING_GRANTED,
+    writable: Sequence[str] = (),
 ) -> WorkspaceOptions:
     """The options of workspaces over a catalog: its table `[workspace]`, its skills, and what is granted.
 
     A session sees the skills that are there when it begins and that `rules` allow: one about which somebody must be asked is
-    not shown, because no command would ask.
+    not shown, because no command would ask. `writable` are names of `HELD_BACK` beside those of the table.
 
     Raises:
         InvalidConfiguration, InvalidPolicy: as `options_from_settings`.
     """
-    options = replace(options_from_settings(catalog.configuration.workspace), environment=environment)
+    options = options_from_settings(catalog.configuration.workspace)
+    options = replace(options, environment=environment, writable=options.writable | check_writable(writable))
 
     def allowed(folder: str) -> tuple[ReadOnlyMount, ...]:
         usable = (skill for skill in catalog if rules.rule(skill).permission == "allow")

@@ -1,7 +1,7 @@
 """What a file of a workspace looks like, as plain data: text, a picture, a page of a PDF, a table.
 
 The file is a stranger's. Pictures are passed on as they are; what has to be understood (PDFs, workbooks) is read in a sandbox
-of its own, which sees the folder and nothing else.
+of its own, which sees the folder, read-only, and nothing else.
 """
 
 from __future__ import annotations
@@ -156,7 +156,10 @@ async def _in_sandbox(folder: WorkspaceFolder, found: FilePreview, options: Work
         given.policy, network="none", network_allowlist=(), environment={}, secrets=frozenset(), private_networks=False,
         memory_mb=min(given.policy.memory_mb, _MEMORY_MB),
     )  # fmt: skip
-    workspace = Workspace(folder.path, options=replace(given, policy=policy, skills=(), environment=NOTHING_GRANTED))
+    workspace = Workspace(
+        folder.path,
+        options=replace(given, policy=policy, skills=(), environment=NOTHING_GRANTED, held_back=False, read_only=True),
+    )
     try:
         async with _slots():
             return await (_page(workspace, found) if found.kind == "pdf" else _sheet(workspace, found))

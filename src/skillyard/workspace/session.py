@@ -158,11 +158,13 @@ def _folders_of(packages: tuple[str, ...]) -> Mapping[str, str]:
     return folders if len(folders) == len(found) and reachable else {}
 
 
-def session_request(folder: str, options: WorkspaceOptions) -> SessionRequest:
-    """What the sandbox is asked for: the folder, the skills and what is granted beside it."""
+def session_request(folder: str, options: WorkspaceOptions, held: tuple[str, ...] = ()) -> SessionRequest:
+    """What the sandbox is asked for: the folder, what of it is `held` back, the skills and what is granted beside it."""
     packages = (*pdf_packages().values(), *sheet_packages().values())
     mounts = (*options.mounts(folder), *(ReadOnlyMount(path) for path in packages))
-    return SessionRequest(folder, _AGENT[0], _agent_files(), options.session_policy, mounts, options.environment)
+    return SessionRequest(
+        folder, _AGENT[0], _agent_files(), options.session_policy, mounts, options.environment, held, options.read_only
+    )
 
 
 class WorkspaceSession:
@@ -183,8 +185,8 @@ class WorkspaceSession:
         self._refused: set[str] = set()
 
     @classmethod
-    async def open(cls, folder: str, options: WorkspaceOptions) -> WorkspaceSession:
-        """Start a sandbox over the folder.
+    async def open(cls, folder: str, options: WorkspaceOptions, held: tuple[str, ...] = ()) -> WorkspaceSession:
+        """Start a sandbox over the folder, in which the paths `held` are read-only copies.
 
         Raises:
             SandboxUnavailable: it cannot be started, or nothing here can enforce the policy.
@@ -192,7 +194,7 @@ class WorkspaceSession:
         """
         backend = await asyncio.to_thread(options.backend_here)
         channel = SessionChannel()
-        request = await asyncio.to_thread(session_request, folder, options)
+        request = await asyncio.to_thread(session_request, folder, options, held)
         session = await open_session(backend, request, channel.receive)
         if await channel.attach(session):
             return cls(channel, options)

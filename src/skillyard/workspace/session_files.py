@@ -27,6 +27,7 @@ WRITE_LIMIT = 32 * 1024 * 1024
 _LINE_LIMIT = 2000  # characters of a line that are shown
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})  # not looked into unless they are asked for
 _MOST_VISITED = 200_000
+_MOST_BASES = 16
 _MEDIA = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -407,8 +408,20 @@ def _resolve(arguments: dict[str, Any]) -> dict[str, object]:
     return {"real": os.path.realpath(arguments["path"])}
 
 
+def _links(arguments: dict[str, Any]) -> dict[str, object]:
+    """Where those of the paths lead that are below a folder and pass through a link, from here and from folders among them."""
+    below, paths, found = f"{arguments['below']}/", arguments["paths"], []
+    bases = ["", *[path for path in paths if os.path.isdir(path)][:_MOST_BASES]]
+    for path in (os.path.join(base, path) for base in bases for path in paths):
+        whole, real = os.path.abspath(path), os.path.realpath(path)
+        if whole.startswith(below) and real != whole:
+            found.append(real)
+    return {"real": found}
+
+
 OPERATIONS = {
     "resolve": _resolve,
+    "links": _links,
     "read": _read,
     "sheet": _sheet,
     "write": _write,

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
@@ -85,8 +85,12 @@ class Workspaces:
             mark = own / _MARK
             resumed = mark.exists()
             mark.touch(mode=0o600)
+            chosen = options or self._options or WorkspaceOptions()
             made = Workspace(
-                files, options=options or self._options, authorizer=authorizer or self._authorizer, resumed=resumed
+                files,
+                options=replace(chosen, held_back=folder is not None),
+                authorizer=authorizer or self._authorizer,
+                resumed=resumed,
             )
             self._open[workspace_id] = made
             return made

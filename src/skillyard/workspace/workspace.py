@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import re
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
@@ -16,7 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import DiskFull, InvalidInput, PathRefused, PermissionDenied, RecordNotFound, SkillyardError
+from skillyard.paths import is_inside
 from skillyard.permissions import WORKSPACE_TOOL_NAMES
+from skillyard.text import sanitize
 from skillyard.workspace.answers import (
     FRESH_NOTE,
     RENEWED_NOTE,
@@ -26,17 +30,23 @@ from skillyard.workspace.answers import (
     answer_process,
     refusal_answer,
 )
+from skillyard.workspace.channel import SessionCall
 from skillyard.workspace.file_answers import FileTools
 from skillyard.workspace.folder import FolderQuota
+from skillyard.workspace.held_back import held_part
+from skillyard.workspace.held_guard import HeldGuard, held_back_error
 from skillyard.workspace.options import CommandListener, ToolAuthorizer, WorkspaceOptions, seen_folder
 from skillyard.workspace.session import KEPT_BYTES, LANGUAGES, WorkspaceSession
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
-    from skillyard.workspace.channel import SessionCall
     from skillyard.workspace.session import BackgroundProcess
 
 _SYSTEM: Final = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
+_WRITING: Final = frozenset({"bash", "code_run", "file_write", "file_edit"})
+_WORD: Final = re.compile(r"[^\s;|&()<>'\"`=,]+")
+_MOST_WORDS: Final = 2_000
+_LINK_SECONDS: Final = 10.0
 _MOST_JUDGED: Final = 5  # times, for a call in whose time the working folder becomes another
 _beside: Final[ContextVar[ToolAuthorizer | None]] = ContextVar("authorizer of a call", default=None)
 _ALIASES: Final = {"py": "python", "python3": "python", "js": "javascript", "node": "javascript", "ts": "typescript"}
@@ -71,10 +81,14 @@ class Workspace:
         self._commands = asyncio.Lock()
         self._current: SessionCall | None = None
         self._quota = FolderQuota(self.folder, self.options.quota_mb)
-        self._guard: asyncio.Task[None] | None = None
+        self._guards: list[asyncio.Task[None]] = []
+        self._held = HeldGuard(self.folder, self.options.writable) if self.options.held_back else None
+        self._holding = asyncio.Lock()
+        self._begun_calls = 0
+        self._alone = True  # whether nothing of the session can write now
         self._idle: asyncio.TimerHandle | None = None
         self._calls = 0
-        self._files = FileTools(self.options, self.authorize, lambda: self.judged, self.session)
+        self._files = FileTools(self.options, self.authorize, lambda: self.judged, self.session, self._refuse_held)
 
     @property
     def path(self) -> str:
@@ -107,6 +121,14 @@ class Workspace:
         folder = self.skill_folder(skill)
         shown = (mount.target or mount.source for mount in self.options.mounts(self.folder))
         return any(folder == target or folder.startswith(f"{target.rstrip('/')}/") for target in shown)
+
+    def may_write(self, path: str) -> bool:
+        """Whether a session can write a path of this machine, links followed."""
+        real = os.path.realpath(path)
+        if self.options.read_only or not is_inside(real, self.folder):
+            return False
+        held = held_part(real[len(self.folder) + 1 :], self.options.writable) if self.options.held_back else None
+        return held is None
 
     def show(self, options: WorkspaceOptions) -> None:
         """Let the next call work with other skills or packages; limits stay what they are.
@@ -252,19 +274,29 @@ class Workspace:
         """The open session, begun when there is none, and whether it takes the place of one that has ended."""
         async with self._opening:
             before = self._session if self._session is not None and self._session.alive else None
-            if before is not None and before.options == self.options:
+            if before is None:
+                await self._end_session()
+            changed = self._held is not None and (before is None or self._alone) and await self._look_again(self._held)
+            self._begun_calls += 1
+            if before is not None and before.options == self.options and not changed:
+                self._alone = False
                 return before, False
             fresh = self._begun
-            opened = await WorkspaceSession.open(self.folder, self.options)
+            if self._held is not None:
+                await self._end_session()  # nothing may change the folder while copies are mounted over it
+            held = self._held.to_show() if self._held is not None else ()
+            opened = await WorkspaceSession.open(self.folder, self.options, held)
             await self._end_session()
-            self._session = opened
+            self._session, self._alone = opened, False
             self._note = FRESH_NOTE
             if before is not None:
                 opened.follow(before)
                 self._note = RENEWED_NOTE
-            self._guard = asyncio.create_task(
-                self._quota.guard(self._session.channel, busy=lambda: self._calls > 0, current=lambda: self._current)
-            )
+            watch = self._quota.guard(opened.channel, busy=lambda: self._calls > 0, current=lambda: self._current)
+            self._guards = [asyncio.create_task(watch)]
+            if self._held is not None:
+                self._held.begin(opened.channel.session.held, mounted=opened.channel.session.isolation != "landlock")
+                self._guards.append(asyncio.create_task(self._watch_held(opened)))
             self._begun = True
             return self._session, fresh
 
@@ -291,11 +323,54 @@ class Workspace:
         self._stay_awake()
         try:
             answer = await work
+            if self._held is not None and tool in _WRITING:
+                answer = await self._with_held(answer)
             return replace(answer, text=f"{self._note}\n{answer.text}") if answer.fresh else answer
         except SkillyardError as error:
             return refusal_answer(tool, error)
         finally:
             self._rest()
+
+    def _refuse_held(self, path: str) -> None:
+        """Refuse a path, as the session sees it, that is held back; links are seen to when something has been written."""
+        if self._held is not None and path.startswith(f"{self.path}/"):
+            self._held.refuse(path[len(self.path) + 1 :])
+
+    async def _look_again(self, held: HeldGuard) -> bool:
+        """Take what is there now for what the user wants there: nothing of a session can have written since the last look."""
+        async with self._holding:
+            return await asyncio.to_thread(held.changed)
+
+    async def _settle(self) -> None:
+        if self._held is not None:
+            async with self._holding:
+                await asyncio.to_thread(self._held.settle)
+
+    async def _with_held(self, answer: WorkspaceAnswer) -> WorkspaceAnswer:
+        """The answer to a call that may have written, with what was set aside."""
+        assert self._held is not None  # noqa: S101 # else nobody asks
+        await self._settle()
+        paths = self._held.notes()
+        if not paths:
+            return answer
+        error = held_back_error(paths)
+        told = f"[Held back: {error.message}. It was moved to .skillyard/held-back. {error.hint}]"
+        code = answer.code if not answer.ok else error.code
+        data = {**answer.data, "held_back": error.details["paths"]}
+        return replace(answer, ok=False, code=code, text=f"{answer.text}\n{sanitize(told)}", data=data)
+
+    async def _watch_held(self, session: WorkspaceSession) -> None:
+        """Look at what is held back for as long as anything of the session may write."""
+        assert self._held is not None  # noqa: S101 # else nobody watches
+        while session.alive:
+            await asyncio.sleep(self._held.seconds)
+            if self._alone:
+                continue
+            busy, begun = self._calls > 0, self._begun_calls
+            left = await asyncio.to_thread(session.channel.session.processes)
+            await self._settle()
+            counted = session.channel.session.isolation != "container"  # an engine elsewhere shows no processes
+            self._alone = counted and not busy and not left and begun == self._begun_calls
 
     async def _command(
         self, tool: str, subject: str, language: str, code: str, timeout: int | None, listener: CommandListener | None
@@ -308,9 +383,27 @@ class Workspace:
                 session, begun = await self.session()
                 fresh = fresh or begun
                 if session.working_folder == folder or not self.judged:
+                    await self._authorize_links(session, subject, folder)
                     answer = await self._execute(session, tool, subject, language, code, seconds, listener)
                     return replace(answer, fresh=fresh)
         raise _unsettled()
+
+    async def _authorize_links(self, session: WorkspaceSession, command: str, folder: str) -> None:
+        """Ask about what the links lead to that a command names: its words alone do not say.
+
+        Raises:
+            PermissionDenied: it may not be read or written.
+        """
+        if not self.judged:
+            return
+        words = [word for word in _words(command) if not word.startswith("-")][:_MOST_WORDS]
+        arguments = {"paths": words, "below": session.folder}
+        found = await session.operation("links", arguments, seconds=_LINK_SECONDS, folder=folder)
+        if isinstance(found, SessionCall) or "error" in found:
+            return  # the command is executed in the same folder, or not at all
+        for real in dict.fromkeys(map(str, found["real"])):
+            for tool in ("file_read", "file_write"):  # which of both is not known
+                await self.authorize(tool, real, folder)
 
     async def _execute(
         self,
@@ -345,6 +438,7 @@ class Workspace:
             session, begun = await self.session()
             fresh = fresh or begun
             if session.working_folder == folder or not self.judged:
+                await self._authorize_links(session, command, folder)
                 break
         else:
             raise _unsettled()
@@ -402,17 +496,31 @@ class Workspace:
             self._idle.cancel()
             self._idle = None
         if session is not None:
+            if self._held is not None:  # what is put back is copied from what the session was shown
+                session.channel.session.stop()
+                await session.channel.session.ended.wait()
+                await self._settle()
             await session.close()
-        if self._guard is not None:
-            self._guard.cancel()
-            await asyncio.wait([self._guard])
-            self._guard = None
+        guards, self._guards = self._guards, []
+        for guard in guards:
+            guard.cancel()
+        if guards:
+            await asyncio.wait(guards)
 
 
 def _unsettled() -> PermissionDenied:
     return PermissionDenied(
         "the working folder changed each time this call was judged", hint="call it again when the other commands have ended"
     )
+
+
+def _words(command: str) -> tuple[str, ...]:
+    """What in a command may be a path, with quotes and without."""
+    try:
+        split = shlex.split(command)
+    except ValueError:
+        split = []
+    return tuple(dict.fromkeys([*split, *_WORD.findall(command)]))
 
 
 def _size(content: object) -> int:

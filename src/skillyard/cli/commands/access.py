@@ -200,21 +200,26 @@ def _show(screen: Screen, events: tuple[AuditRecord, ...]) -> None:
 
 def add_approvals_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `approvals`."""
-    parser.add_argument("action", nargs="?", choices=("list", "revoke"), default="list", help="list (the default) or revoke")
+    parser.add_argument(
+        "action", nargs="?", choices=("list", "approve", "revoke"), default="list", help="list (the default), approve or revoke"
+    )
     parser.add_argument("skill", nargs="?", metavar="SKILL", help="the id or name of the skill; list then shows only that one")
     parser.add_argument("--all", action="store_true", help="for revoke: every skill of this workspace")
     parser.add_argument("--everywhere", action="store_true", help="for list: those of all workspaces")
 
 
 def approvals_command(arguments: argparse.Namespace) -> int:
-    """List or revoke."""
+    """List, approve or revoke."""
     if not _are_options_valid(arguments):
         hint = (
-            "`skillyard approvals list [SKILL]`, `skillyard approvals revoke SKILL` or `… revoke --all`, without --everywhere"
+            "`skillyard approvals list [SKILL]`, `skillyard approvals approve SKILL`, `skillyard approvals revoke SKILL` or "
+            "`… revoke --all`, without --everywhere"
         )
         raise UsageProblem("which approvals?", hint=hint)
     store = open_approvals(arguments)
-    if arguments.action == "list":
+    if arguments.action == "approve":
+        _approve_skill(arguments, store)
+    elif arguments.action == "list":
         approved = store.everywhere() if arguments.everywhere else store.approved()
         _list_approvals(
             arguments.screen,
@@ -229,6 +234,8 @@ def _are_options_valid(arguments: argparse.Namespace) -> bool:
     """Whether the options belong to the action: nothing is revoked in another workspace, or all of it by accident."""
     if arguments.action == "list":
         return not arguments.all
+    if arguments.action == "approve":
+        return not arguments.all and not arguments.everywhere and arguments.skill is not None
     return not arguments.everywhere and arguments.all != (arguments.skill is not None)
 
 
@@ -244,6 +251,18 @@ def _list_approvals(screen: Screen, approved: tuple[ApprovalRecord, ...]) -> Non
         screen.table(rows, header=("SKILL", "CONTENT", "APPROVED", "WORKSPACE"), stretch=3)
     else:
         screen.note("no approvals")
+
+
+def _approve_skill(arguments: argparse.Namespace, store: SqlApprovalStore) -> None:
+    """Agree to a skill as it is now, for this workspace: also where nobody can be asked later."""
+    skill, screen = open_catalog(arguments).get(arguments.skill), arguments.screen
+    digest = skill.digest()
+    store.add(skill.id, digest)
+    record_audit_event(screen, store.database, "approvals.grant", skill.id)
+    if screen.as_json:
+        screen.data({"approved": skill.id, "digest": digest})
+    else:
+        screen.line(f"approved {skill.id} as it is now ({digest[:19]}): you will be asked again when it changes")
 
 
 def _revoke_approvals(screen: Screen, store: SqlApprovalStore, name: str | None) -> None:

@@ -136,6 +136,13 @@ def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PACKAGE",
         help="with --workspace: give it a package or program: pypdf, npm:docx or program:qpdf; may be given several times",
     )
+    parser.add_argument(
+        "--writable",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="with --workspace: let it write what is held back in a project, such as .vscode; may be given several times",
+    )
 
 
 def mcp_command(arguments: argparse.Namespace) -> int:
@@ -164,15 +171,16 @@ def mcp_command(arguments: argparse.Namespace) -> int:
 def _workspace(catalog: Catalog, arguments: argparse.Namespace) -> Workspace | None:
     """The workspace that was asked for, with what is granted to it."""
     if arguments.workspace is None:
-        if arguments.packages:
-            raise UsageProblem("--with without --workspace", hint="name the folder to work in: --workspace DIR")
+        if arguments.packages or arguments.writable:
+            option = "--with" if arguments.packages else "--writable"
+            raise UsageProblem(f"{option} without --workspace", hint="name the folder to work in: --workspace DIR")
         return None
     try:
         Path(arguments.workspace).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         message = f"{arguments.workspace} cannot be made: {error.strerror or error}"
         raise UsageProblem(message, hint="name a folder of your own") from None
-    return catalog.workspace(arguments.workspace, packages=arguments.packages)
+    return catalog.workspace(arguments.workspace, packages=arguments.packages, writable=arguments.writable)
 
 
 _OPTION_VARIABLES: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "SKILLYARD_STORE", "engine": "SKILLYARD_ENGINE"}

@@ -35,6 +35,13 @@ def add_workspace_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PACKAGE",
         help="for exec: give the command a package or program: pypdf, npm:docx or program:qpdf; may be given several times",
     )
+    parser.add_argument(
+        "--writable",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="for exec: let it write what is held back in a project, such as .vscode or .git; may be given several times",
+    )
 
 
 def workspace_command(arguments: argparse.Namespace) -> int:
@@ -65,7 +72,7 @@ def _workspace(catalog: Catalog, arguments: argparse.Namespace) -> Workspace:
         raise UsageProblem("both --dir and --id", hint="name the folder or the workspace")
     if arguments.id is not None:
         return catalog.workspaces(packages=arguments.packages).get(arguments.id)
-    return catalog.workspace(arguments.dir or ".", packages=arguments.packages)
+    return catalog.workspace(arguments.dir or ".", packages=arguments.packages, writable=arguments.writable)
 
 
 async def _execute(

@@ -1,0 +1,173 @@
+"""The watch over the places of a folder that a session may not write: see `held_back`.
+
+What is there when a session begins is shown to it as a read-only copy where the sandbox can do that. What appears, and under
+Landlock what changes, is set aside after each command and while programs work, and what was there is put back.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from skillyard.errors import DiskFull, FileProblem, PlaceHeldBack
+from skillyard.text import single_line
+from skillyard.workspace.folder import WorkspaceFolder
+from skillyard.workspace.held_back import PlaceMark, held_part, held_places, is_repository_part
+
+_MOST_NAMED: Final = 10
+_NAME: Final = 200
+_LEAST_SECONDS: Final = 0.1  # between two looks while programs work
+_SHARE: Final = 20  # looks may take a twentieth of the time
+
+
+class HeldGuard:
+    """What is held back in one folder, as it was when the session began or when nothing of the session was at work.
+
+    Methods block, but for `refuse` and `notes`; one at a time may be called.
+    """
+
+    def __init__(self, folder: str, writable: frozenset[str]) -> None:
+        self._folder: Final = folder
+        self._writable: Final = writable
+        self._places: dict[str, PlaceMark] = {}
+        self._shown: Mapping[str, str] = {}
+        self._mounted = False
+        self._cost = 0.0
+        self._set_aside: list[str] = []
+
+    @property
+    def seconds(self) -> float:
+        """How long to wait between two looks."""
+        return max(_LEAST_SECONDS, self._cost * _SHARE)
+
+    def changed(self) -> bool:
+        """Take what is there for what a person wants there; whether that is something else than a session is shown."""
+        found = self._look()
+        same = {path: _shown_mark(mark) for path, mark in found.items()} == {
+            path: _shown_mark(mark) for path, mark in self._places.items()
+        }
+        self._places = found
+        return not same
+
+    def to_show(self) -> tuple[str, ...]:
+        """The paths of what a session is to see as read-only copies: all but links, and repositories that are written."""
+        return tuple(path for path, mark in self._places.items() if _is_copied(path, mark))
+
+    def begin(self, shown: Mapping[str, str], *, mounted: bool) -> None:
+        """A session has begun: `shown` are the paths of the copies that were made, which it sees when they are `mounted`."""
+        self._shown, self._mounted = shown, mounted
+
+    def refuse(self, path: str) -> None:
+        """Refuse a path below the folder that a file tool is to write.
+
+        Raises:
+            PlaceHeldBack: it is held back.
+        """
+        if part := held_part(path, self._writable):
+            raise held_back_error([part])
+
+    def settle(self) -> None:
+        """Set aside what has appeared or changed, and put back what was there."""
+        found = self._look()
+        gone: list[str] = []
+        for path, mark in found.items():
+            before = self._places.get(path)
+            if any(path.startswith(f"{one}/") or is_repository_part(path, one) for one in gone) or (
+                before and not self._differs(path, mark, before)
+            ):
+                continue
+            if before is None and not stat.S_ISLNK(mark.kind) and self._is_moved(mark):
+                continue
+            gone.append(path)
+            self._hold(path, before)
+        for path in self._places.keys() - found.keys():
+            self._lost(path)
+        if gone:  # what was put back is another file
+            self._places |= {path: mark for path, mark in self._look().items() if path in self._places and path in gone}
+
+    def notes(self) -> tuple[str, ...]:
+        """The paths that were set aside since this was last called."""
+        found, self._set_aside = tuple(self._set_aside), []
+        return found
+
+    def _look(self) -> dict[str, PlaceMark]:
+        begun = time.monotonic()
+        found = held_places(self._folder, self._writable)
+        self._cost = time.monotonic() - begun
+        return found
+
+    def _differs(self, path: str, mark: PlaceMark, before: PlaceMark) -> bool:
+        """Whether the session has changed a place that was there."""
+        if path.endswith("/HEAD"):  # of a repository that was there: git writes it with each commit
+            return False
+        if self._mounted and path in self._shown and mark.parent == before.parent:
+            return False  # it cannot: somebody else has
+        return mark.identity != before.identity or mark.changed != before.changed
+
+    def _is_moved(self, mark: PlaceMark) -> bool:
+        return self._mounted and any(
+            mark.identity == one.identity and mark.changed == one.changed for one in self._places.values()
+        )
+
+    def _hold(self, path: str, before: PlaceMark | None) -> None:
+        folder = WorkspaceFolder(self._folder)
+        folder.set_aside(path)
+        self._set_aside.append(path)
+        if before is not None:
+            self._put_back(folder, path, before)
+
+    def _lost(self, path: str) -> None:
+        """Something is not there any more: where no mount has kept it, it is put back."""
+        if _is_repository(path, self._places[path]):
+            WorkspaceFolder(self._folder).find_again(path, self._places[path].identity)
+        if self._mounted or path not in self._shown or os.path.lexists(f"{self._folder}/{path}"):
+            return
+        self._set_aside.append(path)
+        self._put_back(WorkspaceFolder(self._folder), path, self._places[path])
+
+    def _put_back(self, folder: WorkspaceFolder, path: str, before: PlaceMark) -> None:
+        if stat.S_ISDIR(before.kind) and path not in self._shown:
+            folder.find_again(path, before.identity)
+        elif copy := self._shown.get(path):
+            try:
+                _restore(folder, path, copy)
+            except (FileProblem, DiskFull, OSError):
+                return  # the copy is gone with the session, the original is set aside
+
+
+def _restore(folder: WorkspaceFolder, path: str, copy: str) -> None:
+    if not Path(copy).is_dir():
+        folder.put_exactly(path, Path(copy).read_bytes(), executable=bool(Path(copy).stat().st_mode & stat.S_IXUSR))
+        return
+    for base, _, files in os.walk(copy):
+        for name in files:
+            _restore(folder, f"{path}{base[len(copy) :]}/{name}", f"{base}/{name}")
+
+
+def _is_copied(path: str, mark: PlaceMark) -> bool:
+    if stat.S_ISLNK(mark.kind) or path.endswith("/HEAD"):
+        return False
+    return not _is_repository(path, mark) and (stat.S_ISDIR(mark.kind) or stat.S_ISREG(mark.kind))
+
+
+def _is_repository(path: str, mark: PlaceMark) -> bool:
+    return path.rpartition("/")[2].casefold() == ".git" and stat.S_ISDIR(mark.kind)
+
+
+def _shown_mark(mark: PlaceMark) -> tuple[object, ...]:
+    return mark.kind, mark.identity, mark.changed
+
+
+def held_back_error(paths: list[str] | tuple[str, ...]) -> PlaceHeldBack:
+    """The error about places that a session wanted to write."""
+    named = ", ".join(repr(single_line(path)[:_NAME]) for path in paths[:_MOST_NAMED])
+    more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+    return PlaceHeldBack(
+        f"{named}{more}: programs outside act on that without anyone asking, so a session may not write it",
+        hint="do it another way, or ask the user: `writable` in their [workspace] settings, or --writable NAME, allows it",
+        paths=list(paths[:_MOST_NAMED]),
+    )

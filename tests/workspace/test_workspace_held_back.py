@@ -1,0 +1,154 @@
+"""What programs outside of the sandbox act on unasked is not written by a session over a user's project."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillyard.errors import InvalidConfiguration
+from skillyard.workspace import options_from_settings
+from skillyard.workspace.held_back import HELD_BACK, held_part, held_places
+
+if TYPE_CHECKING:
+    from tests.workspace.conftest import MakeWorkspace
+
+_ALONE = "export GIT_CONFIG_NOSYSTEM=1"  # Landlock does not show the system's
+_AUTHOR = "git -c user.name=A -c user.email=a@example.com"
+
+
+def _project(folder: Path) -> Path:
+    """A repository of a user with an editor's settings."""
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["git", "init", "-q", str(folder)], check=True, env={"PATH": os.environ["PATH"]})
+    (folder / ".vscode").mkdir()
+    (folder / ".vscode" / "tasks.json").write_text("{}")
+    (folder / "a.txt").write_text("a\n")
+    return folder
+
+
+async def test_a_session_commits_but_writes_nothing_that_git_or_an_editor_executes(
+    make_workspace: MakeWorkspace, reachable: Path
+) -> None:
+    project = _project(reachable / "files")
+    config = (project / ".git" / "config").read_text()
+    workspace = make_workspace()
+    safe = f"{_AUTHOR} -c safe.directory='*'"
+    committed = await workspace.bash(f"{_ALONE}; {safe} add a.txt && {safe} commit -qm first && {safe} log --oneline | wc -l")
+    assert (committed.text, committed.ok) == ("1", True)
+    attempts = {
+        "git -c safe.directory='*' config core.fsmonitor 'touch /tmp/x'": ".git/config",
+        "printf '[core]\\nfsmonitor = evil\\n' > c; mv c .git/config; cp c .git/config; true": ".git/config",
+        "mv .git/hooks .git/h; mkdir .git/hooks; echo evil > .git/hooks/pre-commit; true": ".git/hooks/pre-commit",
+        "echo evil > .vscode/tasks.json; mv .vscode v; mkdir .vscode; cp a.txt .vscode/tasks.json; true": ".vscode/tasks.json",
+    }
+    for command, place in attempts.items():
+        await workspace.bash(command)
+        written = (project / place).read_text() if (project / place).exists() else ""
+        assert "evil" not in written, command
+        assert "fsmonitor" not in written, command
+    await workspace.close()
+    assert (project / ".git" / "config").read_text() == config
+    assert (project / ".vscode" / "tasks.json").read_text() == "{}"
+    assert not (project / ".git" / "hooks" / "pre-commit").exists()
+
+
+async def test_what_appears_is_set_aside_and_the_answer_says_so(make_workspace: MakeWorkspace, reachable: Path) -> None:
+    project = _project(reachable / "files")
+    workspace = make_workspace()
+    answer = await workspace.bash("mkdir -p sub/.Claude; echo evil > sub/.Claude/settings.json; echo evil > .envrc; echo done")
+    assert (answer.ok, answer.code, answer.exit_code) == (False, "held_back", 0)
+    assert answer.text.startswith("done\n[Held back: ")
+    assert sorted(answer.data["held_back"]) == [".envrc", "sub/.Claude"]
+    bare = await workspace.bash(f"{_ALONE}; git init -q --bare tools; git init -q deep/er; echo '../evil' > .git/commondir")
+    assert sorted(bare.data["held_back"]) == [".git/commondir", "deep/er/.git", "tools/HEAD"]
+    linked = await workspace.bash("mkdir evil; ln -s evil .idea; ln -s . again; echo x > again/.mcp.json")
+    assert sorted(linked.data["held_back"]) == [".idea", ".mcp.json"]
+    moved = await workspace.bash("mv .git old; git init -q . ; true")
+    assert moved.code == "held_back"
+    assert (await workspace.bash("echo fine > AGENTS.md; echo all: > Makefile")).ok
+    await workspace.close()
+    left = held_places(str(project))
+    assert {".git", ".vscode"} <= left.keys()
+    assert not {".envrc", "sub/.Claude", ".idea", ".mcp.json", "deep/er/.git", "tools/HEAD", ".git/commondir"} & left.keys()
+    assert (project / "AGENTS.md").read_text() == "fine\n"
+    assert (project / ".git" / "objects").is_dir()
+
+
+async def test_file_tools_and_code_obey_the_same_table(make_workspace: MakeWorkspace, reachable: Path) -> None:
+    _project(reachable / "files")
+    workspace = make_workspace()
+    for path in (".git/hooks/post-checkout", "x/../.vscode/tasks.json", ".CURSOR/mcp.json", "skillyard.toml"):
+        refused = await workspace.file_write(path, "evil")
+        assert (refused.ok, refused.code) == (False, "held_back"), path
+    assert (await workspace.file_edit(".vscode/tasks.json", "{}", "evil")).code == "held_back"
+    assert (await workspace.file_read(".vscode/tasks.json")).ok
+    code = await workspace.code_run("python", "open('.envrc', 'w').write('evil')")
+    assert (code.code, (reachable / "files" / ".envrc").exists()) == ("held_back", False)
+
+
+async def test_a_background_process_is_watched(make_workspace: MakeWorkspace, reachable: Path) -> None:
+    project = _project(reachable / "files")
+    workspace = make_workspace()
+    await workspace.bash("sleep 0.2; echo evil > .envrc; sleep 60", background=True)
+    async with asyncio.timeout(20):
+        while not list(project.glob(".skillyard/held-back/*/.envrc.held")):
+            await asyncio.sleep(0.05)
+    assert not (project / ".envrc").exists()
+
+
+async def test_names_that_are_allowed_and_folders_of_our_own_are_written(
+    make_workspace: MakeWorkspace, reachable: Path
+) -> None:
+    allowed = make_workspace("allowed", writable=options_from_settings({"writable": [".vscode"]}).writable)
+    assert (await allowed.bash("mkdir .vscode; echo '{}' > .vscode/tasks.json")).ok
+    assert (await allowed.file_write(".envrc", "x")).code == "held_back"
+    own = make_workspace("own", held_back=False)
+    assert (await own.bash(f"{_ALONE}; git init -q . && echo x > .envrc")).ok
+    assert (await own.file_write(".vscode/tasks.json", "{}")).ok
+    with pytest.raises(InvalidConfiguration, match=r"'\.bash' is not held back"):
+        options_from_settings({"writable": [".bash"]})
+
+
+async def test_what_a_person_changes_meanwhile_is_theirs(make_workspace: MakeWorkspace, reachable: Path) -> None:
+    project = _project(reachable / "files")
+    workspace = make_workspace()
+    assert (await workspace.bash("true")).ok
+    async with asyncio.timeout(20):
+        while not workspace._alone:  # nothing of the session is at work
+            await asyncio.sleep(0.02)
+    (project / ".envrc").write_text("mine")
+    seen = await workspace.bash("cat .envrc; echo theirs > .envrc")
+    if workspace.path == "/workspace" or seen.code == "held_back":
+        assert "mine" in seen.text
+    await workspace.close()
+    assert (project / ".envrc").read_text() == "mine"
+
+
+@given(
+    st.lists(st.sampled_from([*sorted(HELD_BACK), "src", ".", "a.git", "hooks", "config", "objects", "modules"]), max_size=5)
+)
+def test_a_path_is_held_back_by_the_first_part_that_is(parts: list[str]) -> None:
+    held = held_part("/".join(parts))
+    kept = [part for part in parts if part != "."]
+    if held is not None:
+        named = held.split("/")
+        assert kept[: len(named)] == named
+        assert named[-1] in HELD_BACK
+    else:
+        assert not {part for part in kept if part in HELD_BACK and part != ".git"}
+
+
+async def test_a_read_only_session_writes_nothing(make_workspace: MakeWorkspace, reachable: Path) -> None:
+    (reachable / "files").mkdir()
+    (reachable / "files" / "a.txt").write_text("a")
+    workspace = make_workspace(held_back=False, read_only=True)
+    assert not (await workspace.bash("echo x > new; rm -f a.txt; test -e new -o ! -e a.txt")).ok
+    assert (await workspace.file_write("new", "x")).code == "path_refused"
+    assert sorted(path.name for path in (reachable / "files").iterdir()) == ["a.txt"]
