@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skillyard.environments.package_index import INDEX_SETTINGS, index_settings
     from skillyard.environments.program_table import find_program, install_hint
     from skillyard.environments.proposal import ProposedItem, SkillNeeds, skill_needs
-    from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs
+    from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs, with_registries
     from skillyard.environments.python_packages import find_uv
     from skillyard.environments.requirements import Requirements, read_requirements
     from skillyard.environments.script_block import ScriptBlock, read_script_block
@@ -51,6 +51,7 @@ __all__ = [
     "require_programs",
     "session_hint",
     "skill_needs",
+    "with_registries",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -63,7 +64,7 @@ __getattr__, __dir__ = lazy_exports(
         "node_packages": ("find_npm",),
         "package_index": ("INDEX_SETTINGS", "index_settings"),
         "program_table": ("find_program", "install_hint"),
-        "provision": ("EnvironmentRequest", "granted_programs", "require_programs"),
+        "provision": ("EnvironmentRequest", "granted_programs", "require_programs", "with_registries"),
         "python_packages": ("find_uv",),
         "proposal": ("ProposedItem", "SkillNeeds", "skill_needs"),
         "requirements": ("Requirements", "read_requirements"),

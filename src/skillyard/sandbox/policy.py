@@ -62,8 +62,9 @@ class Policy:
 
     Times are in milliseconds, `*_mb` in mebibytes, `*_bytes` in bytes. `secrets` names the variables of `environment` whose
     values must not come back in output; names that look like secrets are always among them. `private_networks` lets hosts of
-    the allow-list have addresses of this machine and of private networks; `hidden_files` lets a run write hidden and control
-    files back into a work folder. Both are the operator's. In a ceiling `environment` holds what an operator
+    the allow-list have addresses of this machine and of private networks; `trusted_hosts` are those of its hosts that the
+    operator has named as registries of packages, wherever they are; `hidden_files` lets a run write hidden and control
+    files back into a work folder. All three are the operator's. In a ceiling `environment` holds what an operator
     grants, and `secrets` every granted name.
 
     Raises:
@@ -78,6 +79,7 @@ class Policy:
     environment: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     secrets: frozenset[str] = frozenset()
     private_networks: bool = False
+    trusted_hosts: tuple[str, ...] = ()
     hidden_files: bool = False
     pids: int = 64
     nofile: int = 256
@@ -90,7 +92,8 @@ class Policy:
     def __post_init__(self) -> None:
         problems = [problem for name in RANGES if (problem := _number_problem(name, getattr(self, name)))]
         problems += _choice_problems(self)
-        problems += [problem for host in self.network_allowlist if host != ANY_HOST and (problem := host_problem(host))]
+        hosts = (*self.network_allowlist, *self.trusted_hosts)
+        problems += [problem for host in hosts if host != ANY_HOST and (problem := host_problem(host))]
         problems += environment_problems(self.environment)
         if problems:
             raise InvalidPolicy("; ".join(problems), hint="fix the skill's `security:` block", problems=problems)
@@ -178,6 +181,7 @@ def effective_policy(declared: Policy, ceiling: Policy) -> Policy:
         network="allowlist" if hosts else "none",
         network_allowlist=hosts,
         private_networks=ceiling.private_networks,
+        trusted_hosts=ceiling.trusted_hosts,
         hidden_files=ceiling.hidden_files,
         environment=granted_values(declared.environment, ceiling.environment, ceiling.secrets),
         secrets=declared.secrets | ceiling.secrets,

@@ -100,7 +100,8 @@ def policy_proxy(policy: Policy) -> Proxy | None:
     from skillyard.network.hosts import read_rules
     from skillyard.network.proxy import Proxy  # loads the HTTP parser, which other runs do not need
 
-    return Proxy(read_rules(policy.network_allowlist), private=policy.private_networks)
+    trusted = read_rules(policy.trusted_hosts)
+    return Proxy(read_rules(policy.network_allowlist), private=policy.private_networks, trusted=trusted)
 
 
 def sealed_files(engine: SpawnedMechanism, run: PreparedRun) -> tuple[bytes, ...]:
