@@ -50,14 +50,7 @@ async def collected(run: PreparedRun, result: SandboxResult) -> SandboxResult:
     seeded = run.stage.seeded
     if seeded is None or run.policy.filesystem != "read-write" or result.status not in ("ok", "error"):
         return result
-    collected = await asyncio.to_thread(
-        copy_changes_back,
-        run.stage.workspace,
-        seeded,
-        run.job.workspace,
-        hidden_files=run.policy.hidden_files,
-        secrets=run.policy.secret_values,
-    )
+    collected = await asyncio.to_thread(copy_changes_back, run.stage.workspace, seeded, run.job.workspace, run.policy)
     return replace(result, files=collected.files, warnings=(*result.warnings, *collected.warnings))
 
 
