@@ -210,8 +210,10 @@ def lowered_ceiling(ceiling: Policy, settings: Mapping[str, object]) -> Policy:
         raise InvalidPolicy(
             f"a project cannot decide {' and '.join(own)} in [sandbox]", hint="move it to your own skillyard.toml"
         )
-    low = effective_policy(Policy.ceiling(settings), ceiling)
-    numbers = {name: min(getattr(low, name), getattr(ceiling, name)) for name in _WORK_RANGES}
+    wanted = Policy.ceiling(settings)
+    low = effective_policy(wanted, ceiling)
+    own_work = {name: getattr(wanted, name) for name in _WORK_RANGES if name in {key.replace("-", "_") for key in settings}}
+    numbers = {name: min(number, getattr(ceiling, name)) for name, number in own_work.items()}
     return replace(low, **numbers, environment=ceiling.environment, secrets=ceiling.secrets, hidden_files=ceiling.hidden_files)
 
 
