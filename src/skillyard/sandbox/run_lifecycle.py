@@ -118,8 +118,8 @@ def seccomp_filter(
 ) -> bytes:
     """The filter of a run; `streams` when it may make TCP sockets. Without a `processor` for that of this machine.
 
-    With a user of its own (`own_user`) it may change modes and times of files, because it owns only its own. With
-    `local_sockets` its programs may speak with each other over local sockets.
+    With a user of its own (`own_user`) it may change modes and times of files, because it owns only its own; where its memory
+    is counted and its mounts are its own, its bundlers may make what they would watch files with. With `local_sockets` its programs may speak with each other over local sockets.
 
     Raises:
         SandboxUnavailable: there is no filter for this machine.
@@ -128,7 +128,9 @@ def seccomp_filter(
     if machine is None:
         raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
     metadata = options.metadata and not own_user
-    return build_filter(machine, replace(options, streams=streams, metadata=metadata, local_sockets=local_sockets))
+    watchers = own_user and not (options.neighbours or options.uncounted_memory)
+    chosen = replace(options, streams=streams, metadata=metadata, local_sockets=local_sockets, watchers=watchers)
+    return build_filter(machine, chosen)
 
 
 def _warnings(run: PreparedRun, record: ProcessRecord) -> tuple[str, ...]:
