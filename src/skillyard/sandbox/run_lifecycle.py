@@ -119,7 +119,8 @@ def seccomp_filter(
     """The filter of a run; `streams` when it may make TCP sockets. Without a `processor` for that of this machine.
 
     With a user of its own (`own_user`) it may change modes and times of files, because it owns only its own; where its memory
-    is counted and its mounts are its own, its bundlers may make what they would watch files with. With `local_sockets` its programs may speak with each other over local sockets.
+    is counted and its mounts are its own, its bundlers may make what they would watch files with. With `local_sockets` its
+    programs may speak with each other over local sockets.
 
     Raises:
         SandboxUnavailable: there is no filter for this machine.

@@ -230,7 +230,7 @@ _DENIED: Final = (
 )  # fmt: skip
 # Counters of the whole machine or of the user, which a run would use up for everybody else. Programs know kernels without them.
 _SHARED_COUNTERS: Final = ("io_setup",)
-# Counted for each user: whoever is a user of its own takes them from nobody. Bundlers hang without one although they watch nothing.
+# Counted for each user: whoever is a user of its own takes them from nobody. Bundlers hang without one, whatever they watch.
 _WATCHERS: Final = ("inotify_init", "inotify_init1")
 # What is watched would tell what everybody else does with the files of the system.
 _WATCHING: Final = ("inotify_add_watch",)
@@ -270,7 +270,8 @@ class FilterOptions:
     extended attributes go. `neighbours`: other processes of the same user keep their limits, priorities and processors and
     are not signalled about descriptors, folders cannot be watched, attributes not be read, open files not be hidden, sockets
     not be named. `signals`: no signal can be sent at all. `streams`: TCP sockets can be made, and no others; for bubblewrap,
-    whose network namespace is empty. `watchers`: an inotify instance can be made, and nothing be watched with it. `local_sockets`, where `streams` are: local stream sockets (`AF_UNIX`) too.
+    whose network namespace is empty. `watchers`: an inotify instance can be made, and nothing be watched with it.
+    `local_sockets`, where `streams` are: local stream sockets (`AF_UNIX`) too.
     """
 
     uncounted_memory: bool = False
