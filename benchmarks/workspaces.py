@@ -25,6 +25,7 @@ from skillyard.environments import EnvironmentRequest, SkillGrant
 from skillyard.sandbox import backends, choose_backend
 from skillyard.sandbox.processes import memory_in_use
 from skillyard.sandbox.runtimes import runtime_for
+from skillyard.sandbox.session import LocalProcessTree
 from skillyard.workspace import WORKSPACE_POLICY, Workspace, WorkspaceOptions
 
 COMMAND = "echo ok"
@@ -108,7 +109,8 @@ async def many(base: Path, backend: str) -> tuple[float, float]:
     pids: list[int] = []
     for workspace in workspaces:
         session, _ = await workspace.session()
-        pids += [*session.channel.session.processes(), session.channel.session.first]
+        tree = session.channel.session._tree
+        pids += [*tree.processes(), *([tree.first] if isinstance(tree, LocalProcessTree) else ())]
     memory = memory_in_use(pids, enough=0) / _MEBIBYTE
     await asyncio.gather(*(workspace.close() for workspace in workspaces))
     return seconds, memory

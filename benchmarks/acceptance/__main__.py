@@ -17,24 +17,25 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from urllib.parse import urlsplit
 
 from benchmarks.acceptance import art_skills, office_skills, web_skills, writing_skills
 from benchmarks.acceptance.model import ScriptedModel
 from benchmarks.acceptance.site import Site
-from skillyard.environments.package_index import NPM_REGISTRY
 
-_NPM_HOST = str(urlsplit(NPM_REGISTRY.usual).hostname)
 _NONE: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Workflow:
-    """How one skill is followed: `more` are packages that its text leaves open, `settings` of the workspace."""
+    """How one skill is followed: `more` are packages that its text leaves open, `settings` of the workspace.
+
+    With `registries` its commands install packages themselves.
+    """
 
     follow: Callable[[ScriptedModel], Awaitable[str]]
     more: tuple[str, ...] = ()
     settings: Mapping[str, object] = field(default_factory=lambda: _NONE)
+    registries: bool = False
 
 
 WORKFLOWS: Mapping[str, Workflow] = {
@@ -53,9 +54,7 @@ WORKFLOWS: Mapping[str, Workflow] = {
     "slack-gif-creator": Workflow(art_skills.slack_gif_creator),
     "template-skill": Workflow(writing_skills.template_skill),
     "theme-factory": Workflow(art_skills.theme_factory),
-    "web-artifacts-builder": Workflow(
-        web_skills.web_artifacts_builder, settings={"network-allowlist": [_NPM_HOST], "tmp-mb": 1024}
-    ),
+    "web-artifacts-builder": Workflow(web_skills.web_artifacts_builder, settings={"tmp-mb": 1024}, registries=True),
     "webapp-testing": Workflow(web_skills.webapp_testing),
     "xlsx": Workflow(office_skills.xlsx),
 }
@@ -85,7 +84,7 @@ async def follow(site: Site, name: str, workflow: Workflow) -> Outcome:
     try:
         await asyncio.to_thread(site.allow, name, workflow.more)
         started = time.perf_counter()
-        async with site.follow(name, workflow.settings) as model:
+        async with site.follow(name, workflow.settings, workflow.registries) as model:
             try:
                 verified = await workflow.follow(model)
             finally:

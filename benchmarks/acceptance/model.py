@@ -43,11 +43,11 @@ class ScriptedModel:
         self.skill_folder = ""
         self.steps = 0
 
-    async def use(self, tool: str, *, fails: bool = False, **arguments: object) -> ToolResult:
-        """Call a tool."""
+    async def use(self, tool: str, *, fails: bool | None = False, **arguments: object) -> ToolResult:
+        """Call a tool; with `fails=None` it may fail or not."""
         self.steps += 1
         result = await self._call(tool, arguments)
-        if result.ok == fails:
+        if fails is not None and result.ok == fails:
             shown = str(arguments.get("command") or arguments.get("code") or arguments)[:200]
             raise StepFailed(f"step {self.steps}, {tool} {shown!r}: {result.code}: {_inner(result.text)[-1500:]}")
         return result
@@ -68,6 +68,23 @@ class ScriptedModel:
         """Run a command; `{skill}` in it is the folder of the skill. What it wrote."""
         command = command.replace("{skill}", self.skill_folder)
         return _inner((await self.use("bash", command=command, timeout=timeout, fails=fails)).text)
+
+    async def bash_until(self, command: str, remedies: Mapping[str, str]) -> str:
+        """Run a command; where it fails, do what a text of its output calls for, each once, and run it again.
+
+        `remedies` has the pattern of such a text and the command that it calls for. What the command wrote in the end.
+        """
+        left = dict(remedies)
+        while True:
+            command = command.replace("{skill}", self.skill_folder)
+            result = await self.use("bash", command=command, timeout=600_000, fails=None)
+            text = _inner(result.text)
+            if result.ok:
+                return text
+            called = next((pattern for pattern in left if re.search(pattern, text)), None)
+            if called is None:
+                raise StepFailed(f"step {self.steps}, bash {command[:200]!r}: {result.code}: {text[-1500:]}")
+            await self.bash(left.pop(called))
 
     async def start(self, command: str) -> str:
         """Start a background process; its id."""

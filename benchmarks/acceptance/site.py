@@ -53,13 +53,13 @@ class Site:
             raise RuntimeError(f"skillyard {' '.join(words[:3])}: {done.stderr.strip()[-500:]}")
 
     @contextlib.asynccontextmanager
-    async def follow(self, name: str, settings: Mapping[str, object]) -> AsyncIterator[ScriptedModel]:
+    async def follow(self, name: str, settings: Mapping[str, object], registries: bool) -> AsyncIterator[ScriptedModel]:
         """A conversation in which the skill is followed, and who follows it.
 
         Every call is one of the conversation's model, and works in the workspace of the conversation, which is granted what
         the loaded skill was granted. This is the only place that says what calls go through.
         """
-        catalog = await asyncio.to_thread(self._with_settings, settings)
+        catalog = await asyncio.to_thread(self._with_settings, name, settings, registries)
         skill = catalog.get(name)
         folder = self.folder / "work" / name
         folder.mkdir(parents=True)
@@ -79,11 +79,14 @@ class Site:
             talk.cancel()
             await chat.close()
 
-    def _with_settings(self, settings: Mapping[str, object]) -> Catalog:
-        """The catalog as it is with these settings of workspaces; an operator's own words count."""
+    def _with_settings(self, name: str, settings: Mapping[str, object], registries: bool) -> Catalog:
+        """The catalog as it is with these settings of workspaces and this grant; an operator's own words count."""
         file = Path(configuration_directory(self._environ), "skillyard.toml")
         written = tomlkit.parse(self._configuration) if self._configuration else tomlkit.document()
         written["workspace"] = {**settings, **written.get("workspace", {})}
+        if registries:
+            skills = written.setdefault("skills", tomlkit.table())
+            skills[name] = {"registries": True, **skills.get(name, {})}
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(tomlkit.dumps(written), "utf-8")
         return Catalog.discover(environ=self._environ, cwd=str(self.folder))

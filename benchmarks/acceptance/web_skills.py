@@ -81,14 +81,23 @@ _COUNT = """async () => {
 }"""
 
 
+# What versions of today do otherwise than the skill's text expects, and what their own messages call for.
+_IGNORED = "approve-builds|Ignored build scripts"
+_GO_ON = "export pnpm_config_strict_dep_builds=false"
+_ICON = r"Failed to resolve '[^']*\.svg'"
+
+
 async def web_artifacts_builder(model: ScriptedModel) -> str:
     """A React project is made, edited and bundled into one HTML file."""
     await model.load()
-    await model.bash("export pnpm_config_strict_dep_builds=false")  # pnpm fails where packages want to run scripts
-    await model.bash("bash {skill}/scripts/init-artifact.sh counter", timeout=600_000)
+    await model.bash_until(
+        "cd /workspace && bash {skill}/scripts/init-artifact.sh counter", {_IGNORED: f"{_GO_ON}; rm -rf /workspace/counter"}
+    )
     await model.write("/workspace/counter/src/App.tsx", _APP)
-    await model.bash("sed -i '/rel=\"icon\"/d' /workspace/counter/index.html")  # parcel refuses the template's icon
-    await model.bash("cd /workspace/counter && bash {skill}/scripts/bundle-artifact.sh", timeout=600_000)
+    await model.bash_until(
+        "cd /workspace/counter && bash {skill}/scripts/bundle-artifact.sh",
+        {_IGNORED: _GO_ON, _ICON: "sed -i '/rel=\"icon\"/d' index.html"},
+    )
     seen = await see_page(model.product("counter/bundle.html"), _COUNT)
     expect(seen.errors == (), f"the page has errors: {seen.errors}")
     expect(isinstance(seen.value, list) and seen.value[:2] == ["Count: 0", "Count: 1"], f"the page shows {seen.value}")

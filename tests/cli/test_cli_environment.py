@@ -8,6 +8,12 @@ from typing import Any
 
 import pytest
 
+from skillyard.catalog import Skill
+from skillyard.environments import SkillGrant
+from skillyard.errors import DependenciesUnavailable
+from skillyard.library import Catalog
+from skillyard.sandbox import GrantedEnvironment
+
 Call = Callable[..., Any]
 _SCRIPT = "import subprocess\nsubprocess.run(['qpdf', '--version'], check=True)\n"
 
@@ -38,6 +44,27 @@ def test_what_a_skill_needs_is_shown_granted_and_taken_back(call: Call, skills: 
     run = call("run", "forms", "--entry", "scripts/main.py", "--root", skills)
     assert run.code == 0, run.err
     assert call("environment", "revoke", "forms", "--root", skills, "--json").data["granted"]["programs"] == []
+
+
+def test_a_proposal_with_a_package_that_cannot_be_had_grants_nothing_and_offers_the_rest(
+    call: Call, skills: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow = Catalog.allow
+
+    def installing(catalog: Catalog, skill: Skill, grant: SkillGrant) -> GrantedEnvironment:
+        if wrong := [name for name in grant.packages if name.startswith("nosuch")]:
+            raise DependenciesUnavailable("the packages cannot be installed", hint="uv says no", dependencies=wrong)
+        return allow(catalog, skill, grant)
+
+    monkeypatch.setattr(Catalog, "allow", installing)
+    refused = call("environment", "allow", "forms", "--yes", "--root", skills)
+    assert refused.code != 0
+    assert "`skillyard environment allow forms --without nosuchmodule-x` grants the rest" in refused.err
+    shown = call("environment", "show", "forms", "--root", skills, "--json")
+    assert shown.data["granted"] == {"packages": [], "npm": [], "programs": [], "build": False, "registries": False}
+    words = ("environment", "allow", "forms", "--yes", "--root", skills, "--json", "--without")
+    assert call(*words, "nosuchmodule-x").data["granted"]["programs"] == ["qpdf"]
+    assert "it proposes nosuchmodule-x" in call(*words, "nosuchmodul").err
 
 
 def test_a_failed_run_says_which_grant_would_give_it_what_was_missing(call: Call, skills: Path) -> None:

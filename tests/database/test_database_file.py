@@ -23,7 +23,7 @@ from skillyard.files import read_limited
 from skillyard.packages import tree_digest
 from skillyard.paths import is_reserved, read_inside
 from skillyard.registry import ProjectLock
-from skillyard.sandbox import work_files
+from skillyard.sandbox import Policy, work_files
 
 SOURCE = Path(dialects.__file__).parents[1]
 HOOK = Path(__file__).parents[2] / "benchmarks/soak/open_hook"
@@ -209,7 +209,7 @@ def test_who_reads_folders_of_others_leaves_records_in_use_alone(records_among_s
     with pytest.raises(PathRefused, match="database"):
         read_inside(folder, "skillyard.db", limit=100)
     (tmp_path / "seeded").mkdir()
-    work_files.copy_files_in(str(folder), str(tmp_path / "seeded"), None)
+    work_files.copy_files_in(str(folder), str(tmp_path / "seeded"), None, Policy())
     assert [path.name for path in (tmp_path / "seeded").iterdir()] == ["notes.txt"]
     _use_once(folder)
     assert (folder / "skillyard.db-wal").stat().st_ino == log
@@ -250,7 +250,7 @@ def test_a_second_name_of_the_records_is_not_opened(records_among_skills: Path, 
     other.mkdir()
     (other / "harmless.txt").hardlink_to(records_among_skills / "skillyard.db")
     (tmp_path / "seeded").mkdir()
-    work_files.copy_files_in(str(other), str(tmp_path / "seeded"), None)
+    work_files.copy_files_in(str(other), str(tmp_path / "seeded"), None, Policy())
     tree_digest(other)
     with pytest.raises(PathRefused, match="database"):
         read_inside(other, "harmless.txt", limit=100)

@@ -12,9 +12,10 @@ import pytest
 
 from skillyard import Catalog
 from skillyard.catalog.configuration import load_configuration
-from skillyard.environments import GrantBook, SkillGrant
+from skillyard.environments import EnvironmentRequest, GrantBook, SkillGrant
 from skillyard.errors import DependenciesUnavailable, InvalidConfiguration, InvalidInput
 from skillyard.files import locked
+from skillyard.sandbox import Policy, effective_policy
 
 
 def configured(tmp_path: Path, text: str) -> GrantBook:
@@ -34,6 +35,23 @@ def test_the_operator_grants_in_a_table_of_the_skill(tmp_path: Path, catalog: Ca
     text += 'programs = ["qpdf"]\nbuild = true\n'
     book = configured(tmp_path, text)
     assert book.granted(catalog.get("pdf")) == SkillGrant(("pypdf",), ("docx@9",), ("qpdf",), True)
+
+
+def test_registries_are_granted_to_one_skill_and_are_the_hosts_of_the_operator(tmp_path: Path, catalog: Catalog) -> None:
+    book = configured(tmp_path, "[skills.pdf]\nregistries = true\n")
+    grant = book.granted(catalog.get("pdf"))
+    assert grant.registries
+    assert grant.merged(SkillGrant(("pypdf",))).registries
+    settings = {"package-index": "https://me:secret@pypi.corp.test/simple", "npm-registry": "https://npm.corp.test"}
+    given = EnvironmentRequest(grant=grant, settings=settings)()
+    hosts = ("https://pypi.corp.test:443", "https://npm.corp.test:443")
+    raised = given.raised(Policy())
+    assert (raised.network_allowlist, raised.trusted_hosts, raised.private_networks) == (hosts, hosts, False)
+    assert given.variables["npm_config_registry"] == "https://npm.corp.test"
+    assert "secret" not in str(given.variables)
+    assert not given.raised(Policy(), fixed=frozenset({"network"})).reaches_network, "the operator allows no network at all"
+    declares = effective_policy(given.raised(Policy()), Policy.ceiling())
+    assert declares.trusted_hosts == (), "only the operator's ceiling can say whom to trust"
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ def imports(source: str) -> list[str]:
         ("PIL.Image", "pillow"), ("yaml", "PyYAML"), ("cv2", "opencv-python-headless"), ("docx.shared", "python-docx"),
         ("pptx", "python-pptx"), ("bs4", "beautifulsoup4"), ("pypdf", "pypdf"), ("sklearn.svm", "scikit-learn"),
         ("google.genai.types", "google-genai"), ("json", None), ("os.path", None), ("uno", None), ("_thread", None),
-        ("skillyard_sdk", None), ("--index-url", None),
+        ("skillyard_sdk", None), ("--index-url", None), ("airflow.models", "apache-airflow"), ("fpdf", "fpdf2"),
+        ("azure.storage.blob.aio", "azure-storage-blob"), ("azure", None), ("google.cloud.storage", "google-cloud-storage"),
     ],
 )  # fmt: skip
 def test_the_distribution_of_a_module_is_known(module: str, distribution: str | None) -> None:

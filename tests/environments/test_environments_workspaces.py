@@ -64,6 +64,20 @@ async def test_commands_see_granted_packages_and_programs(registry, folder: Path
         await workspace.close()
 
 
+async def test_commands_reach_the_granted_registry_inside_the_network_and_nothing_beside_it(registry, folder: Path) -> None:
+    registry.add_npm("gamma", {"index.js": "module.exports = 'gamma at work'"}, main="index.js")
+    environment = EnvironmentRequest(grant=SkillGrant(registries=True), settings=registry.settings)()
+    options = WorkspaceOptions(backend="bwrap", environment=environment)
+    workspace = Workspace(folder, options=options)
+    try:
+        ask = "curl -s --noproxy '' -o /dev/null -w '%{http_code} '"  # loopback would be the session's own
+        answer = await workspace.bash(f"{ask} $npm_config_registry/gamma; {ask} http://127.0.0.1:9/; {ask} https://x.test/")
+        assert answer.text.split()[:2] == ["200", "403"], answer.text
+        assert registry.asked == ["/gamma"]
+    finally:
+        await workspace.close()
+
+
 @on_each_backend
 async def test_without_a_grant_there_are_no_packages(folder: Path, backend: str) -> None:
     (folder / "requirements.txt").write_text("alpha\n")  # what lies in a workspace is no skill's declaration

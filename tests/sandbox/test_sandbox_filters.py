@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.sandbox import seccomp
+from skillyard.sandbox.run_lifecycle import seccomp_filter
 from skillyard.sandbox.seccomp import AARCH64, X86_64, FilterOptions, Machine, build_filter, this_machine
 
 _ERRORS = (errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT, errno.ENOMEM)
@@ -164,6 +165,18 @@ def test_counters_that_the_whole_machine_shares_cannot_be_used_up(machine: Machi
     for name in shared:
         assert verdict(program, machine, machine.calls[name]) == seccomp.error(errno.ENOSYS), name
     assert verdict(program, machine, machine.calls["fanotify_init"]) == seccomp.error(errno.EPERM)
+
+
+@pytest.mark.abuse("B24")
+def test_a_user_of_its_own_gets_an_inotify_instance_and_cannot_watch_what_others_do(machine: Machine) -> None:
+    own = seccomp_filter(FilterOptions(), streams=True, own_user=True, processor=machine.name)
+    refused = seccomp.error(errno.ENOSYS)
+    assert verdict(own, machine, machine.calls["inotify_init1"]) == seccomp.ALLOW
+    assert verdict(own, machine, machine.calls["inotify_add_watch"]) == refused
+    assert verdict(own, machine, machine.calls["io_setup"]) == refused
+    for options in (FilterOptions(neighbours=True), FilterOptions(uncounted_memory=True)):
+        shared = seccomp_filter(options, streams=True, own_user=True, processor=machine.name)
+        assert verdict(shared, machine, machine.calls["inotify_init1"]) == refused
 
 
 @pytest.mark.abuse("B23")

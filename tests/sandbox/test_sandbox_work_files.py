@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from skillyard.errors import FileMissing, FileTooLarge, InvalidPolicy
-from skillyard.sandbox import Job, Policy, SandboxBackend, SandboxResult, effective_policy, lowered_ceiling, work_files
+from skillyard.errors import FileMissing, FileTooLarge, InvalidPolicy, PathRefused
+from skillyard.sandbox import Job, Policy, SandboxBackend, SandboxResult, effective_policy, lowered_ceiling
 
 Work = Any
 WRITES = Policy(timeout_ms=10_000, filesystem="read-write", tmp_mb=8)
@@ -115,12 +115,23 @@ async def test_what_was_given_does_not_count_against_what_may_be_written(work: W
     assert result.files == ("small",)
 
 
-async def test_too_much_to_work_on_is_refused_before_anything_starts(
-    work: Work, desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_too_much_to_work_on_is_refused_before_anything_starts_and_names_the_setting(
+    work: Work, desk: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(work_files, "MAXIMUM_FILES", 1)
-    with pytest.raises(FileTooLarge):
-        await work("print(1)")
+    (desk / "deep/er").mkdir(parents=True)
+    (desk / "deep/er/large.bin").write_bytes(b"x" * (1 << 20))
+    for setting, kind, message in (
+        ("work-files", FileTooLarge, "more than 1 files"),
+        ("work-mb", FileTooLarge, "more than 1 MiB"),
+        ("work-levels", PathRefused, "'deep/er/' is more than 1 levels"),
+    ):
+        with pytest.raises(kind, match=message) as caught:
+            await work("print(1)", effective_policy(Policy(filesystem="read-write"), Policy.ceiling({setting: 1})))
+        assert f"`{setting}`" in (caught.value.hint or "")
+    roomy = effective_policy(Policy(filesystem="read-write"), Policy.ceiling({"work-levels": 20, "work-files": 5000}))
+    assert (roomy.work_levels, roomy.work_files, roomy.work_mb) == (20, 5000, 200), "the operator may raise them"
+    assert lowered_ceiling(roomy, {"work-files": 10}).work_files == 10
+    assert lowered_ceiling(roomy, {"work-files": 9000}).work_files == 5000, "a project can only lower them"
     with pytest.raises(FileMissing):
         await work("print(1)", folder=tmp_path / "none")
 

@@ -160,6 +160,7 @@ _GRANT: Final[Settings] = {
     "npm": texts("a list of npm packages"),
     "programs": texts("a list of programs"),
     "build": flag(),
+    "registries": flag(),
 }
 _SETTINGS: Final[Settings] = {
     "skills": {

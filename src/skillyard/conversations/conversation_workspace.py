@@ -112,7 +112,7 @@ class ConversationWorkspace:
         granted = [(skill, grant) for skill in skills if (grant := grants.granted(skill))]
         if not granted:
             return NOTHING_GRANTED, ()
-        key = tuple(word for _, grant in granted for word in (*grant.words, str(grant.build)))
+        key = tuple(word for _, grant in granted for word in (*grant.words, str(grant.build), str(grant.registries)))
         known = self._environments.get(key)
         if known is not None and _is_there(known):
             return known, ()

@@ -50,6 +50,7 @@ __all__ = [
     "require_programs",
     "session_hint",
     "skill_needs",
+    "with_registries",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -61,7 +62,7 @@ __getattr__, __dir__ = lazy_exports(
         "node_packages": ("find_npm",),
         "package_index": ("INDEX_SETTINGS", "index_settings"),
         "program_table": ("find_program", "install_hint"),
-        "provision": ("EnvironmentRequest", "SkillGrants", "granted_programs", "require_programs"),
+        "provision": ("EnvironmentRequest", "SkillGrants", "granted_programs", "require_programs", "with_registries"),
         "python_packages": ("find_uv",),
         "proposal": ("ProposedItem", "SkillNeeds", "skill_needs"),
         "script_block": ("ScriptBlock", "read_script_block"),

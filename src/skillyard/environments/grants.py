@@ -1,7 +1,8 @@
 """What a skill has been granted: packages and programs, by the operator, by a recorded consent, or for one run.
 
-The operator writes `[skills.pdf]` with `packages`, `npm`, `programs` and `build` into their own skillyard.toml. A consent that
-was given to one skill is kept in `environments.json` beside `settings.json`, under the key by which skills are switched.
+The operator writes `[skills.pdf]` with `packages`, `npm`, `programs`, `build` and `registries` into their own skillyard.toml.
+A consent that was given to one skill is kept in `environments.json` beside `settings.json`, under the key
+by which skills are switched.
 """
 
 from __future__ import annotations
@@ -38,28 +39,31 @@ PROGRAM_WORD: Final = "program:"
 class SkillGrant(WireForm):
     """Requirements of Python packages, npm packages (`name` or `name@range`), names of programs.
 
-    With `build` packages that have no wheel may be built, inside the sandbox. Every item is checked: `read` makes grants.
+    With `build` packages that have no wheel may be built, inside the sandbox. With `registries` its own commands may reach the
+    operator's Python index and npm registry. Every item is checked: `read` makes grants.
     """
 
     packages: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     build: bool = False
+    registries: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.packages or self.npm or self.programs)
+        return bool(self.packages or self.npm or self.programs or self.registries)
 
     @classmethod
     def read(
-        cls, *, packages: Iterable[str] = (), npm: Iterable[str] = (), programs: Iterable[str] = (), build: bool = False
-    ) -> Self:
+        cls, *, packages: Iterable[str] = (), npm: Iterable[str] = (), programs: Iterable[str] = (), build: bool = False,
+        registries: bool = False,
+    ) -> Self:  # fmt: skip
         """A grant of what is written here.
 
         Raises:
             InvalidInput: one is not a package or a program by name.
         """
         return cls(
-            _each(packages, python_package), _each(npm, npm_package), _each(programs, program_name), build
+            _each(packages, python_package), _each(npm, npm_package), _each(programs, program_name), build, registries
         )  # fmt: skip
 
     @classmethod
@@ -88,6 +92,7 @@ class SkillGrant(WireForm):
             _union(self.npm, other.npm),
             _union(self.programs, other.programs),
             self.build or other.build,
+            self.registries or other.registries,
         )
 
     def checked(self) -> Self:
@@ -107,6 +112,7 @@ class SkillGrant(WireForm):
             tuple(item for item in self.npm if item not in other.npm),
             tuple(item for item in self.programs if item not in other.programs),
             self.build,
+            self.registries and not other.registries,
         )
 
 
@@ -296,6 +302,7 @@ def _parsed(path: str) -> dict[str, SkillGrant]:
                 npm=one.get("npm", ()),
                 programs=one.get("programs", ()),
                 build=one.get("build") is True,
+                registries=one.get("registries") is True,
             )
             for key, one in skills.items()
         }

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.errors import InvalidPolicy
@@ -19,6 +20,7 @@ _MOST_BYTES: Final = 8 * 1024**3  # of all packages of one environment
 _PORTS: Final = {"http": 80, "https": 443}
 KEPT_VARIABLES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "LANG", "LC_ALL")
 """Whom the operator trusts, and the language of messages: all that an installer gets of this process's variables."""
+_TRUST_FILES: Final = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,27 @@ def index_settings(settings: Mapping[str, object]) -> dict[str, object]:
     return own
 
 
+def registry_variables(settings: Mapping[str, object]) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
+    """For commands that install packages themselves: the hosts of both registries, variables, and files that those name.
+
+    An address with a password is not among the variables. The files are the certificates that this process is told to trust.
+
+    Raises:
+        InvalidPolicy: a registry cannot be used.
+    """
+    from urllib.parse import urlsplit  # only where registries are granted
+
+    python = PackageIndex.configured(settings)
+    npm = PackageIndex.configured(settings, kind=NPM_REGISTRY)
+    named = (
+        *(("PIP_INDEX_URL", python), ("UV_DEFAULT_INDEX", python)),
+        *((name, npm) for name in ("npm_config_registry", "pnpm_config_registry", "YARN_NPM_REGISTRY_SERVER")),
+    )
+    variables = {name: index.url for name, index in named if "@" not in urlsplit(index.url).netloc}
+    files = {name: os.environ[name] for name in _TRUST_FILES if Path(os.environ.get(name) or "/").is_file()}
+    return (*python.hosts, *npm.hosts), variables | files, tuple(dict.fromkeys(files.values()))
+
+
 def installer_environment(proxy: str, home: str) -> dict[str, str]:
     """The variables that every installer gets: nothing of the machine's but whom it trusts; `home` is empty."""
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
@@ -125,7 +148,8 @@ def index_proxy(index: PackageIndex) -> Iterator[tuple[str, Proxy]]:
     from skillyard.network.proxy import Proxy, ProxyLimits
 
     limits = ProxyLimits(connections=64, idle_s=60.0, received_bytes=_MOST_BYTES)
-    proxy = Proxy(read_rules(index.hosts), check_addresses=False, limits=limits)
+    rules = read_rules(index.hosts)
+    proxy = Proxy(rules, trusted=rules, limits=limits)
     with socket.create_server(("127.0.0.1", 0)) as listener, start_blocking_portal("asyncio") as portal:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         portal.call(proxy.open, listener)

@@ -17,7 +17,7 @@ from skillyard.environments.declared import DeclaredNeeds, declared_needs, scrip
 from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, GrantBook, SkillGrant
 from skillyard.environments.installer import text_digest
 from skillyard.environments.node_packages import NodePackages
-from skillyard.environments.package_index import index_settings
+from skillyard.environments.package_index import index_settings, registry_variables
 from skillyard.environments.program_table import PROGRAMS, browser_builds, find_program, install_hint
 from skillyard.environments.python_packages import PythonInterpreter, PythonPackages, require_python
 from skillyard.environments.script_block import ScriptBlock
@@ -65,6 +65,8 @@ class EnvironmentRequest:
         if not (self.grant or self.requested or declared or block.dependencies or block.requires_python):
             return NOTHING_GRANTED
         programs = granted_programs(self.grant.programs)
+        if self.grant.registries:
+            programs = with_registries(programs, self.settings)
         python = self._python(block, declared.packages)
         node = self._node(declared.npm)
         python_packages, node_modules = str(python or ""), str(node or "")
@@ -130,6 +132,19 @@ def require_programs(names: tuple[str, ...], granted: tuple[str, ...] | None = N
             message = f"the program {name} is not granted to this skill"
             hint = f"the operator can: skillyard environment allow SKILL --with {PROGRAM_WORD}{name}"
             raise DependenciesUnavailable(message, hint=hint, dependencies=[name])
+
+
+def with_registries(environment: GrantedEnvironment, settings: Mapping[str, object]) -> GrantedEnvironment:
+    """The environment, from which the operator's Python index and npm registry can be reached; other hosts cannot.
+
+    Raises:
+        InvalidPolicy: one of them cannot be used.
+    """
+    hosts, variables, files = registry_variables(settings)
+    mounts = tuple(dict.fromkeys((*environment.mounts, *(file for file in files if not is_system(file)))))
+    digest = text_digest("\n".join([environment.digest, *hosts, *files]))
+    given = {**environment.variables, **variables}
+    return replace(environment, hosts=hosts, variables=given, mounts=mounts, digest=digest)
 
 
 def granted_programs(names: tuple[str, ...]) -> GrantedEnvironment:

@@ -91,7 +91,7 @@ def _policy(index: PackageIndex) -> Policy:
         memory_mb=2048,
         network="allowlist",
         network_allowlist=index.hosts,
-        private_networks=True,  # the operator named the index
+        trusted_hosts=index.hosts,
         filesystem="read-write",
         environment=kept | variables,
         secrets=frozenset({"UV_DEFAULT_INDEX"}),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.environments import NO_GRANT, GrantBook, SkillGrant
 from skillyard.environments.package_index import index_settings
-from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs
+from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs, with_registries
 from skillyard.errors import ExecutionProblem, FileMissing, InvalidInput, InvalidPolicy, SkillyardError
 from skillyard.execution.distributed import McpServer, call_server, declared_worker_pool, read_servers, server_problem
 from skillyard.execution.http_service import NO_ENDPOINT, call_service, has_endpoint
@@ -400,6 +400,8 @@ class Executor:
         grant, requested = self._granted(request)
         environment = EnvironmentRequest(entry, grant, self._install, self._index, requested)  # for the verified copy
         programs = granted_programs(grant.programs)
+        if grant.registries:
+            programs = with_registries(programs, self._index)
         asked = programs.raised(asked)
         policy = effective_policy(asked, programs.raised(self._ceiling, fixed=self._fixed))
         if folder and not request.files and declared.filesystem != "read-write":  # nobody has asked for the empty folder

@@ -34,7 +34,11 @@ _NEVER: Final = (
     ("multicast", ("224.0.0.0/4", "ff00::/8")),
     ("unspecified", ("0.0.0.0/8", "::/128")),
     ("IPv4 inside IPv6", ("::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")),
-    ("reserved", ("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+)  # fmt: skip
+_RESERVED: Final = "reserved"
+# Nobody's in public; only what the operator names as a registry may be there.
+_RESERVED_RANGES: Final = (
+    (_RESERVED, ("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
                   "240.0.0.0/4", "2001::/23", "2001:db8::/32", "3fff::/20")),
 )  # fmt: skip
 _PRIVATE: Final = (
@@ -52,6 +56,7 @@ def _networks(
 
 
 _NEVER_NETWORKS: Final = _networks(_NEVER)
+_RESERVED_NETWORKS: Final = _networks(_RESERVED_RANGES)
 _PRIVATE_NETWORKS: Final = _networks(_PRIVATE)
 
 
@@ -60,14 +65,21 @@ def denied_class(address: Address, *, private: bool) -> str | None:
 
     `private` allows loopback, private and carrier networks; the others stay denied.
     """
+    if never := _never_class(address):
+        return never
+    for network, name in (*_RESERVED_NETWORKS, *_PRIVATE_NETWORKS):
+        if address.version == network.version and address in network:
+            return None if private and name != _RESERVED else name
+    if isinstance(address, ipaddress.IPv6Address) and address not in _GLOBAL_V6:
+        return _RESERVED
+    return None
+
+
+def _never_class(address: Address) -> str | None:
+    """The class of an address that no host may lead to, whoever has named it."""
     for network, name in _NEVER_NETWORKS:
         if address.version == network.version and address in network:
             return name
-    for network, name in _PRIVATE_NETWORKS:
-        if address.version == network.version and address in network:
-            return None if private else name
-    if isinstance(address, ipaddress.IPv6Address) and address not in _GLOBAL_V6:
-        return "reserved"
     return None
 
 
@@ -83,8 +95,11 @@ _LOOKUP_SECONDS: Final = 5.0
 _DIAL_SECONDS: Final = 10.0
 
 
-async def allowed_addresses(host: str, *, private: bool, lookup: AddressLookup) -> tuple[Address, ...]:
+async def allowed_addresses(host: str, *, private: bool, lookup: AddressLookup, trusted: bool = False) -> tuple[Address, ...]:
     """The addresses of a host that may be dialled, in the resolver's order.
+
+    A `trusted` host is one that the operator has named as a registry of packages: it may have private, reserved and the
+    machine's own addresses too, and still none of metadata services, of a link, of groups, and none in disguise.
 
     Raises:
         NetworkRefused: it has only addresses that may not; the message names their class and not the address. The machine's own
@@ -92,7 +107,12 @@ async def allowed_addresses(host: str, *, private: bool, lookup: AddressLookup) 
         NetworkFailed: it has no address, or the resolver does not answer in five seconds.
     """
     addresses = await all_addresses(host, lookup=lookup)
-    denied = {address: denied_class(address, private=private) or _own_class(address, private=private) for address in addresses}
+    if trusted:
+        denied = {address: _never_class(address) for address in addresses}
+    else:
+        denied = {
+            address: denied_class(address, private=private) or _own_class(address, private=private) for address in addresses
+        }
     allowed = tuple(address for address in addresses if denied[address] is None)
     if not allowed:
         classes = sorted({reason for reason in denied.values() if reason})

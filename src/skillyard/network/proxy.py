@@ -23,7 +23,6 @@ from skillyard.network.connections import (
     HEAD_LIMIT,
     AddressLookup,
     StreamPair,
-    all_addresses,
     allowed_addresses,
     connect,
     system_lookup,
@@ -106,15 +105,15 @@ class ContactLog:
 class Proxy:
     """Serves a run's listener; `contacts` has the requested hosts.
 
-    `private` opens loopback and private networks for the hosts of the list. Without `check_addresses` every address of
-    theirs is dialled: for hosts that the operator chose, and no skill.
+    `private` opens loopback and private networks for the hosts of the list. `trusted` are registries of packages that the
+    operator has named, and no skill: they may have reserved addresses too.
     """
 
     rules: tuple[HostRule, ...]
     private: bool = False
     limits: ProxyLimits = field(default_factory=ProxyLimits)
     lookup: AddressLookup = system_lookup
-    check_addresses: bool = True
+    trusted: tuple[HostRule, ...] = ()
     _contact_log: ContactLog = field(default_factory=ContactLog)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _listener: socket.socket | None = None
@@ -225,11 +224,8 @@ class Proxy:
         if not permits(self.rules, to.scheme, to.host, to.port):
             raise _Denied(_DENIED, f"{to.scheme}://{to.authority} is not on the allow-list of this run")
         try:
-            addresses = (
-                await allowed_addresses(to.host, private=self.private, lookup=self.lookup)
-                if self.check_addresses
-                else await all_addresses(to.host, lookup=self.lookup)
-            )
+            trusted = permits(self.trusted, to.scheme, to.host, to.port)
+            addresses = await allowed_addresses(to.host, private=self.private, lookup=self.lookup, trusted=trusted)
         except NetworkRefused as error:
             raise _Denied("denied-by-address", error.message) from None
         streams = await connect(to.host, to.port, addresses)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple, Protocol
 
 from skillyard.network import Contact
+from skillyard.network.hosts import ANY_HOST
 from skillyard.sandbox.policy import Policy
 from skillyard.wire import WireForm, wire
 
@@ -41,6 +42,7 @@ class GrantedEnvironment(WireForm):
     for it; `{commands}` in one is the folder of the commands. `commands` are small shell scripts by name, found before the
     programs of that name, or by their path in that folder; with `local_sockets` its processes may talk through sockets, where
     the backend has a network of its own. `needs` are the least limits that the programs work with, by the names of a policy.
+    `hosts` are registries of packages that it may reach, as entries of an allow-list.
     `digest` names the content: equal digests are equal environments.
     """
 
@@ -53,6 +55,7 @@ class GrantedEnvironment(WireForm):
     needs: Mapping[str, int] = field(default_factory=dict, hash=False, metadata=wire(omit_empty=True))
     commands: Mapping[str, str] = field(default_factory=dict, hash=False, metadata=wire(omit_empty=True))
     local_sockets: bool = False
+    hosts: tuple[str, ...] = ()
     digest: str = ""
 
     def process_variables(self, base: Mapping[str, str], seen: PackageFolders) -> dict[str, str]:
@@ -73,11 +76,19 @@ class GrantedEnvironment(WireForm):
         return variables
 
     def raised(self, policy: Policy, *, fixed: frozenset[str] = frozenset()) -> Policy:
-        """The policy with at least the limits that the granted programs work with, but for those that are `fixed`."""
+        """The policy with at least the limits that the granted programs work with, but for those that are `fixed`.
+
+        The granted registries are hosts of its allow-list, and trusted; an operator's `network` that is `fixed` stays.
+        """
         higher = {
             name: self.needs[name] for name in _FLOORS if name not in fixed and self.needs.get(name, 0) > getattr(policy, name)
         }
-        return replace(policy, **higher) if higher else policy  # type: ignore[arg-type] # whole numbers of the same fields
+        raised = replace(policy, **higher) if higher else policy  # type: ignore[arg-type] # whole numbers of the same fields
+        if not self.hosts or (policy.network == "none" and "network" in fixed):
+            return raised
+        known = policy.network_allowlist if policy.network == "allowlist" else ()
+        hosts = known if ANY_HOST in known else tuple(dict.fromkeys((*known, *self.hosts)))
+        return replace(raised, network="allowlist", network_allowlist=hosts, trusted_hosts=self.hosts)
 
 
 NOTHING_GRANTED: Final = GrantedEnvironment()

@@ -31,12 +31,19 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "input_bytes": (1, 64 * 1024 * 1024),
 }
 """The least and the most each number may be."""
+_WORK_RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "work_files": (1, 100_000),
+    "work_mb": (1, 16_384),
+    "work_levels": (1, 64),
+}
+# what an operator allows is what a run gets: no skill declares them
+_ALL_RANGES: Final = {**RANGES, **_WORK_RANGES}
 
 _IMAGE: Final = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254})?")
 _FILESYSTEM_RANK: Final[Mapping[str, int]] = {"none": 0, "read-only": 1, "read-write": 2}
 _DECLARABLE: Final = ("timeout_ms", "memory_mb", "network", "network_allowlist", "filesystem", "environment")
 _SETTABLE: Final = (
-    *RANGES, "network", "network_allowlist", "private_networks", "hidden_files", "filesystem", "environment",
+    *_ALL_RANGES, "network", "network_allowlist", "private_networks", "hidden_files", "filesystem", "environment",
     "pass_environment",
 )  # fmt: skip
 # settings of the same table that are not about a policy
@@ -62,8 +69,10 @@ class Policy:
 
     Times are in milliseconds, `*_mb` in mebibytes, `*_bytes` in bytes. `secrets` names the variables of `environment` whose
     values must not come back in output; names that look like secrets are always among them. `private_networks` lets hosts of
-    the allow-list have addresses of this machine and of private networks; `hidden_files` lets a run write hidden and control
-    files back into a work folder. Both are the operator's. In a ceiling `environment` holds what an operator
+    the allow-list have addresses of this machine and of private networks; `trusted_hosts` are those of its hosts that the
+    operator has named as registries of packages, wherever they are; `hidden_files` lets a run write hidden and control
+    files back into a work folder. `work_files`, `work_mb` and `work_levels` are how many files, mebibytes and levels of folders
+    a run is given to work on, and gives back. All six are the operator's. In a ceiling `environment` holds what an operator
     grants, and `secrets` every granted name.
 
     Raises:
@@ -78,6 +87,7 @@ class Policy:
     environment: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     secrets: frozenset[str] = frozenset()
     private_networks: bool = False
+    trusted_hosts: tuple[str, ...] = ()
     hidden_files: bool = False
     pids: int = 64
     nofile: int = 256
@@ -86,11 +96,15 @@ class Policy:
     output_bytes: int = 1024 * 1024
     result_bytes: int = 1024 * 1024
     input_bytes: int = 10 * 1024 * 1024
+    work_files: int = 1_000
+    work_mb: int = 200
+    work_levels: int = 8
 
     def __post_init__(self) -> None:
-        problems = [problem for name in RANGES if (problem := _number_problem(name, getattr(self, name)))]
+        problems = [problem for name in _ALL_RANGES if (problem := _number_problem(name, getattr(self, name)))]
         problems += _choice_problems(self)
-        problems += [problem for host in self.network_allowlist if host != ANY_HOST and (problem := host_problem(host))]
+        hosts = (*self.network_allowlist, *self.trusted_hosts)
+        problems += [problem for host in hosts if host != ANY_HOST and (problem := host_problem(host))]
         problems += environment_problems(self.environment)
         if problems:
             raise InvalidPolicy("; ".join(problems), hint="fix the skill's `security:` block", problems=problems)
@@ -178,7 +192,9 @@ def effective_policy(declared: Policy, ceiling: Policy) -> Policy:
         network="allowlist" if hosts else "none",
         network_allowlist=hosts,
         private_networks=ceiling.private_networks,
+        trusted_hosts=ceiling.trusted_hosts,
         hidden_files=ceiling.hidden_files,
+        **{name: getattr(ceiling, name) for name in _WORK_RANGES},
         environment=granted_values(declared.environment, ceiling.environment, ceiling.secrets),
         secrets=declared.secrets | ceiling.secrets,
     )
@@ -194,8 +210,11 @@ def lowered_ceiling(ceiling: Policy, settings: Mapping[str, object]) -> Policy:
         raise InvalidPolicy(
             f"a project cannot decide {' and '.join(own)} in [sandbox]", hint="move it to your own skillyard.toml"
         )
-    low = effective_policy(Policy.ceiling(settings), ceiling)
-    return replace(low, environment=ceiling.environment, secrets=ceiling.secrets, hidden_files=ceiling.hidden_files)
+    wanted = Policy.ceiling(settings)
+    low = effective_policy(wanted, ceiling)
+    own_work = {name: getattr(wanted, name) for name in _WORK_RANGES if name in {key.replace("-", "_") for key in settings}}
+    numbers = {name: min(number, getattr(ceiling, name)) for name, number in own_work.items()}
+    return replace(low, **numbers, environment=ceiling.environment, secrets=ceiling.secrets, hidden_files=ceiling.hidden_files)
 
 
 def _shared_hosts(declared: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
@@ -272,7 +291,7 @@ def _grants(values: object, names: object, environ: Mapping[str, str] | None) ->
 
 
 def _number_problem(name: str, value: object) -> str | None:
-    least, most = RANGES[name]
+    least, most = _ALL_RANGES[name]
     if isinstance(value, bool) or not isinstance(value, int):
         return f"{name} must be a whole number from {least} to {most}, not {value!r}"
     if not least <= value <= most:

@@ -173,7 +173,7 @@ def _stage(engine: IsolationMechanism, job: Job, entry: str, runtime: Runtime, i
         if engine.own_folders:
             made.add_folder(made.scratch, identity)
         if job.workspace or (engine.own_folders and job.policy.filesystem == "read-write"):
-            made.add_workspace(job.workspace, identity)
+            made.add_workspace(job.workspace, identity, job.policy)
     except BaseException:
         made.remove()
         raise

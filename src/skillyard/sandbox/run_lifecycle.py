@@ -160,14 +160,7 @@ async def collected(run: PreparedRun, result: SandboxResult) -> SandboxResult:
     seeded = run.stage.seeded
     if seeded is None or run.policy.filesystem != "read-write" or result.status not in ("ok", "error"):
         return result
-    collected = await asyncio.to_thread(
-        copy_changes_back,
-        run.stage.workspace,
-        seeded,
-        run.job.workspace,
-        hidden_files=run.policy.hidden_files,
-        secrets=run.policy.secret_values,
-    )
+    collected = await asyncio.to_thread(copy_changes_back, run.stage.workspace, seeded, run.job.workspace, run.policy)
     return replace(result, files=collected.files, warnings=(*result.warnings, *collected.warnings))
 
 
@@ -210,7 +203,8 @@ def policy_proxy(policy: Policy) -> Proxy | None:
     from skillyard.network.hosts import read_rules
     from skillyard.network.proxy import Proxy  # loads the HTTP parser, which other runs do not need
 
-    return Proxy(read_rules(policy.network_allowlist), private=policy.private_networks)
+    trusted = read_rules(policy.trusted_hosts)
+    return Proxy(read_rules(policy.network_allowlist), private=policy.private_networks, trusted=trusted)
 
 
 def sealed_files(engine: SpawnedMechanism, run: PreparedRun) -> tuple[bytes, ...]:
@@ -234,8 +228,9 @@ def seccomp_filter(
 ) -> bytes:
     """The filter of a run; `streams` when it may make TCP sockets. Without a `processor` for that of this machine.
 
-    With a user of its own (`own_user`) it may change modes and times of files, because it owns only its own. With
-    `local_sockets` its programs may speak with each other over local sockets.
+    With a user of its own (`own_user`) it may change modes and times of files, because it owns only its own; where its memory
+    is counted and its mounts are its own, its bundlers may make what they would watch files with. With `local_sockets` its
+    programs may speak with each other over local sockets.
 
     Raises:
         SandboxUnavailable: there is no filter for this machine.
@@ -244,7 +239,9 @@ def seccomp_filter(
     if machine is None:
         raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
     metadata = options.metadata and not own_user
-    return build_filter(machine, replace(options, streams=streams, metadata=metadata, local_sockets=local_sockets))
+    watchers = own_user and not (options.neighbours or options.uncounted_memory)
+    chosen = replace(options, streams=streams, metadata=metadata, local_sockets=local_sockets, watchers=watchers)
+    return build_filter(machine, chosen)
 
 
 def _warnings(run: PreparedRun, record: ProcessRecord) -> tuple[str, ...]:

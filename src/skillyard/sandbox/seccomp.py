@@ -229,7 +229,11 @@ _DENIED: Final = (
     "umount2", "unshare", "uselib", "userfaultfd", "vhangup",
 )  # fmt: skip
 # Counters of the whole machine or of the user, which a run would use up for everybody else. Programs know kernels without them.
-_SHARED_COUNTERS: Final = ("inotify_init", "inotify_init1", "io_setup")
+_SHARED_COUNTERS: Final = ("io_setup",)
+# Counted for each user: whoever is a user of its own takes them from nobody. Bundlers hang without one, whatever they watch.
+_WATCHERS: Final = ("inotify_init", "inotify_init1")
+# What is watched would tell what everybody else does with the files of the system.
+_WATCHING: Final = ("inotify_add_watch",)
 # Memory that process limits do not count (no cgroup to count it).
 _UNCOUNTED: Final = ("landlock_create_ruleset", "memfd_create", "vmsplice")
 _LARGER_BUFFERS: Final = ("setsockopt",)
@@ -266,7 +270,8 @@ class FilterOptions:
     extended attributes go. `neighbours`: other processes of the same user keep their limits, priorities and processors and
     are not signalled about descriptors, folders cannot be watched, attributes not be read, open files not be hidden, sockets
     not be named. `signals`: no signal can be sent at all. `streams`: TCP sockets can be made, and no others; for bubblewrap,
-    whose network namespace is empty. `local_sockets`, where `streams` are: local stream sockets (`AF_UNIX`) too.
+    whose network namespace is empty. `watchers`: an inotify instance can be made, and nothing be watched with it.
+    `local_sockets`, where `streams` are: local stream sockets (`AF_UNIX`) too.
     """
 
     uncounted_memory: bool = False
@@ -276,6 +281,7 @@ class FilterOptions:
     signals: bool = False
     streams: bool = False
     local_sockets: bool = False
+    watchers: bool = False
 
 
 @lru_cache(maxsize=16)
@@ -329,6 +335,7 @@ def _refused_calls(machine: Machine, options: FilterOptions) -> list[Instruction
     missing = ("clone3", *_SHARED_COUNTERS, *(_UNCOUNTED if options.uncounted_memory else ()))
     missing += _SHARED_OBJECTS if options.shared_objects or options.uncounted_memory else ()
     missing += _ATTRIBUTES if options.neighbours else ()
+    missing += _WATCHING if options.watchers else _WATCHERS
     return [
         *_jumps(machine, denied, "denied call"),
         *_jumps(machine, missing, "missing call"),

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.paths import is_reserved, open_inside, safe_relative
@@ -23,6 +23,9 @@ from skillyard.sandbox.job import NOTHING_GRANTED, GrantedEnvironment, PackageFo
 from skillyard.sandbox.process_launch import Identity, can_reach
 from skillyard.sandbox.processes import OrphanSweeper
 from skillyard.sandbox.work_files import WorkFilesSnapshot, copy_files_in, pour
+
+if TYPE_CHECKING:
+    from skillyard.sandbox.policy import Policy
 
 MAXIMUM_ENTRIES: Final = 2_000
 MAXIMUM_BYTES: Final = 100 * 1024 * 1024
@@ -150,11 +153,11 @@ class StagedCopy:
         if owner:
             os.chown(path, owner.uid, owner.gid)
 
-    def add_workspace(self, folder: str, owner: Identity | None) -> None:
+    def add_workspace(self, folder: str, owner: Identity | None, policy: Policy) -> None:
         """Make the workspace, with a copy of the files that the run is to work on when `folder` names any."""
         self.add_folder(self.workspace, owner)
         if folder:
-            self.seeded = copy_files_in(folder, self.workspace, owner)
+            self.seeded = copy_files_in(folder, self.workspace, owner, policy)
 
     def remove(self) -> None:
         """Delete the folder and all in it, whatever the run has made of it."""

@@ -13,13 +13,16 @@ import stat
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.paths import CLOEXEC, DIRECTORY, NOCTTY, NOFOLLOW, NONBLOCK, is_reserved
 from skillyard.sandbox.environment import REDACTED, redact, secret_forms
 from skillyard.sandbox.process_launch import Identity
 from skillyard.text import single_line
+
+if TYPE_CHECKING:
+    from skillyard.sandbox.policy import Policy
 
 HELD_BACK: Final = "file_held_back"
 """The code that begins each sentence about a file that did not go back."""
@@ -76,10 +79,10 @@ def held_back_message(relative: str, reason: str, secrets: Iterable[str]) -> str
     return f"{HELD_BACK}: {single_line(name)} was not copied back: {reason}"
 
 
-MAXIMUM_FILES: Final = 1_000
 MAXIMUM_FILE_BYTES: Final = 50 * 1024 * 1024
-MAXIMUM_BYTES: Final = 200 * 1024 * 1024
 MAXIMUM_DEPTH: Final = 8
+"""Levels of folders of files that travel with a request, or are put into a conversation."""
+_MEBIBYTE: Final = 1024 * 1024
 _FILE: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | NOCTTY | CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 _FOLDER: Final = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
@@ -103,8 +106,8 @@ class WorkFilesChanges:
     warnings: tuple[str, ...] = ()
 
 
-def copy_files_in(folder: str, into: str, owner: Identity | None) -> WorkFilesSnapshot:
-    """Copy the files of `folder` into the empty folder `into`, for its run to read and change.
+def copy_files_in(folder: str, into: str, owner: Identity | None, policy: Policy) -> WorkFilesSnapshot:
+    """Copy the files of `folder` into the empty folder `into`, for its run to read and change; as much as the policy allows.
 
     Raises:
         FileMissing: there is no such folder.
@@ -116,8 +119,9 @@ def copy_files_in(folder: str, into: str, owner: Identity | None) -> WorkFilesSn
     if not os.path.isdir(folder) or os.path.islink(folder):
         raise FileMissing(f"there is no folder {folder!r} to work in")
     for relative, names, folders, descriptor in _walk(folder):
-        if names and relative.count("/") > MAXIMUM_DEPTH:
-            raise PathRefused(f"{relative!r} is too deep", hint=f"at most {MAXIMUM_DEPTH} levels of folders")
+        if names and relative.count("/") > policy.work_levels:
+            message = f"{relative!r} is more than {policy.work_levels} levels of folders below the folder to work in"
+            raise PathRefused(message, hint=_more("work-levels", "work in a folder nearer to the files"))
         for name in folders:
             _make_folder(f"{into}/{relative}{name}", owner)
         for name in names:
@@ -125,26 +129,34 @@ def copy_files_in(folder: str, into: str, owner: Identity | None) -> WorkFilesSn
             if source is None:
                 continue
             total += os.fstat(source).st_size
-            if len(marks) >= MAXIMUM_FILES or total > MAXIMUM_BYTES:
+            if len(marks) >= policy.work_files:
                 os.close(source)
-                raise FileTooLarge("there is too much to work on", hint=f"at most {MAXIMUM_FILES} files, {MAXIMUM_BYTES} bytes")
+                message = f"the folder to work in has more than {policy.work_files:,} files"
+                raise FileTooLarge(message, hint=_more("work-files", "work in a folder with what the run needs"))
+            if total > policy.work_mb * _MEBIBYTE:
+                os.close(source)
+                message = f"the files of the folder to work in are more than {policy.work_mb:,} MiB"
+                raise FileTooLarge(message, hint=_more("work-mb", "work in a folder with what the run needs"))
             marks[f"{relative}{name}"] = _copy_in(source, f"{into}/{relative}{name}", owner)
     return WorkFilesSnapshot(marks, total)
 
 
-def copy_changes_back(
-    made: str, before: WorkFilesSnapshot, folder: str, *, hidden_files: bool = False, secrets: Sequence[str] = ()
-) -> WorkFilesChanges:
+def _more(setting: str, otherwise: str) -> str:
+    return f"{otherwise}, or raise `{setting}` in the [sandbox] table of your own skillyard.toml"
+
+
+def copy_changes_back(made: str, before: WorkFilesSnapshot, folder: str, policy: Policy) -> WorkFilesChanges:
     """Copy what is new or changed in `made` back into `folder`; no process of the run may be left.
 
-    Hidden and control files stay behind unless `hidden_files` are allowed, and so do files with `secrets` in them.
+    Hidden and control files stay behind unless the policy has `hidden_files`, and so do files with its secrets in them.
     """
     files: list[str] = []
     warnings: list[str] = []
     total = 0
+    hidden_files, secrets = policy.hidden_files, policy.secret_values
     for relative, names, folders, descriptor in _walk(made):
-        if relative.count("/") > MAXIMUM_DEPTH:
-            warnings.append(f"{relative} is too deep and was not copied")
+        if relative.count("/") > policy.work_levels:
+            warnings.append(f"{relative} is over {policy.work_levels} levels deep (`work-levels`) and was not copied")
             folders.clear()
             continue
         for name in names:
@@ -165,15 +177,24 @@ def copy_changes_back(
                 warnings.append(held_back_message(shown, reason, secrets))
                 continue
             total += state.st_size
-            if len(files) >= MAXIMUM_FILES or state.st_size > MAXIMUM_FILE_BYTES or total > MAXIMUM_BYTES:
+            if over := _over(len(files), state.st_size, total, policy):
                 os.close(source)
-                warnings.append(f"{shown} is too large, or one too many, and was not copied")
+                warnings.append(f"{shown} was not copied: {over}")
             elif _copy_back(source, folder, shown):
                 files.append(shown)
             else:
                 warnings.append(f"{shown} could not be kept under that name")
     more = len(warnings) - _NAMED
     return WorkFilesChanges(tuple(files), (*warnings[:_NAMED], *((f"and {more} more",) if more > 0 else ())))
+
+
+def _over(files: int, size: int, total: int, policy: Policy) -> str:
+    """Why one more file of this size cannot be copied back; empty when it can."""
+    if size > MAXIMUM_FILE_BYTES:
+        return f"it is over {MAXIMUM_FILE_BYTES // _MEBIBYTE} MiB"
+    if files >= policy.work_files:
+        return f"more than {policy.work_files:,} files have changed (`work-files`)"
+    return f"what has changed is over {policy.work_mb:,} MiB (`work-mb`)" if total > policy.work_mb * _MEBIBYTE else ""
 
 
 def _walk(folder: str) -> Iterator[tuple[str, list[str], list[str], int]]:

@@ -62,12 +62,16 @@ async def open_way() -> AsyncIterator[Open]:
     """Give a function that starts a proxy for these entries; private networks are open unless it says otherwise."""
     ways: list[Way] = []
 
-    def start(*entries: str, private: bool = True, answers: dict[str, Sequence[str]] | None = None, **limits: object) -> Way:
+    def start(
+        *entries: str, private: bool = True, trusted: Sequence[str] = (), answers: dict[str, Sequence[str]] | None = None,
+        **limits: object,
+    ) -> Way:  # fmt: skip
         async def lookup(name: str) -> Sequence[str]:
             return (answers or {})[name]
 
         limited = ProxyLimits(**limits)  # type: ignore[arg-type]
-        way = Way(Proxy(read_rules(entries), private, limited, lookup if answers is not None else system_lookup))
+        resolver = lookup if answers is not None else system_lookup
+        way = Way(Proxy(read_rules(entries), private, limited, resolver, read_rules(trusted)))
         ways.append(way)
         return way
 
@@ -239,6 +243,17 @@ async def test_a_name_that_leads_inside_is_denied_by_the_class_and_not_the_addre
 
 
 @pytest.mark.abuse("D9")
+async def test_a_trusted_registry_may_be_inside_and_other_hosts_of_the_list_may_not(open_way: Open, upstream) -> None:
+    registry, other, evil = (f"http://{name}.test:{upstream.port}" for name in ("registry", "other", "evil"))
+    answers = {"registry.test": ["127.0.0.1"], "other.test": ["127.0.0.1"], "evil.test": ["169.254.169.254"]}
+    way = open_way(registry, other, evil, private=False, trusted=(registry, evil), answers=answers)
+    assert (await way.get(f"{registry}/left-pad")).startswith(b"HTTP/1.1 200 ")
+    for refused in (other, evil):
+        assert b"X-Skillyard-Proxy: denied-by-address" in await way.get(f"{refused}/")
+    unlisted = open_way(other, private=False, trusted=(registry,), answers=answers)
+    assert DENIED in await unlisted.get(f"{registry}/")
+
+
 async def test_an_address_is_judged_again_for_every_connection_and_dialled_as_judged(open_way: Open, upstream) -> None:
     answers = {"api.example.com": ["169.254.169.254", "127.0.0.1"]}
     way = open_way(f"http://api.example.com:{upstream.port}", answers=answers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import TYPE_CHECKING
 
 from skillyard.cli.confirmation import confirm
@@ -10,14 +11,16 @@ from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.openers import open_catalog, record_audit_event
 from skillyard.cli.option_values import parse_positive
 from skillyard.cli.screen import counted
-from skillyard.errors import ApprovalRejected
+from skillyard.errors import ApprovalRejected, DependenciesUnavailable, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from skillyard.catalog import Skill
     from skillyard.cli.screen import Screen
     from skillyard.doctor import MachineCheck
-    from skillyard.environments import SkillNeeds
+    from skillyard.environments import SkillGrant, SkillNeeds
+    from skillyard.library import Catalog
 
 
 _ACTIONS = ("show", "allow", "revoke", "prune")
@@ -37,6 +40,13 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PACKAGE",
         help="for allow and revoke, only this: pypdf, npm:docx or program:qpdf; may be given several times",
+    )
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="PACKAGE",
+        help="for allow, the proposal but for this, as the proposal writes it; may be given several times",
     )
     parser.add_argument("--yes", action="store_true", help="for allow, do not ask")
     parser.add_argument(
@@ -99,13 +109,11 @@ def needs_rows(needs: SkillNeeds) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _allow(arguments: argparse.Namespace) -> int:
-    from skillyard.environments import SkillGrant
-
     screen: Screen = arguments.screen
     catalog = open_catalog(arguments)
     skill = catalog.get(arguments.name)
     needs = catalog.grants().needs(skill)
-    grant = SkillGrant.from_words(arguments.granted) if arguments.granted else needs.proposed
+    grant = _asked_for(arguments, needs)
     if grant:
         for word in grant.words:
             screen.note(f"  + {word}")
@@ -114,7 +122,7 @@ def _allow(arguments: argparse.Namespace) -> int:
                 raise ApprovalRejected("nobody is here to agree to these packages and programs", hint="say --yes to agree")
             if not confirm(f"Install these and give them to {skill.name}?"):
                 raise ApprovalRejected("nothing was granted", hint="`--with NAME` grants only one of them")
-    catalog.grants().allow(skill, grant)
+    grant = _install(arguments, catalog, skill, grant)
     record_audit_event(screen, lambda: catalog.records().database, "environments.grant", skill.id)
     after = catalog.grants().needs(skill)
     if screen.as_json:
@@ -125,6 +133,59 @@ def _allow(arguments: argparse.Namespace) -> int:
         if name in grant.programs:
             screen.note(f"{name} is not on this machine: {remedy}")
     return OK
+
+
+def _asked_for(arguments: argparse.Namespace, needs: SkillNeeds) -> SkillGrant:
+    """What the command names, else the proposal but for what it leaves out."""
+    from skillyard.environments import SkillGrant
+
+    if arguments.granted and arguments.without:
+        raise UsageProblem("--with and --without do not go together", hint="--without leaves something out of the proposal")
+    if arguments.granted:
+        return SkillGrant.from_words(arguments.granted)
+    left_out = SkillGrant.from_words(arguments.without)
+    if unknown := [word for word in left_out.words if word not in needs.proposed.words]:
+        hint = f"it proposes {', '.join(needs.proposed.words) or 'nothing'}"
+        raise InvalidInput(f"{', '.join(unknown)} is not in the proposal for {needs.name}", hint=hint)
+    return needs.proposed.without(left_out)
+
+
+def _install(arguments: argparse.Namespace, catalog: Catalog, skill: Skill, grant: SkillGrant) -> SkillGrant:
+    """Install and grant all of it, or nothing; where only some of it cannot be had, somebody may agree to the rest.
+
+    What was granted.
+
+    Raises:
+        DependenciesUnavailable: it cannot be installed; the hint has the command that grants the rest.
+    """
+    screen: Screen = arguments.screen
+    wanted = grant
+    while True:
+        try:
+            catalog.grants().allow(skill, grant)
+        except DependenciesUnavailable as error:
+            rest = _without_packages(grant, error.details["dependencies"])
+            if arguments.granted or not rest or rest == grant:
+                raise
+            missing = wanted.without(rest).words
+            if not arguments.yes and screen.interactive and not screen.as_json:
+                screen.note(f"{error.message}\n{error.hint}")
+                if confirm(f"Install the rest, without {', '.join(missing)}?"):
+                    grant = rest
+                    continue
+            options = " ".join(f"--without {shlex.quote(word)}" for word in missing)
+            rest_of_it = f"`skillyard environment allow {shlex.quote(skill.name)} {options}` grants the rest"
+            raise DependenciesUnavailable(error.message, hint=f"{error.hint}; {rest_of_it}", **error.details) from None
+        return grant
+
+
+def _without_packages(grant: SkillGrant, names: object) -> SkillGrant:
+    """The grant but for these packages, of whichever kind."""
+    from dataclasses import replace
+
+    missing = set(names) if isinstance(names, list | tuple) else set()
+    packages, npm = (tuple(name for name in one if name not in missing) for one in (grant.packages, grant.npm))
+    return replace(grant, packages=packages, npm=npm)
 
 
 def _revoke(arguments: argparse.Namespace) -> int:
