@@ -54,7 +54,9 @@ WORKFLOWS: Mapping[str, Workflow] = {
     "slack-gif-creator": Workflow(art_skills.slack_gif_creator),
     "template-skill": Workflow(writing_skills.template_skill),
     "theme-factory": Workflow(art_skills.theme_factory),
-    "web-artifacts-builder": Workflow(web_skills.web_artifacts_builder, settings={"tmp-mb": 1024}, registries=True),
+    "web-artifacts-builder": Workflow(
+        web_skills.web_artifacts_builder, settings={"tmp-mb": 1024, "pids": 1024}, registries=True
+    ),
     "webapp-testing": Workflow(web_skills.webapp_testing),
     "xlsx": Workflow(office_skills.xlsx),
 }
