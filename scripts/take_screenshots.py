@@ -171,10 +171,12 @@ def _form(archive: bytes) -> tuple[str, bytes]:
 
 def settle(page: Page) -> None:
     """Wait until the page stands: on a busy machine its parts come one after the other."""
+    from playwright.sync_api import expect
+
     page.get_by_role("heading", level=1).wait_for()
     for _ in range(2):
         page.wait_for_load_state("networkidle")
-        page.wait_for_function("!document.querySelector('.mantine-Skeleton-root')")
+        expect(page.locator(".mantine-Skeleton-root")).to_have_count(0)
         page.wait_for_timeout(700)
 
 

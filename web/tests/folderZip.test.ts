@@ -21,11 +21,11 @@ async function unpacked(file: File): Promise<Record<string, string>> {
 
 describe("a folder becomes an archive", () => {
   it("with every file at its path, and the folder's name", async () => {
-    const heard: number[] = [];
-    const packed = await zipped([entry("pdf/SKILL.md", "# PDF"), entry("pdf/scripts/表.py", "print(1)"), entry("pdf/a.png", "raw")], (done) => heard.push(done));
+    const reported: number[] = [];
+    const packed = await zipped([entry("pdf/SKILL.md", "# PDF"), entry("pdf/scripts/表.py", "print(1)"), entry("pdf/a.png", "raw")], (done) => reported.push(done));
     expect(packed.name).toBe("pdf.zip");
     expect(await unpacked(packed)).toEqual({ "pdf/SKILL.md": "# PDF", "pdf/scripts/表.py": "print(1)", "pdf/a.png": "raw" });
-    expect(heard).toEqual([1, 2, 3]);
+    expect(reported).toEqual([1, 2, 3]);
   });
 
   it("without history and what can be made again", async () => {
@@ -40,7 +40,7 @@ describe("a folder becomes an archive", () => {
     await expect(zipped([entry("a/.git/SKILL.md")])).rejects.toEqual(new FolderRefused("empty"));
   });
 
-  it("and an archive is told by its name", () => {
+  it("and an archive is recognised by its name", () => {
     expect(["a.zip", "A.SKILL", "x.tar.gz", "x.tgz", "x.tar", "x.gz", "zip"].map(isArchive)).toEqual([true, true, true, true, true, false, false]);
   });
 });

@@ -56,16 +56,16 @@ export async function beginInstall({ origin, skills, consent, force, acceptSigne
   return (begun as OperationStarted).operation_id;
 }
 
-/** An install as it goes on; nothing until it has told something. */
+/** An install as it goes on; nothing until it has reported something. */
 export function useOperation(id: string | undefined): Operation | undefined {
   const [operation, setOperation] = useState<Operation>();
   useEffect(() => {
     if (!id) return;
     const source = new EventSource(`/api/v1/skill-definitions/operations/${encodeURIComponent(id)}/events`);
     const take = ({ data }: MessageEvent<string>) => {
-      const told = JSON.parse(data) as InstallEvent;
-      setOperation(told.operation);
-      if (told.event === "end") source.close();
+      const received = JSON.parse(data) as InstallEvent;
+      setOperation(received.operation);
+      if (received.event === "end") source.close();
     };
     for (const name of ["progress", "end"]) source.addEventListener(name, take);
     return () => source.close();

@@ -49,8 +49,8 @@ export const runQuery = (id: string) =>
 
 export const cancelRun = (id: string) => answer(api.POST("/api/v1/runs/{run_id}/cancel", { params: { path: { run_id: id } } }));
 
-/** What a run that goes on has told since the page looks. */
-export interface Heard {
+/** What a run that goes on has reported since the page was opened. */
+export interface RunProgress {
   state: RunState | undefined;
   stdout: string;
   stderr: string;
@@ -58,47 +58,47 @@ export interface Heard {
   asked: RunAsked | undefined;
 }
 
-const NOTHING: Heard = { state: undefined, stdout: "", stderr: "", steps: [], asked: undefined };
+const NOTHING: RunProgress = { state: undefined, stdout: "", stderr: "", steps: [], asked: undefined };
 
-function hear(before: Heard, told: RunEvent | "again"): Heard {
-  if (told === "again") return NOTHING;
-  switch (told.event) {
+function withEvent(before: RunProgress, event: RunEvent | "again"): RunProgress {
+  if (event === "again") return NOTHING;
+  switch (event.event) {
     case "state":
-      return { ...before, state: told.state, asked: told.state === "running" ? undefined : before.asked };
+      return { ...before, state: event.state, asked: event.state === "running" ? undefined : before.asked };
     case "log":
-      return { ...before, [told.stream]: before[told.stream] + told.text };
+      return { ...before, [event.stream]: before[event.stream] + event.text };
     case "step":
-      return { ...before, steps: [...before.steps, told.step] };
+      return { ...before, steps: [...before.steps, event.step] };
     case "asked":
-      return { ...before, asked: told };
+      return { ...before, asked: event };
     case "end":
-      return { ...before, state: told.run.state, asked: undefined };
+      return { ...before, state: event.run.state, asked: undefined };
   }
 }
 
-/** One run, and what it tells while it goes on. */
+/** One run, and what it reports while it goes on. */
 export function useRun(id: string) {
   const query = useQuery(runQuery(id));
   const cache = useQueryClient();
-  const [heard, tell] = useReducer(hear, NOTHING);
+  const [progress, dispatch] = useReducer(withEvent, NOTHING);
   const goesOn = query.data !== undefined && !isOver(query.data.state);
   useEffect(() => {
     if (!goesOn) return;
-    tell("again");
+    dispatch("again");
     const source = new EventSource(`/api/v1/runs/${encodeURIComponent(id)}/events`);
     const take = ({ data }: MessageEvent<string>) => {
-      const told = JSON.parse(data) as RunEvent;
-      tell(told);
-      if (told.event === "end") {
+      const event = JSON.parse(data) as RunEvent;
+      dispatch(event);
+      if (event.event === "end") {
         source.close();
-        cache.setQueryData(runQuery(id).queryKey, told.run);
+        cache.setQueryData(runQuery(id).queryKey, event.run);
         void cache.invalidateQueries({ queryKey: ["runs", "list"] });
       }
     };
     for (const name of ["state", "log", "step", "asked", "end"]) source.addEventListener(name, take);
     return () => source.close();
   }, [goesOn, id, cache]);
-  return { query, heard };
+  return { query, progress };
 }
 
 /** What a run is given beside its skill, as a form has it: its files are still those of this machine. */

@@ -86,7 +86,7 @@ export function FileTree({ label, files, chosen, choose, expanded = false }: Pro
   return (
     <ul ref={place} role="tree" aria-label={label} className={classes.tree} onKeyDown={press}>
       {rows.map((row, index) => (
-        // eslint-disable-next-line jsx-a11y/click-events-have-key-events -- the tree hears the keys
+        // eslint-disable-next-line jsx-a11y/click-events-have-key-events -- the tree handles the keys
         <li
           key={row.path}
           role="treeitem"

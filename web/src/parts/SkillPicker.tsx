@@ -1,4 +1,4 @@
-/** A field that finds skills by what they do; each that is picked is told, and the field is empty again. */
+/** A field that finds skills by what they do; each that is picked is reported, and the field is empty again. */
 import { Autocomplete } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";

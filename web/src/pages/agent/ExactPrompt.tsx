@@ -4,7 +4,7 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { type AgentBody, type AgentPrompt, type AgentShare, promptQuery } from "@/api/agents";
+import { type AgentBody, type AgentPrompt, type AgentShare, promptPart, promptQuery } from "@/api/agents";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { CopyIcon } from "@/parts/CopyIcon";
@@ -22,15 +22,15 @@ export function ExactPrompt({ draft }: { draft: AgentBody }) {
   const [asked, setAsked] = useState("");
   // A name is asked of every agent that is kept, not of one that is being written.
   const [written] = useDebouncedValue({ draft: { ...draft, name: draft.name.trim() || "draft" }, asked: asked.trim() }, 250);
-  const query = useQuery(promptQuery(written.draft, written.asked));
+  const query = useQuery(promptQuery(promptPart(written.draft), written.asked));
   return (
     <div className={classes.prompt}>
       <Section title={t.exactPrompt} actions={query.data && <CopyIcon value={query.data.text} />}>
         <Stack gap="sm">
           <TextInput
             size="xs"
-            aria-label={t.request}
-            placeholder={`${t.request}: ${t.requestHint}`}
+            label={t.request}
+            description={t.requestHint}
             value={asked}
             maxLength={2000}
             onChange={({ currentTarget }) => setAsked(currentTarget.value)}

@@ -20,7 +20,7 @@ export function Commands({ id, offered, chosen, take }: Props) {
   return (
     <ul id={id} role="listbox" aria-label={t.commands} className={classes.commands}>
       {offered.map((one) => (
-        // eslint-disable-next-line jsx-a11y/click-events-have-key-events -- the field hears the keys
+        // eslint-disable-next-line jsx-a11y/click-events-have-key-events -- the field handles the keys
         <li
           key={one.id}
           id={`${id}-${one.id}`}

@@ -17,7 +17,7 @@ import { Calls } from "./Calls";
 import type { PanelTab } from "./Panel";
 import { Question } from "./Question";
 import type { Sending } from "./sending";
-import { type Given, heard, openQuestions, type Part, parts, type Story, storyOf, written } from "./story";
+import { type Given, withEvent, openQuestions, type Part, parts, type Story, storyOf, written } from "./story";
 import classes from "./Thread.module.css";
 import { chat } from "./words";
 import { workspace } from "./workspace/words";
@@ -34,7 +34,7 @@ interface Props {
 
 export const TurnView = memo(function TurnView({ turn, newest, free, send, openPanel }: Props) {
   const t = useText(chat);
-  const live = useTurnEvents(turn, heard);
+  const live = useTurnEvents(turn, withEvent);
   const events = turn.state === "running" ? (live.events ?? turn.events) : turn.events;
   const story = useMemo(() => storyOf(events), [events]);
   const running = turn.state === "running";
@@ -225,7 +225,7 @@ function Failure({ error }: { error: Extract<Part, { kind: "error" }>["error"] }
   );
 }
 
-/** Why a turn did not come to its end, where that is not told yet. */
+/** Why a turn did not come to its end, where that is not shown yet. */
 function Ended({ turn, story }: { turn: Turn; story: Story }) {
   const t = useText(chat);
   if (turn.state === "interrupted")

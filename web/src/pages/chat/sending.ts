@@ -94,5 +94,5 @@ export function useSending(known: string | undefined, conversation: Conversation
 /** The files that came with a turn, as far as they are still there. */
 function namesOf({ events }: Turn, conversation: ConversationDetail | undefined): string[] {
   const there = new Set(conversation?.files.map(({ name }) => name));
-  return events.flatMap((told) => (told.event === "file" && told.origin === "user" && there.has(told.name) ? [told.name] : []));
+  return events.flatMap((event) => (event.event === "file" && event.origin === "user" && there.has(event.name) ? [event.name] : []));
 }

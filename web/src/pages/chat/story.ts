@@ -1,4 +1,4 @@
-/** A turn as it is drawn: its events put together to what was written, called, given and told, in their order. */
+/** A turn as it is drawn: its events put together to what was written, called, given and reported, in their order. */
 import type { ChatEvent, OpenQuestion, Turn } from "@/api/chat";
 
 type Of<E extends ChatEvent["event"]> = Extract<ChatEvent, { event: E }>;
@@ -34,12 +34,12 @@ export interface Story {
   usage: Of<"usage"> | undefined;
 }
 
-/** Take one more event into a list, pieces of text put together; a `begin` means that all is told again. */
-export function heard(events: readonly ChatEvent[], told: ChatEvent): readonly ChatEvent[] {
-  if (told.event === "begin") return [];
+/** Take one more event into a list, pieces of text put together; a `begin` means that all is sent again. */
+export function withEvent(events: readonly ChatEvent[], event: ChatEvent): readonly ChatEvent[] {
+  if (event.event === "begin") return [];
   const last = events.at(-1);
-  if (told.event === "text" && last?.event === "text") return [...events.slice(0, -1), { event: "text", delta: last.delta + told.delta }];
-  return [...events, told];
+  if (event.event === "text" && last?.event === "text") return [...events.slice(0, -1), { event: "text", delta: last.delta + event.delta }];
+  return [...events, event];
 }
 
 export function storyOf(events: readonly ChatEvent[]): Story {
@@ -55,43 +55,43 @@ export function storyOf(events: readonly ChatEvent[]): Story {
     items.push(call);
     return call;
   };
-  for (const told of events) {
-    switch (told.event) {
+  for (const event of events) {
+    switch (event.event) {
       case "text":
-        if (told.delta.trim()) items.push({ kind: "text", text: told.delta });
+        if (event.delta.trim()) items.push({ kind: "text", text: event.delta });
         break;
       case "call":
-        callOf(told.id, told.tool).arguments = told.arguments;
+        callOf(event.id, event.tool).arguments = event.arguments;
         break;
       case "ask":
-        callOf(told.id, "").question = told.question;
+        callOf(event.id, "").question = event.question;
         break;
       case "log":
-        callOf(told.id, "").log += told.text;
+        callOf(event.id, "").log += event.text;
         break;
       case "step": {
-        const call = callOf(told.id, "");
-        call.steps = [...call.steps, told.step];
+        const call = callOf(event.id, "");
+        call.steps = [...call.steps, event.step];
         break;
       }
       case "result":
-        callOf(told.id, told.tool).result = told;
+        callOf(event.id, event.tool).result = event;
         break;
       case "file":
-        if (told.origin === "user") given.push(told);
-        else items.push({ kind: "file", file: told });
+        if (event.origin === "user") given.push(event);
+        else items.push({ kind: "file", file: event });
         break;
       case "file_removed":
-        items.push({ kind: "removed", name: told.name });
+        items.push({ kind: "removed", name: event.name });
         break;
       case "notice":
-        items.push({ kind: "notice", text: told.text, detail: told.detail ?? undefined });
+        items.push({ kind: "notice", text: event.text, detail: event.detail ?? undefined });
         break;
       case "usage":
-        usage = told;
+        usage = event;
         break;
       case "error":
-        items.push({ kind: "error", error: told });
+        items.push({ kind: "error", error: event });
         break;
     }
   }

@@ -38,8 +38,8 @@ export function problemOf(files: readonly FolderFile[]): FolderProblem | undefin
   return files.some(({ path }) => /(^|\/)skill\.md$/i.test(path)) ? undefined : "no-skill";
 }
 
-/** The archive of the files, packed one after the other so that the page stays alive; `told` hears how many are in it. */
-export async function zipped(files: readonly FolderFile[], told: (done: number) => void = () => undefined): Promise<File> {
+/** The archive of the files, packed one after the other so that the page stays alive; `report` is called with how many are in it. */
+export async function zipped(files: readonly FolderFile[], report: (done: number) => void = () => undefined): Promise<File> {
   const kept = files.filter(({ path }) => !isSkipped(path));
   const problem = problemOf(kept);
   if (problem) throw new FolderRefused(problem);
@@ -56,7 +56,7 @@ export async function zipped(files: readonly FolderFile[], told: (done: number) 
     archive.add(entry);
     entry.push(new Uint8Array(await bytes(file)), true);
     if (failed) throw failed;
-    told(++done);
+    report(++done);
   }
   archive.end();
   const name = (kept[0]?.path.split("/")[0] ?? "skill") || "skill";

@@ -4,7 +4,7 @@ import { IconBan, IconHelpCircle, IconInfoCircle } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
-import { cancelRun, type Heard, type RunDetail, runQuery, useRun } from "@/api/runs";
+import { cancelRun, type RunProgress, type RunDetail, runQuery, useRun } from "@/api/runs";
 import { isOver } from "@/api/runStates";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
@@ -30,17 +30,17 @@ const route = getRouteApi("/runs/$id");
 export function RunPage() {
   const t = useText(runs);
   const { id } = route.useParams();
-  const { query, heard } = useRun(id);
+  const { query, progress } = useRun(id);
   const run = query.data;
   return (
     <Page
       title={run?.skill_name ?? t.run}
       lead={run ? <Lead run={run} /> : id}
-      marks={run && <RunStateBadge state={heard.state && !isOver(run.state) ? heard.state : run.state} />}
+      marks={run && <RunStateBadge state={progress.state && !isOver(run.state) ? progress.state : run.state} />}
       actions={run && <Actions run={run} />}
     >
       <Loaded query={query} skeleton={<RunSkeleton />}>
-        {(run) => <RunView run={run} heard={heard} />}
+        {(run) => <RunView run={run} progress={progress} />}
       </Loaded>
     </Page>
   );
@@ -77,14 +77,14 @@ function Actions({ run }: { run: RunDetail }) {
   );
 }
 
-function RunView({ run, heard }: { run: RunDetail; heard: Heard }) {
+function RunView({ run, progress }: { run: RunDetail; progress: RunProgress }) {
   const t = useText(runs);
   const format = useFormat();
   const live = !isOver(run.state);
-  const steps = live ? heard.steps : run.steps;
+  const steps = live ? progress.steps : run.steps;
   return (
     <Stack gap="md">
-      {heard.asked && live && <Question asked={heard.asked} />}
+      {progress.asked && live && <Question asked={progress.asked} />}
       <Fault run={run} />
       {(run.warnings.length > 0 || run.message) && (
         <Alert color="gray" icon={<IconInfoCircle size={20} />}>
@@ -100,7 +100,7 @@ function RunView({ run, heard }: { run: RunDetail; heard: Heard }) {
       <Section title={t.steps} lead={t.stepsTogether(format.duration(together(steps)))} empty={!steps.length && t.noSteps}>
         <Waterfall steps={steps} />
       </Section>
-      <Logs stdout={live ? heard.stdout : run.stdout} stderr={live ? heard.stderr : run.stderr} live={live} />
+      <Logs stdout={live ? progress.stdout : run.stdout} stderr={live ? progress.stderr : run.stderr} live={live} />
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
         <Stack gap="md">
           <Section title={t.input} empty={!Object.keys(run.parameters).length && t.noInput}>
@@ -118,7 +118,7 @@ function RunView({ run, heard }: { run: RunDetail; heard: Heard }) {
   );
 }
 
-function Question({ asked }: { asked: NonNullable<Heard["asked"]> }) {
+function Question({ asked }: { asked: NonNullable<RunProgress["asked"]> }) {
   const t = useText(runs);
   const format = useFormat();
   return (

@@ -1,4 +1,4 @@
-/** What a skill tells a model, and what is known about it at a glance. */
+/** What a skill says to a model, and what is known about it at a glance. */
 import { Alert, Box, Code, Group, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";

@@ -32,7 +32,7 @@ export const flagOf = ({ arguments: given }: Pick<Call, "arguments">, name: stri
 
 const FENCE = /^<([\w-]+) nonce="(\w{1,64})"[^>\n]*>\n/;
 
-/** What a tool gave, without the marks that tell the model where a stranger's text begins and ends. */
+/** What a tool gave, without the marks that show the model where a stranger's text begins and ends. */
 export function unfenced(text: string): string {
   const found = FENCE.exec(text);
   if (!found) return text;
