@@ -1,11 +1,11 @@
 /** The rules of an agent about commands and files: three lists, what becomes of the rest, and a line to try a call with them. */
 import { Badge, Box, Code, Group, NativeSelect, Stack, Text, Textarea, TextInput } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { type AgentBody, type CommandRuling, ruleCheckQuery, type ToolName } from "@/api/agents";
 import { useText } from "@/i18n";
+import { useDebouncedData } from "@/parts/debounced";
 import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
 import { ruleWords } from "@/parts/ruleWords";
@@ -35,7 +35,7 @@ export function CommandRules({ settings, change, error }: Props) {
   const [texts, setTexts] = useState(() => ({ allow: linesOf(rules.allow), ask: linesOf(rules.ask), deny: linesOf(rules.deny) }));
   const [tool, setTool] = useState<ToolName>("bash");
   const [argument, setArgument] = useState("");
-  const [written] = useDebouncedValue({ rules, tool, argument: argument.trim(), switches: settings.tool_permissions ?? {} }, 300);
+  const written = useDebouncedData({ rules, tool, argument: argument.trim(), switches: settings.tool_permissions ?? {} }, 300);
   const empty = LISTS.every((list) => !rules[list]?.length) && !rules.default;
   const checking = useQuery({ ...ruleCheckQuery(written), enabled: !empty || written.argument !== "" });
   const faults = { ...ruleFaults(error, rules), ...ruleFaults(checking.error, written.rules) };

@@ -1,10 +1,10 @@
 /** The agent as it is written: its name, prompt, model and skills. */
 import { Checkbox, NumberInput, Stack, Textarea, TextInput } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 
 import { type AgentBody, promptPart, promptQuery } from "@/api/agents";
 import { useText } from "@/i18n";
+import { useDebouncedData } from "@/parts/debounced";
 import { Section } from "@/parts/Section";
 import { SkillPicker } from "@/parts/SkillPicker";
 import { ToolRules } from "@/parts/ToolRules";
@@ -23,7 +23,7 @@ interface Props {
 export function Draft({ draft, change, error }: Props) {
   const t = useText(table);
   const settings = draft.settings ?? {};
-  const [written] = useDebouncedValue({ ...draft, name: draft.name.trim() || "draft" }, 250);
+  const written = useDebouncedData({ ...draft, name: draft.name.trim() || "draft" }, 250);
   const shares = useQuery(promptQuery(promptPart(written), "")).data?.skills ?? [];
   return (
     <Stack gap="md">

@@ -1,6 +1,5 @@
 /** The exact system prompt of the agent, and what each skill costs. */
 import { Badge, Group, ScrollArea, Skeleton, Stack, Table, Tabs, Text, TextInput, Tooltip } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
@@ -8,6 +7,7 @@ import { type AgentBody, type AgentPrompt, type AgentShare, promptPart, promptQu
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { CopyIcon } from "@/parts/CopyIcon";
+import { useDebouncedData } from "@/parts/debounced";
 import { visible } from "@/parts/foreign";
 import { Loaded } from "@/parts/Loaded";
 import { Section } from "@/parts/Section";
@@ -21,7 +21,7 @@ export function ExactPrompt({ draft }: { draft: AgentBody }) {
   const t = useText(table);
   const [asked, setAsked] = useState("");
   // A name is asked of every agent that is kept, not of one that is being written.
-  const [written] = useDebouncedValue({ draft: { ...draft, name: draft.name.trim() || "draft" }, asked: asked.trim() }, 250);
+  const written = useDebouncedData({ draft: { ...draft, name: draft.name.trim() || "draft" }, asked: asked.trim() }, 250);
   const query = useQuery(promptQuery(promptPart(written.draft), written.asked));
   return (
     <div className={classes.prompt}>
