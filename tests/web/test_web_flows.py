@@ -230,3 +230,10 @@ def test_an_agent_is_built_while_its_exact_prompt_is_shown(site: Site, visit: Op
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_text("There are no agents yet")).to_be_visible()
+
+
+def test_the_card_that_says_how_a_model_is_set_up_is_whole(site: Site, visit: Open, uncut: Callable[[Page], None]) -> None:
+    for width, language in ((1280, "en-US"), (390, "zh-CN")):
+        page = visit(site, "/chat", width=width, language=language)
+        expect(page.get_by_role("alert").get_by_label("SKILLYARD_MODEL")).to_be_visible(timeout=15_000)
+        uncut(page)

@@ -16,7 +16,7 @@ export function ruleFaults(error: unknown, rules: Readonly<Partial<Record<RuleLi
   const { problems } = asProblem(error).members;
   const faults: Partial<Record<RuleListName, string>> = {};
   for (const fault of Array.isArray(problems) ? (problems as unknown[]) : []) {
-    const { at, message } = fault as { at?: unknown; message?: unknown };
+    const { at, message } = (fault ?? {}) as { at?: unknown; message?: unknown };
     const place = typeof at === "string" ? PLACE.exec(at) : null;
     if (!place || typeof message !== "string") continue;
     const list = place[1] as RuleListName;
