@@ -167,7 +167,7 @@ def check_command(service: CurrentServices, body: ToolCallCheck) -> Answer[Comma
     policy = CommandPolicy.of(
         service.catalog.configuration,
         agent=body.commands.model_dump(exclude_none=True),
-        tools=dict(body.tool_permissions),
+        tools={str(name): said for name, said in body.tool_permissions.items()},
     )
     ruling = policy.authorize(body.tool, body.argument, _WORKSPACE, root=_WORKSPACE)
     return Answer(data=CommandRulingDetail.of(ruling))
