@@ -22,7 +22,7 @@ interface Props {
 
 export function Draft({ draft, change, error }: Props) {
   const t = useText(table);
-  const settings = draft.settings ?? {};
+  const { settings } = draft;
   const written = useDebouncedData({ ...draft, name: draft.name.trim() || "draft" }, 250);
   const shares = useQuery(promptQuery(promptPart(written), "")).data?.skills ?? [];
   return (
@@ -91,7 +91,7 @@ export function Draft({ draft, change, error }: Props) {
 
 function Add({ draft, change }: Omit<Props, "error">) {
   const t = useText(table);
-  const skills = draft.skills ?? [];
+  const { skills } = draft;
   const taken = new Set(skills.map(({ skill }) => skill.replace(/^installed:/, "")));
   return (
     <SkillPicker
