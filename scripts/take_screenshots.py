@@ -28,6 +28,14 @@ EDITOR = {
     "system_prompt": "You are a careful editor. Answer in short sentences, and say what you measured.",
     "model": "anthropic:claude-sonnet-4-5",
     "skills": [{"skill": "text-statistics"}, {"skill": "changelog-writer"}, {"skill": "csv-summary"}],
+    "settings": {
+        "tool_permissions": {"code_run": "ask"},
+        "commands": {
+            "allow": ["Bash(git:*)", "Bash(wc:*)", "Read(docs/**)"],
+            "ask": ["Bash(git commit:*)"],
+            "deny": ["Bash(git push:*)", "Read(.env)"],
+        },
+    },
 }
 RECORDS = [
     {"city": "Oslo", "days": 3},
@@ -47,6 +55,15 @@ SCHEDULES = (
     ("visits", {"cron": "30 18 1 * *", "time_zone": "Asia/Shanghai"}, "data-processor", {"data": RECORDS}),
     ("new-year", {"at": "2090-01-01T00:00", "time_zone": "Asia/Shanghai"}, "text-statistics", {"text": "Happy new year!"}),
 )
+POSTER = """\
+import sys
+
+from reportlab.pdfgen.canvas import Canvas
+
+page = Canvas(sys.argv[1])
+page.drawString(72, 720, "Green tea: two minutes")
+page.save()
+"""
 TABLE = b"city,days\nOslo,3\nLima,5\nLima,5\nTurin,\n"
 ANSWER = (
     "The table has **4 rows** and two columns:\n\n"
@@ -57,43 +74,39 @@ ANSWER = (
 )
 
 
+REPORT = (
+    "# Visits\n\nFour visits in three cities, 13 days in all.\n\n"
+    "| city | visits | days |\n|---|---|---|\n| Lima | 2 | 10 |\n| Oslo | 1 | 3 |\n| Turin | 1 | not given |\n"
+)
+
+
 def scripted(seen: Any) -> Any:
-    """What the model of the pictures says: it reads the skill, runs its script, and answers."""
+    """What the model of the pictures says: it reads the skill, runs its script, and answers; or it wants to write a report."""
     from scripted_models import Call, Say
 
+    if "report" in seen.user[-1]:
+        return [Say("I write down what the table says."), Call("file_write", {"file_path": "report.md", "content": REPORT})]
     if len(seen.calls) == 0:
         return [Say("I look at the table with the skill for tables."), Call("skill", {"skill": "csv-summary"})]
     if len(seen.calls) == 1:
         return [Call("run_skill", {"name": "csv-summary", "arguments": ["visits.csv"]})]
+    if len(seen.calls) == 2:
+        return [Call("bash", {"command": "mkdir -p out && grep -v ',$' visits.csv > out/clean.csv && wc -l out/clean.csv"})]
     return Say(ANSWER)
 
 
 SHOTS = (
-    # name, address, colours, language
-    ("skills", "/skills", "light", "en-GB"),
-    ("skills-dark", "/skills", "dark", "en-GB"),
-    ("skills-zh", "/skills", "light", "zh-CN"),
-    ("skill", "/skills/installed:tea-timer", "light", "en-GB"),
-    ("versions", "/skills/installed:tea-timer?tab=versions", "light", "en-GB"),
-    ("skill-run", "/skills/config:text-statistics?tab=run", "dark", "en-GB"),
-    ("install", "/install", "light", "en-GB"),
-    ("chat", "/chat/{chat}", "light", "en-GB"),
-    ("chat-dark", "/chat/{chat}", "dark", "en-GB"),
-    ("chat-asks", "/chat/{asks}", "light", "en-GB"),
-    ("chat-zh", "/chat", "light", "zh-CN"),
-    ("runs", "/runs", "light", "en-GB"),
-    ("run", "/runs/{run}", "light", "en-GB"),
-    ("run-dark", "/runs/{run}", "dark", "en-GB"),
-    ("schedules", "/schedules", "light", "en-GB"),
-    ("schedule-new", "/schedules?add=config:text-statistics", "light", "en-GB"),
-    ("agents", "/agents", "light", "en-GB"),
-    ("agent", "/agents/{agent}", "light", "en-GB"),
-    ("agent-dark", "/agents/{agent}", "dark", "en-GB"),
-    ("memory", "/memory", "light", "en-GB"),
-    ("approvals", "/approvals", "light", "en-GB"),
-    ("audit", "/audit", "light", "en-GB"),
-    ("keys", "/keys", "light", "en-GB"),
+    # name, address, colours
+    ("skills", "/skills", "light"),
+    ("skill-run", "/skills/installed:tea-timer?tab=run", "light"),
+    ("chat", "/chat/{chat}", "light"),
+    ("chat-asks", "/chat/{asks}", "dark"),
+    ("run", "/runs/{run}", "light"),
+    ("schedules", "/schedules", "light"),
+    ("schedule-new", "/schedules?add=config:text-statistics", "light"),
+    ("agent", "/agents/{agent}", "light"),
 )
+"""Each is shown by a page of docs/ or by the README."""
 
 
 class Server:
@@ -121,24 +134,19 @@ class Server:
         self.ask("POST", "/api/v1/schedules/visits/pause")
         self.ask("POST", "/api/v1/agents", EDITOR | {"name": "Travel desk", "skills": [{"skill": "weather-query"}]})
         known["agent"] = self.ask("POST", "/api/v1/agents", EDITOR)["id"]
-        self.ask(
-            "POST", "/api/v1/memories", {"content": "Ada writes British English.", "type": "preference", "tags": ["writing"]}
-        )
-        self.ask("POST", "/api/v1/memories", {"content": "The release is every second Tuesday.", "importance": 0.8})
-        for name, scopes in (("build server", ["skills:read", "skills:write"]), ("Ada's laptop", ["admin"])):
-            self.ask("POST", "/api/v1/keys", {"name": name, "scopes": scopes, "expires_in_days": 90})
-        return known | {"chat": self.talk({}), "asks": self.talk({"csv-*": "ask"})}
+        known["chat"] = self.talk("What is in this table, and is it clean?", {})
+        return known | {"asks": self.talk("Write a report on this table", {"ask": ["Write(**)"]})}
 
-    def talk(self, rules: dict[str, str]) -> str:
-        """Ask a scripted model about a table, as far as it comes by itself."""
-        body = {"model": "openai-chat:gpt-5", "settings": {"permissions": rules}}
+    def talk(self, text: str, rules: dict[str, list[str]]) -> str:
+        """Ask a scripted model about a table, as far as it comes by itself; `rules` are about commands and files."""
+        body = {"model": "openai-chat:gpt-5", "settings": {"commands": rules}}
         made = self.ask("POST", "/api/v1/chat/conversations", body)["id"]
         at = f"/api/v1/chat/conversations/{made}"
         self.put(f"{at}/files/visits.csv", TABLE)
-        said = {"text": "What is in this table, and is it clean?", "files": ["visits.csv"]}
+        said = {"text": text, "files": ["visits.csv"]}
         turn = self.ask("POST", f"{at}/messages", said)["id"]
-        with urlopen(f"{self.address}{at}/turns/{turn}/events", timeout=60) as told:  # noqa: S310 # our own, on loopback
-            told.read()
+        with urlopen(f"{self.address}{at}/turns/{turn}/events", timeout=60) as events:  # noqa: S310 # our own, on loopback
+            events.read()
         return str(made)
 
     def put(self, path: str, data: bytes) -> None:
@@ -159,6 +167,7 @@ def _tea_timer(version: str) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("tea-timer/SKILL.md", text)
+        archive.writestr("tea-timer/scripts/poster.py", POSTER)
         archive.writestr("tea-timer/references/water.md", f"# Water\n\nFresh water, {minutes} minutes for black tea.\n")
     return stream.getvalue()
 
@@ -171,10 +180,12 @@ def _form(archive: bytes) -> tuple[str, bytes]:
 
 def settle(page: Page) -> None:
     """Wait until the page stands: on a busy machine its parts come one after the other."""
+    from playwright.sync_api import expect
+
     page.get_by_role("heading", level=1).wait_for()
     for _ in range(2):
         page.wait_for_load_state("networkidle")
-        page.wait_for_function("!document.querySelector('.mantine-Skeleton-root')")
+        expect(page.locator(".mantine-Skeleton-root")).to_have_count(0)
         page.wait_for_timeout(700)
 
 
@@ -195,16 +206,25 @@ def main() -> None:
             try:
                 address = json.loads(server.stdout.readline())["address"]
                 known = Server(address).live()
-                browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-                for name, path, scheme, language in SHOTS:
+                browser = playwright.chromium.launch(
+                    executable_path=shutil.which("chromium-headless-shell") or shutil.which("chromium"), args=["--no-sandbox"]
+                )
+                for name, path, scheme in SHOTS:
                     page = browser.new_page(
                         base_url=address,
                         color_scheme=scheme,
-                        locale=language,
-                        viewport={"width": 1440 if name.startswith("chat") else 1280, "height": 800},  # type: ignore[arg-type]
+                        locale="en-GB",
+                        viewport={
+                            "width": 1440 if name.startswith("chat") else 1280,
+                            "height": 960 if name == "chat-asks" else 800,
+                        },  # type: ignore[arg-type]
                     )
                     page.goto(path.format(**known))
                     settle(page)
+                    if name == "agent":  # its rules about commands, and what they say of one
+                        page.get_by_label("Command or path").fill("env git -C site push")
+                        page.get_by_role("status").get_by_text("denied").wait_for()
+                        page.get_by_role("group", name="Try a command").scroll_into_view_if_needed()
                     page.screenshot(path=IMAGES / f"{name}.png", animations="disabled")
                     page.close()
                 browser.close()

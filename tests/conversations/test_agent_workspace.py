@@ -75,7 +75,7 @@ async def test_a_tool_is_taken_away_or_asked_about_by_its_name(open_chat: Callab
     assert not {"bash", "search_skills"} & set(desk.models.seen[0].tools)
     (refused,) = desk.results(events)
     assert (refused["code"], refused["rule"]) == (
-        "permission_denied", "denied by deny bash of the agent: the agent takes this tool away",
+        "permission_denied", "denied by deny bash of the conversation: the conversation takes this tool away",
     )  # fmt: skip
     assert turn.state == "waiting"
     (question,) = turn.questions
@@ -99,9 +99,9 @@ async def test_a_command_is_asked_about_and_the_answer_holds_for_that_command(op
     turn, events = await desk.say("Go")
     (denied,) = desk.results(events)
     assert denied["code"] == "permission_denied"
-    assert denied["rule"].startswith("denied by deny Bash(rm:*) of the agent"), "also in a line with a pipe"
+    assert denied["rule"].startswith("denied by deny Bash(rm:*) of the conversation"), "also in a line with a pipe"
     (question,) = turn.questions
-    assert (question["argument"], question["part"], question["level"]) == (command, "python3 -c 'print(6 * 7)'", "agent")
+    assert (question["argument"], question["part"], question["level"]) == (command, "python3 -c 'print(6 * 7)'", "conversation")
     await desk.chat.answer(turn, question["call"], ApprovalAnswer("session"))
     turn, events = await desk.watch(turn)
     assert [result["text"].count("\n42\n") for result in desk.results(events)][-2:] == [1, 1], "the same is not asked again"
@@ -112,7 +112,7 @@ async def test_a_command_is_asked_about_and_the_answer_holds_for_that_command(op
     assert "was not approved: not that" in desk.models.seen[-1].last
     ruled = [step for step in desk.chat.usage_log.of(conversation=desk.conversation.id) if step.event == "ruled"]
     assert [step.ok for step in ruled] == [False, True, True, False]
-    assert "deny Bash(rm:*) of the agent" in (ruled[0].detail or "")
+    assert "deny Bash(rm:*) of the conversation" in (ruled[0].detail or "")
 
 
 async def test_a_skill_that_is_loaded_brings_what_it_was_granted_and_the_shell_goes_on(

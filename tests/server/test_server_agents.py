@@ -52,3 +52,33 @@ def test_a_skill_must_be_there_when_it_is_chosen_and_may_go_afterwards(client: T
     assert client.put(f"{AGENTS}/Clerk", json=body).status_code == 200
     assert client.get(f"{AGENTS}/Clerk/prompt").json()["data"]["skills"][0]["shown"] == "missing"
     assert client.post(AGENTS, json={**body, "name": "Other"}).json()["code"] == "skill_not_found"
+
+
+def test_a_command_is_tried_with_rules_that_are_not_kept(client: TestClient) -> None:
+    rules = {"allow": ["Bash(git:*)"], "deny": ["Bash(git push:*)"]}
+
+    def tried(argument: str, **more: object) -> tuple[object, ...]:
+        answer = client.post(f"{AGENTS}/command-check", json={"argument": argument, "commands": rules, **more})
+        assert answer.status_code == 200, answer.text
+        ruling = answer.json()["data"]
+        return ruling["permission"], ruling["level"], ruling["rule"], ruling["part"]
+
+    assert tried("git log | git -C x push") == ("deny", "agent", "deny Bash(git push:*)", "git -C x push")
+    assert tried("git log")[0] == "allow"
+    assert tried("ls")[:3] == ("ask", "agent", None)
+    assert tried("a.txt", tool="file_write", tool_permissions={"file_write": "ask"})[:3] == ("ask", "agent", "ask file_write")
+    assert client.get(AGENTS).json()["data"] == []
+
+
+def test_a_rule_that_cannot_be_read_is_named_by_its_list_and_place(client: TestClient) -> None:
+    commands = {"allow": ["Bash(git:*)"], "deny": ["Bash(rm:*)", "Bash("]}
+    for path, body in (
+        (AGENTS, {"name": "Clerk", "settings": {"commands": commands}}),
+        (f"{AGENTS}/command-check", {"argument": "ls", "commands": commands}),
+    ):
+        answer = client.post(path, json=body)
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_input")
+        (fault,) = answer.json()["problems"]
+        assert fault["at"].endswith("commands.deny.1")
+        assert "Bash(" in fault["message"]
+        assert "such as Bash(git:*)" in fault["message"]

@@ -166,7 +166,7 @@ def test_a_command_is_asked_about_over_http(web: httpx.Client, models: Any) -> N
     assert (question["type"], question["title"], question["argument"]) == (
         "command", "Run a command: rm -f a", "touch a; rm -f a",
     )  # fmt: skip
-    assert (question["level"], question["rule"], question["folder"]) == ("agent", "ask Bash(rm:*)", "/workspace")
+    assert (question["level"], question["rule"], question["folder"]) == ("conversation", "ask Bash(rm:*)", "/workspace")
     (open_question,) = web.get(at).json()["data"]["turns"][0]["questions"]
     assert (open_question["type"], open_question["call"]) == ("command", asked["id"])
     refused = web.post(f"{at}/turns/{turn}/answers", json={"call": asked["id"], "decision": "workspace"})

@@ -139,6 +139,11 @@ BODIES: Final[Mapping[str, Any]] = {
     "POST /api/v1/runs": {"skill": "{skill}"},
     "POST /api/v1/schedules": {"name": "daily", "skill": "{skill}", "cron": "0 3 * * *"},
     "POST /api/v1/tools/call": {"name": "skill", "arguments": {"skill": "{skill}"}},
+    "POST /api/v1/agents/command-check": {
+        "tool": "file_read",
+        "argument": "../{skill}",
+        "commands": {"deny": ["Read(/etc/**)"]},
+    },
     "POST /api/v1/agents/prompt-preview": {"name": "helper", "skills": [{"skill": "{skill}"}]},
     "POST /api/v1/catalog/toggle": {"skill": "{skill}"},
     "POST /api/v1/catalog": {"name": "{skill}", "description": "Is new."},

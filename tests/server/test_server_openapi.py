@@ -37,6 +37,7 @@ STRICTER: Final = {
     "POST /api/v1/organisations": "a name must be one that a folder and a schema can have",
     "POST /api/v1/schedules/preview": "there must be a time that can be meant",
     "POST /api/v1/agents/prompt-preview": "a name must be seen, on one line",
+    "POST /api/v1/agents/command-check": "a rule must be of the grammar of rules",
 }
 OF_ANSWERS: Final = {
     "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",

@@ -231,6 +231,41 @@ def readable() -> Callable[[Page], None]:
     return check
 
 
+_CUT = """() => {
+  const found = new Set();
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const node = texts.currentNode;
+    if (!node.data.trim() || !node.parentElement.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const box = range.getBoundingClientRect();
+    if (box.width < 2) continue;
+    for (let outer = node.parentElement; outer && outer !== document.body; outer = outer.parentElement) {
+      const style = getComputedStyle(outer);
+      const edge = outer.getBoundingClientRect();
+      const reachable = /auto|scroll/.test(style.overflowX) || style.textOverflow === "ellipsis";
+      if (reachable || style.position === "fixed" || edge.width < 2) break;
+      if (/hidden|clip/.test(style.overflowX) && (box.right > edge.right + 1 || box.left < edge.left - 1)) {
+        found.add(`${node.data.trim().slice(0, 60)}: ${box.left} to ${box.right} in ${outer.className}`);
+        break;
+      }
+    }
+  }
+  return [...found];
+}"""
+
+
+@pytest.fixture(scope="session")
+def uncut() -> Callable[[Page], None]:
+    """Fails where a text goes on behind the edge of a card or window that neither scrolls nor shows an ellipsis."""
+
+    def check(page: Page) -> None:
+        assert page.evaluate(_CUT) == []
+
+    return check
+
+
 @dataclass
 class Visitor:
     """A tab of a browser with a memory of its own: cookies, storage and the cache of what it has loaded."""

@@ -39,7 +39,11 @@ def lived_in(models: ScriptedModels, shared_site: Site) -> Iterator[Site]:
         shared_site.known[name] = _talked(shared_site, rules)
     run = shared_site.ask("POST", "/api/v1/runs", {"skill": "data-processor", "parameters": {"data": [{"n": 1}, {"n": 2}]}})
     shared_site.known["RUN"] = run["data"]["run_id"]
-    agent = {"name": "Editor", "system_prompt": "You edit.", "skills": [{"skill": "text-statistics"}]}
+    rules = {"allow": ["Bash(git:*)", "Read(src/**)"], "deny": ["Bash(git push --force-with-lease --no-verify origin main)"]}
+    agent = {
+        "name": "Editor", "system_prompt": "You edit.", "skills": [{"skill": "text-statistics"}],
+        "settings": {"commands": rules},
+    }  # fmt: skip
     shared_site.known["AGENT"] = shared_site.ask("POST", "/api/v1/agents", agent)["data"]["id"]
     for name, cron in (("mornings", "0 8 * * mon-fri"), ("now-and-then", "7,30 */5 1,15 * *")):
         when = {"cron": cron, "time_zone": "Europe/Berlin"}
@@ -78,7 +82,14 @@ def _settled(page: Page) -> None:
 @pytest.mark.parametrize("path", PAGES)
 @pytest.mark.parametrize(("scheme", "language", "width"), [("light", "en-US", 1280), ("dark", "zh-CN", 360)])
 def test_a_page_is_readable_for_everyone_stands_still_and_fits_a_telephone(
-    lived_in: Site, visit: Open, readable: Callable[[Page], None], path: str, scheme: str, language: str, width: int
+    lived_in: Site,
+    visit: Open,
+    readable: Callable[[Page], None],
+    uncut: Callable[[Page], None],
+    path: str,
+    scheme: str,
+    language: str,
+    width: int,
 ) -> None:
     page = visit(lived_in, _at(lived_in, path), scheme=scheme, language=language, width=width)
     _settled(page)
@@ -87,6 +98,7 @@ def test_a_page_is_readable_for_everyone_stands_still_and_fits_a_telephone(
     readable(page)
     page.set_viewport_size({"width": 360, "height": 860})
     expect(page.locator("html")).to_have_js_property("scrollWidth", 360)
+    uncut(page)
 
 
 def test_the_first_view_needs_less_script_than_its_budget(lived_in: Site, visit: Open) -> None:

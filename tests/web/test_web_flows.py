@@ -155,18 +155,21 @@ def test_a_run_that_a_rule_asks_about_waits_for_the_answer_on_the_page(ruled_sit
     run = ruled_site.ask("POST", "/api/v1/runs", order)["data"]["run_id"]
     page.goto(f"/runs/{run}")
     expect(page.get_by_text("This run waits for an answer")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("navigation", name="Pages").get_by_label("1 question waits")).to_be_visible()
+    expect(page).to_have_title(re.compile(r"^\(1\) "))
     page.get_by_role("link", name="Look and answer").click()
     page.get_by_role("button", name="Allow for longer").click()
     page.get_by_role("menuitem", name="Always allow here").click()
     expect(page.get_by_text("Nothing waits")).to_be_visible()
-    expect(page.get_by_role("region", name="Agreed to").get_by_role("link")).to_be_visible()
+    expect(page.get_by_role("region", name="Approved").get_by_role("link")).to_be_visible()
     page.goto(f"/runs/{run}")
     expect(page.get_by_text("Succeeded")).to_be_visible()
 
     page.goto("/approvals")
-    page.get_by_role("button", name="Take back").click()
-    page.get_by_role("dialog").get_by_role("button", name="Take back").click()
-    expect(page.get_by_text("Nothing was agreed to")).to_be_visible()
+    page.get_by_role("button", name="Revoke").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    expect(page.get_by_text("Nothing is approved")).to_be_visible()
 
     ruled_site.ask("POST", "/api/v1/runs", order)
     page.get_by_placeholder("Why not?").fill("not today")
@@ -220,10 +223,17 @@ def test_an_agent_is_built_while_its_exact_prompt_is_shown(site: Site, visit: Op
     expect(told).not_to_contain_text("csv-summary")
     page.get_by_role("tab", name="What each skill costs").click()
     expect(page.get_by_role("region", name="What each skill costs").get_by_role("row")).to_have_count(2)
-    page.get_by_role("button", name="Keep it").click()
+    page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Editor")
     kept = site.ask("GET", "/api/v1/agents")["data"]
     assert [(one["name"], one["system_prompt"]) for one in kept] == [("Editor", "You are a careful editor.")]
-    page.get_by_role("button", name="Forget").click()
-    page.get_by_role("dialog").get_by_role("button", name="Forget").click()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_text("There are no agents yet")).to_be_visible()
+
+
+def test_the_card_that_says_how_a_model_is_set_up_is_whole(site: Site, visit: Open, uncut: Callable[[Page], None]) -> None:
+    for width, language in ((1280, "en-US"), (390, "zh-CN")):
+        page = visit(site, "/chat", width=width, language=language)
+        expect(page.get_by_role("alert").get_by_label("SKILLYARD_MODEL")).to_be_visible(timeout=15_000)
+        uncut(page)

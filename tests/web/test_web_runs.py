@@ -41,6 +41,7 @@ def reports(shared_site: Site) -> str:
     (folder / "SKILL.md").write_text("---\nname: reports\ndescription: Makes reports. Use when one is due.\n---\n# Reports\n")
     (folder / "scripts/report.py").write_text(_REPORT)
     (folder / "scripts/check.py").write_text("print('fine')\n")
+    (folder / "scripts/as_pdf.py").write_text("import pypdf\n")
     shared_site.ask("POST", "/api/v1/catalog/refresh")
     return "config:reports"
 
@@ -60,10 +61,13 @@ def test_one_script_of_several_works_on_files_and_what_it_makes_is_looked_at(rep
     page = visit(site, f"/skills/{reports}?tab=run")
     page.get_by_role("button", name="Run it").click()
     expect(page.get_by_role("combobox", name="Script")).to_have_attribute("aria-invalid", "true")
+    missing = page.get_by_role("alert")
+    expect(missing).to_contain_text("Not granted:pypdf")
+    expect(missing.get_by_label("grants it with")).to_have_text("skillyard environment allow reports")
     choose(page, page, "scripts/report.py")
     give(page)
     page.get_by_label("Arguments").fill("cities.txt\n--title=a b")
-    page.get_by_role("button", name="Run it").click()
+    page.get_by_role("button", name="Run it").dblclick()
     made = page.get_by_role("region", name="Files it made")
     expect(made.get_by_role("listitem")).to_have_count(4)
     expect(page.get_by_role("log")).to_contain_text("made of 2 lines ['--title=a b']")

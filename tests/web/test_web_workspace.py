@@ -160,7 +160,7 @@ def test_a_command_is_shown_before_it_is_allowed_or_refused(
     question = page.get_by_role("region", name="May the model run this command?")
     write(page, "Clean up")
     expect(question.get_by_role("region", name="Command")).to_have_text("echo begin; rm -r notes.txt")
-    for text in ("rm -r notes.txt", "ask Bash(rm:*)", "Rule of the agent", "Files it names"):
+    for text in ("rm -r notes.txt", "ask Bash(rm:*)", "Rule of the conversation", "Files it names"):
         expect(question).to_contain_text(text)
     readable(page)
     question.get_by_label("Why not?").fill("I need it")
@@ -179,6 +179,24 @@ def test_a_command_is_shown_before_it_is_allowed_or_refused(
     expect(page.get_by_text("Nothing left.")).to_be_visible()  # the same call is not asked about again
 
 
+def test_what_would_be_written_is_shown_before_it_is_allowed(
+    work: Site, models: ScriptedModels, visit: Open, uncut: Check
+) -> None:
+    lines = "".join(f"- point {number} of the summary\n" for number in range(400))
+    models.script(Call("file_write", {"file_path": "/workspace/summary.md", "content": lines}), Say("Written."))
+    page = visit(work, f"/chat/{begin(work, commands={'ask': ['Write(**)']})}", width=390)
+    write(page, "Write a summary")
+    question = page.get_by_role("region", name="May the model write this file?")
+    content = question.get_by_role("region", name="It would write")
+    expect(content).to_contain_text("- point 399 of")
+    expect(content).not_to_contain_text("- point 200 of")
+    uncut(page)
+    content.get_by_role("button", name="show all").click()
+    expect(content).to_contain_text("- point 200 of")
+    question.get_by_role("button", name="Allow once").click()
+    expect(page.get_by_text("Written.")).to_be_visible()
+
+
 def test_tools_are_switched_for_a_conversation_and_for_an_agent(work: Site, models: ScriptedModels, visit: Open) -> None:
     models.script(Say("Without a shell."), Say("With rules."))
     page = visit(work, "/chat", width=WIDE)
@@ -193,14 +211,34 @@ def test_tools_are_switched_for_a_conversation_and_for_an_agent(work: Site, mode
     page.get_by_role("tab", name="Terminal").click()
     expect(page.get_by_text("There is no workspace in this conversation")).to_be_visible()
 
+    page.goto(page.url)  # the panel shows the tab that was chosen
+    expect(page.get_by_role("tab", name="Terminal")).to_have_attribute("aria-selected", "true")
+
     page.goto("/agents/new")
     page.get_by_role("textbox", name="Name").fill("Clerk")
+    rules = page.get_by_role("group", name="Commands and files")
+    page.watch.forgive("status of 400")  # type: ignore[attr-defined]
+    rules.get_by_label("Deny", exact=True).fill("Bash(git push:*)\nBash(")
+    expect(rules.get_by_text("such as Bash(git:*)")).to_be_visible()
+    rules.get_by_label("Deny", exact=True).fill("Bash(git push:*)\n")
+    expect(rules.get_by_text("such as Bash(git:*)")).to_have_count(0)
+    expect(rules.get_by_label("Deny", exact=True)).not_to_have_attribute("aria-invalid", "true")
+    rules.get_by_label("Allow", exact=True).fill("Bash(git:*)")
+    tried = rules.get_by_role("group", name="Try a command")
+    for command, ruling in (("git log", "allow Bash(git:*)"), ("env git -C x push", "deny Bash(git push:*)")):
+        tried.get_by_label("Command or path").fill(command)
+        expect(tried.get_by_role("status")).to_contain_text(ruling)
+    expect(tried.get_by_role("status")).to_contain_text("Rule of the agent")
+    page.get_by_role("link", name="All agents").click()
+    page.get_by_role("dialog", name="Leave without saving?").get_by_role("button", name="Cancel").click()
     page.get_by_role("radiogroup", name="Rule for bash").get_by_text("off").click()
     page.get_by_role("radiogroup", name="Rule for file_write").get_by_text("ask").click()
-    page.get_by_role("button", name="Keep it").click()
-    expect(page.get_by_text("The agent was kept")).to_be_visible()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Agent saved")).to_be_visible()
     (agent,) = work.ask("GET", "/api/v1/agents")["data"]
     assert agent["settings"]["tool_permissions"] == {"bash": "deny", "file_write": "ask"}
+    commands = {name: rules for name, rules in agent["settings"]["commands"].items() if rules}
+    assert commands == {"allow": ["Bash(git:*)"], "deny": ["Bash(git push:*)"]}
     made = work.ask("POST", CHAT, {"agent": "Clerk", "model": "openai-chat:gpt-5"})["data"]["id"]
     page.goto(f"/chat/{made}")
     write(page, "Hello")
@@ -243,7 +281,7 @@ def test_hostile_files_and_output_run_nothing(work: Site, models: ScriptedModels
         expect(window).to_have_count(0)
 
 
-def test_the_panel_fits_a_telephone(work: Site, models: ScriptedModels, visit: Open, readable: Check) -> None:
+def test_the_panel_fits_a_telephone(work: Site, models: ScriptedModels, visit: Open, readable: Check, uncut: Check) -> None:
     models.script(Call("bash", {"command": "echo " + "x" * 300}), Say("好的。"))
     conversation = begin(work)
     put(work, conversation, "a-long-name-of-a-file-" + "y" * 80 + ".txt", b"text")
@@ -252,9 +290,11 @@ def test_the_panel_fits_a_telephone(work: Site, models: ScriptedModels, visit: O
     page.get_by_label("输入消息").press("Enter")
     expect(page.get_by_text("好的。")).to_be_visible()
     page.get_by_label("工作区、轨迹与设置").click()
-    for name in ("终端", "文件 (1)"):
+    expect(page.get_by_role("tab", name="文件 (1)")).to_have_attribute("aria-selected", "true")
+    for name in ("设置", "终端", "文件 (1)"):
         page.get_by_role("tab", name=name).click()
         expect(page.get_by_role("tabpanel", name=name)).to_be_visible()
         readable(page)
         assert page.evaluate("document.documentElement.scrollWidth") == 360
+        uncut(page)
         assert page.get_by_role("dialog").get_by_role("region").first.evaluate("box => box.scrollWidth <= box.clientWidth")

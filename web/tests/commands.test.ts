@@ -28,7 +28,7 @@ describe("commands of a turn", () => {
     expect(commandsOf(events, "stopped")).toMatchObject([{ text: "1", language: "javascript", state: "lost" }]);
   });
 
-  test("one that was denied or refused is told from one that failed", () => {
+  test("one that was denied or refused is not one that failed", () => {
     const denied = (code: string) => commandsOf([called("a", "bash", { command: "rm x" }), gave("a", "bash", "no", { ok: false, code })], "done")[0]?.state;
     expect([denied("permission_denied"), denied("approval_rejected"), denied("timeout")]).toEqual(["refused", "refused", "failed"]);
   });

@@ -36,13 +36,13 @@ describe("a cron expression", () => {
     ["0 8 * * 0-6", "Every day at 08:00", "每天 08:00"],
     ["0 0 1 * *", "On day 1 of each month at 00:00", "每月 1 日 00:00"],
     ["0 9 29 feb *", "Every year on 29 February at 09:00", "每年2月29日 09:00"],
-  ])("%s is told in words", (cron, english, chinese) => {
+  ])("%s is described in words", (cron, english, chinese) => {
     expect(inWords(cron, schedules.en.when, "en-GB")).toBe(english);
     expect(inWords(cron, schedules.zh.when, "zh-CN")).toBe(chinese);
   });
 
   it.each(["", "* * *", "*/7 * * * *", "0 */5 * * *", "0 8 13 * fri", "0 8 1,15 * *", "0 8 l * *", "0,30 8 * * *", "0 8 * 1-3 *", "0 8 * * fri-mon"])(
-    "%s is told as it is",
+    "%s is shown as it is",
     (cron) => expect(inWords(cron, schedules.en.when, "en-GB")).toBeUndefined(),
   );
 });

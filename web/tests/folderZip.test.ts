@@ -40,7 +40,7 @@ describe("a folder becomes an archive", () => {
     await expect(zipped([entry("a/.git/SKILL.md")])).rejects.toEqual(new FolderRefused("empty"));
   });
 
-  it("and an archive is told by its name", () => {
+  it("and an archive is recognised by its name", () => {
     expect(["a.zip", "A.SKILL", "x.tar.gz", "x.tgz", "x.tar", "x.gz", "zip"].map(isArchive)).toEqual([true, true, true, true, true, false, false]);
   });
 });

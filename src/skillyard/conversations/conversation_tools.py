@@ -226,6 +226,7 @@ class ConversationTools:
                 catalog.configuration,
                 agent=settings.commands,
                 tools=check_tool_permissions(settings.tool_permissions),
+                level="conversation" if conversation.agent is None else "agent",
             ),
         )
         self.workspace: Final = workspace

@@ -1,8 +1,8 @@
 """What may be done with tools, decided by every level that has rules: the narrowest wins; and the question where one asks.
 
-Levels are the operator's settings, those of the project, the agent, and the skills that are followed (`allowed-tools`, taken as
-nothing, advice or a limit). Each can only narrow what the others allow. A ruling carries what a person must see to answer: the
-very command, and the files it names.
+Levels are the operator's settings, those of the project, the agent or, where there is none, the conversation, and the skills
+that are followed (`allowed-tools`, taken as nothing, advice or a limit). Each can only narrow what the others allow. A ruling
+carries what a person must see to answer: the very command, and the files it names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skillyard.permissions.tool_rules import ToolRule, parse_tool_rule
 from skillyard.text import sanitize, shorten, single_line
 from skillyard.wire import WireForm, wire
 
-RuleLevel = Literal["operator", "project", "agent", "skill"]
+RuleLevel = Literal["operator", "project", "agent", "conversation", "skill"]
 _ORDER: Final = get_args(Permission)
 
 
@@ -89,13 +89,18 @@ class CommandPolicy:
     'deny'
     """
 
-    __slots__ = ("_levels", "_tools")
+    __slots__ = ("_levels", "_switches_of", "_tools")
 
     def __init__(
-        self, levels: Iterable[tuple[RuleLevel, CommandRules]] = (), *, tools: Mapping[str, Permission] | None = None
+        self,
+        levels: Iterable[tuple[RuleLevel, CommandRules]] = (),
+        *,
+        tools: Mapping[str, Permission] | None = None,
+        switches_of: RuleLevel = "agent",
     ) -> None:
         self._levels: Sequence[_Level] = tuple(_Level(name, rules) for name, rules in levels if rules)
         self._tools: Mapping[str, Permission] = {name: said for name, said in (tools or {}).items() if said != "allow"}
+        self._switches_of: RuleLevel = switches_of
 
     @classmethod
     def of(
@@ -105,8 +110,11 @@ class CommandPolicy:
         agent: Mapping[str, Any] | None = None,
         tools: Mapping[str, Permission] | None = None,
         skills: CommandRules | None = None,
+        level: Literal["agent", "conversation"] = "agent",
     ) -> Self:
         """The policy of a configuration, of an agent's `commands` and `tool_permissions`, and of `AllowedTools.command_rules`.
+
+        With the `level` `conversation` the second are those of a conversation without an agent.
 
         Raises:
             InvalidInput: a rule cannot be read.
@@ -114,9 +122,9 @@ class CommandPolicy:
         levels: list[tuple[RuleLevel, CommandRules]] = [
             ("operator", CommandRules.of(configuration.command_rules)),
             ("project", CommandRules.of(configuration.project_command_rules)),
-            ("agent", CommandRules.of(agent or {})),
+            (level, CommandRules.of(agent or {})),
         ]
-        policy = cls(levels, tools=tools)
+        policy = cls(levels, tools=tools, switches_of=level)
         return policy if skills is None else policy.following(skills)
 
     def __repr__(self) -> str:
@@ -127,7 +135,7 @@ class CommandPolicy:
 
     def listed(self) -> tuple[ListedRule, ...]:
         """Every rule, by its level, and what each level says of the rest where that is settled."""
-        switched = (ListedRule("agent", said, name) for name, said in self._tools.items())
+        switched = (ListedRule(self._switches_of, said, name) for name, said in self._tools.items())
         return (*(rule for level in self._levels for rule in _listed(level)), *switched)
 
     def switch(self, tool: str) -> Permission:
@@ -137,7 +145,7 @@ class CommandPolicy:
     def following(self, skills: CommandRules) -> Self:
         """The same policy while skills are followed whose `allowed-tools` are the limit: `AllowedTools.command_rules`."""
         levels = [(level.name, level.rules) for level in self._levels if level.name != "skill"]
-        return type(self)([*levels, ("skill", skills)], tools=self._tools)
+        return type(self)([*levels, ("skill", skills)], tools=self._tools, switches_of=self._switches_of)
 
     def authorize(self, tool: str, argument: str | None, folder: str, *, root: str) -> CommandRuling:
         """Whether `tool` may be called with a command, path or address, in a working folder (an absolute path).
@@ -149,8 +157,9 @@ class CommandPolicy:
         said = [(level.name, ruling) for level in self._levels if (ruling := level.rules.decide(call)) is not None]
         if tool in self._tools:
             does = "takes this tool away" if self._tools[tool] == "deny" else "asks about every call of this tool"
-            switched = LevelRuling(self._tools[tool], f"{self._tools[tool]} {tool}", f"the agent {does}", argument or "")
-            said.append(("agent", switched))
+            rule, reason = f"{self._tools[tool]} {tool}", f"the {self._switches_of} {does}"
+            switched = LevelRuling(self._tools[tool], rule, reason, argument or "")
+            said.append((self._switches_of, switched))
         files = _files(call)
         if not said:
             return CommandRuling("allow", tool, argument, None, None, "no rule is about it", "", files, folder)

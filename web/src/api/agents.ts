@@ -8,6 +8,9 @@ export type Agent = components["schemas"]["AgentDetail"];
 export type AgentBody = components["schemas"]["AgentBody"];
 export type AgentPrompt = components["schemas"]["AgentPrompt"];
 export type AgentShare = components["schemas"]["SkillPromptShare"];
+export type CommandRuling = components["schemas"]["CommandRulingDetail"];
+export type ToolName = CommandRuling["tool"];
+type CallCheck = components["schemas"]["ToolCallCheck"];
 
 export const agentsQuery = () =>
   queryOptions({
@@ -30,7 +33,19 @@ export const promptQuery = (body: AgentBody, request: string) =>
     staleTime: 30_000,
   });
 
-/** Keep an agent: a new one, or what an old one shall be. */
+/** What of an agent its prompt depends on: rules that cannot be read yet do not hide it. */
+export const promptPart = (body: AgentBody): AgentBody => ({ ...body, settings: { ...body.settings, commands: null, tool_permissions: null } });
+
+/** What rules that need not be kept say of a call; without an argument, whether the rules can be read. */
+export const ruleCheckQuery = ({ rules, tool, argument, switches }: { rules: CallCheck["commands"]; tool: ToolName; argument: string; switches: CallCheck["tool_permissions"] }) =>
+  queryOptions({
+    queryKey: ["agents", "check", rules, tool, argument, switches],
+    queryFn: ({ signal }) => answer(api.POST("/api/v1/agents/command-check", { body: { argument: argument || ".", tool, commands: rules, tool_permissions: switches }, signal })),
+    retry: false,
+    staleTime: 30_000,
+  });
+
+/** Save an agent: a new one, or what an old one shall be. */
 export const keepAgent = ({ id, body }: { id: string | undefined; body: AgentBody }) =>
   id === undefined ? answer(api.POST("/api/v1/agents", { body })) : answer(api.PUT("/api/v1/agents/{agent}", { params: { path: { agent: id } }, body }));
 

@@ -92,7 +92,7 @@ export const stopTurn = (turn: Turn) => answer(api.POST("/api/v1/chat/conversati
 export const answerTurn = (turn: Turn, body: Decision) =>
   answer(api.POST("/api/v1/chat/conversations/{conversation}/turns/{turn}/answers", { params: turnPath(turn), body }));
 
-/** Where the events of a turn are sent. */
+/** Where the events of a turn are streamed. */
 export const eventsAddress = ({ conversation_id, id }: Turn): string =>
   `/api/v1/chat/conversations/${encodeURIComponent(conversation_id)}/turns/${encodeURIComponent(id)}/events`;
 

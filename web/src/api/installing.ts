@@ -63,9 +63,9 @@ export function useOperation(id: string | undefined): Operation | undefined {
     if (!id) return;
     const source = new EventSource(`/api/v1/skill-definitions/operations/${encodeURIComponent(id)}/events`);
     const take = ({ data }: MessageEvent<string>) => {
-      const event = JSON.parse(data) as InstallEvent;
-      setOperation(event.operation);
-      if (event.event === "end") source.close();
+      const received = JSON.parse(data) as InstallEvent;
+      setOperation(received.operation);
+      if (received.event === "end") source.close();
     };
     for (const name of ["progress", "end"]) source.addEventListener(name, take);
     return () => source.close();

@@ -1,4 +1,4 @@
-/** Parts of the page that are fetched when they are first needed: what can go wrong on the way, as a problem. */
+/** Parts of the page that are fetched when they are first needed: what can go wrong on the way, reported as a problem. */
 import { Problem } from "./problem";
 
 const NOT_FETCHED = /dynamically imported|importing a module|preload css/i;

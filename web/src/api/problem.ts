@@ -24,7 +24,7 @@ export class Problem extends Error {
   }
 }
 
-/** The problem that an answer names; one that is no problem+json (of a proxy, say) by its status. */
+/** The problem that an answer reports; one that is no problem+json (of a proxy, say) by its status. */
 export async function problemOf(response: Response): Promise<Problem> {
   const fallback = { status: response.status, code: `http_${response.status}`, detail: response.statusText };
   const found: unknown = await response

@@ -49,7 +49,7 @@ export const runQuery = (id: string) =>
 
 export const cancelRun = (id: string) => answer(api.POST("/api/v1/runs/{run_id}/cancel", { params: { path: { run_id: id } } }));
 
-/** What a run that goes on has reported since the page looks. */
+/** What a run that goes on has reported since the page was opened. */
 export interface RunProgress {
   state: RunState | undefined;
   stdout: string;
@@ -80,15 +80,15 @@ function withEvent(before: RunProgress, event: RunEvent | "again"): RunProgress 
 export function useRun(id: string) {
   const query = useQuery(runQuery(id));
   const cache = useQueryClient();
-  const [progress, report] = useReducer(withEvent, NOTHING);
+  const [progress, dispatch] = useReducer(withEvent, NOTHING);
   const goesOn = query.data !== undefined && !isOver(query.data.state);
   useEffect(() => {
     if (!goesOn) return;
-    report("again");
+    dispatch("again");
     const source = new EventSource(`/api/v1/runs/${encodeURIComponent(id)}/events`);
     const take = ({ data }: MessageEvent<string>) => {
       const event = JSON.parse(data) as RunEvent;
-      report(event);
+      dispatch(event);
       if (event.event === "end") {
         source.close();
         cache.setQueryData(runQuery(id).queryKey, event.run);

@@ -32,11 +32,11 @@ function publish(id: string, change: Partial<LiveTurn> | undefined): void {
   for (const listener of listeners) listener();
 }
 
-/** What has come of a running turn, for whoever else draws it. */
+/** What has been received of a running turn, for whoever else draws it. */
 export const useLiveEvents = (id: string): LiveTurn => useSyncExternalStore(listen, () => live.get(id) ?? NOTHING);
 
 /** The events of a running turn; when it ends, what is known of its conversation is asked for again. */
-export function useTurnEvents(turn: Turn, take: (events: readonly ChatEvent[], event: ChatEvent) => readonly ChatEvent[]): LiveTurn {
+export function useTurnEvents(turn: Turn, take: (events: readonly ChatEvent[], received: ChatEvent) => readonly ChatEvent[]): LiveTurn {
   const cache = useQueryClient();
   const running = turn.state === "running";
   const { id, conversation_id } = turn;
@@ -51,29 +51,29 @@ export function useTurnEvents(turn: Turn, take: (events: readonly ChatEvent[], e
       drawing = undefined;
       publish(id, { events, lost: false });
     };
-    const over = (end: Extract<ChatEvent, { event: "end" }>) => {
+    const over = (received: Extract<ChatEvent, { event: "end" }>) => {
       source?.close();
       window.clearTimeout(drawing);
       draw();
       cache.setQueriesData<ConversationDetail>({ queryKey: ["chat", "one", conversation_id] }, (before) =>
         before && {
           ...before,
-          turns: before.turns.map((one) => (one.id === id ? { ...one, state: end.state, answer: end.answer, events: [...events] } : one)),
+          turns: before.turns.map((one) => (one.id === id ? { ...one, state: received.state, answer: received.answer, events: [...events] } : one)),
         },
       );
       void cache.invalidateQueries({ queryKey: ["chat", "one", conversation_id] });
       void cache.invalidateQueries({ queryKey: ["chat", "list"] });
     };
-    const receive = (message: Event) => {
-      if (!(message instanceof MessageEvent)) return; // the browser's own `error`
-      const event = JSON.parse(message.data as string) as ChatEvent;
-      if (event.event === "end") {
-        over(event);
+    const receive = (event: Event) => {
+      if (!(event instanceof MessageEvent)) return; // the browser's own `error`
+      const received = JSON.parse(event.data as string) as ChatEvent;
+      if (received.event === "end") {
+        over(received);
         return;
       }
-      events = take(events, event);
-      if (event.event === "result" || event.event === "file" || event.event === "file_removed") void cache.invalidateQueries({ queryKey: workspaceKey(conversation_id) });
-      if (event.event === "result") void cache.invalidateQueries({ queryKey: ["chat", "trail", conversation_id] });
+      events = take(events, received);
+      if (received.event === "result" || received.event === "file" || received.event === "file_removed") void cache.invalidateQueries({ queryKey: workspaceKey(conversation_id) });
+      if (received.event === "result") void cache.invalidateQueries({ queryKey: ["chat", "trail", conversation_id] });
       drawing ??= window.setTimeout(draw, DRAW_MS);
     };
     const open = () => {

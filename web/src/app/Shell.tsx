@@ -1,10 +1,11 @@
 /** The frame around every page: where one can go, what can be found, how it looks. */
-import { ActionIcon, AppShell, Box, Burger, Group, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { ActionIcon, AppShell, Badge, Box, Burger, Group, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconMoon, IconSun } from "@tabler/icons-react";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { useEffect } from "react";
 
+import { useWaiting } from "@/api/waiting";
 import { language, speak, useText } from "@/i18n";
 
 import { Account } from "./Account";
@@ -18,6 +19,7 @@ import { shell } from "./words";
 export function Shell() {
   const t = useText(shell);
   const [opened, { toggle, close }] = useDisclosure(false);
+  const waiting = useWaiting();
   const path = useRouterState({ select: (state) => state.location.pathname });
   useEffect(close, [path, close]);
   return (
@@ -60,6 +62,7 @@ export function Shell() {
                   to={to}
                   label={t.pages[id]}
                   leftSection={<Icon size={18} stroke={1.6} />}
+                  rightSection={id === "approvals" && waiting > 0 && <Badge color="yellow" aria-label={t.waiting(waiting)}>{waiting}</Badge>}
                   active={path === to || path.startsWith(`${to}/`)}
                   className={classes.place}
                 />

@@ -35,11 +35,11 @@ function preferred(): Language {
     : "en";
 }
 
-function announce(): void {
+function applyLanguage(): void {
   document.documentElement.lang = current === "zh" ? "zh-CN" : "en";
 }
 
-announce();
+applyLanguage();
 
 /** The language that is spoken now. */
 export function language(): Language {
@@ -50,7 +50,7 @@ export function language(): Language {
 export function speak(wanted: Language): void {
   current = wanted;
   localStorage.setItem(KEY, wanted);
-  announce();
+  applyLanguage();
   for (const listener of listeners) listener();
 }
 

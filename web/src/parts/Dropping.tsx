@@ -23,7 +23,7 @@ interface Props {
 export function Dropping({ take, disabled, className, children }: Props) {
   const t = useText(dropping);
   const [over, setOver] = useState(false);
-  const depth = useRef(0); // children report entering and leaving too
+  const depth = useRef(0); // children fire enter and leave events too
   const holds = ({ dataTransfer }: DragEvent) => !disabled && dataTransfer.types.includes("Files");
   const drop = (event: DragEvent) => {
     depth.current = 0;

@@ -1,4 +1,4 @@
-/** Text of a skill, drawn inert: no HTML of its own, links that reveal nothing of this page, pictures only out of the skill. */
+/** Text of a skill, drawn inert: no HTML of its own, links without a referrer, pictures only out of the skill. */
 import { Anchor, Text } from "@mantine/core";
 import type { Element } from "hast";
 import ReactMarkdown, { type Components, type UrlTransform } from "react-markdown";

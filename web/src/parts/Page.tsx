@@ -1,8 +1,9 @@
 /** The frame of one page: its title, what can be done on it, and its content at a readable width. */
 import { Box, Group, Text, Title } from "@mantine/core";
-import { type ReactNode, useEffect } from "react";
+import type { ReactNode } from "react";
 
 import classes from "./Page.module.css";
+import { usePageTitle } from "./pageTitle";
 
 interface Props {
   title: string;
@@ -18,9 +19,7 @@ interface Props {
 }
 
 export function Page({ title, lead, actions, marks, width = "normal", children }: Props) {
-  useEffect(() => {
-    document.title = `${title} · Skillyard`;
-  }, [title]);
+  usePageTitle(title);
   return (
     <Box className={classes.page} data-width={width}>
       <Group justify="space-between" align="flex-start" gap="md" mb="lg" wrap="wrap">

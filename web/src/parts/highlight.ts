@@ -55,11 +55,11 @@ export function lines(text: string, path: string): Word[][] {
   return found;
 }
 
-function walk(node: Root | RootContent, kind: string | undefined, emit: (word: Word) => void): void {
-  if (node.type === "text") emit({ text: node.value, kind });
+function walk(node: Root | RootContent, kind: string | undefined, add: (word: Word) => void): void {
+  if (node.type === "text") add({ text: node.value, kind });
   else if (node.type === "element") {
     const own = node.properties.className;
     const inner = Array.isArray(own) ? own.join(" ") : kind;
-    node.children.forEach((child) => walk(child, inner, emit));
-  } else if (node.type === "root") node.children.forEach((child) => walk(child, kind, emit));
+    node.children.forEach((child) => walk(child, inner, add));
+  } else if (node.type === "root") node.children.forEach((child) => walk(child, kind, add));
 }

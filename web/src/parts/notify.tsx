@@ -23,8 +23,8 @@ export function notify(notice: NotificationData): void {
 /** Say why something was not done, and the way out when there is one. */
 export function notifyProblem(error: unknown): void {
   const { message, hint, code } = asProblem(error);
-  const show = (title: string, text: string) => notify({ color: "red", title, message: text, autoClose: 10_000 });
-  void meaningOf("errors", code).then((meant) => (meant ? show(`${meant.title}：${message}`, meant.fix) : show(message || code, hint ?? "")));
+  const report = (title: string, text: string) => notify({ color: "red", title, message: text, autoClose: 10_000 });
+  void meaningOf("errors", code).then((meant) => (meant ? report(`${meant.title}：${message}`, meant.fix) : report(message || code, hint ?? "")));
 }
 
 export function NoticePlace() {

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from skillyard.access import set_audit_subject
 from skillyard.agent_definitions import AgentDraft, AgentPrompt, AgentSkill, choose_agent_skill, write_agent_prompt
 from skillyard.errors import SkillNotFound
+from skillyard.permissions import CommandPolicy, RuleLevel
 from skillyard.prompt import Style
 from skillyard.server.authorization import UNRECORDED, require_scope
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
@@ -21,6 +22,7 @@ from skillyard.server.shapes.chat import Permission, ToolName, ToolRules
 routes: Final = APIRouter(prefix="/api/v1/agents", tags=["agents"], dependencies=[require_scope("skills:read")])
 
 _WRITE: Final = require_scope("skills:write")
+_WORKSPACE: Final = "/workspace"  # where paths in rules begin in a conversation
 _Request = Annotated[str | None, Query(max_length=2000, description="what a person asks: the index is ranked for it")]
 
 
@@ -70,6 +72,47 @@ class AgentPreview(AgentBody):
     request: str | None = Field(default=None, max_length=2000)
 
 
+class ToolCallCheck(RequestBody):
+    """A call of a tool, to be decided with the rules of an agent that need not be kept; `argument` is its command or path."""
+
+    argument: str = Field(min_length=1, max_length=20_000)
+    tool: ToolName = "bash"
+    commands: ToolRules = ToolRules()
+    tool_permissions: dict[ToolName, Permission] = Field(default={})
+
+
+class LevelRulingDetail(ResponseShape):
+    """What one level says of a call; without a `rule` it is what becomes of the rest."""
+
+    permission: Permission
+    rule: str | None
+    reason: str
+    part: str = ""
+
+
+class LevelDecisionDetail(ResponseShape):
+    """One level that has spoken."""
+
+    level: RuleLevel
+    ruling: LevelRulingDetail
+
+
+class CommandRulingDetail(ResponseShape):
+    """Whether a tool may be called so: which rule of which level decided, about which `part`, and what each level says."""
+
+    permission: Permission
+    tool: ToolName
+    argument: str
+    level: RuleLevel | None
+    rule: str | None
+    reason: str
+    part: str
+    files: list[str]
+    folder: str
+    levels: list[LevelDecisionDetail] = Field(default=[])
+    allowed: bool
+
+
 class AgentSkillDetail(BaseModel):
     """A skill of an agent: `skill_id` is the id of an installed skill, or of another one in the catalog."""
 
@@ -116,6 +159,18 @@ def preview_prompt(service: CurrentServices, body: AgentPreview) -> Answer[Agent
     """The exact prompt of an agent that is being written, and what each skill costs; nothing is kept."""
     draft = _draft(service, body, existing=[choice.skill for choice in body.skills])
     return Answer(data=write_agent_prompt(draft, service.catalog, style=body.style, request=body.request))
+
+
+@routes.post("/command-check", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
+def check_command(service: CurrentServices, body: ToolCallCheck) -> Answer[CommandRulingDetail]:
+    """Whether a tool may be called so by an agent with these rules, as in the workspace of a conversation; nothing is kept."""
+    policy = CommandPolicy.of(
+        service.catalog.configuration,
+        agent=body.commands.model_dump(exclude_none=True),
+        tools={str(name): said for name, said in body.tool_permissions.items()},
+    )
+    ruling = policy.authorize(body.tool, body.argument, _WORKSPACE, root=_WORKSPACE)
+    return Answer(data=CommandRulingDetail.of(ruling))
 
 
 @routes.get("/{agent}", responses=READ_PROBLEMS)

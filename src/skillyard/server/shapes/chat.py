@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
+from pydantic_core import PydanticCustomError
 
-from skillyard.permissions import SkillToolName, WorkspaceToolName
+from skillyard.errors import InvalidInput
+from skillyard.permissions import RuleLevel, SkillToolName, WorkspaceToolName, parse_tool_rule
 from skillyard.server.shapes import RequestBody, ResponseShape
 from skillyard.server.shapes.runs import RunStep
 
@@ -77,7 +79,7 @@ class CommandQuestion(BaseModel):
     folder: str
     part: str = ""
     files: list[str] = []
-    level: Literal["operator", "project", "agent", "skill"] | None = None
+    level: RuleLevel | None = None
     rule: str | None = None
     reason: str = ""
     skills: list[str] = []
@@ -225,7 +227,16 @@ ChatEvent = Annotated[
 """The `data` of one server-sent event; its `event` field is the name of the event."""
 
 
-RuleList = Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=500)]
+def _checked_rule(text: str) -> str:
+    """The text of a rule, so that a fault names its list and its place there."""
+    try:
+        parse_tool_rule(text)
+    except InvalidInput as error:
+        raise PydanticCustomError("invalid_rule", "{fault}", {"fault": f"{error}; {error.hint}"}) from None
+    return text
+
+
+RuleList = Annotated[list[Annotated[str, Field(max_length=400), AfterValidator(_checked_rule)]], Field(max_length=500)]
 Permission = Literal["allow", "ask", "deny"]
 ToolName = Literal[SkillToolName, WorkspaceToolName]
 """A tool that can be switched."""

@@ -1,9 +1,9 @@
-/** One agent, or a new one: written at the left, what a model is sent of it at the right, at once. */
+/** One agent, or a new one: written at the left, the prompt that a model gets at the right, at once. */
 import { Badge, Button, Skeleton, Stack } from "@mantine/core";
 import { IconDeviceFloppy, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi } from "@tanstack/react-router";
-import { useState } from "react";
+import { getRouteApi, useBlocker } from "@tanstack/react-router";
+import { useRef, useState } from "react";
 
 import { type Agent, type AgentBody, agentQuery, forgetAgent, keepAgent } from "@/api/agents";
 import { useText } from "@/i18n";
@@ -61,24 +61,29 @@ function Editor({ kept }: { kept: Agent | undefined }) {
   const navigate = route.useNavigate();
   const [draft, setDraft] = useState<AgentBody>(() => (kept ? bodyOf(kept) : EMPTY));
   const [asked, setAsked] = useState(false);
+  const settled = useRef(false); // what is written was saved or deleted, so leaving loses nothing
   const saving = useMutation({
     mutationFn: keepAgent,
     onSuccess: async (agent) => {
+      settled.current = true;
       cache.setQueryData(agentQuery(agent.id).queryKey, agent);
       notify({ message: t.saved });
       await cache.invalidateQueries({ queryKey: ["agents", "list"] });
       if (!kept) await navigate({ to: "/agents/$id", params: { id: agent.id }, replace: true });
+      settled.current = false;
     },
   });
   const forgetting = useMutation({
     mutationFn: forgetAgent,
     onSuccess: async () => {
+      settled.current = true;
       notify({ message: t.forgotten });
       await navigate({ to: "/agents" });
       await cache.invalidateQueries({ queryKey: ["agents", "list"] });
     },
   });
   const changed = JSON.stringify(draft) !== JSON.stringify(kept ? bodyOf(kept) : EMPTY);
+  const leaving = useBlocker({ shouldBlockFn: () => changed && !settled.current, enableBeforeUnload: changed, withResolver: true });
   return (
     <Page
       title={kept ? visible(kept.name) : t.fresh}
@@ -106,10 +111,13 @@ function Editor({ kept }: { kept: Agent | undefined }) {
       <Stack gap="md">
         {saving.error && <ErrorState error={saving.error} />}
         <div className={classes.halves}>
-          <Draft draft={draft} change={(part) => setDraft((before) => ({ ...before, ...part }))} />
+          <Draft draft={draft} change={(part) => setDraft((before) => ({ ...before, ...part }))} error={saving.error} />
           <ExactPrompt draft={draft} />
         </div>
       </Stack>
+      <Confirm opened={leaving.status === "blocked"} close={() => leaving.reset?.()} title={t.leave} action={t.leaveAct} danger act={() => leaving.proceed?.()}>
+        {t.leaveWhy}
+      </Confirm>
       {kept && (
         <Confirm
           opened={asked}

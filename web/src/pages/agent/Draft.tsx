@@ -1,27 +1,30 @@
 /** The agent as it is written: its name, prompt, model and skills. */
 import { Checkbox, NumberInput, Stack, Textarea, TextInput } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 
-import { type AgentBody, promptQuery } from "@/api/agents";
+import { type AgentBody, promptPart, promptQuery } from "@/api/agents";
 import { useText } from "@/i18n";
+import { useDebouncedData } from "@/parts/debounced";
 import { Section } from "@/parts/Section";
 import { SkillPicker } from "@/parts/SkillPicker";
 import { ToolRules } from "@/parts/ToolRules";
 
 import { agents as table } from "../agents/words";
+import { CommandRules } from "./CommandRules";
 import { SkillSelection } from "./SkillSelection";
 
 interface Props {
   draft: AgentBody;
   change: (part: Partial<AgentBody>) => void;
+  /** Why it could not be saved. */
+  error: unknown;
 }
 
-export function Draft({ draft, change }: Props) {
+export function Draft({ draft, change, error }: Props) {
   const t = useText(table);
   const { settings } = draft;
-  const [written] = useDebouncedValue({ ...draft, name: draft.name.trim() || "draft" }, 250);
-  const shares = useQuery(promptQuery(written, "")).data?.skills ?? [];
+  const written = useDebouncedData({ ...draft, name: draft.name.trim() || "draft" }, 250);
+  const shares = useQuery(promptQuery(promptPart(written), "")).data?.skills ?? [];
   return (
     <Stack gap="md">
       <TextInput label={t.name} value={draft.name} maxLength={100} required onChange={({ currentTarget }) => change({ name: currentTarget.value })} />
@@ -61,6 +64,7 @@ export function Draft({ draft, change }: Props) {
             workspace={settings.workspace ?? true}
             change={(rules) => change({ settings: { ...settings, tool_permissions: Object.keys(rules).length > 0 ? rules : null } })}
           />
+          {(settings.workspace ?? true) && <CommandRules settings={settings} change={(next) => change({ settings: next })} error={error} />}
         </Stack>
       </Section>
       <TextInput
@@ -85,8 +89,9 @@ export function Draft({ draft, change }: Props) {
   );
 }
 
-function Add({ draft: { skills }, change }: Props) {
+function Add({ draft, change }: Omit<Props, "error">) {
   const t = useText(table);
+  const { skills } = draft;
   const taken = new Set(skills.map(({ skill }) => skill.replace(/^installed:/, "")));
   return (
     <SkillPicker

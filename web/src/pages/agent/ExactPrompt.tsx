@@ -1,13 +1,13 @@
 /** The exact system prompt of the agent, and what each skill costs. */
 import { Badge, Group, ScrollArea, Skeleton, Stack, Table, Tabs, Text, TextInput, Tooltip } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { type AgentBody, type AgentPrompt, type AgentShare, promptQuery } from "@/api/agents";
+import { type AgentBody, type AgentPrompt, type AgentShare, promptPart, promptQuery } from "@/api/agents";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { CopyIcon } from "@/parts/CopyIcon";
+import { useDebouncedData } from "@/parts/debounced";
 import { visible } from "@/parts/foreign";
 import { Loaded } from "@/parts/Loaded";
 import { Section } from "@/parts/Section";
@@ -21,16 +21,16 @@ export function ExactPrompt({ draft }: { draft: AgentBody }) {
   const t = useText(table);
   const [asked, setAsked] = useState("");
   // A name is asked of every agent that is kept, not of one that is being written.
-  const [written] = useDebouncedValue({ draft: { ...draft, name: draft.name.trim() || "draft" }, asked: asked.trim() }, 250);
-  const query = useQuery(promptQuery(written.draft, written.asked));
+  const written = useDebouncedData({ draft: { ...draft, name: draft.name.trim() || "draft" }, asked: asked.trim() }, 250);
+  const query = useQuery(promptQuery(promptPart(written.draft), written.asked));
   return (
     <div className={classes.prompt}>
       <Section title={t.exactPrompt} actions={query.data && <CopyIcon value={query.data.text} />}>
         <Stack gap="sm">
           <TextInput
             size="xs"
-            aria-label={t.request}
-            placeholder={`${t.request}: ${t.requestHint}`}
+            label={t.request}
+            description={t.requestHint}
             value={asked}
             maxLength={2000}
             onChange={({ currentTarget }) => setAsked(currentTarget.value)}

@@ -1,5 +1,5 @@
 /** The skills of an agent, in their order. */
-import { ActionIcon, Box, Text, TextInput } from "@mantine/core";
+import { ActionIcon, Box, Group, Text, TextInput } from "@mantine/core";
 import { IconArrowDown, IconArrowUp, IconX } from "@tabler/icons-react";
 
 import type { AgentBody, AgentShare } from "@/api/agents";
@@ -35,33 +35,35 @@ export function SkillSelection({ skills, shares, change }: Props) {
         const name = visible(share?.name ?? choice.skill);
         return (
           <li key={choice.skill} className={classes.skill}>
-            <Box flex={1} miw={0}>
-              <Text size="sm" fw={560} truncate>
+            <Box flex="1 1 200px" miw={0}>
+              <Text size="sm" fw={560} className={classes.word ?? ""}>
                 <bdi>{name}</bdi>
               </Text>
-              <Text size="xs" c="dimmed" truncate>
+              <Text size="xs" c="dimmed" lineClamp={2} className={classes.word ?? ""}>
                 <bdi>{visible(share?.description ?? choice.skill)}</bdi>
               </Text>
             </Box>
-            <TextInput
-              size="xs"
-              w={92}
-              aria-label={`${t.lock}: ${name}`}
-              placeholder={t.lockHint}
-              value={choice.version_lock ?? ""}
-              onChange={({ currentTarget: { value } }) =>
-                change(skills.map((one, at) => (at === index ? { ...one, version_lock: value || null } : one)))
-              }
-            />
-            <ActionIcon size="sm" aria-label={t.up(name)} disabled={index === 0} onClick={() => move(index, -1)}>
-              <IconArrowUp size={15} />
-            </ActionIcon>
-            <ActionIcon size="sm" aria-label={t.down(name)} disabled={index === skills.length - 1} onClick={() => move(index, 1)}>
-              <IconArrowDown size={15} />
-            </ActionIcon>
-            <ActionIcon size="sm" aria-label={t.remove(name)} onClick={() => change(skills.filter((_, at) => at !== index))}>
-              <IconX size={15} />
-            </ActionIcon>
+            <Group gap={8} wrap="nowrap">
+              <TextInput
+                size="xs"
+                w={92}
+                aria-label={`${t.lock}: ${name}`}
+                placeholder={t.lockHint}
+                value={choice.version_lock ?? ""}
+                onChange={({ currentTarget: { value } }) =>
+                  change(skills.map((one, at) => (at === index ? { ...one, version_lock: value || null } : one)))
+                }
+              />
+              <ActionIcon size="sm" aria-label={t.up(name)} disabled={index === 0} onClick={() => move(index, -1)}>
+                <IconArrowUp size={15} />
+              </ActionIcon>
+              <ActionIcon size="sm" aria-label={t.down(name)} disabled={index === skills.length - 1} onClick={() => move(index, 1)}>
+                <IconArrowDown size={15} />
+              </ActionIcon>
+              <ActionIcon size="sm" aria-label={t.remove(name)} onClick={() => change(skills.filter((_, at) => at !== index))}>
+                <IconX size={15} />
+              </ActionIcon>
+            </Group>
           </li>
         );
       })}

@@ -4,7 +4,7 @@ import { useLocalStorage, useMediaQuery } from "@mantine/hooks";
 import { IconLayoutSidebarRight, IconMessages } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 
 import { conversationQuery, TURNS } from "@/api/chat";
 import { useText } from "@/i18n";
@@ -12,6 +12,7 @@ import { common } from "@/i18n/common";
 import { Dropping } from "@/parts/Dropping";
 import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
+import { usePageTitle } from "@/parts/pageTitle";
 
 import { Begin } from "./Begin";
 import { useChoice } from "./choice";
@@ -37,7 +38,7 @@ export function ChatPage() {
   const [listed, setListed] = useState(false);
   const [looked, setLooked] = useState(false);
   const [kept, keep] = useLocalStorage({ key: "skillyard-chat-panel", defaultValue: true, getInitialValueInEffect: false });
-  const [tab, setTab] = useState<PanelTab>("usage");
+  const [chosen, setTab] = useLocalStorage<PanelTab | null>({ key: "skillyard-chat-tab", defaultValue: null, getInitialValueInEffect: false });
   const [last, setLast] = useState(TURNS);
   const [at, setAt] = useState(id);
   if (at !== id) {
@@ -47,12 +48,11 @@ export function ChatPage() {
   }
   const query = useQuery({ ...conversationQuery(id ?? "", last), enabled: id !== undefined });
   const conversation = query.data?.id === id ? query.data : undefined;
+  const tab = chosen ?? (conversation?.settings.workspace === false ? "usage" : "files");
   const [choice, choose] = useChoice();
   const sending = useSending(id, conversation, choice);
   const title = conversation ? visible(conversation.title) || t.untitled : id ? t.title : t.fresh;
-  useEffect(() => {
-    document.title = `${title} · Skillyard`;
-  }, [title]);
+  usePageTitle(title);
   const beside = id !== undefined && kept && !medium;
   const openPanel = (wanted: PanelTab) => {
     setTab(wanted);

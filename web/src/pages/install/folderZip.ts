@@ -38,7 +38,7 @@ export function problemOf(files: readonly FolderFile[]): FolderProblem | undefin
   return files.some(({ path }) => /(^|\/)skill\.md$/i.test(path)) ? undefined : "no-skill";
 }
 
-/** The archive of the files, packed one after the other so that the page stays alive; `report` gets how many are in it. */
+/** The archive of the files, packed one after the other so that the page stays alive; `report` is called with how many are in it. */
 export async function zipped(files: readonly FolderFile[], report: (done: number) => void = () => undefined): Promise<File> {
   const kept = files.filter(({ path }) => !isSkipped(path));
   const problem = problemOf(kept);

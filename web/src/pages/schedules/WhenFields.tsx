@@ -30,7 +30,7 @@ export const usual = (): When => ({
   zone: new Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC",
 });
 
-/** What the server is sent; nothing while it cannot be meant. */
+/** What the server is sent; nothing while it is not valid. */
 export function timesOf(when: When): Times | undefined {
   const cron = when.how === "again" ? compose(when) : undefined;
   const at = when.how === "once" ? when.moment : "";

@@ -1,4 +1,4 @@
-/** Cron expressions of five fields: the usual ones put together from what people choose, and said in words. */
+/** Cron expressions of five fields: the usual ones put together from what people choose, and described in words. */
 import type { Said } from "@/i18n";
 
 import type { schedules } from "./words";

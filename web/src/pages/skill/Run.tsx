@@ -2,7 +2,7 @@
 import { Button, Checkbox, Group, Skeleton, Stack, Text } from "@mantine/core";
 import { IconBan, IconCalendarTime, IconPlayerPlay } from "@tabler/icons-react";
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
-import { type SubmitEvent, useState } from "react";
+import { type MouseEvent, type SubmitEvent, useRef, useState } from "react";
 
 import { cancelRun, type RunOrder, runQuery, runsQuery, startRun, useRun } from "@/api/runs";
 import { isOver } from "@/api/runStates";
@@ -21,22 +21,32 @@ import { MadeFiles } from "../run/MadeFiles";
 import { Output } from "../run/Output";
 import { RecentRuns } from "../runs/RecentRuns";
 import { RunStateBadge } from "../runs/RunStateBadge";
+import { MissingGrants } from "./MissingGrants";
 import { RunInput, useRunInput } from "./RunInput";
 import { running } from "./runWords";
 
 export default function Run({ skill }: { skill: SkillDetail }) {
   const cache = useQueryClient();
   const [run, setRun] = useState<string>();
+  const busy = useRef(false); // before the button shows it
   const starting = useMutation({
     mutationFn: startRun,
+    onSettled: () => {
+      busy.current = false;
+    },
     onSuccess: async ({ run_id }) => {
       setRun(run_id);
       await cache.invalidateQueries({ queryKey: ["runs", "list"] });
     },
   });
+  const start = (order: Omit<RunOrder, "skill">) => {
+    if (busy.current) return;
+    busy.current = true;
+    starting.mutate({ skill: skill.id, ...order });
+  };
   return (
     <Stack gap="md">
-      <RunForm skill={skill} busy={starting.isPending} again={run !== undefined} start={(order) => starting.mutate({ skill: skill.id, ...order })} />
+      <RunForm skill={skill} busy={starting.isPending} again={run !== undefined} start={start} />
       {starting.error && <ErrorState error={starting.error} />}
       {run && <Going key={run} id={run} />}
       <Recent skill={skill} />
@@ -64,9 +74,10 @@ function RunForm({ skill, busy, again, start }: FormProps) {
     <Section title={t.title} lead={t.sandbox}>
       <form onSubmit={submit} noValidate>
         <Stack gap="md" maw={760}>
+          <MissingGrants needs={skill.environment} />
           <RunInput writing={writing} />
           <Group gap="md">
-            <Button type="submit" loading={busy} leftSection={<IconPlayerPlay size={16} />}>
+            <Button type="submit" loading={busy} onClick={once} leftSection={<IconPlayerPlay size={16} />}>
               {again ? t.again : t.run}
             </Button>
             {skill.status === "ok" && (
@@ -83,6 +94,11 @@ function RunForm({ skill, busy, again, start }: FormProps) {
     </Section>
   );
 }
+
+/** A double click is one click: its second is no submit. */
+const once = (event: MouseEvent) => {
+  if (event.detail > 1) event.preventDefault();
+};
 
 /** The run that was started here: where it is, what it came to, what it prints. */
 function Going({ id }: { id: string }) {

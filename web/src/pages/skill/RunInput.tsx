@@ -82,7 +82,7 @@ export function RunInput({ writing }: { writing: RunWriting }) {
         <Lines
           label={t.packages}
           description={t.packagesLead}
-          placeholder={proposed(skill) || "pypdf\nnpm:docx"}
+          placeholder={t.example(proposed(skill) || "pypdf")}
           value={written.packages}
           change={(packages) => write({ packages })}
         />
@@ -91,7 +91,7 @@ export function RunInput({ writing }: { writing: RunWriting }) {
           description={t.contextLead}
           value={written.context}
           onChange={(context) => write({ context })}
-          placeholder={'{"locale": "en-GB"}'}
+          placeholder={t.example('{"locale": "en-GB"}')}
           error={tried && !readObject(written.context) ? t.troubles.json : undefined}
           autosize
           minRows={2}
@@ -103,9 +103,9 @@ export function RunInput({ writing }: { writing: RunWriting }) {
   );
 }
 
-/** What the skill would like to have and was not granted, one a line. */
+/** One thing that the skill would like to have and was not granted. */
 const proposed = ({ environment: { proposed } }: SkillDetail): string =>
-  visible([...proposed.packages, ...proposed.npm.map((name) => `npm:${name}`)].join("\n"));
+  visible([...proposed.packages, ...proposed.npm.map((name) => `npm:${name}`)][0] ?? "");
 
 function Script({ writing: { skill, written, write, tried } }: { writing: RunWriting }) {
   const t = useText(running);
@@ -151,7 +151,7 @@ function CommandLine({ written, write }: Pick<RunWriting, "written" | "write">) 
     <Lines
       label={t.commandLine}
       description={t.commandLineLead}
-      placeholder={`${first ? visible(first) : "input.csv"}\n--verbose`}
+      placeholder={t.example(first ? visible(first) : "input.csv")}
       value={written.line}
       change={(line) => write({ line })}
     />

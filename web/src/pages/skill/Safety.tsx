@@ -11,6 +11,7 @@ import { PowerList } from "@/parts/PowerList";
 import { Section } from "@/parts/Section";
 import { visible } from "@/parts/foreign";
 
+import { needName } from "./MissingGrants";
 import { safety } from "./safetyWords";
 
 const route = getRouteApi("/skills/$id");
@@ -68,7 +69,7 @@ function NeedList({ needs }: { needs: Needs }) {
     <Stack gap={6}>
       {needs.items.map(({ kind, name, state, where }) => (
         <Group key={kind + name} gap={8} wrap="wrap">
-          <Code>{visible(kind === "packages" ? name : `${kind === "npm" ? "npm" : "program"}:${name}`)}</Code>
+          <Code>{visible(needName(kind, name))}</Code>
           <Badge size="xs" variant="light" color={state === "granted" ? "green" : state === "missing" ? "orange" : "gray"}>
             {t.needStates[state]}
           </Badge>

@@ -5,6 +5,7 @@ import { IconTerminal2 } from "@tabler/icons-react";
 import type { OpenQuestion, Turn } from "@/api/chat";
 import { useText } from "@/i18n";
 import { visible } from "@/parts/foreign";
+import { ruleWords } from "@/parts/ruleWords";
 import { Verdict } from "@/parts/Verdict";
 
 import calls from "../Calls.module.css";
@@ -15,6 +16,8 @@ import { CutText } from "./CutText";
 import { workspace } from "./words";
 
 type Asked = Extract<OpenQuestion, { type: "command" }>;
+
+const CONTENT = 3_000; // characters that are drawn at first
 
 export function CommandQuestion({ turn, question }: { turn: Turn; question: Asked }) {
   const t = useText(workspace);
@@ -36,6 +39,7 @@ export function CommandQuestion({ turn, question }: { turn: Turn; question: Aske
         <pre className={calls.lines} tabIndex={0} role="region" aria-label={t.parts.command}>
           <CutText text={question.argument} most={20_000} />
         </pre>
+        {question.content && <Content question={question} text={question.content} />}
         <About question={question} />
         <Verdict
           longer={[{ decision: "session", label: t.ask.session, why: t.ask.sessionWhy }]}
@@ -49,9 +53,26 @@ export function CommandQuestion({ turn, question }: { turn: Turn; question: Aske
   );
 }
 
+/** What would be written, replaced or searched for. */
+function Content({ question: { tool }, text }: { question: Asked; text: string }) {
+  const t = useText(workspace);
+  const label = t.ask.contents[tool] ?? t.parts.content;
+  return (
+    <Box miw={0}>
+      <Text size="xs" fw={600} c="dimmed" mb={4}>
+        {label}
+      </Text>
+      <pre className={calls.lines} tabIndex={0} role="region" aria-label={label}>
+        <CutText text={text} most={CONTENT} />
+      </pre>
+    </Box>
+  );
+}
+
 function About({ question: { argument, part, files, folder, level, rule, reason, skills } }: { question: Asked }) {
   const t = useText(workspace);
-  const by = level ? t.ask.by(t.ask.levels[level] ?? level) : t.ask.why;
+  const w = useText(ruleWords);
+  const by = level ? w.by(w.levels[level] ?? level) : t.ask.why;
   return (
     <Stack gap={4}>
       {part && part.trim() !== argument.trim() && (
@@ -86,7 +107,7 @@ function Line({ title, children }: { title: string; children: React.ReactNode })
       <Text size="xs" fw={600} c="dimmed">
         {title}
       </Text>
-      <Group gap={6} fz="sm" miw={0} style={{ overflowWrap: "anywhere" }}>
+      <Group gap={6} fz="sm" miw={0} maw="100%" style={{ overflowWrap: "anywhere" }}>
         {children}
       </Group>
     </Group>
