@@ -14,7 +14,7 @@ from skillyard.engine.run_queue import RunQueue, recover_abandoned
 from skillyard.engine.run_record import RunRecord
 from skillyard.engine.worker_roster import WorkerRoster
 from skillyard.execution import Run
-from skillyard.registry.record_queries import find_skill
+from skillyard.registry.record_queries import RecordReader
 
 __all__ = ["rates"]
 
@@ -49,7 +49,7 @@ def rates(database: Database) -> dict[str, float]:
     return {
         "runs through the queue": _rate(run),
         "beats of workers": _rate(beat),
-        "reads of one skill": _rate(lambda: find_skill(database, "skill-777")),
+        "reads of one skill": _rate(lambda: RecordReader(database).find("skill-777")),
     }
 
 
