@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 with suppress(ImportError):  # the tests of an ordinary user run with the machine's own Python
     from hypothesis import HealthCheck, settings
 
-    for profile, examples in (("suite", 25), ("long", 500)):
+    for profile, examples in (("suite", 15), ("long", 500)):
         settings.register_profile(
             profile,  # machines are slow at times, and the fixtures that tests with examples take are not changed by them
             max_examples=examples,
@@ -235,7 +235,7 @@ def timing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
         file_look_s=0.01,
         poll_s=0.1,
         organisations_s=0.05,
-        schedules_tick_s=0.05,  # who looks at the schedules of many organisations opens them: that stays as it is
+        schedules_tick_s=0.2,  # who looks at the schedules of many organisations opens them: that stays as it is
         gather_s=0.02,
         reconnect_s=0.05,
         listen_again_s=0.05,

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 __all__ = ["Growth", "Subject", "growth_of", "super_linear", "texts_for"]
 
 _MANY: Final = 64  # repeats that may be fewer are constants
-_FIRST: Final = 1_000  # characters of the first, cheap look
+_FIRST: Final = 600  # characters of the first, cheap look
 _FIRST_OF_SHORT: Final = 400  # what is repeated often shows itself in fewer
 _SHORT: Final = 8  # characters
 _QUICK_NS: Final = 120  # for each character: what is not slower at first grows linearly, or does not matter

@@ -24,6 +24,8 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=0, help="end the faults already when so many runs were accepted")
     parser.add_argument("--seed", type=int, default=None, help="the same faults as a soak before (default: a new one)")
     parser.add_argument("--clients", type=int, default=6, help="who ask at once (default: %(default)s)")
+    parser.add_argument("--servers", type=int, default=3, help="behind the proxy (default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=4, help="of the pool (default: %(default)s)")
     parser.add_argument("--pace", type=float, default=1.2, help="seconds between two faults on average (default: %(default)s)")
     parser.add_argument(
         "--settle", type=float, default=120, help="seconds in which all must be well again (default: %(default)s)"
@@ -34,7 +36,9 @@ def main() -> int:
     )
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
-    plan = Plan(seed, options.seconds, options.runs, options.clients, pace=options.pace, settle=options.settle)
+    plan = Plan(
+        seed, options.seconds, options.runs, options.clients, options.servers, options.workers, options.pace, options.settle
+    )  # fmt: skip
     adopt_orphans()
     folder = Path(options.keep) if options.keep else Path(tempfile.mkdtemp(prefix="skillyard-soak-", dir="/tmp"))
     folder.mkdir(mode=0o755, exist_ok=not options.keep)

@@ -270,7 +270,7 @@ async def test_no_interface_lets_a_stranger_speak_in_our_name(
 WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 
 
-@settings(max_examples=settings().max_examples // 2)  # 12 in the suite
+@settings(max_examples=settings().max_examples // 2)  # 7 in the suite
 @given(before=WORDS, after=WORDS)
 @pytest.mark.abuse("G21")
 def test_whatever_a_stranger_writes_it_stays_theirs(

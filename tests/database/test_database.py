@@ -10,6 +10,7 @@ import threading
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
+import preloaded
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
@@ -72,7 +73,7 @@ def test_many_who_open_a_new_database_at_once_make_its_tables_once(database_addr
 def test_processes_that_open_a_new_database_at_once_make_its_tables_once(tmp_path: Path, database_address: str) -> None:
     opened = f"Database.open({str(tmp_path)!r}, {database_address!r})"
     script = f"from skillyard.database import Database; print({opened}.status().current)"
-    started = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    started = [preloaded.Popen([sys.executable, "-c", script], stdout=preloaded.PIPE) for _ in range(4)]
     assert [process.communicate(timeout=120)[0] for process in started] == ["True\n"] * 4
 
 

@@ -1,4 +1,8 @@
-"""The attacks of running scripts once more, all of them, as an ordinary user, with the control groups that one has."""
+"""The attacks of running scripts once more, all of them, as an ordinary user, with the control groups that one has.
+
+`make test` makes them where nothing but Landlock and limits of processes stand before the files of that user, `make test-long`
+in bubblewrap as well; what differs there for an ordinary user is tried by `test_sandbox_ordinary_user.py` in `make test` too.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +50,13 @@ def user() -> Iterator[OrdinaryUser]:
         yield user
 
 
-@pytest.fixture(scope="module")
-def outcome(user: OrdinaryUser) -> str:
-    """What pytest says of all the attacks, in one process."""
+@pytest.fixture(scope="module", params=["landlock", pytest.param("bwrap", marks=pytest.mark.long)])
+def outcome(user: OrdinaryUser, request: pytest.FixtureRequest) -> str:
+    """What pytest says of all the attacks in one kind of sandbox, and of those that choose it themselves, in one process."""
     files = [f"tests/sandbox/test_sandbox_{room}.py" for room in ROOMS]
     plugins = ("-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider", "-rA", "--tb=short")
-    chosen = ("-m", "abuse", "-k", "not uncounted")
+    other = {"landlock": "bwrap", "bwrap": "landlock"}[request.param]
+    chosen = ("-m", "abuse", "-k", f"not uncounted and not {other}")
     return user.run("-m", "pytest", *files, *chosen, *plugins, timeout=280, fails=True, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
 
 

@@ -17,7 +17,7 @@ _PREFIXES = (
 
 
 @pytest.mark.abuse("B25")
-@pytest.mark.parametrize("words", _PREFIXES, ids=["bwrap", "chroot", "launcher"])
+@pytest.mark.parametrize("words", _PREFIXES, ids=["bubblewrap", "chroot", "launcher"])
 @pytest.mark.parametrize("code", [1, 126, 137])
 async def test_a_script_cannot_say_that_the_sandbox_did_not_start(run_script, words: str, code: int) -> None:
     result = await run_script(f"os.write(2, {words.encode()!r} + b'\\n')\nos._exit({code})")

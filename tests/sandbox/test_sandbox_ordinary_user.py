@@ -7,8 +7,11 @@ import json
 import pytest
 from ordinary_user import ordinary_user
 
+_THREADS = 12
+"""The most that the program may have, with those of its children that start a run."""
 PROGRAM = r"""
 import asyncio, json, os, sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from skillyard.sandbox import Job, Policy, backends, preparation
 
@@ -85,6 +88,7 @@ if os.fork() == 0:
 (tree / "late.sh").write_text("sleep 20")
 
 async def main():
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4))
     report = {}
     for backend in backends()[:2]:
         probe = backend.probe()
@@ -131,7 +135,9 @@ def test_an_ordinary_user_is_as_safe_from_a_skill_as_root_is() -> None:
         assert found.get("files status") == "ok", (name, found)
         assert "done" not in {key: value for key, value in found["files"].items() if key != "kill"}.values(), (name, found)
         assert (found["memory"], found["sum"], found["late"]) == ("memory", "memory", "timeout"), (name, found)
-        assert 0 < found["forks"] <= 20, (name, found)
+        # Landlock's limit is added to the threads that the user has when the run begins: those of this program that end
+        # meanwhile leave their places to the run, and each run is in a kernel's count of its own in bubblewrap.
+        assert 0 < found["forks"] <= 20 + (_THREADS if name == "landlock" else 0), (name, found)
         assert found["daemon"] == []
         assert found["hide"] in ("ok", "output_limit")
         assert found["left behind"] == []

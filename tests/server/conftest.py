@@ -125,16 +125,17 @@ class OneProcess:
 
 @dataclass
 class Clawhub:
-    """How `clawhub` is run for the tests of a module: each of its commands first by a start of its own, as people do."""
+    """How `clawhub` is run in a module: first by a start of its own, as people do; with `each` that is so for every command."""
 
+    each: bool
     started: set[str]
     again: OneProcess | None = None
 
 
 @pytest.fixture(scope="module")
-def clawhub_runs() -> Iterator[Clawhub]:
+def clawhub_runs(request: pytest.FixtureRequest) -> Iterator[Clawhub]:
     """What was started for the tests of this module."""
-    runs = Clawhub(set())
+    runs = Clawhub(bool(request.config.getoption("--long")), set())
     yield runs
     if runs.again is not None:
         runs.again.close()
@@ -159,7 +160,8 @@ def program(tmp_path: Path, clawhub_runs: Clawhub) -> Program:
     def run(name: str, *arguments: str, fails: bool = False, **environment: str) -> str:
         environment = kept | quiet | environment
         command = next(word for word in arguments if word.isalpha())
-        if name == "clawhub" and command in clawhub_runs.started:
+        loaded = command in clawhub_runs.started if clawhub_runs.each else clawhub_runs.started
+        if name == "clawhub" and loaded:
             clawhub_runs.again = clawhub_runs.again or OneProcess(environment)
             status, told = clawhub_runs.again.run(arguments, home, environment)
         else:

@@ -46,16 +46,17 @@ def _special(name: str, mode: int) -> zipfile.ZipInfo:
     return info
 
 
-ARCHIVES = {
-    "a way out": (_zip(("tidy/SKILL.md", SKILL), ("tidy/../../x", b"x")), 422),
-    "a link": (_zip(("tidy/SKILL.md", SKILL), (_special("tidy/passwd", 0o120777), b"/etc/passwd")), 422),
-    "a device": (_zip(("tidy/SKILL.md", SKILL), (_special("tidy/zero", 0o020666), b"")), 422),
-    "a bomb": (_zip(("tidy/SKILL.md", SKILL), ("tidy/zeros", b"\0" * 19 * MIB)), 413),
-    "a large file": (_zip(("tidy/SKILL.md", SKILL), ("tidy/large", random.Random(1).randbytes(20 * MIB + 1))), 413),
-    "too many files": (_zip(("tidy/SKILL.md", SKILL), *((f"tidy/{number}", b"") for number in range(2001))), 413),
-    "one name for two": (_zip(("tidy/SKILL.md", SKILL), ("tidy/A.md", b""), ("tidy/a.md", b"")), 422),
-    "two skills": (_zip(("tidy/SKILL.md", SKILL), ("other/SKILL.md", SKILL)), 422),
-    "half an archive": (_zip(("tidy/SKILL.md", SKILL))[:-9], 422),
+OWN = ("tidy/SKILL.md", SKILL)
+ARCHIVES: dict[str, tuple[Callable[[], bytes], int]] = {
+    "a way out": (lambda: _zip(OWN, ("tidy/../../x", b"x")), 422),
+    "a link": (lambda: _zip(OWN, (_special("tidy/passwd", 0o120777), b"/etc/passwd")), 422),
+    "a device": (lambda: _zip(OWN, (_special("tidy/zero", 0o020666), b"")), 422),
+    "a bomb": (lambda: _zip(OWN, ("tidy/zeros", b"\0" * 19 * MIB)), 413),
+    "a large file": (lambda: _zip(OWN, ("tidy/large", random.Random(1).randbytes(20 * MIB + 1))), 413),
+    "too many files": (lambda: _zip(OWN, *((f"tidy/{number}", b"") for number in range(2001))), 413),
+    "one name for two": (lambda: _zip(OWN, ("tidy/A.md", b""), ("tidy/a.md", b"")), 422),
+    "two skills": (lambda: _zip(OWN, ("other/SKILL.md", SKILL)), 422),
+    "half an archive": (lambda: _zip(OWN)[:-9], 422),
 }
 
 
@@ -64,8 +65,8 @@ ARCHIVES = {
 def test_an_archive_that_attacks_is_refused_and_nothing_is_left(
     client: TestClient, home: Path, endpoint: str, what: str
 ) -> None:
-    data, status = ARCHIVES[what]
-    answer = client.post(endpoint, files={"files": ("tidy.zip", data)})
+    make, status = ARCHIVES[what]
+    answer = client.post(endpoint, files={"files": ("tidy.zip", make())})
     assert (answer.status_code, answer.headers["x-should-retry"]) == (status, "false"), answer.text
     assert answer.json()["error"]["message"]
     assert client.get(endpoint).json()["data"] == []

@@ -26,6 +26,8 @@ HEADER = "type: direct\nresources:\n  entry: ./scripts/add.py\n"
 BREAKS = "def execute(parameters):\n    open('b.txt', 'w').write('b')\n    raise ValueError('no')\n"
 SKILLS: Final = ("tidy", "installed:tidy", "shared", "user:private", "broken", "twice", "nothing")
 """An installed skill by both names, one of the server, one of its own, one that is broken, one of two of a name, none."""
+FEW: Final = ("tidy", "shared", "broken")
+"""Those with which every route is asked a second time, over the other kind of database: what is written is the same there."""
 UNANSWERED: Final = frozenset(
     {
         "GET /metrics",  # these four are for who manages the server itself
@@ -65,6 +67,12 @@ def words(home: Path) -> tuple[str, ...]:
     """What names the machine: its folders, its name, its database, and where the program and its Python are."""
     program = str(Path(skillyard.__file__).parent)
     return (str(home), str(home.parent), socket.gethostname(), "skillyard.db", "postgresql:", program, sys.prefix)
+
+
+@pytest.fixture
+def names(database_address: str, request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The names of skills that every route is asked with."""
+    return SKILLS if database_address.startswith("sqlite") or request.config.getoption("--long") else FEW
 
 
 @pytest.fixture
@@ -201,7 +209,12 @@ def _bodies(operation: str, skill: str, pack: Callable[..., bytes]) -> Iterator[
 
 @pytest.mark.abuse("H3")
 def test_no_answer_names_the_machine(
-    keyed: Any, guest: TestClient, used: dict[str, str], words: tuple[str, ...], pack: Callable[..., bytes]
+    keyed: Any,
+    guest: TestClient,
+    used: dict[str, str],
+    words: tuple[str, ...],
+    pack: Callable[..., bytes],
+    names: tuple[str, ...],
 ) -> None:
     told: list[str] = []
     sent = Counter[str]()
@@ -213,7 +226,7 @@ def test_no_answer_names_the_machine(
     ]
     operations.sort(key=lambda one: (one[0] != "GET", one[0] == "DELETE"))  # what is there is looked at before it is changed
     for method, path, operation in operations:
-        for skill in SKILLS:
+        for skill in names:
             address = path.format_map(_Named(_names(used, path, skill)))
             query = QUERY | dict.fromkeys(("skill", "slug", "text", "request"), skill) | {"conversation": used["conversation"]}
             wanted = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"}
@@ -235,7 +248,9 @@ def test_no_answer_names_the_machine(
 
 
 @pytest.mark.abuse("H3")
-def test_no_answer_over_mcp_names_the_machine(guest: TestClient, used: dict[str, str], words: tuple[str, ...]) -> None:
+def test_no_answer_over_mcp_names_the_machine(
+    guest: TestClient, used: dict[str, str], words: tuple[str, ...], names: tuple[str, ...]
+) -> None:
     guest.headers["Accept"] = "application/json, text/event-stream"
     begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     session = guest.post("/mcp", json={"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": begin})
@@ -255,7 +270,7 @@ def test_no_answer_over_mcp_names_the_machine(guest: TestClient, used: dict[str,
 
     tools = [tool["name"] for tool in ask("tools/list")["tools"]]
     for tool in tools:
-        for skill in SKILLS:
+        for skill in names:
             ask("tools/call", name=tool, arguments={"skill": skill, "file_path": "b.txt", "query": skill})
             ask("tools/call", name=tool, arguments={"name": skill, "skill_name": skill, "file_path": "../b.txt"})
     ask("tools/call", name="nothing", arguments={})
@@ -270,7 +285,7 @@ def test_no_answer_over_mcp_names_the_machine(guest: TestClient, used: dict[str,
     ask("prompts/get", name="nothing")
     assert told == []
     assert {"skill", "skills_list", "skills_load", "read_skill_file", "run_skill"} <= set(tools)
-    assert visited["tools/call"] == len(tools) * len(SKILLS) * 2
+    assert visited["tools/call"] == len(tools) * len(names) * 2
     assert min(visited[name] for name in ("resources/read", "prompts/get", "skills/get", "resources/directory/read")) >= 3
 
 

@@ -44,7 +44,7 @@ OF_ANSWERS: Final = {
     "response_schema_conformance", "unsupported_method",
 }  # fmt: skip
 """For routes of other people's protocols: what they accept is what their clients send, and the clients are tried."""
-FEW: Final = {GenerationMode.POSITIVE: 2, GenerationMode.NEGATIVE: 1}
+FEW: Final = {GenerationMode.POSITIVE: 1, GenerationMode.NEGATIVE: 1}
 MANY: Final = {GenerationMode.POSITIVE: 30, GenerationMode.NEGATIVE: 20}
 
 

@@ -15,12 +15,16 @@ from benchmarks.soak.relay import Relay
 ROOT = Path(__file__).parents[2]
 
 
-def test_nothing_is_lost_or_doubled_while_servers_workers_the_proxy_and_the_database_fail(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("servers", "workers", "seconds"), [(2, 2, 6), pytest.param(3, 4, 30, marks=pytest.mark.long)], ids=["a moment", "longer"]
+)
+def test_nothing_is_lost_or_doubled_while_servers_workers_the_proxy_and_the_database_fail(
+    tmp_path: Path, servers: int, workers: int, seconds: int
+) -> None:
     report = tmp_path / "report.json"
-    command = [sys.executable, "-m", "benchmarks.soak", "--seconds", "10", "--pace", "0.6", "--clients", "4"]
-    done = subprocess.run(
-        [*command, "--seed", "11", "--report", str(report)], cwd=ROOT, capture_output=True, text=True, timeout=400
-    )
+    command = [sys.executable, "-m", "benchmarks.soak", "--seconds", str(seconds), "--pace", "0.35", "--clients", "4"]
+    command += ["--servers", str(servers), "--workers", str(workers), "--seed", "11", "--report", str(report)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(report.read_text())
     assert (told["lost"], told["doubled"], told["left"], told["strange"]) == ([], [], [], [])

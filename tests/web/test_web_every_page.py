@@ -29,6 +29,14 @@ _BUDGET = 200 * 1000  # bytes of script, compressed, until the first page stands
 _STILL = 0.05  # of the layout shift that browsers measure; over 0.1 counts as bad
 
 
+def _seen() -> Iterator[Any]:
+    """Each page in one of two ways by turns, and in `make test-long` in the other one too."""
+    ways = (("light", "en-US", 1280), ("dark", "zh-CN", 360))
+    for number, path in enumerate(PAGES):
+        yield (path, *ways[number % 2])
+        yield pytest.param(path, *ways[1 - number % 2], marks=pytest.mark.long)
+
+
 @pytest.fixture(scope="module")
 def lived_in(models: ScriptedModels, shared_site: Site) -> Iterator[Site]:
     """A site where something has happened: a run with steps, a conversation that is over and one that waits."""
@@ -79,8 +87,7 @@ def _settled(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_count(1)
 
 
-@pytest.mark.parametrize("path", PAGES)
-@pytest.mark.parametrize(("scheme", "language", "width"), [("light", "en-US", 1280), ("dark", "zh-CN", 360)])
+@pytest.mark.parametrize(("path", "scheme", "language", "width"), list(_seen()))
 def test_a_page_is_readable_for_everyone_stands_still_and_fits_a_telephone(
     lived_in: Site,
     visit: Open,
