@@ -14,17 +14,24 @@ from skillyard.database import agent_skills, agents, take_global_lock
 from skillyard.errors import RecordExists, RecordNotFound
 
 if TYPE_CHECKING:
+    from skillyard.catalog import PermissionMatch
     from skillyard.database import Database
 
 
 class AgentStore:
     """Keeps agents in the database that `database` gives when it is first needed; a name is given once.
 
+    `match` says how the rules of the configuration, and so those of agents, are matched: the first or the last decides.
     Its methods block: asynchronous code calls them in a thread.
     """
 
-    def __init__(self, database: Callable[[], Database]) -> None:
-        self._database = database
+    def __init__(self, database: Callable[[], Database], *, match: PermissionMatch = "first") -> None:
+        self._database, self._match = database, match
+
+    def _check_rules(self, draft: AgentDraft) -> None:
+        from skillyard.permissions import Rules  # only for who saves an agent
+
+        Rules(draft.settings.get("permissions"), self._match)
 
     def list(self) -> tuple[Agent, ...]:
         """Every agent, by name."""
@@ -47,7 +54,10 @@ class AgentStore:
 
         Raises:
             RecordExists: there is one of that name.
+            UnreachableRule: one of its permission rules can never apply.
+            InvalidInput: one of its permission rules is none.
         """
+        self._check_rules(draft)
         agent_id, now = f"agent_{os.urandom(10).hex()}", datetime.now(UTC)
         with self._database().write() as connection:
             _refuse_taken(connection, draft.name, None)
@@ -61,7 +71,9 @@ class AgentStore:
         Raises:
             RecordNotFound: there is none.
             RecordExists: another one has the new name.
+            UnreachableRule, InvalidInput: as `create`.
         """
+        self._check_rules(draft)
         with self._database().write() as connection:
             agent_id = _get(connection, name).id
             _refuse_taken(connection, draft.name, agent_id)

@@ -85,7 +85,7 @@ class CatalogServices:
         from skillyard.agent_definitions import AgentStore
 
         records = self.records
-        return AgentStore(lambda: records.database)
+        return AgentStore(lambda: records.database, match=self._catalog.configuration.permission_match)
 
     def schedules(self) -> Schedules:
         """The schedules, kept with the runs."""
