@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skillyard.engine import EngineSettings, PoolEngine, Records
+from skillyard.errors import NotExecutable, RecordExists
 from skillyard.permissions import Approvals, PermissionGate, Rules, SqlApprovalStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from skillyard.agent_definitions import AgentStore
-    from skillyard.catalog import Permission, SkillCatalog
-    from skillyard.engine import Schedule, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
+    from skillyard.catalog import Permission, Skill, SkillCatalog
+    from skillyard.engine import Event, FiredEvent, Schedule, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
     from skillyard.environments import SkillGrant
     from skillyard.execution import Executor
     from skillyard.memory import SqlMemoryService
@@ -137,11 +139,60 @@ class CatalogServices:
             settings=settings,
         )
 
+    async def fire(
+        self,
+        event: Event,
+        *,
+        context: Mapping[str, object],
+        approver: Approver | None = None,
+        asker: Callable[[str], Approver] | None = None,
+        begin: Callable[[Awaitable[StartedRun]], Awaitable[StartedRun]] | None = None,
+    ) -> tuple[FiredEvent, tuple[StartedRun, ...]]:
+        """Begin the runs of an event, and record it.
+
+        Where a rule says `ask`, the `approver` is asked before a run begins; with an `asker`, which gives one for the id of a
+        run, the run waits in the queue for the answer. `begin` receives the start of each run.
+        """
+        import asyncio
+
+        from skillyard.engine import begin_event, record_event, waiting_skills
+        from skillyard.execution import Executor, RunRequest
+
+        catalog = self._catalog
+        executor = Executor.from_configuration(catalog.configuration, prewarm=0, data=catalog.data_directory)
+        engine = self.engine(record=True).through(executor)
+
+        async def start(skill: Skill, run_id: str) -> StartedRun:
+            self.gate().check(skill)
+            if not await asyncio.to_thread(executor.can_run, skill):
+                raise NotExecutable("nothing of it can run here: models read its instructions")
+            if await asyncio.to_thread(self.records.journal.states, [run_id]):
+                raise RecordExists("the event has begun this run before")
+            request = RunRequest(skill, event.data, {**context, "event": event.about}, run_id=run_id)
+            consent = None
+            if catalog.rules().decide(skill) == "ask":
+                gate = self.gate(asker(run_id) if asker else approver)
+
+                async def agreed() -> str | None:
+                    return (await gate.consent(skill, session=event.id)).digest
+
+                if asker is None:
+                    request = replace(request, digest=await agreed())
+                else:
+                    consent = agreed
+            starting = engine.begin(request, consent=consent)
+            return await (begin(starting) if begin is not None else starting)
+
+        matches = await asyncio.to_thread(waiting_skills, catalog.all(), event.type)
+        fired, begun = await begin_event(event, matches, start)
+        await asyncio.to_thread(record_event, self.records.database, event, fired)
+        return fired, begun
+
     def scheduler(
         self, begin: Callable[[Awaitable[StartedRun]], Awaitable[StartedRun]] | None, makers: ScheduleOwners | None
     ) -> Scheduler:
         """A scheduler of the catalog's schedules."""
-        from skillyard.engine import Scheduler, begin_scheduled
+        from skillyard.engine import Event, Scheduler, begin_scheduled
         from skillyard.execution import Executor
 
         catalog = self._catalog
@@ -151,10 +202,13 @@ class CatalogServices:
                 Executor.from_configuration(catalog.configuration, prewarm=0, data=catalog.data_directory)
             )
 
-        async def start(schedule: Schedule, run_id: str) -> StartedRun:
+        async def start(schedule: Schedule, run_id: str) -> tuple[StartedRun, ...]:
+            if schedule.event is not None:
+                event = Event(schedule.event, schedule.parameters, id=run_id, source=f"schedule {schedule.name}")
+                return (await self.fire(event, context=schedule.context, begin=begin))[1]
             starting = begin_scheduled(
                 schedule, run_id, schedules=self.schedules(), find=catalog.get, gate=self.gate(), engine=engine
             )
-            return await (begin(starting) if begin is not None else starting)
+            return (await (begin(starting) if begin is not None else starting),)
 
         return Scheduler(self.schedules(), lambda: self.records.journal, start, makers)

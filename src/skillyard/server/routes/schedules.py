@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import Keys, set_audit_subject
-from skillyard.engine import MissedRunPolicy, RunState, Schedule, ScheduleOwners, next_times
+from skillyard.engine import EVENT_PREFIX, MissedRunPolicy, RunState, Schedule, ScheduleOwners, next_times
 from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_own, require_scope
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
@@ -161,17 +161,19 @@ def preview_times(body: ScheduleTimes) -> Answer[list[str]]:
 
 @routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
 async def add_schedule(service: CurrentServices, book: _Schedules, body: ScheduleBody) -> Answer[ScheduleDetail]:
-    """Let a skill run at a time, or again and again, for the caller.
+    """Let a skill run, or an event `event:TYPE` happen, at a time, or again and again, for the caller.
 
     Where a rule requires an approval, the workspace must have approved before.
     """
     set_audit_subject(body.name)
-    skill = await run_in_threadpool(service.catalog.get, body.skill)
-    service.catalog.gate().check(skill)
-    digest = await run_in_threadpool(service.agreed_digest, skill)
+    skill_id, digest = body.skill, None
+    if not body.skill.startswith(EVENT_PREFIX):
+        skill = await run_in_threadpool(service.catalog.get, body.skill)
+        service.catalog.gate().check(skill)
+        skill_id, digest = skill.id, await run_in_threadpool(service.agreed_digest, skill)
     schedule = Schedule(
         name=body.name,
-        skill=skill.id,
+        skill=skill_id,
         parameters=body.parameters,
         cron=body.cron,
         time_zone=body.time_zone,
