@@ -170,7 +170,7 @@ class CatalogServices:
                 raise RecordExists("the event has begun this run before")
             request = RunRequest(skill, event.data, {**context, "event": event.about}, run_id=run_id)
             consent = None
-            if catalog.rules().decide(skill) == "ask":
+            if self.gate().rules.decide(skill) == "ask":
                 gate = self.gate(asker(run_id) if asker else approver)
 
                 async def agreed() -> str | None:
