@@ -41,7 +41,7 @@ def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
 @pytest.mark.row("000-13", "D-16")
 async def test_an_event_runs_what_waits_for_it_by_priority_and_once(catalog: Catalog) -> None:
     event = Event("calendar.reminder", {"title": "tea"}, id="reminder-1", source="test")
-    fired = await catalog.fire(event)
+    fired = await catalog.events().fire(event)
     assert [(run.skill, run.state, run.status) for run in fired.runs] == [
         ("project:first", "begun", "ok"),
         ("project:asked", "asks", None),
@@ -53,7 +53,7 @@ async def test_an_event_runs_what_waits_for_it_by_priority_and_once(catalog: Cat
     assert not fired.ok
     record = catalog.records().journal.get(fired.runs[0].run_id)
     assert record.output == [{"title": "tea"}, "calendar.reminder"]
-    again = await catalog.fire(event)
+    again = await catalog.events().fire(event)
     assert [run.state for run in again.runs] == ["repeated", "asks", "repeated", "repeated", "refused"]
     assert len(catalog.records().journal.list(RunFilter())) == 3
     written = AuditLog(lambda: catalog.records().database).events(action="events.fire")
@@ -64,8 +64,8 @@ async def test_an_event_runs_what_waits_for_it_by_priority_and_once(catalog: Cat
 
 @pytest.mark.row("000-13")
 async def test_nobody_waits_for_an_event_of_another_type(catalog: Catalog) -> None:
-    assert (await catalog.fire(Event("calendarx.reminder"))).runs == ()
-    assert (await catalog.fire(Event("calendar"))).runs == ()
+    assert (await catalog.events().fire(Event("calendarx.reminder"))).runs == ()
+    assert (await catalog.events().fire(Event("calendar"))).runs == ()
     assert [match.skill.name for match in waiting_skills(catalog.all(), "mail.new")] == ["other"]
 
 

@@ -196,7 +196,7 @@ def test_headings_are_added_where_there_are_none_and_in_the_language_of_the_text
     assert "## 输入" in (english / "SKILL.md").read_text()
 
 
-@pytest.mark.row("000-55")
+@pytest.mark.row("000-55", "C-35")
 def test_validation_is_the_check_of_the_full_profile(write: Write) -> None:
     folder = write("---\nname: bare\ntype: direct\ndescription: Bare. Use when testing.\n---\nDo it.\n", "bare")
     (result,) = validate_skills(folder.parent).results

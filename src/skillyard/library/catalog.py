@@ -6,8 +6,6 @@
     system = base_prompt + catalog.prompt(budget=2000).text
     best = catalog.search("fill in a PDF form")[0].skill
     outcome = await catalog.run("text-statistics", {"text": "One fish. Two fish."})
-
-Every method is a short way to a room below: `search`, `prompt`, `permissions` and `execution` do the work.
 """
 
 from __future__ import annotations
@@ -27,21 +25,10 @@ if TYPE_CHECKING:
     from skillyard.agent_definitions import AgentStore
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
-    from skillyard.engine import (
-        Event,
-        FiredEvent,
-        PoolEngine,
-        Records,
-        ScheduleOwners,
-        Scheduler,
-        Schedules,
-        Slots,
-        StartedRun,
-        Worker,
-    )
+    from skillyard.engine import PoolEngine, Records, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
     from skillyard.environments import GrantBook, SkillGrant, SkillNeeds
     from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport, WorkFile
-    from skillyard.library.catalog_services import CatalogServices
+    from skillyard.library.catalog_services import CatalogEvents, CatalogServices
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, PermissionGate, Rules
     from skillyard.prompt import Index, Style
@@ -317,43 +304,6 @@ class Catalog(SkillCatalog):
             self._search_index(), intent, parameters or {}, limit=limit, min_confidence=min_confidence, run=run
         )
 
-    async def fire(
-        self,
-        event: Event,
-        *,
-        context: Mapping[str, object] | None = None,
-        approver: Approver | None = None,
-        wait: bool = True,
-    ) -> FiredEvent:
-        """Run every skill that declares the type of an event, the highest priority first; with `wait` until all have ended.
-
-        Each gets the event's data as parameters, and `event` in its context. An event of the same id runs a skill once.
-        Where a rule says `ask` the `approver` decides; without one the skill is reported as `asks`, and does not run. Without
-        `wait` keep the loop going: the runs go on in this process.
-
-        Raises:
-            DatabaseUnavailable: the records cannot be used.
-        """
-        from skillyard.engine import ended_event
-
-        fired, begun = await self._services().fire(event, context=context or {}, approver=approver)
-        return await ended_event(fired, begun) if wait else fired
-
-    async def begin_event(
-        self,
-        event: Event,
-        *,
-        context: Mapping[str, object] | None = None,
-        asker: Callable[[str], Approver] | None = None,
-        begin: Callable[[Awaitable[StartedRun]], Awaitable[StartedRun]] | None = None,
-    ) -> tuple[FiredEvent, tuple[StartedRun, ...]]:
-        """As `fire` for a host that keeps track of runs: what was begun is given, too.
-
-        `begin` receives the start of each run. Where a rule says `ask`, the run waits for the answer of the approver that
-        `asker` gives for its id.
-        """
-        return await self._services().fire(event, context=context or {}, asker=asker, begin=begin)
-
     async def preprocess(self, request: str, *, context: Mapping[str, object] | None = None) -> list[Preprocessed]:
         """Run the skills of kind `preprocessor` that fit a request, before a model is called; give their runs, the best first.
 
@@ -569,6 +519,10 @@ class Catalog(SkillCatalog):
     def schedules(self) -> Schedules:
         """Which skills run when, kept with the runs."""
         return self._services().schedules()
+
+    def events(self) -> CatalogEvents:
+        """What happens, for the skills that wait for it: `await catalog.events().fire(Event("calendar.reminder", data))`."""
+        return self._services().events()
 
     def records(self) -> Records:
         """The runs and memories of this home."""

@@ -229,7 +229,7 @@ def _fire(catalog: Catalog, event: Event, context: dict[str, Any], screen: Scree
     from skillyard.engine import flush_spans
 
     approver = ConsoleApprover() if screen.interactive else None
-    fired = asyncio.run(catalog.fire(event, context=context, approver=approver))
+    fired = asyncio.run(catalog.events().fire(event, context=context, approver=approver))
     flush_spans()
     if screen.as_json:
         screen.data(fired.to_dict())
