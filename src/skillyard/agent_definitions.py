@@ -23,7 +23,7 @@ from skillyard.prompt import Index, IndexOptions, Style, append_index, count_tok
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill, SkillCatalog
+    from skillyard.catalog import PermissionMatch, Skill, SkillCatalog
     from skillyard.database import Database
 
 
@@ -290,11 +290,17 @@ def _skill_md_tokens(skill: Skill) -> int:
 class AgentStore:
     """Keeps agents in the database that `database` gives when it is first needed; a name is given once.
 
+    `match` says how the rules of the configuration, and so those of agents, are matched: the first or the last decides.
     Its methods block: asynchronous code calls them in a thread.
     """
 
-    def __init__(self, database: Callable[[], Database]) -> None:
-        self._database = database
+    def __init__(self, database: Callable[[], Database], *, match: PermissionMatch = "first") -> None:
+        self._database, self._match = database, match
+
+    def _check_rules(self, draft: AgentDraft) -> None:
+        from skillyard.permissions import Rules  # only for who saves an agent
+
+        Rules(draft.settings.get("permissions"), self._match)
 
     def list(self) -> tuple[Agent, ...]:
         """Every agent, by name."""
@@ -317,7 +323,10 @@ class AgentStore:
 
         Raises:
             RecordExists: there is one of that name.
+            UnreachableRule: one of its permission rules can never apply.
+            InvalidInput: one of its permission rules is none.
         """
+        self._check_rules(draft)
         agent_id, now = f"agent_{os.urandom(10).hex()}", datetime.now(UTC)
         with self._database().write() as connection:
             _refuse_taken(connection, draft.name, None)
@@ -331,7 +340,9 @@ class AgentStore:
         Raises:
             RecordNotFound: there is none.
             RecordExists: another one has the new name.
+            UnreachableRule, InvalidInput: as `create`.
         """
+        self._check_rules(draft)
         with self._database().write() as connection:
             agent_id = _get(connection, name).id
             _refuse_taken(connection, draft.name, agent_id)

@@ -11,7 +11,7 @@ import pytest
 
 from skillyard.agent_definitions import AgentDraft, AgentSkill, AgentStore
 from skillyard.engine import Records
-from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
+from skillyard.errors import InvalidInput, RecordExists, RecordNotFound, UnreachableRule
 
 
 @pytest.fixture
@@ -100,3 +100,21 @@ def test_an_agent_has_rules_about_commands_and_bad_ones_are_refused():
     assert draft.settings["commands"]["deny"] == ["Bash(rm:*)"]
     with pytest.raises(InvalidInput, match="does not name a tool"):
         AgentDraft("clerk", settings={"commands": {"deny": ["Bash("]}})
+
+
+@pytest.mark.row("C-10")
+def test_an_agent_with_a_rule_that_can_never_apply_is_not_saved(tmp_path: Path) -> None:
+    records = Records(str(tmp_path))
+    hidden = AgentDraft("a", settings={"permissions": {"*": "allow", "dangerous-*": "deny"}})
+    last = AgentStore(lambda: records.database, match="last")
+    book = AgentStore(lambda: records.database)
+    with pytest.raises(UnreachableRule, match=r"'dangerous-\*' = 'deny' can never apply: '\*' = 'allow'"):
+        book.create(hidden)
+    book.create(AgentDraft("a"))
+    with pytest.raises(UnreachableRule):
+        book.update("a", hidden)
+    with pytest.raises(InvalidInput):
+        book.update("a", AgentDraft("a", settings={"permissions": {"x": "perhaps"}}))
+    assert book.get("a").settings == {}
+    assert last.update("a", hidden).settings == hidden.settings
+    records.close()

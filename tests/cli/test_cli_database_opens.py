@@ -33,7 +33,8 @@ def _lines(examples: Path, folder: Path) -> list[list[str]]:
         ["run", "preference-recorder", "--input", '{"preference": "tea", "category": "drink"}', "--context", '{"userId": "a"}'],
         ["run", "text-statistics", "--input", '{"text": "one"}'], ["test", "text-statistics"], ["runs"],
         ["schedule", "add", "daily", "text-statistics", "--cron", scheduled, "--input", '{"text": "one"}'],
-        ["schedule", "due"], ["schedule", "remove", "daily"], ["agents", "create", "clerk"], ["agents"],
+        ["schedule", "due"], ["schedule", "remove", "daily"], ["event"],
+        ["event", "nobody.waits"], ["agents", "create", "clerk"], ["agents"],
         ["permissions"], ["permissions", "check-command", "ls"], ["workspace", "list"],
         ["environment", "show", "text-statistics"],
         ["memories"], ["memories", "search", "tea"], ["approvals"], ["chat", "--list"], ["trail"], ["workers"],
@@ -79,5 +80,6 @@ def test_no_command_opens_a_database_file_that_may_be_in_use(
 
 
 _ROOTED = {
-    "environment", "list", "show", "search", "prompt", "read", "disable", "enable", "run", "test", "eval", "schedule", "chat",
+    "environment", "list", "show", "search", "prompt", "read", "disable", "enable", "run", "test", "eval", "schedule", "event",
+    "chat",
 }  # fmt: skip

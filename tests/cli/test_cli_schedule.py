@@ -83,3 +83,25 @@ def test_what_cannot_be_meant_says_what_and_how_to_mend_it(
     assert told.startswith("error:")
     assert "hint:" in told
     assert "Traceback" not in told
+
+
+@pytest.mark.row("000-13")
+def test_an_event_runs_what_waits_for_it_and_says_so(
+    skills_root: Path, make_skill: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    header = "name: greeter\ndescription: Greets. Use in a test.\ntriggers: {event_types: ['door.*']}"
+    make_skill(skills_root, "greeter", front_matter=header, files={"scripts/execute.py": SCRIPT})
+    root = ["--root", str(skills_root)]
+    assert main(["event", *root]) == 0
+    assert "door.*" in capsys.readouterr().out
+    assert main(["event", "door.opened", "--dry-run", *root]) == 0
+    assert capsys.readouterr().out.startswith("door.opened would run ")
+    words = ["event", "door.opened", "--data", '{"who": "Ada"}', "--id", "one", "--json", *root]
+    assert main(words) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert [(run["state"], run["status"]) for run in first["runs"]] == [("begun", "ok")]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["state"] == "repeated"
+    assert main(["event", "window.opened", *root]) == 0
+    assert "no skill waits for window.opened" in capsys.readouterr().err
+    assert main(["event", "a b", *root]) == 1

@@ -184,12 +184,63 @@ def test_files_that_are_named_have_to_be_there() -> None:
     assert errors(text, "standard", ["SKILL.md"]) == []
 
 
+@pytest.mark.row("000-3", "000-5")
+def test_code_outside_scripts_is_refused_by_the_full_profile_and_warned_about_elsewhere() -> None:
+    files = ["SKILL.md", "references/cities.md", "scripts/a.py", "x/scripts/b.ts", "tests/t.py", "assets/page.js"]
+    assert errors(COMPLETE, "full", files) == []
+    for stray in ("tool.py", "lib/tool.TS", "references/run.sh"):
+        (one,) = found(COMPLETE, "full", [*files, stray])
+        assert (one.rule, one.severity) == ("code-outside-scripts", "error")
+        assert stray in one.message
+        assert [one.severity for one in found(COMPLETE, "standard", [*files, stray])] == ["warning"]
+
+
+@pytest.mark.row("000-17")
+@pytest.mark.parametrize("schema", ["[a, b]", "text", "{type: 5}"])
+def test_an_input_schema_that_is_none_is_an_error_in_every_check(schema: str) -> None:
+    text = COMPLETE.replace("input_schema: {type: object}", f"input_schema: {schema}")
+    assert "schema-invalid" in errors(text, "standard")
+    assert "schema-invalid" in errors(text, "full")
+
+
+@pytest.mark.row("000-20")
+def test_an_allow_list_without_hosts_is_an_error() -> None:
+    text = COMPLETE.replace("network: none", "network: allowlist")
+    assert text != COMPLETE
+    for profile in ("standard", "full"):
+        assert errors(text, profile) == ["network-hosts-missing"]
+
+
+@pytest.mark.row("000-20")
+def test_what_needs_files_may_not_be_kept_from_them() -> None:
+    text = COMPLETE.replace("network: none", "filesystem: none, requires_filesystem: true")
+    assert text != COMPLETE
+    assert errors(text, "full") == ["security-invalid"]
+    assert errors(text.replace("requires_filesystem: true", "requires_filesystem: false"), "full") == []
+
+
+@pytest.mark.row("000-5", "D-11")
+def test_relative_links_have_to_lead_to_files_of_the_skill() -> None:
+    links = (
+        "[a](references/cities.md#top) [b](./references/Cities.md) ![c](assets/none.png 'C') [d](../other/SKILL.md) "
+        "[e](references/)\n"
+        "[f](https://example.com/x.md) [g](#top) [h](url) `[i](code.md)` [j](<a b.md>) [k](/etc/passwd) [l](SKILL.md)\n"
+        "```\n[m](block.md)\n```\n[n](mailto:a@example.com)\n[o](last.md)\n"
+    )
+    broken = [one for one in found(COMPLETE + links, "standard", ["references/cities.md"]) if one.rule == "link-broken"]
+    said = [one.message.split("`")[1] for one in broken]
+    assert said == ["references/Cities.md", "assets/none.png", "../other/SKILL.md", "a b.md", "last.md"]
+    assert broken[0].fix == "write `references/cities.md`"
+    assert broken[-1].line == (COMPLETE + links).count("\n")
+    assert {one.severity for one in found(COMPLETE + links, "full", ["references/cities.md"])} == {"error"}
+
+
 @pytest.mark.row("C-4", "D-20")
 def test_code_inside_the_text_is_a_legacy_form() -> None:
     text = "---\nname: weather-query\ndescription: d\ntype: direct\n---\n## 代码\n\n```typescript\nrun();\n```\n"
     (one,) = [one for one in found(text, "full") if one.rule == "code-in-body"]
-    assert (one.severity, one.line) == ("warning", 8)
-    assert "field-required" not in [one.rule for one in found(text, "standard")]
+    assert (one.severity, one.line) == ("error", 8)
+    assert [(one.rule, one.severity) for one in found(text, "standard")] == [("code-in-body", "warning")]
 
 
 @pytest.mark.row("D-20", "000-26")
@@ -202,7 +253,9 @@ def test_the_first_documents_own_examples_load_with_reports_of_what_they_lack(ti
     document = parse_document(text.encode(), directory_name=title)
     assert document.usable
     assert document.metadata.display_name == "示例"
-    assert [one.severity for one in check_document(text.encode(), directory_name=title) if one.severity != "info"] == []
+    assert [one.rule for one in check_document(text.encode(), directory_name=title) if one.severity != "info"] == [
+        "code-in-body"
+    ]
     lacking = [one.rule for one in check_document(text.encode(), directory_name=title, profile="full")]
     assert lacking.count("section-missing") == 5
     assert lacking.count("field-required") == 7

@@ -154,9 +154,8 @@ async def test_each_moment_is_one_run_however_many_look(
 
     async def begin(schedule: Schedule, run_id: str) -> Any:
         skill = catalog.get(schedule.skill)
-        return await engine.begin(
-            RunRequest(skill, schedule.parameters, run_id=run_id, schedule=schedule.name, priority=schedule.priority)
-        )
+        request = RunRequest(skill, schedule.parameters, run_id=run_id, schedule=schedule.name, priority=schedule.priority)
+        return (await engine.begin(request),)
 
     lookers = [Scheduler(book, lambda: records.journal, begin) for _ in range(4)]
     begun = [one for found in await asyncio.gather(*(looker.begin_due(now) for looker in lookers)) for one in found]

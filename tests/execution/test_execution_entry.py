@@ -15,8 +15,19 @@ def entry_of(skill, asked: str | None = None) -> str:
 
 @pytest.mark.row("000-21", "D-1")
 def test_the_declared_entry_comes_first(write_skill) -> None:
+    skill = write_skill({"scripts/execute.py": "", "scripts/start.py": ""}, entry="./scripts/start.py")
+    assert entry_of(skill) == "scripts/start.py"
+
+
+@pytest.mark.row("000-3", "000-5")
+def test_code_outside_scripts_does_not_run_whoever_names_it(write_skill) -> None:
     skill = write_skill({"scripts/execute.py": "", "bin/start.py": ""}, entry="./bin/start.py")
-    assert entry_of(skill) == "bin/start.py"
+    with pytest.raises(NotExecutable, match=r"bin/start\.py is not in scripts/") as caught:
+        entry_of(skill)
+    assert "move it to scripts/" in caught.value.hint
+    for requested in ("bin/start.py", "bin.start"):
+        with pytest.raises(NotExecutable):
+            find_entry(skill, skill.document(), requested)
 
 
 @pytest.mark.row("000-21")

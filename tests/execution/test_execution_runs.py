@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillyard.catalog import Configuration, Skill, SkillCatalog
-from skillyard.document import Document
+from skillyard.document import Document, Security
 from skillyard.errors import (
     FileMissing,
     InvalidPolicy,
@@ -275,19 +275,35 @@ async def test_an_impossible_policy_and_an_unmet_one_are_refused(write_skill, ex
 @pytest.mark.row("003-11", "D-13")
 async def test_another_script_of_the_skill_can_be_named_and_nothing_else(write_skill, executor: Executor) -> None:
     skill = write_skill(
-        {"scripts/execute.py": "print('default')", "scripts/other.py": "print('other')", "tools/a.sh": "echo tool"}
+        {
+            "scripts/execute.py": "print('default')",
+            "scripts/other.py": "print('other')",
+            "sub/scripts/a.sh": "echo tool",
+            "b.sh": "",
+        }
     )
     assert (await executor.run(RunRequest(skill, {}, entry="scripts/other.py"))).output == "other"
-    assert (await executor.run(RunRequest(skill, {}, entry="./tools/a.sh"))).output == "tool"
+    assert (await executor.run(RunRequest(skill, {}, entry="./sub/scripts/a.sh"))).output == "tool"
     assert (await executor.run(RunRequest(skill, {}))).output == "default"
     for path in ("../x.py", "/etc/passwd", "scripts/../../x.py", "~/x.py"):
         with pytest.raises(PathRefused):
             await executor.run(RunRequest(skill, {}, entry=path))
+    with pytest.raises(NotExecutable, match=r"b\.sh is not in scripts/"):
+        await executor.run(RunRequest(skill, {}, entry="b.sh"))
     with pytest.raises(FileMissing) as caught:
         await executor.run(RunRequest(skill, {}, entry="scripts/othr.py"))
     assert "scripts/other.py" in caught.value.details["candidates"]
     with pytest.raises(NotExecutable):
         await executor.run(RunRequest(write_skill({"SKILL.md": "x"}), {}, entry="SKILL.md"))
+
+
+@pytest.mark.row("000-20")
+async def test_what_requires_files_does_not_start_where_the_operator_allows_none(write_skill) -> None:
+    skill = write_skill("print('ran')", security=Security(requires_filesystem=True))
+    run = await Executor(ceiling=Policy.ceiling({"filesystem": "none"})).run(RunRequest(skill, {}))
+    assert (run.status, run.error and run.error.code) == ("denied", "SECURITY_VALIDATION_ERROR")
+    assert run.error is not None
+    assert "requires_filesystem" in run.error.message
 
 
 @pytest.mark.parametrize("kind", ["direct", "preprocessor", "internal"])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard import Catalog
-from skillyard.document import parse_document, read_front_matter
+from skillyard.document import check_document, parse_document, read_front_matter
 from skillyard.errors import InvalidInput
 from skillyard.interop import migrate_skills, validate_skills
 from skillyard.interop.migration import FOLDERS
@@ -110,7 +110,7 @@ def test_the_fields_are_in_one_order_with_defaults_and_nothing_is_lost(write: Wr
     assert list(after.values)[:8] == [
         "name", "description", "displayName", "version", "type", "domain", "category", "keywords"
     ]  # fmt: skip
-    assert after.texts["version"] == "1.10"
+    assert after.texts["version"] == "1.10.0"
     for name in ("abp", "config", "house_rule", "permissions", "input_schema", "keywords", "category"):
         assert after.values[name] == before[name], name
     assert after.values["security"] == {
@@ -118,7 +118,7 @@ def test_the_fields_are_in_one_order_with_defaults_and_nothing_is_lost(write: Wr
         "network_allowlist": ["api.example.com"],
     }  # fmt: skip
     assert after.values["triggers"] == {"intents": [], "phrases": ["打招呼", "问候", "greet"], "event_types": []}
-    assert after.values["tags"] == after.values["capabilities"] == ["问候", "greet"]
+    assert (after.values["tags"], after.values["capabilities"]) == (["问候", "greet"], ["greet"])
     assert after.values["resources"] == {"entry": "./scripts/execute.ts"}
     assert after.values["output_schema"] == {"properties": {}, "additionalProperties": True}
 
@@ -185,7 +185,7 @@ def test_headings_are_added_where_there_are_none_and_in_the_language_of_the_text
     migrate_skills(folder)
     text = (folder / "SKILL.md").read_text()
     assert [line for line in text.splitlines() if line.startswith("#")] == [
-        "# 打招呼", "## 代码", "## 示例", "## 描述", "## 输入", "## 输出", "## 执行步骤",
+        "# 打招呼", "## 代码", "## 示例", "## 描述", "## 输入", "## 输出", "## 执行步骤", "## 安全",
     ]  # fmt: skip
     assert "- `who` (string): 名字" in text
     english = write(
@@ -196,16 +196,77 @@ def test_headings_are_added_where_there_are_none_and_in_the_language_of_the_text
     assert "## 输入" in (english / "SKILL.md").read_text()
 
 
-@pytest.mark.row("000-55")
-def test_validation_names_everything_that_is_missing(write: Write) -> None:
+@pytest.mark.row("000-55", "C-35")
+def test_validation_is_the_check_of_the_full_profile(write: Write) -> None:
     folder = write("---\nname: bare\ntype: direct\ndescription: Bare. Use when testing.\n---\nDo it.\n", "bare")
     (result,) = validate_skills(folder.parent).results
     assert result.status == "failed"
-    assert {"domain is missing", "triggers is missing", "references/ is missing"} <= set(result.issues)
+    text = (folder / "SKILL.md").read_bytes()
+    errors = [
+        f"line {one.line}: {one.message}"
+        for one in check_document(text, directory_name="bare", profile="full", files=["SKILL.md"])
+        if one.severity == "error"
+    ]
+    assert list(result.issues) == errors
+    assert "line 2: `triggers` is missing" in errors
+    assert not any("domain" in issue or "references" in issue for issue in errors)
     write()
     migrate_skills(folder.parent / "greeter")
     results = {result.skill_name: result for result in validate_skills(folder.parent).results}
     assert (results["greeter"].status, results["greeter"].issues) == ("validated", ())
+
+
+def _example(name: str, shown: str, about: str, rest: str = "", body: str = "") -> str:
+    return f"---\nname: {name}\ndisplayName: {shown}\ndescription: {about}\nversion: 1.0.0\n{rest}---\n{body}"
+
+
+_WEATHER = (
+    "type: service\n{}category: 实用工具\nkeywords:\n  - 天气\n  - weather\n  - 查询\ndomain: utilities\n"
+    "permissions:\n  network: true\n  filesystem: none\ncacheable: true\nttl: 300\n"
+)
+_TOOL = (
+    "protocol: abp\nabp:\n  kind: query\n  tools:\n    - name: getWeather\n      description: 获取指定城市的天气信息\n"
+    "      parameters:\n        location: {type: string, required: true}\n"
+    "        unit: {type: string, required: false, default: celsius}\n"
+)
+_CODE = (
+    "\n# {0}\n\n## 代码\n\n```typescript\n"
+    "export async function execute(parameters) {{\n  return {{ output: parameters }};\n}}\n```\n"
+)
+
+
+@pytest.mark.row("000-46", "000-50", "000-52", "000-55", "D-1", "D-20")
+def test_the_documents_own_examples_come_out_complete(write: Write) -> None:
+    for name, shown in (
+        ("preference-recorder", "偏好记录器"),
+        ("data-processor", "数据处理器"),
+        ("user-profile-updater", "更新器"),
+    ):
+        folder = write(_example(name, shown, "记录用户偏好信息", "type: direct\n", _CODE.format(shown)), name)
+    write(_example("weather-query", "天气查询", "查询指定城市的天气信息", _WEATHER.format("")), "weather-query")
+    abp = write(_example("weather-abp", "天气查询", "查询指定城市的天气信息", _WEATHER.format(_TOOL)), "weather-abp")
+    report = migrate_skills(folder.parent)
+    assert [result.status for result in report.results] == ["migrated"] * 5
+    assert [(result.status, result.issues) for result in validate_skills(folder.parent).results] == [("validated", ())] * 5
+    after = read_front_matter((abp / "SKILL.md").read_bytes()).values
+    assert (after["capabilities"], after["tags"]) == (["getWeather"], ["天气", "weather", "查询"])
+    assert after["resources"] == {"entry": "./scripts/execute.ts"}
+    assert after["security"]["network"] == "none"  # type: ignore[index, call-overload] # a mapping
+    assert any("names no host" in issue for issue in report.results[-1].issues)
+
+
+@pytest.mark.row("000-52", "000-20")
+def test_hosts_that_are_given_or_known_are_written(write: Write) -> None:
+    given = write(_example("given", "g", "G. Use when testing.", _WEATHER.format("")), "given")
+    known = write(
+        _example("known", "k", "K. Use when testing.", _WEATHER.format("config: {endpoint: 'https://api.example.com/v1?q'}\n")),
+        "known",
+    )
+    migrate_skills(given.parent, hosts=["https://wttr.example"])
+    for folder, hosts in ((given, ["https://wttr.example"]), (known, ["https://api.example.com"])):
+        security = read_front_matter((folder / "SKILL.md").read_bytes()).values["security"]
+        assert security["network_allowlist"] == hosts  # type: ignore[index, call-overload] # a mapping
+    assert not (known / "scripts/execute.ts").exists()
 
 
 @pytest.mark.row("000-47")
@@ -245,8 +306,9 @@ def test_a_skill_of_today_that_instructs_models_is_left_alone(write: Write) -> N
     code = "```python\nimport pypdf\n```\n\n```bash\nqpdf a.pdf\n```\n"
     text = f"---\nname: pdf\ndescription: Fills forms. Use when asked.\n---\n{code}"
     folder = write(text, "pdf")
-    for report in (migrate_skills(folder.parent), validate_skills(folder.parent)):
-        assert (report.ok, report.results[0].status) == (True, "skipped")
+    report = migrate_skills(folder.parent)
+    assert (report.ok, report.results[0].status) == (True, "skipped")
+    assert not validate_skills(folder.parent).ok
     assert (folder / "SKILL.md").read_text() == text
     assert [path.name for path in folder.iterdir()] == ["SKILL.md"]
 
@@ -368,7 +430,7 @@ def test_code_that_a_skill_only_shows_stays_in_its_text(write: Write) -> None:
     folder = write(SHOWN, "papers")
     assert migrate_skills(folder).results[0].status == "migrated"
     assert migrate_skills(folder).results[0].status == "skipped"
-    assert not list((folder / "scripts").iterdir())
+    assert "is a placeholder" in (folder / "scripts/execute.ts").read_text()
     assert SHOWN.partition("---\n\n")[2].strip() in (folder / "SKILL.md").read_text()
 
 
@@ -378,7 +440,7 @@ def test_shell_lines_are_a_script_only_where_the_text_says_so(write: Write) -> N
     shown = write(head.format("shown") + "# Lists\n\n```sh\nnpm install\n```\n", "shown")
     meant = write(head.format("meant") + "# Lists\n\n## Code\n\n```sh\nls\n```\n", "meant")
     migrate_skills(shown.parent)
-    assert not list((shown / "scripts").iterdir())
+    assert [path.name for path in (shown / "scripts").iterdir()] == ["execute.ts"]
     assert (meant / "scripts/execute.sh").read_text() == "ls\n"
 
 
@@ -487,7 +549,7 @@ def test_an_entry_that_is_declared_and_missing_is_kept_and_told(write: Write) ->
         "---\nname: gone\ndescription: Gone. Use when testing.\nresources: {entry: scripts/run.py}\n---\nx\n", "gone"
     )
     (result,) = migrate_skills(folder).results
-    assert "resources.entry names scripts/run.py, which is not there" in result.issues
+    assert any("the file `scripts/run.py` is not there" in issue for issue in result.issues)
     assert migrate_skills(folder).results[0].status == "skipped"
 
 

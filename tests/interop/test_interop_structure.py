@@ -12,7 +12,7 @@ import pytest
 
 from skillyard.cli import main
 from skillyard.errors import InvalidInput
-from skillyard.interop import check_package, check_protocol_compatibility, validate_package_structure
+from skillyard.interop import ProtocolCompatibility, check_package, check_protocol_compatibility, validate_package_structure
 
 WHOLE = "skill_id: whole\nname: Whole\nversion: 1.0.0\ndescription: Does it."
 MANIFEST = {"skill_id": "whole", "name": "Whole", "version": "1.0.0"}
@@ -53,6 +53,10 @@ def test_what_is_missing_or_wrong_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.row("002-15", "D-32")
 def test_codex_is_another_question_than_semibot() -> None:
+    said = {"skill_id": "x", "name": "X", "version": "1.0.0", "description": "d"}
+    assert check_protocol_compatibility(said) == ProtocolCompatibility(
+        False, True, True, ("Missing Anthropic compatibility fields (anthropic or container)",)
+    )
     bare = check_protocol_compatibility(MANIFEST, has_skill_md=False)
     assert (bare.anthropic, bare.codex, bare.semibot) == (False, False, True)
     assert bare.issues == (

@@ -6,8 +6,12 @@ import re
 
 import pytest
 
+from skillyard import Catalog
+from skillyard.agent_definitions import AgentDraft, write_agent_prompt
 from skillyard.catalog import SkillCatalog
+from skillyard.cli.program import main as cli
 from skillyard.prompt import IndexOptions, append_index, build_index, write_index
+from skillyard.tools import SkillTools
 
 AWARENESS = """\
 ## Available Skills
@@ -212,7 +216,38 @@ def test_section_without_a_description_shows_the_name_alone(skill):
     assert build_index([skill("bare", "")], IndexOptions(style="section")).text.endswith("\n  - bare")
 
 
-@pytest.mark.row("004-13", "C-21")
+@pytest.mark.row("C-21")
+@pytest.mark.parametrize(
+    "settings",
+    [("ship.json", '{"skills": {"promptSection": false}}'), ("skillyard.toml", "[skills]\nprompt-section = false\n")],
+)
+def test_without_a_prompt_section_no_prompt_has_an_index_and_the_tools_still_find_skills(
+    tmp_path, monkeypatch, capsys, settings
+):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    folder = tmp_path / ".claude/skills/greeter"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: greeter\ndescription: Greets. Use when someone arrives.\n---\nHello.\n")
+    monkeypatch.chdir(tmp_path)
+    shown = Catalog.discover()
+    assert "greeter" in shown.prompt().text
+    (tmp_path / settings[0]).write_text(settings[1])
+    catalog = Catalog.discover()
+    tools = SkillTools(catalog)
+    agent = AgentDraft("helper", system_prompt="Help.")
+    assert (catalog.prompt().text, tools.prompt().text, tools.prompt(session="s").text) == ("", "", "")
+    assert catalog.prompt(request="greet someone", pinned=["greeter"]).text == ""
+    assert write_agent_prompt(agent, catalog).text == "Help."
+    assert {omission.reason.split(":")[0] for omission in catalog.prompt().omitted} == {
+        "the configuration says prompt-section = false"
+    }
+    assert [skill.name for skill in catalog] == ["greeter"]
+    assert "greeter" in str(tools.definitions("openai"))
+    assert cli(["prompt"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.row("004-13")
 def test_the_index_goes_after_the_prompt_and_can_be_switched_off(two):
     index = build_index(two, IndexOptions(style="tool"))
     assert append_index("You are helpful.\n", index) == f"You are helpful.\n\n---\n\n{TOOL}"

@@ -174,8 +174,9 @@ def test_a_catalog_leads_by_its_manifests_to_packages(
 ) -> None:
     package = pack(write("text-editor"), tmp_path / "te.zip").path.read_bytes()
     publish("/te.zip", package)
-    publish("/text-editor/manifest.json", {"skill_id": "acme/text-editor", "name": "Text Editor", "package_url": "../te.zip"})
-    url = publish("/text-editor/manifest.json", {"skill_id": "acme/text-editor", "package_url": publish("/te.zip", package)})
+    url = publish(
+        "/text-editor/manifest.json", {"skill_id": "acme/text-editor", "name": "Text Editor", "package_url": "../te.zip"}
+    )
     publish("/notes.md", (write("notes") / "SKILL.md").read_bytes())
     catalog = publish("/catalog.json", {"skills": [
         {"skill_id": "acme/text-editor", "name": "Text Editor", "manifest_url": "text-editor/manifest.json"},
@@ -184,10 +185,61 @@ def test_a_catalog_leads_by_its_manifests_to_packages(
     ]})  # fmt: skip
     report = open_registry.install(catalog)
     assert [result.skill_id for result in report.results] == ["notes", "text-editor"]
-    assert report.results[1].origin == {"kind": "address", "address": catalog, "path": "text-editor"}
+    origin = report.results[1].origin
+    assert {name: origin[name] for name in ("kind", "address", "path", "manifest_url")} == {
+        "kind": "address", "address": catalog, "path": "text-editor", "manifest_url": url,
+    }  # fmt: skip
     assert open_registry.update("text-editor").results[0].status == "unchanged"
     assert open_registry.install(catalog, skills=["acme/text-editor"]).results[0].status == "unchanged"
     assert open_registry.install(url).results[0].status == "unchanged"
+
+
+MANIFEST = {
+    "skill_id": "text-editor",
+    "version": "1.0.0",
+    "name": "Text Editor",
+    "description": "Edit and manipulate text content",
+    "trigger_keywords": ["edit", "text", "modify"],
+    "container": {"skills": [{"type": "anthropic", "skill_id": "text-editor", "version": "1.0.0"}]},
+    "package_url": "te.zip",
+}
+
+
+@pytest.mark.row("002-18", "002-1", "C-18", "C-34")
+def test_a_manifest_is_converted_validated_and_kept_as_where_a_skill_came_from(
+    publish: Publish, open_registry: Registry, write: Any, tmp_path: Path
+) -> None:
+    publish("/te.zip", pack(write("text-editor"), tmp_path / "te.zip").path.read_bytes())
+    url = publish("/manifest.json", MANIFEST)
+    result = open_registry.install(url).results[0]
+    assert [warning for warning in result.warnings if "the published manifest says" in warning] == [
+        "the published manifest says name 'Text Editor', SKILL.md says 'text-editor': SKILL.md counts",
+        "the published manifest says description 'Edit and manipulate text content', "
+        "SKILL.md says 'Tidies up. Use when a test needs a skill.': SKILL.md counts",
+    ]
+    version = open_registry.installed.versions("text-editor")[0]
+    assert version.source_type == "anthropic"
+    assert version.origin["manifest_url"] == url
+    manifest = version.origin["manifest"]
+    assert isinstance(manifest, dict)
+    assert manifest["container"] == MANIFEST["container"]
+    assert manifest["anthropic"] == {"type": "anthropic", "skill_id": "text-editor", "version": "1.0.0"}
+    assert (manifest["category"], manifest["tags"]) == ("productivity", ["text", "editor"])
+    assert open_registry.update("text-editor").results[0].status == "unchanged"
+
+
+@pytest.mark.row("002-18", "002-5")
+@pytest.mark.parametrize("wrong", [{"version": "one"}, {"skill_id": "../x"}, {"name": "n" * 101}, {"homepage": "example"}])
+def test_an_invalid_manifest_installs_nothing(
+    publish: Publish, open_registry: Registry, write: Any, tmp_path: Path, wrong: dict[str, str]
+) -> None:
+    publish("/te.zip", pack(write("text-editor"), tmp_path / "te.zip").path.read_bytes())
+    publish("/bad.json", MANIFEST | wrong)
+    publish("/good.json", MANIFEST)
+    skills = [{"skill_id": name, "name": name, "manifest_url": f"{name}.json"} for name in ("good", "bad")]
+    with pytest.raises(InvalidManifest, match=next(iter(wrong))):
+        open_registry.install(publish("/catalog.json", {"skills": skills}))
+    assert open_registry.installed.skills() == ()
 
 
 @pytest.mark.parametrize(

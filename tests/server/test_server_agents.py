@@ -28,6 +28,9 @@ def test_an_agent_is_defined_changed_shown_and_forgotten(client: TestClient, pac
     changed = client.put(f"{AGENTS}/Clerk", json={"name": "Clerk", "settings": {"index_tokens": 300}}).json()["data"]
     assert (changed["skills"], changed["settings"]["index_tokens"], changed["system_prompt"]) == ([], 300, "")
     assert client.post(AGENTS, json={"name": "Clerk"}).json()["code"] == "record_exists"
+    hidden = {"name": "Clerk", "settings": {"permissions": {"*": "allow", "dangerous-*": "deny"}}}
+    assert client.put(f"{AGENTS}/Clerk", json=hidden).json()["code"] == "unreachable_rule"
+    assert client.post(AGENTS, json=hidden | {"name": "b"}).json()["code"] == "unreachable_rule"
     assert client.delete(f"{AGENTS}/Clerk").status_code == 200
     assert client.get(f"{AGENTS}/Clerk").json()["code"] == "record_not_found"
 

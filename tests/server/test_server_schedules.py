@@ -128,3 +128,23 @@ def _until(look: Callable[[], list[Any]]) -> list[Any]:
             return found
         time.sleep(0.05)
     raise AssertionError("it never came")
+
+
+@pytest.mark.row("000-13")
+def test_an_event_that_is_sent_runs_what_waits_for_it_once(client: TestClient, home: Path, make_skill: Any) -> None:
+    header = "name: greeter\ndescription: Greets. Use in a test.\ntriggers: {event_types: ['door.*']}"
+    make_skill(home / "project/.claude/skills", "greeter", front_matter=header, files={"scripts/execute.py": SCRIPT})
+    client.post("/api/v1/catalog/refresh")
+    body = {"type": "door.opened", "data": {"n": 7}, "id": "door-1", "wait": True}
+    sent = client.post("/api/v1/events", json=body)
+    assert sent.status_code == 202, sent.text
+    fired = sent.json()["data"]
+    assert [(run["skill"], run["state"], run["status"]) for run in fired["runs"]] == [("project:greeter", "begun", "ok")]
+    assert client.get(f"/api/v1/runs/{fired['runs'][0]['run_id']}").json()["data"]["output"] == 7
+    assert client.post("/api/v1/events", json=body).json()["data"]["runs"][0]["state"] == "repeated"
+    trail = client.get("/api/v1/audit", params={"action": "events.fire"}).json()["data"]
+    assert [(one["subject"], one["details"]["id"]) for one in trail] == [("door.opened", "door-1")] * 2
+    assert client.post("/api/v1/events", json={"type": "door.*"}).status_code == 400
+    assert client.post("/api/v1/events", json={"type": "a", "context": {"userId": "other"}}).status_code == 400
+    made = client.post(SCHEDULES, json={"name": "morning", "skill": "event:door.opened", "cron": "0 8 * * *"})
+    assert made.json()["data"]["skill"] == "event:door.opened"

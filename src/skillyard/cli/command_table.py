@@ -70,6 +70,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
             "workspace", GROUPS[2], "run commands in a sandboxed workspace; list and remove workspaces", takes_command_line=True
         ),
         "schedule": CliCommand("runs", GROUPS[2], "skills that run at a time, or again and again", takes_command_line=True),
+        "event": CliCommand("runs", GROUPS[2], "something happened: run the skills that wait for it"),
         "agents": CliCommand("agents", GROUPS[2], "agents: a prompt, model and skills under a name; the exact prompt of each"),
         "memories": CliCommand("agents", GROUPS[2], "what was remembered: list, search, forget"),
         "approvals": CliCommand("access", GROUPS[2], "approvals given for this workspace: list and revoke them"),

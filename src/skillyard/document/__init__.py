@@ -26,7 +26,7 @@ from skillyard.document.summarizer import summarize
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from skillyard.document.checks import check_document
+    from skillyard.document.checks import check_document, is_in_scripts
     from skillyard.document.document import Document, declared_data, parse_document
     from skillyard.document.fields import is_name
     from skillyard.document.front_matter import CODE_LANGUAGES, CodeBlock, FrontMatter, Section, read_front_matter
@@ -68,6 +68,7 @@ __all__ = [
     "declared_data",
     "diagnose",
     "fix_document",
+    "is_in_scripts",
     "is_name",
     "new_document",
     "parse_document",
@@ -81,7 +82,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "checks": ("check_document",),
+        "checks": ("check_document", "is_in_scripts"),
         "document": ("Document", "declared_data", "parse_document"),
         "fields": ("is_name",),
         "front_matter": ("CODE_LANGUAGES", "CodeBlock", "FrontMatter", "Section", "read_front_matter"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Final, NoReturn
+from urllib.parse import unquote
 
 from skillyard.document.document import Document, read_opened
 from skillyard.document.fields import FieldReader
@@ -12,7 +14,8 @@ from skillyard.document.front_matter import CODE_LANGUAGES, open_document
 from skillyard.document.metadata import Metadata
 from skillyard.document.records import Diagnostic, Profile
 from skillyard.document.rules import Findings
-from skillyard.errors import WorkProblem
+from skillyard.errors import PathRefused, WorkProblem
+from skillyard.paths import safe_relative
 
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(-[a-zA-Z0-9.]+)?")
 """The form of a version: three numbers and an optional suffix."""
@@ -99,12 +102,13 @@ def _check_complete(metadata: Metadata, fields: FieldReader, findings: Findings)
     if words > _METADATA_WORDS:
         message = f"name, description, tags and capabilities have {words} words, more than {_METADATA_WORDS}"
         findings.add("metadata-too-long", line=fields.line("description"), message=message)
-    for name in ("input_schema", "output_schema"):
-        _check_schema(getattr(metadata, name), name, fields, findings)
 
 
 def _check_schema(schema: Mapping[str, object] | None, name: str, fields: FieldReader, findings: Findings) -> None:
     if schema is None:
+        if fields.node(name) is not None:
+            message = f"`{fields.written(name)}` is not JSON Schema: a schema is `key: value` lines"
+            findings.add("schema-invalid", line=fields.line(name), message=message)
         return
     from skillyard.document.schema_bounds import UnusableSchema, schema_weight
 
@@ -148,6 +152,81 @@ def _check_files(metadata: Metadata, fields: FieldReader, findings: Findings, fi
             findings.add("resource-missing", line=line, message=f"the file `{path[:120]}` is not there")
     if (metadata.runs_a_script or resources.entry) and not any(file.startswith("scripts/") for file in files):
         findings.add("scripts-missing", line=fields.line("type"))
+    if outside := sorted(file for file in files if _is_stray_code(file)):
+        more = f" and {len(outside) - _NAMED} more" if len(outside) > _NAMED else ""
+        message = f"code outside scripts/ is not run: {', '.join(file[:120] for file in outside[:_NAMED])}{more}"
+        findings.add("code-outside-scripts", line=line, message=message)
+
+
+_NAMED: Final = 5
+_CODE: Final = re.compile(r"\.(?:py|[mc]?ts|tsx|[mc]?js|jsx|(?:ba|z|fi)?sh|rb|pl|php|lua|ps1|bat|cmd)", re.IGNORECASE)
+"""The endings of files that are programs."""
+_HELD_ELSEWHERE: Final = frozenset({"tests", "test", "evals", "assets", "templates"})
+"""Folders whose code is no script of the skill: what tests it, and what it gives to others."""
+
+
+def is_in_scripts(path: str) -> bool:
+    """Whether a path relative to the skill is inside a folder `scripts`, from which alone code of a skill is run."""
+    return "scripts" in PurePosixPath(path).parts[:-1]
+
+
+def _is_stray_code(path: str) -> bool:
+    file = PurePosixPath(path)
+    return bool(_CODE.fullmatch(file.suffix)) and not is_in_scripts(path) and _HELD_ELSEWHERE.isdisjoint(file.parts[:-1])
+
+
+_LONGEST_LINK: Final = 300
+_MOST_LINKS: Final = 20
+_SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{0,30}:")
+
+
+def _check_links(document: Document, findings: Findings, files: Collection[str]) -> None:
+    """Check that each relative link of the instructions leads to a file of the skill; the first 20 that do not."""
+    known = {document.file, *files}
+    folded = {path.lower(): path for path in known}
+    seen: set[str] = set()
+    for line, target in _links(document):
+        if len(seen) >= _MOST_LINKS:
+            return
+        try:
+            path = safe_relative(target)
+        except PathRefused:
+            path, message, fix = "", f"the link to `{target[:120]}` leads out of the skill", "link to a file of the skill"
+        else:
+            if not path or path in known or any(file.startswith(path + "/") for file in known):
+                continue
+            message, fix = f"the file `{path[:120]}` that is linked to is not there", ""
+            if other := folded.get(path.lower()):
+                message, fix = f"the link says `{path[:120]}`, the file is called `{other[:120]}`", f"write `{other[:120]}`"
+        if target not in seen:
+            seen.add(target)
+            findings.add("link-broken", line=line, message=message, fix=fix)
+
+
+def _links(document: Document) -> Iterator[tuple[int, str]]:
+    """The line and the path of each relative link outside of code; links to places in the same file are left out."""
+    code = [(block.line, block.line + block.text.count("\n") + 1) for block in document.code_blocks]
+    block = 0
+    for number, line in enumerate(document.body.splitlines(), document.body_line):
+        while block < len(code) and code[block][1] < number:
+            block += 1
+        if "](" not in line or (block < len(code) and code[block][0] <= number):
+            continue
+        for prose in line.split("`")[::2]:
+            for part in prose.split("](")[1:]:
+                if path := _relative_path(part[:_LONGEST_LINK]):
+                    yield number, path
+
+
+def _relative_path(text: str) -> str:
+    """The path in what follows `](`; empty when it is an address, an anchor, a placeholder or no link."""
+    target, closed, _ = text.partition(")")
+    target = target.strip()
+    target = target[1:].partition(">")[0] if target.startswith("<") else target.partition(" ")[0]
+    target = unquote(target.partition("#")[0].partition("?")[0])
+    if not closed or _SCHEME.match(target) or target.startswith(("/", "~")) or any(sign in target for sign in "{}<>$*|…\\"):
+        return ""
+    return target if "." in target.strip("./") or ("/" in target.strip("/")) else ""
 
 
 _WORD_LIMIT: Final = 5000
@@ -193,8 +272,13 @@ def _check_more(document: Document, fields: FieldReader, findings: Findings, fil
     if findings.profile == "full":
         _check_complete(metadata, fields, findings)
         _check_sections(document, findings)
+    if findings.checks("schema-invalid"):
+        for name in ("input_schema", "output_schema"):
+            _check_schema(getattr(metadata, name), name, fields, findings)
     if files is not None:
         _check_files(metadata, fields, findings, files)
+        if findings.checks("link-broken"):
+            _check_links(document, findings, files)
 
 
 def _check_body(document: Document, findings: Findings) -> None:

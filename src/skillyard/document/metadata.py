@@ -34,6 +34,7 @@ class Security:
     network_allowlist: tuple[str, ...] = ()
     filesystem: Filesystem | None = None
     requires_filesystem: bool | None = None
+    """True: it does not run where no files may be shown to it. False: `filesystem` is `none` unless it is declared."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:

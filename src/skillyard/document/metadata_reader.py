@@ -70,17 +70,19 @@ def read_security(reader: FieldReader) -> Security:
     network = _network(fields)
     allowlist = fields.words("network_allowlist")
     if network == "allowlist" and not allowlist:
-        message = "`security.network` is `allowlist`, but `network_allowlist` is empty: nothing can be reached"
-        fields.findings.add(
-            "security-invalid", line=fields.line("network"), message=message, fix="name the hosts, or write `none`"
-        )
+        fields.findings.add("network-hosts-missing", line=fields.line("network"))
+    filesystem, requires = _filesystem(fields), fields.flag("requires_filesystem")
+    if requires and filesystem == "none":
+        message = "`security.requires_filesystem` is true, but `filesystem` is `none`: the skill could never run"
+        fix = "write `filesystem: read-only` or `read-write`, or `requires_filesystem: false`"
+        fields.findings.add("security-invalid", line=fields.line("requires_filesystem"), message=message, fix=fix)
     return Security(
         timeout_ms=cast("int | None", fields.number("timeout_ms", low=1, high=_DAY_MS)),
         memory_mb=cast("int | None", fields.number("memory_mb", low=1, high=_MEMORY_MB)),
         network=network,
         network_allowlist=allowlist,
-        filesystem=_filesystem(fields),
-        requires_filesystem=fields.flag("requires_filesystem"),
+        filesystem=filesystem or ("none" if requires is False else None),
+        requires_filesystem=requires,
         environment=_environment(fields),
     )
 

@@ -19,17 +19,22 @@ from skillyard.engine.tracing import flush_spans, observe_runs
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from skillyard.engine.events import Event, EventRun, FiredEvent, begin_event, ended_event, record_event, waiting_skills
     from skillyard.engine.run_files import RunFile, RunFiles, workspace_subject
     from skillyard.engine.scheduler import ScheduleOwners, Scheduler, begin_scheduled
-    from skillyard.engine.schedules import MissedRunPolicy, Schedule, Schedules, next_times
+    from skillyard.engine.schedules import EVENT_PREFIX, MissedRunPolicy, Schedule, Schedules, next_times
     from skillyard.engine.worker import Worker, WorkerGroup
     from skillyard.engine.worker_roster import PoolInfo, WorkerInfo, WorkerRoster
 
 __all__ = [
+    "EVENT_PREFIX",
     "FINAL_STATES",
     "Engine",
     "EngineKind",
     "EngineSettings",
+    "Event",
+    "EventRun",
+    "FiredEvent",
     "LocalEngine",
     "MissedRunPolicy",
     "PoolEngine",
@@ -51,20 +56,25 @@ __all__ = [
     "WorkerGroup",
     "WorkerInfo",
     "WorkerRoster",
+    "begin_event",
     "begin_scheduled",
+    "ended_event",
     "flush_spans",
     "is_gone",
     "next_times",
     "observe_runs",
+    "record_event",
+    "waiting_skills",
     "workspace_subject",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "events": ("Event", "EventRun", "FiredEvent", "begin_event", "ended_event", "record_event", "waiting_skills"),
         "run_files": ("RunFile", "RunFiles", "workspace_subject"),
         "scheduler": ("ScheduleOwners", "Scheduler", "begin_scheduled"),
-        "schedules": ("MissedRunPolicy", "Schedule", "Schedules", "next_times"),
+        "schedules": ("EVENT_PREFIX", "MissedRunPolicy", "Schedule", "Schedules", "next_times"),
         "worker": ("Worker", "WorkerGroup"),
         "worker_roster": ("PoolInfo", "WorkerInfo", "WorkerRoster"),
     },

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -66,7 +66,7 @@ def _problem(schedule: Schedule, key: ApiKey | None) -> str | None:
 
 
 class Scheduler:
-    """Begins what `schedules` say is due with `begin`, which is given the schedule and the id of the run.
+    """Begins what `schedules` say is due with `begin`, which is given the schedule and the id of the run, and gives the runs.
 
     What cannot be begun, because the skill was removed or denied, is recorded in `journal` as failed. What `makers` report as
     held is not begun, and is paused from then on.
@@ -76,7 +76,7 @@ class Scheduler:
         self,
         schedules: Schedules,
         journal: Callable[[], Journal],
-        begin: Callable[[Schedule, str], Awaitable[StartedRun]],
+        begin: Callable[[Schedule, str], Awaitable[Sequence[StartedRun]]],
         makers: ScheduleOwners | None = None,
     ) -> None:
         self._schedules, self._journal, self._begin, self._makers = schedules, journal, begin, makers
@@ -111,9 +111,9 @@ class Scheduler:
         if await asyncio.to_thread(self._held, schedule):
             return []
         moments = await asyncio.to_thread(schedule.due, now)  # a year of minutes takes seconds
-        ones = [await self._once(schedule, schedule.run_id(moment)) for moment in moments]
+        begun = [run for moment in moments for run in await self._once(schedule, schedule.run_id(moment))]
         await asyncio.to_thread(self._schedules.advance, schedule, now, ran=moments)
-        return [one for one in ones if one is not None]
+        return begun
 
     def _held(self, schedule: Schedule) -> bool:
         """Whether no runs are begun for its maker any more; recorded."""
@@ -123,18 +123,18 @@ class Scheduler:
             self._schedules.hold(schedule, reason)
         return reason is not None
 
-    async def _once(self, schedule: Schedule, run_id: str) -> StartedRun | None:
-        """The run, begun; None when somebody has, or when it cannot be."""
+    async def _once(self, schedule: Schedule, run_id: str) -> Sequence[StartedRun]:
+        """What was begun; nothing when somebody has, or when it cannot be."""
         try:
             return await self._begin(schedule, run_id)
         except RecordExists:
-            return None
+            return ()
         except DatabaseUnavailable:
             raise
         except SkillyardError as error:
             _log.warning("the schedule %s: %s", schedule.name, error.message)
             await asyncio.to_thread(self._failed, schedule, run_id, run_error(error))
-            return None
+            return ()
 
     def _failed(self, schedule: Schedule, run_id: str, error: RunError) -> None:
         """Record a run that could not be begun."""

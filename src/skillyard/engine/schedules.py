@@ -101,6 +101,8 @@ def _next(expression: str, wall: datetime) -> datetime:
     return following
 
 
+EVENT_PREFIX: Final = "event:"
+"""What a schedule of an event has before its type, where others name a skill."""
 MissedRunPolicy = Literal["skip", "once", "all"]
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _LATE: Final = timedelta(seconds=60)  # what is not more than that behind was not missed
@@ -113,6 +115,8 @@ _GOING: Final = (schedules.c.paused.is_(False), schedules.c.held.is_(None))
 class Schedule(WireForm):
     """One schedule: `skill` runs at every moment that `cron` means in `time_zone`, or once at `next_at`.
 
+    Where `skill` is `event:TYPE`, the moment is an event of that type with the `parameters` as its data, and what waits for it
+    runs; `last_run` is then the id of the event.
     Of the moments that were `missed`, because no server was there, none (`skip`), the last one (`once`) or each of the last
     hundred (`all`) is made up for. `entry`, `arguments`, `packages` and `workspace` are as of a `RunRequest`, `files` names
     those that each run is given. With `digest` nothing runs but exactly that content. `next_at` is None when it has ended.
@@ -143,6 +147,11 @@ class Schedule(WireForm):
     packages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     workspace: str | None = None
+
+    @property
+    def event(self) -> str | None:
+        """The type of the event that it fires; None when it runs a skill."""
+        return self.skill.removeprefix(EVENT_PREFIX) if self.skill.startswith(EVENT_PREFIX) else None
 
     def run_id(self, moment: datetime) -> str:
         """The id of the run of that moment."""
@@ -345,6 +354,12 @@ def _checked(schedule: Schedule, at: datetime | None) -> Schedule:
     if schedule.missed not in get_args(MissedRunPolicy):
         raise InvalidInput(f"{schedule.missed!r} is not a policy for missed runs", hint="skip, once or all")
     check_priority(schedule.priority)
+    if schedule.event is not None:
+        from skillyard.engine.events import Event
+
+        Event(schedule.event)
+        if schedule.entry or schedule.arguments or schedule.packages or schedule.files or schedule.workspace:
+            raise InvalidInput("an event has data, and no script, files or packages", hint="give parameters alone")
     return _timed(schedule, at)
 
 

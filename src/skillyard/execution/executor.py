@@ -77,6 +77,10 @@ def sdk_files() -> Mapping[str, bytes]:
 
 
 _ONLY_SCRIPTS: Final = "arguments, packages and files are for scripts: this skill works elsewhere and got its parameters only"
+_NO_FILES: Final = (
+    "the skill declares `requires_filesystem: true`, and the operator allows no files: "
+    'set `filesystem = "read-only"` or `"read-write"` in [sandbox]'
+)
 REMOTE_KINDS: Final = ("service", "distributed")
 """The kinds of skills that a remote service or server executes."""
 
@@ -372,9 +376,15 @@ class Executor:
         except InvalidInput as error:
             return call.refused("VALIDATION_FAILED", error.message)
         declared = Policy.from_security(call.metadata.security)
-        request = call.request
+        request, requires_files = call.request, _security_field(call.metadata.security, "requires_filesystem") is True
+        if requires_files and self._ceiling.filesystem == "none":
+            return call.refused("SECURITY_VALIDATION_ERROR", _NO_FILES, status="denied")
         begins_empty = request.workspace is None and bool(
-            request.files or request.arguments or request.entry is not None or declared.filesystem == "read-write"
+            request.files
+            or request.arguments
+            or request.entry is not None
+            or declared.filesystem == "read-write"
+            or requires_files
         )
         with work_folder(request.files) if begins_empty and declared.filesystem != "none" else nullcontext() as folder:
             prepared = self._prepared(call, entry, declared, stdin, folder=folder or "", as_module=as_module)
@@ -436,5 +446,9 @@ def _socket_warnings(programs: GrantedEnvironment, backend: SandboxBackend) -> t
 
 def declares_filesystem(security: object) -> bool:
     """Whether a skill says itself what it may do with files."""
-    declared = security.get("filesystem") if isinstance(security, Mapping) else getattr(security, "filesystem", None)
-    return declared is not None
+    return _security_field(security, "filesystem") is not None
+
+
+def _security_field(security: object, name: str) -> object:
+    """What a skill's `security` says in a field; None when it says nothing."""
+    return security.get(name) if isinstance(security, Mapping) else getattr(security, name, None)

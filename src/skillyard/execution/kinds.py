@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from skillyard.document import CODE_LANGUAGES
+from skillyard.document import CODE_LANGUAGES, is_in_scripts
 from skillyard.errors import FileMissing, NotExecutable, SkillyardError
 from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome, unwrapped
 from skillyard.execution.run import RunError
@@ -151,10 +151,10 @@ def find_entry(skill: Skill, document: Document, requested: str | None = None) -
     """The script to run, as a path relative to the skill.
 
     In this order: the requested one, by its path or as `package.module`, `resources.entry`, `scripts/{execute,main,index,run}`
-    with an ending that can run, the only script in `scripts/`.
+    with an ending that can run, the only script in `scripts/`. Code is run from a folder `scripts` and from nowhere else.
 
     Raises:
-        NotExecutable: there is none, or more than one and no rule to choose.
+        NotExecutable: there is none, more than one and no rule to choose, or it is outside `scripts/`.
         PathRefused: the requested or declared path leaves the skill.
         FileMissing: the requested or declared script does not exist.
     """
@@ -214,6 +214,9 @@ def _existing(skill: Skill, path: str, message: str) -> str:
         raise FileMissing(
             message.format(path=relative), hint=_list_scripts(skill), candidates=scripts_in(skill.directory, "scripts")
         )
+    if not is_in_scripts(relative):
+        hint = f"move it to scripts/; {_list_scripts(skill)}"
+        raise NotExecutable(f"{relative} is not in scripts/, where alone code of a skill is run", hint=hint)
     return relative
 
 

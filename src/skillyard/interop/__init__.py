@@ -23,6 +23,7 @@ from skillyard.interop.manifest_conversion import (
     infer_category,
     infer_entry,
     infer_tags,
+    read_manifest_file,
 )
 from skillyard.interop.migration import MigrationReport, MigrationResult, migrate_skills, validate_skills
 from skillyard.interop.originals import ORIGINALS_FILE
@@ -80,6 +81,7 @@ __all__ = [
     "migrate_skills",
     "read_anthropic_manifest",
     "read_catalog",
+    "read_manifest_file",
     "report_lines",
     "validate_manifest",
     "validate_package_structure",

@@ -6,11 +6,13 @@ dropped.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from skillyard.document import Section, new_document, parse_document, read_front_matter
 from skillyard.document.spelling import SPELLINGS
@@ -23,11 +25,6 @@ _ORDER: Final = (
     "config",
 )  # fmt: skip
 """The order of the fields; unknown ones follow as they were written."""
-
-REQUIRED: Final = (
-    "name", "description", "version", "type", "domain", "triggers", "input_schema", "output_schema", "security", "resources",
-)  # fmt: skip
-"""The fields that a validated skill has."""
 
 _WRITTEN: Final = {
     "display_name": "displayName", "allowed_tools": "allowed-tools", "argument_hint": "argument-hint",
@@ -42,6 +39,7 @@ _FILESYSTEMS: Final = {"read": "read-only", "readonly": "read-only", "write": "r
 _IDEOGRAPH: Final = re.compile(r"[\u3400-\u9fff]")
 _HEADINGS: Final = (
     ("描述", "Description"), ("输入", "Input"), ("输出", "Output"), ("执行步骤", "Steps"), ("执行脚本", "Script"),
+    ("示例", "Examples"), ("安全", "Safety"),
 )  # fmt: skip
 _HEADING_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "Description": ("描述", "description", "overview", "简介", "概述"),
@@ -49,29 +47,38 @@ _HEADING_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "Output": ("输出", "output", "outputs", "returns", "返回"),
     "Steps": ("执行步骤", "步骤", "steps", "workflow", "instructions", "流程"),
     "Script": ("执行脚本", "脚本", "代码", "script", "scripts", "code"),
+    "Examples": ("示例", "例子", "example", "examples"),
+    "Safety": ("安全", "合规", "安全/合规提示", "safety", "security", "compliance"),
 }
 
 
-def canonical_fields(fields: Mapping[str, object], *, folder: str, entry: str | None) -> dict[str, object]:
-    """The fields of the canonical form with its defaults, in its order; `entry` is the script that runs."""
+def canonical_fields(
+    fields: Mapping[str, object], *, folder: str, entry: str | None, hosts: Sequence[str] = ()
+) -> dict[str, object]:
+    """The fields of the canonical form with its defaults, in its order.
+
+    `entry` is the script that runs, `hosts` are what it may reach where the skill wants the network and names none.
+    """
     name = str(fields.get("name") or folder)
     shown = str(fields.get("display_name") or name)
     keywords = _words(fields.get("keywords"))
+    about = keywords or _words(fields.get("tags")) or [part for part in re.split(r"[-_\s]+", name.lower()) if part]
     filled: dict[str, object] = {
         **fields,
         "name": name,
         "display_name": shown,
-        "version": fields.get("version") or "1.0.0",
+        "version": _three_numbers(str(fields.get("version") or "1.0.0")),
         "type": fields.get("type") or "direct",
         "domain": fields.get("domain") or "general",
         "triggers": _triggers(fields, shown, keywords),
         "input_schema": fields.get("input_schema") or _OPEN,
         "output_schema": fields.get("output_schema") or _ANYTHING,
-        "security": _security(fields),
+        "security": _security(fields, hosts),
+        "keywords": keywords or about,
+        "tags": _words(fields.get("tags")) or about,
+        "capabilities": _words(fields.get("capabilities")) or _tool_names(fields) or about,
         "resources": _resources(fields, entry),
     }
-    for name_of_list in ("tags", "capabilities"):
-        filled[name_of_list] = _words(fields.get(name_of_list)) or keywords
     if displaced := _displaced(fields, entry):
         filled["metadata"] = {**_mapping(fields.get("metadata")), "legacy": displaced}
     ordered = {key: filled[key] for key in _ORDER if filled.get(key) not in (None, "", [])}
@@ -107,6 +114,13 @@ def _heading_text(heading: str, fields: Mapping[str, object], *, chinese: bool) 
         return str(fields.get("description", ""))
     if heading in ("Input", "Output"):
         return _schema_list(fields["input_schema" if heading == "Input" else "output_schema"], chinese=chinese)
+    if heading == "Examples":
+        given = json.dumps(_example(fields), ensure_ascii=False, indent=2)
+        return f"{'输入' if chinese else 'Input'}:\n\n```json\n{given}\n```"
+    if heading == "Safety":
+        return _safety(_mapping(fields["security"]), chinese=chinese)
+    if heading == "Steps" and not entry:
+        return "1. 按说明收集参数。\n2. 执行并返回结果。" if chinese else "1. Collect the parameters.\n2. Give the result back."
     if not entry:
         return ""
     if heading == "Steps" and chinese:
@@ -128,17 +142,57 @@ def _schema_list(schema: object, *, chinese: bool) -> str:
     return "\n".join(lines)
 
 
+_EXAMPLES: Final[Mapping[object, object]] = {
+    "number": 1, "integer": 1, "boolean": True, "array": [], "object": {}, "string": "…",
+}  # fmt: skip
+
+
+def _example(fields: Mapping[str, object]) -> dict[str, object]:
+    """Parameters of the right types: the defaults, else one value of each type."""
+    properties = _mapping(_mapping(fields["input_schema"]).get("properties"))
+    if not properties:
+        tools = _mapping(fields.get("abp")).get("tools")
+        first = next(iter(tools), None) if isinstance(tools, list | tuple) else None
+        properties = _mapping(_mapping(first).get("parameters"))
+    return {
+        name: _mapping(about).get("default", _EXAMPLES.get(_mapping(about).get("type"), "…"))
+        for name, about in properties.items()
+    }
+
+
+def _safety(security: Mapping[str, object], *, chinese: bool) -> str:
+    hosts = ", ".join(f"`{host}`" for host in _words(security.get("network_allowlist")))
+    files = f"`{security['filesystem']}`"
+    if chinese:
+        return f"在沙箱中运行。网络：{hosts or '无'}。文件系统：{files}。不要在参数中传递密码或密钥。"
+    return f"Runs in a sandbox. Network: {hosts or 'none'}. File system: {files}. Give no passwords or keys as parameters."
+
+
+def _three_numbers(version: str) -> str:
+    """A version of one or two numbers, or with a `v` in front, as three numbers; any other as it is."""
+    bare = version.strip().removeprefix("v")
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9}){0,2}", bare):
+        return version
+    return bare + ".0" * (2 - bare.count("."))
+
+
+def _tool_names(fields: Mapping[str, object]) -> list[str]:
+    tools = _mapping(fields.get("abp")).get("tools")
+    names = [_mapping(tool).get("name") for tool in tools] if isinstance(tools, list | tuple) else []
+    return [name for name in names if isinstance(name, str) and name]
+
+
 def _triggers(fields: Mapping[str, object], shown: str, keywords: list[str]) -> object:
     if fields.get("triggers") or fields.get("trigger_patterns"):
         return fields.get("triggers")
     return {"intents": [], "phrases": list(dict.fromkeys([shown, *keywords])), "event_types": []}
 
 
-def _security(fields: Mapping[str, object]) -> dict[str, object]:
-    """What it may do: as declared, else as the older `permissions` allow, else nothing."""
+def _security(fields: Mapping[str, object], given: Sequence[str]) -> dict[str, object]:
+    """What it may do: as declared, else as the older `permissions` allow, else nothing; without a host there is no network."""
     declared = dict(_mapping(fields.get("security")))
     older = _mapping(fields.get("permissions"))
-    hosts = older.get("externalApis") or older.get("external_apis") or []
+    hosts = _words(older.get("externalApis") or older.get("external_apis")) or _endpoint(fields) or list(given)
     wants = older.get("network")
     for key, value in (
         ("timeout_ms", _respelled(declared, "timeout_ms", "timeoutMs") or _TIMEOUT_MS),
@@ -149,11 +203,27 @@ def _security(fields: Mapping[str, object]) -> dict[str, object]:
     ):
         if declared.get(key) in (None, "") and value is not None:
             declared[key] = value
-    if declared["network"] == "allowlist" and hosts and not declared.get("network_allowlist"):
-        declared.setdefault("network_allowlist", hosts)
+    spelled = next(
+        (name for name in ("network_allowlist", "networkAllowlist", "network-allowlist") if declared.get(name)), None
+    )
+    if declared["network"] == "allowlist" and spelled is None:
+        declared |= {"network_allowlist": hosts} if hosts else {"network": "none"}
     filesystem = str(declared["filesystem"])
     declared["filesystem"] = _FILESYSTEMS.get(filesystem.replace("_", "").replace("-", "").lower(), filesystem)
     return declared
+
+
+def _endpoint(fields: Mapping[str, object]) -> list[str]:
+    """The host of the service that the skill names."""
+    config = _mapping(fields.get("config"))
+    address = config.get("endpoint") or config.get("url")
+    try:
+        parts = urlsplit(address) if isinstance(address, str) else None
+    except ValueError:
+        parts = None
+    return (
+        [f"{parts.scheme}://{parts.netloc}"] if parts and parts.scheme in ("http", "https") and "@" not in parts.netloc else []
+    )
 
 
 def _respelled(declared: dict[str, object], name: str, *spellings: str) -> object:

@@ -9,23 +9,23 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
-from skillyard.document import DOCUMENT_LIMIT, CodeBlock, Document, Section, parse_document
+from skillyard.document import DOCUMENT_LIMIT, CodeBlock, Document, Section, check_document, parse_document
 from skillyard.errors import FileProblem, InvalidInput, PathRefused
 from skillyard.interop.apexbridge_format import (
     METADATA_FILES,
-    REQUIRED,
     LegacySkill,
     canonical_fields,
     canonical_text,
     missing_headings,
     read_legacy,
 )
+from skillyard.packages import tree_entries
 from skillyard.paths import is_inside, read_inside, safe_relative
 from skillyard.wire import WireForm, wire
 
@@ -123,7 +123,15 @@ def _without(body: str, blocks: list[CodeBlock], body_line: int) -> str:
 
 
 FOLDERS: Final = ("scripts", "references", "assets")
-_SCRIPTED: Final = ("direct", "preprocessor")
+_OTHER_MEANS: Final = ("endpoint", "url", "dataPath", "dataFile", "data_path", "data_file", "serverId", "server_id", "toolName")
+"""Settings of `config` with which a skill is executed without a script of its own."""
+_PLACEHOLDER_ENTRY: Final = "scripts/execute.ts"
+_PLACEHOLDER: Final = """\
+/** A placeholder: write what the skill does here. */
+export async function execute(parameters: Record<string, unknown>): Promise<unknown> {
+  throw new Error("the logic of this skill is not written yet: scripts/execute.ts is a placeholder");
+}
+"""
 _INSTRUCTIONS: Final = "a current skill, instructions for models: `skillyard check` checks it"
 _OLD: Final = frozenset({
     "type", "display_name", "domain", "capabilities", "triggers", "trigger_patterns", "input_schema", "output_schema",
@@ -147,20 +155,25 @@ class _MigrationPlan:
     issues: tuple[str, ...]
 
 
-def migrate_skills(folder: str | os.PathLike[str], *, dry_run: bool = False, backup: bool = True) -> MigrationReport:
+def migrate_skills(
+    folder: str | os.PathLike[str], *, dry_run: bool = False, backup: bool = True, hosts: Sequence[str] = ()
+) -> MigrationReport:
     """Bring every skill directly below `folder`, or the one that it is, into the canonical form.
 
-    With `dry_run` nothing is written. `backup` keeps the old SKILL.md as `SKILL.md.backup.<milliseconds>`; without it,
+    With `dry_run` nothing is written. `hosts` are for skills that want the network and name no host; without them such a skill
+    gets no network, and an issue says so. `backup` keeps the old SKILL.md as `SKILL.md.backup.<milliseconds>`; without it,
     only files that say something that does not fit in the new SKILL.md are kept.
 
     Raises:
         InvalidInput: there is no such folder.
     """
-    return MigrationReport(tuple(_migrated(skill_folder, dry_run=dry_run, backup=backup) for skill_folder in _skills(folder)))
+    return MigrationReport(
+        tuple(_migrated(skill_folder, dry_run=dry_run, backup=backup, hosts=hosts) for skill_folder in _skills(folder))
+    )
 
 
 def validate_skills(folder: str | os.PathLike[str]) -> MigrationReport:
-    """Say of every skill directly below `folder`, or of the one that it is, whether it has the canonical form.
+    """Say of every skill directly below `folder`, or of the one that it is, whether the profile `full` finds no error in it.
 
     Raises:
         InvalidInput: there is no such folder.
@@ -169,12 +182,7 @@ def validate_skills(folder: str | os.PathLike[str]) -> MigrationReport:
 
 
 def _validated(folder: Path) -> MigrationResult:
-    try:
-        if _plan(folder) is None:
-            return MigrationResult(folder.name, "skipped", (_INSTRUCTIONS,))
-    except (FileProblem, OSError) as error:
-        return MigrationResult(folder.name, "failed", (str(error),))
-    issues = tuple(_canonical_form_problems(folder))
+    issues = tuple(_full_profile_errors(folder))
     return MigrationResult(folder.name, "failed" if issues else "validated", issues)
 
 
@@ -188,11 +196,11 @@ def _skills(folder: str | os.PathLike[str]) -> list[Path]:
     return sorted(below for below in path.iterdir() if (below / "SKILL.md").exists() and not below.is_symlink())
 
 
-def _migrated(folder: Path, *, dry_run: bool, backup: bool) -> MigrationResult:
+def _migrated(folder: Path, *, dry_run: bool, backup: bool, hosts: Sequence[str]) -> MigrationResult:
     try:
         if _is_canonical(folder):
             return MigrationResult(folder.name, "skipped", ("already canonical",))
-        plan = _plan(folder)
+        plan = _plan(folder, hosts)
         if plan is None:
             return MigrationResult(folder.name, "skipped", (_INSTRUCTIONS,))
         if _is_done(plan):
@@ -206,7 +214,7 @@ def _migrated(folder: Path, *, dry_run: bool, backup: bool) -> MigrationResult:
         reason = error.message if isinstance(error, FileProblem) else f"{error.strerror}: {error.filename}"
         return MigrationResult(folder.name, "failed", (reason,))
     before = plan.skill.original.decode("utf-8-sig", "replace")
-    issues = (*plan.issues, *(() if dry_run else _canonical_form_problems(folder)))
+    issues = (*plan.issues, *(() if dry_run else _full_profile_errors(folder)))
     return MigrationResult(folder.name, "migrated", issues, details, before, plan.text)
 
 
@@ -233,7 +241,7 @@ def _is_old(skill: LegacySkill) -> bool:
     return bool(skill.metadata_files) or not _OLD.isdisjoint(skill.fields)
 
 
-def _plan(folder: Path) -> _MigrationPlan | None:
+def _plan(folder: Path, hosts: Sequence[str]) -> _MigrationPlan | None:
     """What is to be written; None for a skill of today that is instructions and nothing else."""
     skill = read_legacy(folder)
     document = parse_document(f"---\n---\n{skill.body}".encode(), directory_name=folder.name)
@@ -252,12 +260,27 @@ def _plan(folder: Path) -> _MigrationPlan | None:
     elif there is not None:
         entry = there
         issues += [f"{there} already exists: the code in the text stays where it is"] if moved else []
-    fields = canonical_fields(skill.fields, folder=folder.name, entry=entry)
-    if entry is None and fields["type"] in _SCRIPTED:
-        issues.append("it has no code: models read its instructions, and nothing of it runs")
+    if entry is None and _needs_a_script(skill.fields):
+        entry, script = _PLACEHOLDER_ENTRY, _PLACEHOLDER
+        issues.append(f"it has no code: {entry} is a placeholder, which fails until it is written")
+    fields = canonical_fields(skill.fields, folder=folder.name, entry=entry, hosts=hosts)
+    if _wants_network(skill.fields) and cast("Mapping[str, object]", fields["security"])["network"] == "none":
+        issues.append("it wants the network and names no host, so it has none: migrate with --host, or write network_allowlist")
     sections = parse_document(f"---\n---\n{body}".encode()).sections
     text = canonical_text(fields, missing_headings(body, sections, fields))
     return _MigrationPlan(skill, text, entry, script, tuple(issues))
+
+
+def _needs_a_script(fields: Mapping[str, object]) -> bool:
+    """Whether nothing but a script of its own can execute the skill."""
+    config = fields.get("config")
+    return not any(isinstance(config, Mapping) and config.get(name) for name in _OTHER_MEANS)
+
+
+def _wants_network(fields: Mapping[str, object]) -> bool:
+    declared, older = fields.get("security"), fields.get("permissions")
+    wanted = declared.get("network") if isinstance(declared, Mapping) else None
+    return (wanted or (older.get("network") if isinstance(older, Mapping) else None)) not in (None, False, "none", "false")
 
 
 def _entry(skill: LegacySkill, issues: list[str]) -> tuple[str | None, str | None]:
@@ -329,21 +352,15 @@ def _archive_file(path: Path, *, keep: bool) -> None:
     path.rename(legacy)
 
 
-def _canonical_form_problems(folder: Path) -> Iterator[str]:
+def _full_profile_errors(folder: Path) -> tuple[str, ...]:
+    """The errors of a check in the profile `full`, as `skillyard check` finds them."""
     try:
-        document = _document(folder)
-    except FileProblem as error:
-        yield error.message
-        return
-    declared = document.metadata.declared
-    yield from (f"{name} is missing" for name in REQUIRED if name not in declared)
-    yield from (diagnostic.message for diagnostic in document.diagnostics if diagnostic.severity == "error")
-    yield from (f"{name}/ is missing" for name in FOLDERS if not (folder / name).is_dir())
-    entry = document.metadata.resources.entry
-    if entry is not None and not (folder / entry).is_file():
-        yield f"resources.entry names {entry}, which is not there"
-    elif entry is None and document.metadata.kind in _SCRIPTED:
-        yield "resources.entry is missing: there is no script that could run"
+        data = read_inside(folder, "SKILL.md", limit=DOCUMENT_LIMIT)
+    except (FileProblem, OSError) as error:
+        return (str(error),)
+    files = [entry.path for entry in tree_entries(folder, lenient=True) if entry.kind in ("f", "x")]
+    found = check_document(data, directory_name=folder.name, profile="full", files=files)
+    return tuple(f"line {one.line}: {one.message}" for one in found if one.severity == "error")
 
 
 Status = Literal["migrated", "validated", "skipped", "failed"]

@@ -149,8 +149,8 @@ def _manifest(folder: Path) -> tuple[bool, str | None]:
     return True, None
 
 
-def check_protocol_compatibility(manifest: Mapping[str, object], *, has_skill_md: bool) -> ProtocolCompatibility:
-    """Which protocols a manifest can be offered in.
+def check_protocol_compatibility(manifest: Mapping[str, object], *, has_skill_md: bool = True) -> ProtocolCompatibility:
+    """Which protocols a manifest can be offered in; a package without a SKILL.md is told by `has_skill_md=False`.
 
     Codex wants a SKILL.md and its fields, `description` among them; that is not what Semibot wants.
     """

@@ -6,8 +6,6 @@
     system = base_prompt + catalog.prompt(budget=2000).text
     best = catalog.search("fill in a PDF form")[0].skill
     outcome = await catalog.run("text-statistics", {"text": "One fish. Two fish."})
-
-Every method is a short way to a room below: `search`, `prompt`, `permissions` and `execution` do the work.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from skillyard.engine import PoolEngine, Records, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
     from skillyard.environments import SkillGrants
     from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport, WorkFile
-    from skillyard.library.catalog_services import CatalogServices
+    from skillyard.library.catalog_services import CatalogEvents, CatalogServices
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, PermissionGate, Rules
     from skillyard.prompt import Index, Style
@@ -466,6 +464,10 @@ class Catalog(SkillCatalog):
     def schedules(self) -> Schedules:
         """Which skills run when, kept with the runs."""
         return self._services().schedules()
+
+    def events(self) -> CatalogEvents:
+        """What happens, for the skills that wait for it: `await catalog.events().fire(Event("calendar.reminder", data))`."""
+        return self._services().events()
 
     def records(self) -> Records:
         """The runs and memories of this home."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skillyard.engine import EngineSettings, PoolEngine, Records
+from skillyard.catalog import Skill
+from skillyard.engine import EngineSettings, Event, FiredEvent, PoolEngine, Records
+from skillyard.errors import NotExecutable, RecordExists
 from skillyard.permissions import Approvals, PermissionGate, Rules, SqlApprovalStore
 
 if TYPE_CHECKING:
@@ -81,7 +84,7 @@ class CatalogServices:
         from skillyard.agent_definitions import AgentStore
 
         records = self.records
-        return AgentStore(lambda: records.database)
+        return AgentStore(lambda: records.database, match=self._catalog.configuration.permission_match)
 
     def schedules(self) -> Schedules:
         """The schedules, kept with the runs."""
@@ -133,11 +136,15 @@ class CatalogServices:
             settings=settings,
         )
 
+    def events(self) -> CatalogEvents:
+        """What fires events for the skills of the catalog."""
+        return CatalogEvents(self, self._catalog)
+
     def scheduler(
         self, begin: Callable[[Awaitable[StartedRun]], Awaitable[StartedRun]] | None, makers: ScheduleOwners | None
     ) -> Scheduler:
         """A scheduler of the catalog's schedules."""
-        from skillyard.engine import Scheduler, begin_scheduled
+        from skillyard.engine import Event, Scheduler, begin_scheduled
         from skillyard.execution import Executor
 
         catalog = self._catalog
@@ -147,10 +154,84 @@ class CatalogServices:
                 Executor.from_configuration(catalog.configuration, prewarm=0, data=catalog.data_directory)
             )
 
-        async def start(schedule: Schedule, run_id: str) -> StartedRun:
+        async def start(schedule: Schedule, run_id: str) -> tuple[StartedRun, ...]:
+            if schedule.event is not None:
+                event = Event(schedule.event, schedule.parameters, id=run_id, source=f"schedule {schedule.name}")
+                return (await self.events().begin(event, context=schedule.context, begin=begin))[1]
             starting = begin_scheduled(
                 schedule, run_id, schedules=self.schedules(), find=catalog.get, gate=self.gate(), engine=engine
             )
-            return await (begin(starting) if begin is not None else starting)
+            return (await (begin(starting) if begin is not None else starting),)
 
         return Scheduler(self.schedules(), lambda: self.records.journal, start, makers)
+
+
+class CatalogEvents:
+    """Fires events: what waits for one, by the event types that it declares, runs."""
+
+    def __init__(self, services: CatalogServices, catalog: SkillCatalog) -> None:
+        self._services, self._catalog = services, catalog
+
+    async def fire(
+        self, event: Event, *, context: Mapping[str, object] | None = None, approver: Approver | None = None
+    ) -> FiredEvent:
+        """Run every skill that declares the type of the event, the highest priority first; return when all have ended.
+
+        Each gets the event's data as parameters, and `event` in its context. An event of the same id runs a skill once. Where a
+        rule says `ask` the `approver` decides; without one the skill is reported as `asks`, and does not run.
+
+        Raises:
+            DatabaseUnavailable: the records cannot be used.
+        """
+        from skillyard.engine import ended_event
+
+        return await ended_event(*await self.begin(event, context=context, approver=approver))
+
+    async def begin(
+        self,
+        event: Event,
+        *,
+        context: Mapping[str, object] | None = None,
+        approver: Approver | None = None,
+        asker: Callable[[str], Approver] | None = None,
+        begin: Callable[[Awaitable[StartedRun]], Awaitable[StartedRun]] | None = None,
+    ) -> tuple[FiredEvent, tuple[StartedRun, ...]]:
+        """As `fire`, without waiting; what was begun is given, too.
+
+        With an `asker`, which gives an approver for the id of a run, a run that must be approved waits in the queue for the
+        answer. `begin` receives the start of each run, for a host that keeps track of them.
+        """
+        import asyncio
+
+        from skillyard.engine import begin_event, record_event, waiting_skills
+        from skillyard.execution import Executor, RunRequest
+
+        catalog, services = self._catalog, self._services
+        executor = Executor.from_configuration(catalog.configuration, prewarm=0, data=catalog.data_directory)
+        engine = services.engine(record=True).through(executor)
+
+        async def start(skill: Skill, run_id: str) -> StartedRun:
+            services.gate().check(skill)
+            if not await asyncio.to_thread(executor.can_run, skill):
+                raise NotExecutable("nothing of it can run here: models read its instructions")
+            if await asyncio.to_thread(services.records.journal.states, [run_id]):
+                raise RecordExists("the event has begun this run before")
+            request = RunRequest(skill, event.data, {**(context or {}), "event": event.about}, run_id=run_id)
+            consent = None
+            if services.gate().rules.decide(skill) == "ask":
+                gate = services.gate(asker(run_id) if asker else approver)
+
+                async def agreed() -> str | None:
+                    return (await gate.consent(skill, session=event.id)).digest
+
+                if asker is None:
+                    request = replace(request, digest=await agreed())
+                else:
+                    consent = agreed
+            starting = engine.begin(request, consent=consent)
+            return await (begin(starting) if begin is not None else starting)
+
+        matches = await asyncio.to_thread(waiting_skills, catalog.all(), event.type)
+        fired, begun = await begin_event(event, matches, start)
+        await asyncio.to_thread(record_event, services.records.database, event, fired)
+        return fired, begun

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
@@ -82,7 +83,8 @@ class Origin(WireForm):
     """Where a package came from: enough to fetch the same again.
 
     `sha256` is `sha256:…` of the archive or file that was downloaded, `commit` the full id of a git commit, `version` what an
-    index, a manifest or the publisher gives, `notes` what is new in it.
+    index, a manifest or the publisher gives, `notes` what is new in it. `manifest` is what a published manifest says of it, and
+    `manifest_url` where that is; `listed` has both for each folder of a tree that a list led to, until its skills are staged.
     What in the query of `address` may be a secret is not kept.
     """
 
@@ -94,9 +96,15 @@ class Origin(WireForm):
     sha256: str = field(default="", metadata=_IF_ANY)
     version: str = field(default="", metadata=_IF_ANY)
     notes: str = field(default="", metadata=_IF_ANY)
+    manifest_url: str = field(default="", metadata=_IF_ANY)
+    manifest: Mapping[str, object] = field(default_factory=dict, hash=False, metadata=_IF_ANY)
+    listed: Mapping[str, tuple[str, Mapping[str, object]]] = field(
+        default_factory=dict, hash=False, compare=False, repr=False, metadata=wire(hidden=True)
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "address", without_secrets(self.address))
+        object.__setattr__(self, "manifest_url", without_secrets(self.manifest_url) if self.manifest_url else "")
 
 
 _SHORT: Final = re.compile(

@@ -275,6 +275,7 @@ def entry_costs(skills: Iterable[Skill], index: Index, *, description_chars: int
     return costs
 
 
+_NO_SECTION: Final = "the configuration says prompt-section = false: models find skills by their tools alone"
 _RANKED: Final = 200  # more than a prompt has room for: what comes after these keeps its order
 
 
@@ -289,9 +290,12 @@ def write_index(
 
     Without a `request` the order is the catalog's, so that prompt caches hold. With the text of a request the skills it names
     come first, then those that fit it best. `search_index` holds the catalog's usable skills; left out, it is made when it is
-    needed.
+    needed. Where the configuration says `prompt-section = false` the text is empty, and every skill is omitted for that reason.
     """
     skills: Sequence[Skill] = catalog.all()
+    if not catalog.configuration.prompt_section:
+        omitted = tuple(Omission(skill.id, _NO_SECTION) if skill.offered else _hidden(skill) for skill in skills)
+        return Index("", 0, omitted=omitted, style=options.style, budget=options.budget)
     named = options.named
     if request:
         index = search_index or SearchIndex(skills)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from skillyard.environments.declared import Requirements, read_requirements
-from skillyard.errors import AmbiguousSkill, DigestMismatch, InvalidSkill, NoSkillInside
+from skillyard.errors import AmbiguousSkill, DigestMismatch, InvalidSkill, NoSkillInside, SkillyardError
+from skillyard.interop import read_manifest_file
 from skillyard.packages import (
     FoundSkill,
     Origin,
@@ -25,6 +27,7 @@ from skillyard.packages import (
 )
 from skillyard.registry.model import AgreeReplacement, Consent, FetchedTree, Progress
 from skillyard.registry.powers import Powers, read_powers
+from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.document import Document
@@ -85,7 +88,8 @@ def stage_skill(skill: FoundSkill, fetched: FetchedTree, within: Path, limits: P
     """
     path = "" if skill.path == "." else skill.path
     below = "/".join(part for part in (fetched.origin.path, path) if part)
-    origin = replace(fetched.origin, path=below)
+    manifest_url, manifest = fetched.origin.listed.get(below.partition("/")[0], ("", {}))
+    origin = replace(fetched.origin, path=below, manifest_url=manifest_url, manifest=manifest, listed={})
     if fetched.owned:
         target = within / f"skill-{os.urandom(6).hex()}"
         skill.directory.rename(target)
@@ -117,8 +121,31 @@ def read_candidate(tree: Path, origin: Origin, *, folder_name: str, skill_id: st
         requirements=read_requirements(document),
         inventory=take_inventory(tree.as_posix()).to_dict(),
         skill_md_hash=hashlib.sha256(data).hexdigest(),
-        warnings=(_MANIFEST_IGNORED,) if (tree / _MANIFEST).is_file() else (),
+        warnings=tuple(_manifest_warnings(tree, origin, document)),
     )
+
+
+_COMPARED: Final = ("name", "version", "description", "author", "category", "license", "entry")
+
+
+def _manifest_warnings(tree: Path, origin: Origin, document: Document) -> Iterator[str]:
+    """What a manifest beside or above the SKILL.md says otherwise; SKILL.md counts."""
+    if origin.manifest:
+        yield from _differences("the published manifest", origin.manifest, document)
+    if (tree / _MANIFEST).is_file():
+        yield _MANIFEST_IGNORED
+        with contextlib.suppress(SkillyardError):  # that it cannot be read is for `check --package`
+            yield from _differences(_MANIFEST, read_manifest_file(tree), document)
+
+
+def _differences(manifest_name: str, manifest: Mapping[str, object], document: Document) -> Iterator[str]:
+    for name in _COMPARED:
+        said, written = manifest.get(name), getattr(document.metadata, name)
+        if said and written and str(said) != str(written):
+            yield (
+                f"{manifest_name} says {name} {shorten(single_line(str(said)), 80)!r}, "
+                f"SKILL.md says {shorten(single_line(str(written)), 80)!r}: SKILL.md counts"
+            )
 
 
 def check_candidate(candidate: Candidate, folder_name: str) -> Candidate:

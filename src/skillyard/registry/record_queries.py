@@ -48,7 +48,7 @@ def version_columns(candidate: Candidate) -> dict[str, Any]:
     """The columns of a version that its files fill."""
     return {
         "declared_version": candidate.document.metadata.version,
-        "source_type": candidate.origin.kind,
+        "source_type": "anthropic" if candidate.origin.manifest else candidate.origin.kind,
         "origin": candidate.origin.to_dict(),
         "digest": candidate.digest,
         "checksum_sha256": candidate.origin.sha256 or None,

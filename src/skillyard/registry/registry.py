@@ -217,7 +217,7 @@ class Registry:
                 f"{skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
                 hint="upload the new version, or `skillyard install` its archive: it becomes the next version of this skill",
             )
-        source = source_from_origin(Origin(**{key: str(value) for key, value in origin.items()}))  # type: ignore[arg-type] # kind is text
+        source = source_from_origin(Origin(**{key: value for key, value in origin.items() if isinstance(value, str)}))  # type: ignore[arg-type] # kind is text
         request = InstallRequest(
             source, only=(skill_id,), operation="update", signers=signers or {}, operation_id=operation_id, **options
         )

@@ -6,6 +6,7 @@ A list names what it publishes, and each item is fetched by its own rules. The r
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,13 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from skillyard.errors import ArchiveTooLarge, DigestMismatch, InvalidManifest, InvalidSource, NoSkillInside
-from skillyard.interop import CatalogEntry, read_anthropic_manifest, read_catalog
+from skillyard.interop import (
+    CatalogEntry,
+    convert_anthropic_to_semibot,
+    read_anthropic_manifest,
+    read_catalog,
+    validate_manifest,
+)
 from skillyard.packages import Origin, PackageLimits, Source, digest_of, extract, find_skills, resolve, shown_address, tree_size
 from skillyard.paths import slug
 
@@ -24,6 +31,10 @@ _LARGEST_LIST: Final = 4 * 1024 * 1024
 _MAX_SKILLS: Final = 500
 """Skills that one list may bring at once."""
 _PACKAGES: Final = ("package_url", "download_url", "archive_url", "package", "source", "repository")
+_RELATIVE: Final = ("package_url", "download_url", "archive_url")
+"""Those that may be written relative to the manifest."""
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_LATEST: Final = "latest"
 Download = Callable[[str, int], bytes]
 """The content at an address, of at most so many bytes."""
 FetchInto = Callable[[Source, Path], Path]
@@ -170,7 +181,7 @@ def fetch_listed(
 
     Raises:
         InvalidSource: a manifest names no package.
-        InvalidManifest: a manifest cannot be understood.
+        InvalidManifest: a manifest cannot be understood, or is not valid: then nothing of the list is installed.
         NoSkillInside: there is none of a requested name, or no skill in a package.
         ArchiveTooLarge: all of them together are too large.
     """
@@ -179,16 +190,17 @@ def fetch_listed(
     tree = into / "listed"
     tree.mkdir()
     allowance = _ByteBudget(limits.listed, source.address)
+    listed: dict[str, tuple[str, Mapping[str, object]]] = {}
     for entry in _entries(source, data):
         scratch = into / f"fetch-{slug(entry.skill_id, 'skill')}"
         scratch.mkdir()
-        manifest = data
+        manifest, where = data, entry.manifest_url or source.address
         if entry.manifest_url is not None:
             manifest = download(entry.manifest_url, _LARGEST_LIST)
             allowance.take(len(manifest))
-        _fetch_entry(entry, manifest, scratch, fetch, tree / _folder_name(entry))
+        listed[_folder_name(entry)] = where, _fetch_entry(entry, where, manifest, scratch, fetch, tree / _folder_name(entry))
         allowance.take(tree_size(scratch) + tree_size(tree / _folder_name(entry)))
-    return _requested_folder(tree, source), Origin("address", source.address, path=source.path)
+    return _requested_folder(tree, source), Origin("address", source.address, path=source.path, listed=listed)
 
 
 def _entries(source: Source, data: bytes) -> list[CatalogEntry]:
@@ -221,14 +233,20 @@ def _folder_name(entry: CatalogEntry) -> str:
     return slug(entry.skill_id.rpartition("/")[2], "skill")
 
 
-def _fetch_entry(entry: CatalogEntry, data: bytes, scratch: Path, fetch: FetchInto, target: Path) -> None:
-    """Bring the skill that a manifest describes to `target`; a manifest in Markdown is the skill itself."""
+def _fetch_entry(
+    entry: CatalogEntry, where: str, data: bytes, scratch: Path, fetch: FetchInto, target: Path
+) -> Mapping[str, object]:
+    """Bring the skill that the manifest at `where` describes to `target`, and give the manifest as Semibot would have it.
+
+    A manifest in Markdown is the skill itself.
+    """
     if data.lstrip(b"\xef\xbb\xbf").startswith(b"---"):
         target.mkdir()
         (target / "SKILL.md").write_bytes(data)
-        return
+        return {}
     manifest = read_anthropic_manifest(data)
-    skills = find_skills(fetch(_package(entry, manifest), scratch))
+    converted = _valid(manifest)
+    skills = find_skills(fetch(_package(entry, where, manifest), scratch))
     names = {entry.skill_id, entry.skill_id.rpartition("/")[2], str(manifest["name"]), slug(str(manifest["name"]))}
     fitting = [skill for skill in skills if names & {skill.name, skill.skill_id, skill.path}] or list(skills)
     if len(fitting) != 1:
@@ -238,16 +256,31 @@ def _fetch_entry(entry: CatalogEntry, data: bytes, scratch: Path, fetch: FetchIn
             candidates=sorted(skill.name for skill in skills),
         )
     shutil.copytree(fitting[0].directory, target, symlinks=True)
+    return converted
 
 
-def _package(entry: CatalogEntry, manifest: Mapping[str, object]) -> Source:
+def _valid(manifest: Mapping[str, object]) -> Mapping[str, object]:
+    """The manifest in the form of Semibot.
+
+    Raises:
+        InvalidManifest: a field is missing, has another form, or is too long. A manifest may leave its version out.
+    """
+    converted = convert_anthropic_to_semibot(manifest)
+    if converted.get("version") != _LATEST:
+        return validate_manifest(converted)
+    checked = validate_manifest({**converted, "version": "0.0.0"})
+    return {name: value for name, value in checked.items() if name not in ("version", "anthropic")}
+
+
+def _package(entry: CatalogEntry, where: str, manifest: Mapping[str, object]) -> Source:
     for name in _PACKAGES:
         value = manifest.get(name)
-        if isinstance(value, str) and value.startswith(("https://", "http://", "ssh://", "git+")):
-            base = entry.manifest_url or ""
-            return resolve(
-                f"git+{value}" if name == "repository" and not value.startswith(("git+", "ssh")) else urljoin(base, value)
-            )
+        if not isinstance(value, str) or not value.strip():
+            continue
+        if value.startswith(("https://", "http://", "ssh://", "git+")):
+            return resolve(f"git+{value}" if name == "repository" and not value.startswith(("git+", "ssh")) else value)
+        if name in _RELATIVE and not _SCHEME.match(value):
+            return resolve(urljoin(where, value))
     raise InvalidSource(
         f"the manifest of {entry.skill_id} names no package",
         hint=f"its publisher has to add one of {', '.join(_PACKAGES)}",

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from skillyard.errors import InvalidSource, NetworkFailed
 from skillyard.packages import Origin, PackageLimits, Source, SourceKind, digest_of, extract, shown_address
@@ -136,7 +136,7 @@ def _new_folder(into: Path) -> Path:
 
 
 def _origin(source: Source, **more: str) -> Origin:
-    published = {"version": source.version, "notes": source.notes}
+    published: dict[str, Any] = {"version": source.version, "notes": source.notes}
     address = Path(source.address).name if source.kind == "upload" else source.address
     return Origin(source.kind, address, path=source.path, ref=source.ref, **(published | more))
 

@@ -244,7 +244,8 @@ def _declared(values: object) -> dict[str, object]:
     if not isinstance(values, Mapping):
         return {name: value for name in _DECLARABLE if (value := getattr(values, name, None)) is not None}
     chosen = {_ALIASES.get(str(name), str(name)): value for name, value in values.items() if value is not None}
-    chosen.pop("requires_filesystem", None)  # named once in the original's table, read by nothing
+    if chosen.pop("requires_filesystem", None) is False:
+        chosen.setdefault("filesystem", "none")
     if unknown := sorted(set(chosen) - set(_DECLARABLE)):
         raise InvalidPolicy(f"unknown security field: {', '.join(unknown)}", hint=f"known: {', '.join(_DECLARABLE)}")
     return chosen

@@ -340,8 +340,10 @@ def find_relevant_skills(
     return [Match(skill, confidence, (), partial(list, matched)) for confidence, skill, matched in matches[:limit]]
 
 
-def match_event(skills: Iterable[Skill], event: str, *, limit: int = 10) -> list[Match]:
+def match_event(skills: Iterable[Skill], event: str, *, limit: int = 10, internal: bool = False) -> list[Match]:
     """The offered `skills` that declare the event type, the highest priority first; a declared `abp.*` means every event below.
+
+    With `internal` also those of that kind, which no model may call.
 
     Raises:
         InvalidInput: an empty event, or a limit below 1.
@@ -354,7 +356,9 @@ def match_event(skills: Iterable[Skill], event: str, *, limit: int = 10) -> list
     requested = event.strip().casefold()
     matches = []
     for skill in skills:
-        declared = next((kind for kind in skill.event_types if skill.offered and _is_event(kind, requested)), None)
+        if not (skill.offered or (internal and skill.status == "ok" and skill.kind == "internal")):
+            continue
+        declared = next((kind for kind in skill.event_types if _is_event(kind, requested)), None)
         if declared is not None:
             exact = declared.strip().casefold() == requested
             matches.append((exact, skill.priority, skill, declared))

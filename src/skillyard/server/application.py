@@ -97,6 +97,7 @@ ROUTERS: Final = (
     run_files.routes,
     runs.routes,
     schedules.routes,
+    schedules.event_routes,
     administration.worker_routes,
     administration.approval_routes,
     agents.routes,

@@ -281,7 +281,16 @@ def add_migrate_arguments(parser: argparse.ArgumentParser) -> None:
         "--to", metavar="DIR", default=".agents/skills", help="with --from: where they go (default: %(default)s)"
     )
     parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
-    parser.add_argument("--validate", action="store_true", help="change nothing; say which skills have the form of today")
+    parser.add_argument(
+        "--validate", action="store_true", help="change nothing; check each skill as `check --profile full` does"
+    )
+    parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="what skills may reach that want the network and name no host",
+    )
     parser.add_argument(
         "--no-backup", action="store_true", help="keep a copy of an old file only where something of it would be lost"
     )
@@ -309,8 +318,8 @@ def _migration_report(arguments: argparse.Namespace) -> MigrationReport:
         folder = arguments.skill_dir or os.environ.get("SKILLS_DIR") or "skills"
         if arguments.validate:
             return validate_skills(folder)
-        return migrate_skills(folder, dry_run=arguments.dry_run, backup=not arguments.no_backup)
-    if arguments.skill_dir or arguments.validate or arguments.no_backup:
+        return migrate_skills(folder, dry_run=arguments.dry_run, backup=not arguments.no_backup, hosts=arguments.host)
+    if arguments.skill_dir or arguments.validate or arguments.no_backup or arguments.host:
         raise UsageProblem("--from takes SOURCE and --to only", hint=f"skillyard migrate --from {arguments.form} . --to DIR")
     return adopt_skills(arguments.form, arguments.source or ".", arguments.to, dry_run=arguments.dry_run)
 

@@ -1,4 +1,4 @@
-"""`skillyard runs` and `test`: the runs there were, and tries of a skill; `schedule`: runs at a time, or again and again."""
+"""`skillyard runs` and `test`: the runs there were, and tries of a skill; `schedule` and `event`: runs at a time, again, or when something happened."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skillyard.cli.screen import Screen
-    from skillyard.engine import RunRecord, Schedule, ScheduleOwners
+    from skillyard.engine import Event, RunRecord, Schedule, ScheduleOwners
     from skillyard.engine.journal import Journal
     from skillyard.execution import Trial, TrialReport
     from skillyard.library import Catalog
@@ -190,7 +190,7 @@ def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
         "what has come due where no server does",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="the name of the schedule: lower-case letters, digits, dashes")
-    parser.add_argument("skill", nargs="?", metavar="SKILL", help="for add: the skill's name or id")
+    parser.add_argument("skill", nargs="?", metavar="SKILL", help="for add: the skill's name or id, or event:TYPE")
     when = parser.add_mutually_exclusive_group()
     when.add_argument("--cron", metavar="FIELDS", help="for add: minute, hour, day, month, weekday, as '0 8 * * mon-fri'")
     when.add_argument("--at", metavar="TIME", help="for add: once, as 2027-01-31T08:00")
@@ -257,12 +257,12 @@ def _context(arguments: argparse.Namespace) -> dict[str, Any]:
 def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
     from skillyard.cli.confirmation import require_consent
     from skillyard.cli.option_values import parse_json_object
-    from skillyard.engine import Schedule
+    from skillyard.engine import EVENT_PREFIX, Schedule
 
-    skill = catalog.get(arguments.skill)
+    skill = None if arguments.skill.startswith(EVENT_PREFIX) else catalog.get(arguments.skill)
     schedule = Schedule(
         name=arguments.name,
-        skill=skill.id,
+        skill=skill.id if skill else arguments.skill,
         parameters=parse_json_object("--input", arguments.input),
         context=_context(arguments),
         made_by=_me(),
@@ -270,7 +270,7 @@ def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
         time_zone=arguments.zone,
         missed=arguments.missed,
         priority=arguments.priority,
-        digest=require_consent(catalog, skill, arguments.screen),
+        digest=require_consent(catalog, skill, arguments.screen) if skill else None,
         entry=arguments.entry,
         arguments=arguments.command_line,
         packages=tuple(arguments.packages),
@@ -348,3 +348,76 @@ def _text(value: object) -> str:
     import json
 
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def add_event_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `event`."""
+    parser.add_argument(
+        "type", nargs="?", metavar="TYPE", help="what happened, as calendar.reminder; without it: what skills wait for"
+    )
+    parser.add_argument(
+        "--data", default="{}", metavar="JSON", help="what skills get as parameters: a JSON object, @FILE to read one, or -"
+    )
+    parser.add_argument("--id", metavar="ID", help="its id: the same event runs each skill once (default: a new one)")
+    parser.add_argument("--context", default="{}", metavar="JSON", help="who asks, as of `skillyard run`")
+    parser.add_argument("--dry-run", action="store_true", help="only show which skills would run")
+
+
+def event_command(arguments: argparse.Namespace) -> int:
+    """Run what waits for an event; 1 when something was refused or failed."""
+    from skillyard.cli.openers import open_catalog
+    from skillyard.cli.option_values import parse_json_object
+    from skillyard.engine import Event, waiting_skills
+
+    catalog, screen = open_catalog(arguments), arguments.screen
+    if arguments.type is None:
+        return _list_event_types(catalog, screen)
+    given = {} if arguments.id is None else {"id": arguments.id}
+    event = Event(arguments.type, parse_json_object("--data", arguments.data), source="cli", **given)
+    if arguments.dry_run:
+        names = [match.skill.id for match in waiting_skills(catalog.all(), event.type)]
+        if screen.as_json:
+            screen.data({"type": event.type, "skills": names})
+        else:
+            screen.line(f"{event.type} would run {', '.join(names) or 'nothing'}")
+        return OK
+    return _fire(catalog, event, _context(arguments), screen)
+
+
+def _fire(catalog: Catalog, event: Event, context: dict[str, Any], screen: Screen) -> int:
+    import asyncio
+
+    from skillyard.cli.confirmation import ConsoleApprover
+    from skillyard.engine import flush_spans
+
+    approver = ConsoleApprover() if screen.interactive else None
+    fired = asyncio.run(catalog.events().fire(event, context=context, approver=approver))
+    flush_spans()
+    if screen.as_json:
+        screen.data(fired.to_dict())
+        return OK if fired.ok else FAILURE
+    for run in fired.runs:
+        said = run.reason or run.status or ""
+        screen.line(
+            f"{run.skill}: {run.state}{', ' if said else ''}{said}  {run.run_id if run.state != 'refused' else ''}".rstrip()
+        )
+    if any(run.state == "asks" for run in fired.runs):
+        screen.hint("call this at a terminal to be asked, or write an 'allow' rule for the skill")
+    screen.note(f"event {fired.id}" if fired.runs else f"no skill waits for {fired.type}")
+    return OK if fired.ok else FAILURE
+
+
+def _list_event_types(catalog: Catalog, screen: Screen) -> int:
+    waiting: dict[str, list[str]] = {}
+    for skill in catalog.all():
+        if skill.status == "ok":
+            for declared in skill.event_types:
+                waiting.setdefault(declared, []).append(skill.id)
+    if screen.as_json:
+        screen.data({"types": [{"type": name, "skills": skills} for name, skills in sorted(waiting.items())]})
+    elif waiting:
+        screen.table([(name, ", ".join(skills)) for name, skills in sorted(waiting.items())], header=("EVENT", "SKILLS"))
+    else:
+        screen.note("no skill waits for events")
+        screen.hint("a skill does with `triggers: {event_types: [calendar.reminder]}` in its front matter")
+    return OK

@@ -1,4 +1,7 @@
-"""Schedules over HTTP: skills that run at a time, or again and again; a run of one has its name in `schedule`."""
+"""Schedules over HTTP: skills that run at a time, or again and again; a run of one has its name in `schedule`.
+
+Events over HTTP: something happened, and the skills that wait for it run.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import Keys, set_audit_subject
-from skillyard.engine import MissedRunPolicy, RunState, Schedule, ScheduleOwners, next_times
+from skillyard.engine import EVENT_PREFIX, Event, MissedRunPolicy, RunState, Schedule, ScheduleOwners, ended_event, next_times
 from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_own, require_scope
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.routes.run_files import kept_files
 from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, RequestBody
-from skillyard.server.shapes.runs import RunInput
+from skillyard.server.shapes.runs import RunInput, owned_context
 from skillyard.times import utc_text
 
 routes: Final = APIRouter(prefix="/api/v1/schedules", tags=["schedules"], dependencies=[require_scope("skills:read")])
@@ -161,17 +164,19 @@ def preview_times(body: ScheduleTimes) -> Answer[list[str]]:
 
 @routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
 async def add_schedule(service: CurrentServices, book: _Schedules, body: ScheduleBody) -> Answer[ScheduleDetail]:
-    """Let a skill run at a time, or again and again, for the caller.
+    """Let a skill run, or an event `event:TYPE` happen, at a time, or again and again, for the caller.
 
     Where a rule requires an approval, the workspace must have approved before.
     """
     set_audit_subject(body.name)
-    skill = await run_in_threadpool(service.catalog.get, body.skill)
-    service.catalog.gate().check(skill)
-    digest = await run_in_threadpool(service.agreed_digest, skill)
+    skill_id, digest = body.skill, None
+    if not body.skill.startswith(EVENT_PREFIX):
+        skill = await run_in_threadpool(service.catalog.get, body.skill)
+        service.catalog.gate().check(skill)
+        skill_id, digest = skill.id, await run_in_threadpool(service.agreed_digest, skill)
     schedule = Schedule(
         name=body.name,
-        skill=skill.id,
+        skill=skill_id,
         parameters=body.parameters,
         cron=body.cron,
         time_zone=body.time_zone,
@@ -217,3 +222,61 @@ def take_over_schedule(book: _Schedules, name: _Name) -> Answer[ScheduleDetail]:
     """Let a schedule go on from now for the caller: one that is held, of one's own name or as an admin."""
     set_audit_subject(name)
     return Answer(data=book.take_over(name))
+
+
+event_routes: Final = APIRouter(prefix="/api/v1/events", tags=["runs"], dependencies=[_EXECUTE])
+
+
+class NewEvent(RequestBody):
+    """Something that happened; skills get its `data` as parameters, and `event` in their context.
+
+    The same `id` is the same event: it runs a skill once. With `wait` the answer comes when all runs have ended.
+    """
+
+    type: Annotated[str, Field(min_length=1, max_length=200, description="words with dots between: `calendar.reminder`")]
+    data: dict[str, Any] = Field(default={})
+    id: Annotated[str | None, Field(min_length=1, max_length=200)] = None
+    source: Annotated[str, Field(min_length=1, max_length=200)] = "http"
+    context: dict[str, Any] = Field(default={}, description="as of a run: whose it is the server says")
+    wait: bool = False
+
+
+class EventRunDetail(BaseModel):
+    """What became of one skill that waits for the event by the type it `declared`.
+
+    `state` is `begun`; `repeated` when the same event has begun the run before; `refused` for the `reason`. Where a rule
+    requires an approval, the run waits for it. `status` is how a run ended that was waited for.
+    """
+
+    skill: str
+    declared: str
+    state: Literal["begun", "repeated", "asks", "refused"]
+    run_id: str
+    reason: str | None = None
+    status: str | None = None
+
+
+class FiredEventDetail(BaseModel):
+    """An event, and what became of each skill that waits for it, the highest priority first."""
+
+    id: str
+    type: str
+    ok: bool
+    runs: list[EventRunDetail]
+
+
+@event_routes.post("", status_code=202, responses=WRITE_PROBLEMS)
+async def fire_event(service: CurrentServices, caller: CurrentCaller, body: NewEvent) -> Answer[FiredEventDetail]:
+    """Run every skill that declares the type of an event, the highest priority first, once for each event."""
+    set_audit_subject(body.type)
+    given = {} if body.id is None else {"id": body.id}
+    event = Event(body.type, body.data, source=body.source, **given)
+    fired, begun = await service.catalog.events().begin(
+        event,
+        context=owned_context(body.context, service.owner(caller)),
+        asker=lambda run_id: service.questions.asker(caller.name, run_id),
+        begin=service.runs.begin,
+    )
+    if body.wait:
+        fired = await ended_event(fired, begun)
+    return Answer(data=FiredEventDetail.model_validate(fired.to_dict()))

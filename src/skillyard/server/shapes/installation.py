@@ -61,7 +61,10 @@ class Definition(ResponseShape):
 
 
 class Provenance(BaseModel):
-    """Where a version came from: the kind of source, its address, and further details."""
+    """Where a version came from: the kind of source, its address, and further details.
+
+    Of a skill that a published manifest led to, `manifest_url` and what the `manifest` says, in the form of Semibot.
+    """
 
     kind: str
     address: str
@@ -71,6 +74,8 @@ class Provenance(BaseModel):
     sha256: str | None = None
     version: str | None = None
     notes: str | None = None
+    manifest_url: str | None = None
+    manifest: dict[str, Any] | None = None
 
 
 class PowerChangeShape(ResponseShape):

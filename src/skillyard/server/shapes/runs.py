@@ -62,14 +62,8 @@ class RunInput(RequestBody):
     )
 
     def context_of(self, owner: str) -> dict[str, Any]:
-        """The context of a run for `owner`.
-
-        Raises:
-            InvalidInput: it names whose memories it may keep.
-        """
-        if named := [key for key in OWNERS if key in self.context and self.context[key] != owner]:
-            raise InvalidInput(f"the context may not say {', '.join(named)}", hint="the server says for whom a run is")
-        return {**self.context, "userId": owner}
+        """As `owned_context`."""
+        return owned_context(self.context, owner)
 
     def given_files(self, kept: RunFiles, uploader: str) -> tuple[WorkFile, ...]:
         """The files, those that `uploader` has uploaded too. Blocks.
@@ -87,6 +81,17 @@ class RunInput(RequestBody):
     def uploads(self) -> list[str]:
         """The ids of the uploads that are named."""
         return [file.upload for file in self.files if file.upload is not None]
+
+
+def owned_context(context: dict[str, Any], owner: str) -> dict[str, Any]:
+    """The context of a run for `owner`.
+
+    Raises:
+        InvalidInput: it names whose memories it may keep.
+    """
+    if named := [key for key in OWNERS if key in context and context[key] != owner]:
+        raise InvalidInput(f"the context may not say {', '.join(named)}", hint="the server says for whom a run is")
+    return {**context, "userId": owner}
 
 
 def _file(given: GivenFile, uploads: dict[str, WorkFile]) -> WorkFile:
