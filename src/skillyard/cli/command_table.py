@@ -92,3 +92,34 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "doctor": CliCommand("doctor", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
     }
 )
+
+USUAL_VERBS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "add": ("install",),
+        "get": ("install",),
+        "download": ("install",),
+        "upgrade": ("update",),
+        "outdated": ("update --check",),
+        "remove": ("uninstall", "delete"),
+        "rm": ("uninstall", "delete"),
+        "ls": ("list",),
+        "info": ("show",),
+        "cat": ("read",),
+        "find": ("search",),
+        "validate": ("check",),
+        "lint": ("check",),
+        "verify-skill": ("check",),
+        "fix": ("check --fix",),
+        "audit-skill": ("scan",),
+        "init": ("new",),
+        "create": ("new",),
+        "build": ("pack",),
+        "package": ("pack",),
+        "publish": ("pack", "sign", "mirror export"),
+        "exec": ("run", "workspace exec"),
+        "start": ("serve",),
+        "lock": ("install --save",),
+        "freeze": ("pin",),
+    }
+)
+"""What other programs call it, and the commands here that do it."""

@@ -12,7 +12,7 @@ from io import TextIOWrapper
 from typing import ClassVar, NoReturn
 
 from skillyard._version import __version__
-from skillyard.cli.command_table import COMMANDS
+from skillyard.cli.command_table import COMMANDS, USUAL_VERBS
 from skillyard.cli.failures import (
     BROKEN_PIPE,
     FAILURE,
@@ -53,7 +53,17 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageProblem: always.
         """
-        raise UsageProblem(message, hint=f"see `{self.prog} --help`")
+        raise UsageProblem(message, hint=self._meant(message) or f"see `{self.prog} --help`")
+
+    def _meant(self, message: str) -> str:
+        """The option that a slip of the pen was meant for; empty when none is near."""
+        unknown, _, rest = message.partition(": ")
+        word = rest.split(" ", 1)[0].partition("=")[0]
+        if unknown != "unrecognized arguments" or not word.startswith("--"):
+            return ""
+        options = [option[2:] for option in self._option_string_actions if option.startswith("--")]
+        near = nearest(word[2:], options, limit=1)
+        return f"did you mean --{near[0]}? `{self.prog} --help` lists all options" if near else ""
 
 
 class LeadingParser(Parser):
@@ -212,6 +222,8 @@ def _split_leading(argv: list[str]) -> tuple[argparse.Namespace | None, list[str
 
 
 def _did_you_mean(name: str) -> str:
+    if verbs := USUAL_VERBS.get(name.lower()):
+        return f"did you mean {' or '.join(f'`skillyard {verb}`' for verb in verbs)}?"
     near = nearest(name, COMMANDS, limit=1)
     return f"did you mean `skillyard {near[0]}`?" if near else "`skillyard --help` lists the commands"
 

@@ -83,6 +83,8 @@ def _fix(data: bytes, rules: set[str], directory_name: str) -> bytes:
             text = set_front_matter(text, change) if change else text
         except InvalidSkill:  # written in a way that allows no edit of one field
             continue
+    if "style-line-endings" in rules:
+        text = text.replace("\r\n", "\n")
     return text.encode()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
 from skillyard.cli.failures import FAILURE, OK, UsageProblem, require_existing
-from skillyard.cli.openers import discover_catalog, open_catalog, open_home
+from skillyard.cli.openers import discover_catalog, nothing_to_look_at, open_catalog, open_home
 from skillyard.cli.screen import ScanProgress, counted
 from skillyard.document import DOCUMENT_LIMIT, Diagnostic, Profile, check_document, diagnose, fix_document
 from skillyard.errors import FileTooLarge, SkillNotFound, SkillyardError
@@ -308,14 +308,16 @@ def check_command(arguments: argparse.Namespace) -> int:
     if arguments.package:
         return check_packages(arguments)
     targets, profile = find_targets(arguments)
+    for pattern in () if arguments.paths else open_home(arguments).rules().allowed_by_name_alone():
+        fix = f"write '{pattern} source=…' or '{pattern} signer=…'"
+        screen.note(f"warning: the rule {pattern!r} = 'allow' trusts any skill of that name: {fix}")
+    if not targets:
+        raise nothing_to_look_at("check", arguments)
     checked = []
     with ScanProgress(screen, what="checking") as progress:
         for number, target in enumerate(targets, 1):
             checked.append(check_target(target, profile=profile, fix=arguments.fix))
             progress(number, len(targets))
-    for pattern in () if arguments.paths else open_home(arguments).rules().allowed_by_name_alone():
-        fix = f"write '{pattern} source=…' or '{pattern} signer=…'"
-        screen.note(f"warning: the rule {pattern!r} = 'allow' trusts any skill of that name: {fix}")
     for one in checked:
         if one.unwritten:
             screen.note(f"warning: {one.path} was not changed: {one.unwritten}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.cli.confirmation import confirm
 from skillyard.cli.failures import OK, UsageProblem
-from skillyard.cli.openers import open_catalog, record_audit_event
+from skillyard.cli.openers import open_catalog, open_skill, record_audit_event
 from skillyard.cli.option_values import parse_positive
 from skillyard.cli.screen import counted
 from skillyard.errors import ApprovalRejected
@@ -55,8 +55,8 @@ def environment_command(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
-    catalog = open_catalog(arguments)
     if arguments.name is None:
+        catalog = open_catalog(arguments)
         every = [catalog.needs(skill) for skill in catalog.all() if skill.status == "ok"]
         needs = [one for one in every if one.items or one.granted]
         if screen.as_json:
@@ -67,7 +67,8 @@ def _show(arguments: argparse.Namespace) -> int:
         else:
             screen.note("no skill needs packages or programs")
         return OK
-    one = catalog.needs(catalog.get(arguments.name))
+    catalog, skill = open_skill(arguments, arguments.name)
+    one = catalog.needs(skill)
     if screen.as_json:
         screen.data(one.to_dict())
     else:
@@ -99,8 +100,7 @@ def _allow(arguments: argparse.Namespace) -> int:
     from skillyard.environments import SkillGrant
 
     screen: Screen = arguments.screen
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
+    catalog, skill = open_skill(arguments, arguments.name)
     needs = catalog.needs(skill)
     grant = SkillGrant.from_words(arguments.granted) if arguments.granted else needs.proposed
     if grant:
@@ -128,8 +128,7 @@ def _revoke(arguments: argparse.Namespace) -> int:
     from skillyard.environments import SkillGrant
 
     screen: Screen = arguments.screen
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
+    catalog, skill = open_skill(arguments, arguments.name)
     left = catalog.revoke(skill, SkillGrant.from_words(arguments.granted) if arguments.granted else None)
     record_audit_event(screen, lambda: catalog.records().database, "environments.revoke", skill.id)
     if screen.as_json:

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.failures import FAILURE, OK
-from skillyard.cli.openers import open_catalog
+from skillyard.cli.failures import FAILURE, OK, require_existing
+from skillyard.cli.openers import open_catalog, unsearched_skills
 from skillyard.cli.screen import counted
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ _STATUSES: Final[tuple[Status, ...]] = ("ok", "disabled", "denied", "shadowed", 
 
 def add_list_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `list`."""
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="exactly these folders of skills (default: the roots)")
     parser.add_argument(
         "--status",
         action="append",
@@ -34,6 +35,9 @@ def add_list_arguments(parser: argparse.ArgumentParser) -> None:
 
 def list_command(arguments: argparse.Namespace) -> int:
     """List the skills."""
+    if arguments.paths:
+        hint = "give a folder of skills"
+        arguments.root = [*(arguments.root or ()), *(require_existing(path, hint=hint) for path in arguments.paths)]
     catalog = open_catalog(arguments)
     screen: Screen = arguments.screen
     if screen.as_json and not arguments.status and not screen.is_terminal:
@@ -55,7 +59,10 @@ def list_command(arguments: argparse.Namespace) -> int:
         screen.note(_summary(catalog, skills))
     else:
         screen.note(f"no skills in {', '.join(root.path for root in catalog.roots) or 'any folder'}")
-        screen.hint("make one with `skillyard new NAME --description TEXT`, or name a folder with --root")
+    if (aside := None if arguments.root else unsearched_skills(catalog, arguments.project)) is not None:
+        screen.hint(f"{aside} holds skills and is no root: `skillyard list {aside}`; [skills] paths in skillyard.toml adds it")
+    elif not catalog.all():
+        screen.hint("make one with `skillyard new NAME --description TEXT`, or name a folder: `skillyard list FOLDER`")
     return _code(arguments, catalog)
 
 

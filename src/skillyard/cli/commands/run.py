@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.confirmation import require_consent
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import open_catalog
+from skillyard.cli.openers import open_skill
 from skillyard.cli.option_values import parse_json_object, parse_milliseconds
 from skillyard.cli.run_view import draw_run
 from skillyard.cli.screen import counted
@@ -70,7 +70,7 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `run`."""
-    parser.add_argument("name", help="the skill's name or id")
+    parser.add_argument("name", help="the skill's name, id or folder")
     add_request_arguments(parser)
     parser.add_argument("--output", metavar="DIR", help="copy the files that the script makes into this folder")
     parser.add_argument(
@@ -97,6 +97,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-cache-result", action="store_true", help="run it again, also when the skill lets its last result be kept"
     )
+    parser.add_argument("--verbose", action="store_true", help="also the limits that held, and who enforced each")
     parser.epilog = "What follows `--` is the command line of the script: skillyard run pdf --entry scripts/x.py -- in.pdf -v"
 
 
@@ -113,8 +114,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     context = parse_json_object("--context", arguments.context)
     work, files = given_work(arguments), given_files(arguments)
     output = _output_folder(arguments.output)
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
+    catalog, skill = open_skill(arguments, arguments.name)
     digest = require_consent(catalog, skill, screen)
     if work is not None:
         screen.note(f"the script works in {work}: it may read and write the files there, and no others of yours")
@@ -146,7 +146,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     if screen.as_json:
         screen.data(outcome.to_dict())
     else:
-        draw_run(screen, skill.name, outcome)
+        draw_run(screen, skill.name, outcome, limits=arguments.verbose)
         if output is not None:
             screen.note(f"{counted(len(outcome.made), 'file')} in {output}")
         elif outcome.made:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import discover_catalog, open_catalog
+from skillyard.cli.openers import discover_catalog, nothing_to_look_at, open_catalog
 from skillyard.cli.screen import counted
 from skillyard.errors import SkillNotFound
 from skillyard.scanner import NOT_TEXT
@@ -123,6 +123,8 @@ def scan_command(arguments: argparse.Namespace) -> int:
         _draw_rules(screen)
         return OK
     reports = list(scan_targets(arguments))
+    if not reports:
+        raise nothing_to_look_at("scan", arguments)
     if arguments.sarif:
         _write_sarif(Path(arguments.sarif), reports)
     if screen.as_json:

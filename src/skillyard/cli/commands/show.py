@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from skillyard.cli.commands.environment import needs_rows
 from skillyard.cli.confirmation import require_consent
 from skillyard.cli.failures import OK
-from skillyard.cli.openers import open_catalog
+from skillyard.cli.openers import open_skill
 from skillyard.errors import BinaryFile
 from skillyard.text import shorten
 
@@ -107,15 +107,14 @@ def _parameters(detail: SkillDetail) -> Iterator[tuple[str, str, str, str]]:
 
 def add_show_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `show`."""
-    parser.add_argument("name", help="the skill's name or id")
+    parser.add_argument("name", help="the skill's name, id or folder")
 
 
 def show_command(arguments: argparse.Namespace) -> int:
     """Show the skill, whatever its status."""
     from skillyard.skill_detail import read_skill_detail
 
-    catalog = open_catalog(arguments)
-    detail = read_skill_detail(catalog, catalog.get(arguments.name))
+    detail = read_skill_detail(*open_skill(arguments, arguments.name))
     screen: Screen = arguments.screen
     if screen.as_json:
         screen.data(detail.to_dict())
@@ -129,7 +128,7 @@ _LIMIT: Final = 256 * 1024 * 1024  # bytes; a person may want what is too long f
 
 def add_read_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `read`."""
-    parser.add_argument("name", help="the skill's name or id")
+    parser.add_argument("name", help="the skill's name, id or folder")
     parser.add_argument("file", nargs="?", default="SKILL.md", help="a path inside the skill (default: %(default)s)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the bytes to this file; needed for what is not text")
 
@@ -137,8 +136,7 @@ def add_read_arguments(parser: argparse.ArgumentParser) -> None:
 def read_command(arguments: argparse.Namespace) -> int:
     """Print the file as it is, or copy it."""
     screen: Screen = arguments.screen
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
+    catalog, skill = open_skill(arguments, arguments.name)
     require_consent(catalog, skill, screen)
     content = skill.read_file(arguments.file, limit=_LIMIT)
     if content.note:

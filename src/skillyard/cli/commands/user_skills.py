@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.confirmation import confirm
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import discover_catalog, open_catalog, record_audit_event
+from skillyard.cli.openers import discover_catalog, open_skill, record_audit_event
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -120,13 +120,18 @@ def _try(skill: Skill, with_script: bool) -> str:
 
 def add_switch_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `enable` and `disable`."""
-    parser.add_argument("name", help="the skill's name or id")
+    parser.add_argument("name", help="the skill's name, id or folder")
 
 
 def switch_command(arguments: argparse.Namespace) -> int:
     """Change the setting; saying it twice is no error."""
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
+    catalog, skill = open_skill(arguments, arguments.name)
+    if skill.root.path == skill.directory:
+        folder = Path(skill.directory).parent
+        raise UsageProblem(
+            f"{skill.directory} is in none of the roots: switched by itself it would stay as it is in them",
+            hint=f"name the folder of skills: skillyard {arguments.command} {skill.slug} --root {folder}",
+        )
     if arguments.command == "enable":
         catalog.enable(skill.id)
     else:
@@ -144,15 +149,14 @@ def switch_command(arguments: argparse.Namespace) -> int:
 
 def add_delete_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `delete`."""
-    parser.add_argument("name", help="the skill's name or id; only user skills can be deleted")
+    parser.add_argument("name", help="the skill's name, id or folder; only user skills can be deleted")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
 
 def delete_command(arguments: argparse.Namespace) -> int:
     """Delete the folder after asking."""
     screen: Screen = arguments.screen
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
+    catalog, skill = open_skill(arguments, arguments.name)
     if not arguments.yes:
         if screen.as_json or not screen.interactive:
             raise UsageProblem(
