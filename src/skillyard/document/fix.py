@@ -5,6 +5,7 @@ Each fix touches only its own line or field. A fix that would leave the file wor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,14 +38,20 @@ class FixedDocument:
 
 
 def fix_document(
-    data: bytes, *, file: str = "SKILL.md", directory_name: str = "", profile: Profile = "standard"
+    data: bytes,
+    *,
+    file: str = "SKILL.md",
+    directory_name: str = "",
+    profile: Profile = "standard",
+    only: Callable[[str], bool] | None = None,
 ) -> FixedDocument:
     """Apply the safe fixes for what the profile finds; everything else keeps its bytes, order and comments.
 
+    With `only` those of the rules for which it is true.
     Notes (severity `info`) are left alone unless they are about style. Fixing a fixed file changes nothing.
     """
     before = check_document(data, file=file, directory_name=directory_name, profile=profile)
-    rules = {diagnostic.rule for diagnostic in before if _can_fix(diagnostic)}
+    rules = {diagnostic.rule for diagnostic in before if _can_fix(diagnostic) and (only is None or only(diagnostic.rule))}
     if not rules:
         return FixedDocument(data, ())
     fixed = _fix(data, rules, directory_name)
