@@ -37,6 +37,8 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "uninstall": CliCommand("install", GROUPS[4], "deactivate an installed skill; `rollback` restores it"),
         "versions": CliCommand("install", GROUPS[4], "what is installed, and every version of a skill"),
         "rollback": CliCommand("install", GROUPS[4], "make an earlier version current again"),
+        "diff": CliCommand("preview", GROUPS[4], "what an update would change, or what changed between two versions"),
+        "pin": CliCommand("preview", GROUPS[4], "keep the current version of a skill; --undo lets updates go on"),
         "sync": CliCommand("install", GROUPS[4], "make what is installed what skillyard.lock says; --check only compares"),
         "mirror": CliCommand("mirror", GROUPS[4], "copy what is installed to another registry, online or offline"),
         "history": CliCommand(

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from skillyard.registry.candidate import Scanner
     from skillyard.registry.community import Popularity, VersionTags
     from skillyard.registry.install_pipeline import SkillInspection
+    from skillyard.registry.model import SkillVersion
+    from skillyard.registry.pending_updates import PendingUpdate
     from skillyard.registry.records import RegistryRecords
     from skillyard.registry.recovery import BackfillReport
 
@@ -206,22 +208,74 @@ class Registry:
     ) -> InstallReport:
         """Fetch a skill again from where it came from, and install what is there when it is something else.
 
+        Content that was left by a rollback, or deprecated, is not brought back without `force`.
+
         Raises:
             InvalidSource: it was uploaded, and comes from nowhere.
+            VersionPinned: its version is pinned.
             SkillyardError: as `install`; it is not installed.
         """
+        from skillyard.registry.pending_updates import refuse_pinned
+
         current = self.installed.current(name)
-        skill_id, origin = current.skill_id, current.origin
-        if origin.get("kind") == "upload":
-            raise InvalidSource(
-                f"{skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
-                hint="upload the new version, or `skillyard install` its archive: it becomes the next version of this skill",
-            )
-        source = source_from_origin(Origin(**{key: str(value) for key, value in origin.items()}))  # type: ignore[arg-type] # kind is text
+        refuse_pinned(self, current.skill_id)
         request = InstallRequest(
-            source, only=(skill_id,), operation="update", signers=signers or {}, operation_id=operation_id, **options
+            self.source_of(current),
+            only=(current.skill_id,),
+            operation="update",
+            signers=signers or {},
+            operation_id=operation_id,
+            **options,
         )
         return self._pipeline().install(request)
+
+    def source_of(self, version: SkillVersion) -> Source:
+        """Where an installed version came from, to be fetched again.
+
+        Raises:
+            InvalidSource: it was uploaded, and comes from nowhere.
+        """
+        origin = version.origin
+        if origin.get("kind") == "upload":
+            raise InvalidSource(
+                f"{version.skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
+                hint="upload the new version, or `skillyard install` its archive: it becomes the next version of this skill",
+            )
+        return source_from_origin(Origin(**{key: str(value) for key, value in origin.items()}))  # type: ignore[arg-type] # kind is text
+
+    def pending_update(self, name: str) -> PendingUpdate:
+        """Whether there is something newer where a skill came from, and what would change; nothing is installed.
+
+        Raises:
+            SkillNotFound: it is not installed.
+        """
+        from skillyard.registry.pending_updates import pending_update
+
+        return pending_update(self, name)
+
+    def pin(self, name: str) -> SkillVersion:
+        """Keep the current version: no update replaces it until `unpin`.
+
+        Raises:
+            SkillNotFound: it is not installed.
+        """
+        from skillyard.registry.pending_updates import PINNED
+
+        current = self.installed.current(name)
+        self.tags.put(current.skill_id, PINNED, current.version)
+        return current
+
+    def unpin(self, name: str) -> SkillVersion:
+        """Let updates replace the current version again; of one that is not pinned nothing is taken.
+
+        Raises:
+            SkillNotFound: it is not installed.
+        """
+        from skillyard.registry.pending_updates import PINNED
+
+        current = self.installed.current(name)
+        self.tags.remove(current.skill_id, PINNED)
+        return current
 
     def rollback(self, name: str, version: str | None = None, **options: Unpack[RollbackOptions]) -> OperationResult:
         """Make another version current: the one named, else the newest usable one before the current.
