@@ -43,6 +43,7 @@ def _lines(examples: Path, folder: Path) -> list[list[str]]:
         ["db", "copy", "--to", f"sqlite:///{folder}/copied.db"],
         ["backup", str(folder / "all.tar.gz")], ["restore", str(folder / "all.tar.gz"), "--check"],
         ["restore", str(folder / "all.tar.gz"), "--force"], ["doctor"], ["uninstall", "mine", "-y"], ["rollback", "mine"],
+        ["open"], ["completion", "bash"],
         ["new", "other", "--user", "--description", "Does one thing. Use in a test."], ["delete", "other", "-y"],
     ]  # fmt: skip
 

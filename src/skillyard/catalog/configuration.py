@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -359,7 +359,7 @@ class SkillSettings(NamedTuple):
     def reason(self, source: str, slug: str, root: str) -> str | None:
         """Why the skill with this slug below `root` is not offered; None when it is not disabled."""
         if not self.enable_skills:
-            return "all skills are disabled in settings.json"
+            return "all skills are disabled; `skillyard enable --all` offers them again"
         key, old = switch_key(source, slug, root), f"{source}:{slug}"
         if key in self.disabled:
             disabled = _disabled_skill(key)
@@ -424,6 +424,23 @@ def load_settings(data: str) -> SkillSettings:
 
 def save_enabled(data: str, key: str, *, enabled: bool) -> None:
     """Switch the skill with this `switch_key` on or off; the file is replaced in one step and all else in it is kept."""
+
+    def change(values: dict[str, object]) -> dict[str, object]:
+        skills = values.get("skills")
+        skills = dict(skills) if isinstance(skills, dict) else {}
+        entry = skills.get(key)
+        skills[key] = {**(entry if isinstance(entry, dict) else {}), "enabled": enabled}
+        return {"enableSkills": True, **values, "skills": skills}
+
+    _change_file(data, change)
+
+
+def save_enable_skills(data: str, *, enabled: bool) -> None:
+    """Switch all skills on or off; what is said of single ones is kept."""
+    _change_file(data, lambda values: {**values, "enableSkills": enabled})
+
+
+def _change_file(data: str, change: Callable[[dict[str, object]], dict[str, object]]) -> None:
     import json
 
     from skillyard.files import locked, replace_file
@@ -431,12 +448,7 @@ def save_enabled(data: str, key: str, *, enabled: bool) -> None:
     path = f"{data}/{_FILE}"
     os.makedirs(data, mode=0o700, exist_ok=True)
     with locked(path):
-        values = _load(path)
-        skills = values.get("skills")
-        skills = dict(skills) if isinstance(skills, dict) else {}
-        entry = skills.get(key)
-        skills[key] = {**(entry if isinstance(entry, dict) else {}), "enabled": enabled}
-        values = {"enableSkills": True, **values, "skills": skills}
+        values = change(_load(path))
         replace_file(path, json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n")
 
 

@@ -62,6 +62,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "eval": CliCommand(
             "search", GROUPS[1], "whether the right skill is found for a list of prompts, before and after an edit"
         ),
+        "open": CliCommand("user_skills", GROUPS[0], "open the folder of a skill in the file manager, or say where it is"),
         "enable": CliCommand("user_skills", GROUPS[1], "offer a disabled skill to models again", function="switch"),
         "disable": CliCommand("user_skills", GROUPS[1], "keep a skill but offer it to no model", function="switch"),
         "delete": CliCommand("user_skills", GROUPS[1], "delete a user skill from the disk"),
@@ -90,6 +91,9 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "restore": CliCommand("db", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
         "environment": CliCommand(
             "environment", GROUPS[3], "packages and programs of skills: what they need, grant and revoke"
+        ),
+        "completion": CliCommand(
+            "completion", GROUPS[3], "complete commands, options and names in bash, zsh and fish", takes_command_line=True
         ),
         "doctor": CliCommand("doctor", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
     }

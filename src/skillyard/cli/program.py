@@ -114,6 +114,14 @@ def command_parser(name: str) -> Parser:
     return Parser(f"skillyard {name}", description=_sentence(COMMANDS[name].help))
 
 
+def parser_of(name: str) -> Parser:
+    """The parser of one command with all its arguments."""
+    parser = command_parser(name)
+    _functions_of(name)[0](parser)
+    add_common_options(parser)
+    return parser
+
+
 def leading_parser() -> Parser:
     """The parser of options before the command, as in `skillyard --json list`."""
     parser = LeadingParser("skillyard")
@@ -182,10 +190,8 @@ def _dispatch(argv: list[str]) -> int:
     name = argv[0]
     if name not in COMMANDS:
         raise UsageProblem(f"there is no command {name!r}", hint=_did_you_mean(name))
-    add_arguments, run = _functions_of(name)
-    parser = command_parser(name)
-    add_arguments(parser)
-    add_common_options(parser)
+    _, run = _functions_of(name)
+    parser = parser_of(name)
     words, command_line = _split_command_line(name, argv[1:])
     arguments = parser.parse_args(words, given)
     arguments.command, arguments.command_line = name, command_line

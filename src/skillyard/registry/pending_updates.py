@@ -1,6 +1,6 @@
 """What an update would bring, and pins: a pinned version stays current until the pin is taken away.
 
-A pin is the tag `pinned` of the current version. Content that was left by a rollback, or that was deprecated, is no update either.
+A pin is the tag `pinned` of the current version. Content that a rollback left, or that was deprecated, is no update either.
 """
 
 from __future__ import annotations

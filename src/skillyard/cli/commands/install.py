@@ -128,30 +128,33 @@ def update_command(arguments: argparse.Namespace) -> int:
                     **replacement_acceptance(arguments),
                 )
                 results += report.results
-            except VersionPinned as error:
-                if arguments.name:
-                    raise
-                screen.note(f"kept {error.message}")
             except SkillyardError as error:
                 if arguments.name:
                     raise
+                if isinstance(error, VersionPinned):
+                    screen.note(f"kept {error.message}")
+                    continue
                 failed.append((skill.skill_id, error))
     if lock.exists():
         locked = {entry.skill_id for entry in lock.entries()}
         again = tuple(result for result in results if result.skill_id in locked)
         lock.record(again, accept_signer=True)  # the person who answered has accepted what the lock did not name
+    _draw_update(screen, results, failed)
+    if not skills and not screen.as_json:
+        screen.note("nothing is installed")
+    return FAILURE if failed else OK
+
+
+def _draw_update(screen: Screen, results: list[OperationResult], failed: list[tuple[str, SkillyardError]]) -> None:
     if screen.as_json:
         problems = [{"skill_id": name, **error.to_dict()} for name, error in failed]
         screen.data({"results": [result.to_dict() for result in results], "failed": problems})
-    else:
-        draw_results(screen, results)
-        for name, problem in failed:
-            screen.line(f"failed {name}: {problem.message}", style="error")
-            if problem.hint:
-                screen.hint(problem.hint)
-        if not skills:
-            screen.note("nothing is installed")
-    return FAILURE if failed else OK
+        return
+    draw_results(screen, results)
+    for name, problem in failed:
+        screen.line(f"failed {name}: {problem.message}", style="error")
+        if problem.hint:
+            screen.hint(problem.hint)
 
 
 def add_sync_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from skillyard.cli.openers import open_catalog
 from skillyard.cli.option_values import parse_positive
 from skillyard.cli.screen import counted
 from skillyard.errors import InvalidInput
-from skillyard.prompt import Index, Style
+from skillyard.prompt import Index, Style, usage_guidance
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -49,10 +49,18 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pin", action="append", default=[], metavar="NAME", help="a skill that is always listed; may be given several times"
     )
+    parser.add_argument(
+        "--guidance",
+        action="store_true",
+        help="print rules for the use of skills instead, to paste into the file of an agent, such as AGENTS.md or Agent.md",
+    )
+    parser.add_argument("--language", choices=("en", "zh"), default="en", help="language of the guidance (default: en)")
 
 
 def prompt_command(arguments: argparse.Namespace) -> int:
     """Print the index, and say on standard error what did not fit."""
+    if arguments.guidance:
+        return _guidance(arguments)
     catalog = open_catalog(arguments)
     index = catalog.prompt(
         budget=arguments.budget,
@@ -68,6 +76,16 @@ def prompt_command(arguments: argparse.Namespace) -> int:
     else:
         screen.write(index.text + ("\n" if index.text and not index.text.endswith("\n") else ""))
         screen.note(_report(index))
+    return OK
+
+
+def _guidance(arguments: argparse.Namespace) -> int:
+    screen: Screen = arguments.screen
+    text = usage_guidance(arguments.language)
+    if screen.as_json:
+        screen.data({"guidance": text})
+    else:
+        screen.write(text)
     return OK
 
 
