@@ -7,7 +7,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from skillyard.errors import InvalidInput, PermissionDenied, SkillNotFound, SkillyardError
 from skillyard.permissions import AllowedTools, Approvals, CommandPolicy, Rules, SqlApprovalStore, without_denied
@@ -33,6 +33,13 @@ from skillyard.tools.tool_context import Repeat, Tool, ToolCaller, ToolContext, 
 from skillyard.tools.workspace_tools import WORKSPACE_TOOLS
 
 if TYPE_CHECKING:
+    from anthropic.types import Message, MessageParam, ToolParam
+    from openai.types.chat import (
+        ChatCompletionFunctionToolParam,
+        ChatCompletionMessage,
+        ChatCompletionToolMessageParam,
+    )
+
     from skillyard.catalog import AllowedToolsMode, Permission, Skill, SkillCatalog
     from skillyard.engine import Engine, Records
     from skillyard.execution import AbpCall, AbpText, Executor, Preprocessed, Run
@@ -278,11 +285,23 @@ class SkillTools:
         """
         return self._offer.define(name)
 
-    def definitions(self, dialect: Dialect = "openai", *, abp_tools: bool = False) -> list[dict[str, object]]:
+    @overload
+    def definitions(
+        self, dialect: Literal["openai"] = "openai", *, abp_tools: bool = False
+    ) -> list[ChatCompletionFunctionToolParam]: ...
+
+    @overload
+    def definitions(self, dialect: Literal["anthropic"], *, abp_tools: bool = False) -> list[ToolParam]: ...
+
+    @overload
+    def definitions(self, dialect: Literal["mcp"], *, abp_tools: bool = False) -> list[dict[str, Any]]: ...
+
+    def definitions(self, dialect: Dialect = "openai", *, abp_tools: bool = False) -> Any:
         """The offered tools as the list of `tools` an API wants: `openai`, `anthropic` or `mcp`.
 
         With `abp_tools` the tools that skills declare for the ABP protocol are among them, as functions of their own. Ask again
-        each turn: the tools and the names in them follow the catalog.
+        each turn: the tools and the names in them follow the catalog. They have the types of the packages `openai` and
+        `anthropic` where those are installed.
         """
         if dialect not in ("openai", "anthropic", "mcp"):
             raise InvalidInput(f"no dialect {dialect!r}", hint="choose one of: openai, anthropic, mcp")
@@ -309,6 +328,36 @@ class SkillTools:
         """
         caller = replace(self._caller(session, message_id, call_id, user), listener=listener)
         return await self._calling.call(name, arguments, caller)
+
+    @overload
+    async def answer(
+        self, message: ChatCompletionMessage, *, session: str | None = None, user: str | None = None
+    ) -> list[ChatCompletionToolMessageParam]: ...
+
+    @overload
+    async def answer(self, message: Message, *, session: str | None = None, user: str | None = None) -> list[MessageParam]: ...
+
+    @overload
+    async def answer(
+        self, message: Mapping[str, Any], *, session: str | None = None, user: str | None = None
+    ) -> list[dict[str, Any]]: ...
+
+    async def answer(self, message: object, *, session: str | None = None, user: str | None = None) -> Any:
+        """Execute all tool calls of a model's message, and give the messages to append to the conversation after it.
+
+        `message` is one of OpenAI's chat completions (`answer.choices[0].message`) or the whole answer of Anthropic's client,
+        or one of them as a dictionary. A call that fails is answered with what is to be done instead. A message without calls
+        gives no messages: then the turn is over.
+
+        Raises:
+            InvalidInput: it is no such message.
+        """
+        from skillyard.tools.message_answers import MessageCall, answer_calls
+
+        async def call(one: MessageCall) -> ToolResult:
+            return await self.call(one.name, one.arguments, session=session, call_id=one.id, user=user)
+
+        return await answer_calls(message, call)
 
     def prompt(
         self,
