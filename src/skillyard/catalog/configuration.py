@@ -122,6 +122,8 @@ def _closed(path: str, error: OSError) -> InvalidConfiguration:
 
 
 AllowedToolsMode = Literal["off", "advise", "enforce"]
+Upward = Literal["none", "git", "home"]
+"""How far up from the working folder a project's skills are looked for: not at all, to the git root, to the home folder."""
 PermissionMatch = Literal["first", "last"]
 _Profile = Literal["minimal", "standard", "spec", "manifest", "full"]
 Permission = Literal["allow", "ask", "deny"]
@@ -168,6 +170,7 @@ _SETTINGS: Final[Settings] = {
         "paths": texts("a list of paths", _paths),
         "allow-external-paths": flag(),
         "prompt-section": flag(),
+        "upward": word(get_args(Upward)),
         "profile": word(get_args(_Profile)),
         OTHER_TABLES: named_tables(_GRANT, name="skill_grants", convert=MappingProxyType),
     },
@@ -207,12 +210,13 @@ class Configuration(NamedTuple):
     user's own: the scanner room knows their keys. `database_url`, `package_store`, `kept_versions` (of a skill, on the disk),
     `private_hosts` (packages may come from addresses that are not public) and `skill_grants` (what `[skills.NAME]` grants) are
     the user's own: a project may not choose where records and packages go, nor what skills are given.
-    `file` is None when no project file was found.
+    `upward` of a project can only be narrower than the user's. `file` is None when no project file was found.
     """
 
     paths: tuple[str, ...] = ()
     allow_external_paths: bool = False
     prompt_section: bool = True
+    upward: Upward = "git"
     profile: _Profile = "standard"
     permissions: Mapping[str, str] = _EMPTY
     permission_match: PermissionMatch = "first"
@@ -273,6 +277,7 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
         raise InvalidConfiguration(message, hint=f"set it in {user_file}", file=file, key="sandbox.backend")
     return checked._replace(
         allow_external_paths=checked.allow_external_paths and not _is_refused_by(user),
+        upward=min(checked.upward, base.upward, key=get_args(Upward).index),
         allowed_tools=max(checked.allowed_tools, base.allowed_tools, key=_STRICTNESS.index) if user else checked.allowed_tools,
         command_rules=base.command_rules,
         project_command_rules=checked.command_rules,
@@ -325,7 +330,7 @@ def _refuse_grants(file: str, values: _Table, user_file: str | None) -> None:
 
 
 _FILE: Final = "settings.json"
-_PLACED: Final = ("project", "config", "env")
+_PLACED: Final = ("project", "config")
 """The sources whose roots differ from one working folder to another; the others are the same everywhere."""
 
 
