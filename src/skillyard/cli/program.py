@@ -24,6 +24,7 @@ from skillyard.cli.failures import (
     exit_code,
     roots_of_command_line,
 )
+from skillyard.cli.language import LANGUAGES, choose_language, translated
 from skillyard.cli.screen import Screen, console_width, wants_color
 from skillyard.text import nearest
 
@@ -54,6 +55,16 @@ class Parser(argparse.ArgumentParser):
             UsageProblem: always.
         """
         raise UsageProblem(message, hint=self._meant(message) or f"see `{self.prog} --help`")
+
+    def format_help(self) -> str:
+        """The help in the chosen language, as far as the catalogue has it."""
+        for group in self._action_groups:
+            group.title = translated(group.title or "")
+        for action in self._actions:
+            action.help = translated(action.help) if action.help else action.help
+        self.epilog = translated(self.epilog) if self.epilog else None
+        usage = super().format_help()
+        return translated("usage: ") + usage.removeprefix("usage: ") if usage.startswith("usage: ") else usage
 
     def _meant(self, message: str) -> str:
         """The option that a slip of the pen was meant for; empty when none is near."""
@@ -105,13 +116,14 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-cache", action="store_true", help="read every skill anew and keep nothing for next time")
     group.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
     group.add_argument("-q", "--quiet", action="store_true", help="no notes and no progress on standard error")
+    group.add_argument("--lang", choices=LANGUAGES, help="language of help and errors: en or zh (default: that of the locale)")
     group.add_argument("--version", action="version", version=f"skillyard {__version__}", help="show the version and leave")
     group.add_argument("-h", "--help", action="help", help="show this help and leave")
 
 
 def command_parser(name: str) -> Parser:
     """The parser of one command; its own arguments are added by its module."""
-    return Parser(f"skillyard {name}", description=_sentence(COMMANDS[name].help))
+    return Parser(f"skillyard {name}", description=_sentence(translated(COMMANDS[name].help)))
 
 
 def parser_of(name: str) -> Parser:
@@ -133,7 +145,7 @@ def leading_parser() -> Parser:
 
 def overview() -> str:
     """What `skillyard --help` shows: every command in its group. Nothing is parsed with this."""
-    parser = Parser("skillyard", usage="skillyard COMMAND [options]", description=_ABOUT, epilog=_AFTER)
+    parser = Parser("skillyard", usage="skillyard COMMAND [options]", description=translated(_ABOUT), epilog=_AFTER)
     for title in dict.fromkeys(command.group for command in COMMANDS.values()):
         group = parser.add_argument_group(title)
         for name, command in COMMANDS.items():
@@ -144,7 +156,7 @@ def overview() -> str:
 
 
 def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + "."
+    return text[0].upper() + text[1:] + ("." if text.isascii() else "。")
 
 
 def console() -> NoReturn:
@@ -165,6 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0 is fine, 1 findings or a failure, 2 a command line that cannot be understood. No exception leaves this function.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    choose_language(arguments)
     _open_closed_streams()
     _accept_any_text()
     try:
