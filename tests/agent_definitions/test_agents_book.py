@@ -100,3 +100,11 @@ def test_an_agent_has_rules_about_commands_and_bad_ones_are_refused():
     assert draft.settings["commands"]["deny"] == ["Bash(rm:*)"]
     with pytest.raises(InvalidInput, match="does not name a tool"):
         AgentDraft("clerk", settings={"commands": {"deny": ["Bash("]}})
+
+
+def test_rules_about_skills_may_be_written_below_skill() -> None:
+    """As `{"skill": {PATTERN: PERMISSION}}`, which is how other programs write the permissions of an agent."""
+    nested = AgentDraft("clerk", settings={"permissions": {"skill": {"internal-*": "deny", "*": "ask"}}})
+    assert nested.settings["permissions"] == {"internal-*": "deny", "*": "ask"}
+    with pytest.raises(InvalidInput):
+        AgentDraft("clerk", settings={"permissions": {"skill": {"internal-*": "maybe"}}})

@@ -101,3 +101,23 @@ def test_a_workspace_of_a_server_must_be_there(call: Call, project: Path) -> Non
     answer = call("mcp", "--workspace", project / "missing")
     assert answer.code == 2
     assert not (project / "missing").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "cure"),
+    [
+        ("import urllib.request; urllib.request.urlopen('http://api.example.com')", "network-allowlist"),
+        ("open('/elsewhere/x', 'w')", "--work DIR"),
+        ("open(__file__, 'w')", "--work DIR"),
+        ("import requests", "--with requests"),
+    ],
+)
+def test_what_the_sandbox_kept_from_a_script_names_the_cure(
+    call: Call, project: Path, make_skill: Call, line: str, cure: str
+) -> None:
+    folder = make_skill(project / "skills", "eager")
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "execute.py").write_text(f"{line}\n")
+    answer = call("run", "./skills/eager")
+    assert answer.code == 1
+    assert cure in answer.out + answer.err

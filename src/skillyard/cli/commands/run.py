@@ -30,6 +30,20 @@ _HINTS: Final = {
 }
 
 
+_LAST_WORDS: Final = 4_000  # characters
+_CURES: Final = {
+    ("Name or service not known", "name resolution", "Network is unreachable", "ENOTFOUND", "EAI_AGAIN", "ENETUNREACH"): (
+        "the sandbox has no network: name the hosts in SKILL.md (security.network: allowlist, security.network_allowlist), "
+        "and allow them with `network-allowlist` in [sandbox] of your skillyard.toml"
+    ),
+    ("Read-only file system", "EROFS", "Permission denied", "No such file or directory", "ENOENT"): (
+        "the sandbox shows none of your files: --file PATH gives a copy, --work DIR a folder to read and write, "
+        "and --output DIR keeps what the script makes in its working folder"
+    ),
+}
+"""What a script says of something that the sandbox keeps from it, and the ways to give it that."""
+
+
 def add_request_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what a run is given, the same for `run` and `schedule add`."""
     parser.add_argument(
@@ -153,9 +167,19 @@ def run_command(arguments: argparse.Namespace) -> int:
             screen.hint(
                 f"`skillyard runs take {outcome.run_id} --output DIR` copies the files it made, --output DIR does at once"
             )
-        if outcome.error is not None and outcome.error.code in _HINTS:
-            screen.hint(_HINTS[outcome.error.code].format(id=skill.id))
+        if cure := _cure(outcome, skill.id):
+            screen.hint(cure)
     return OK if outcome.error is None else FAILURE
+
+
+def _cure(run: Run, skill_id: str) -> str:
+    """What to do about a failure: by its code, else by what a script says that the sandbox kept from it; empty for others."""
+    if run.error is None:
+        return ""
+    if run.error.code in _HINTS:
+        return _HINTS[run.error.code].format(id=skill_id)
+    words = run.stderr[-_LAST_WORDS:]
+    return next((cure for signs, cure in _CURES.items() if any(sign in words for sign in signs)), "")
 
 
 def given_work(arguments: argparse.Namespace) -> str | None:
