@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
-from skillyard.errors import InvalidSource
+from skillyard.errors import InvalidSource, SkillyardError, VersionPinned
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.candidate import InstallRequest
 from skillyard.registry.fetcher import Fetcher
@@ -35,6 +35,7 @@ from skillyard.registry.model import (
     RollbackOptions,
     check_edits,
 )
+from skillyard.registry.pending_updates import PINNED, PendingUpdate, left_version
 from skillyard.registry.requirement_checks import unmet_skill_requirements
 from skillyard.registry.source_fetcher import SourceFetcher, source_from_origin
 from skillyard.registry.upgrade_checks import refuse_replacements, rollback_replacements, rollback_target
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from skillyard.registry.community import Popularity, VersionTags
     from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.model import SkillVersion
-    from skillyard.registry.pending_updates import PendingUpdate
     from skillyard.registry.records import RegistryRecords
     from skillyard.registry.recovery import BackfillReport
 
@@ -215,10 +215,8 @@ class Registry:
             VersionPinned: its version is pinned.
             SkillyardError: as `install`; it is not installed.
         """
-        from skillyard.registry.pending_updates import refuse_pinned
-
         current = self.installed.current(name)
-        refuse_pinned(self, current.skill_id)
+        self._refuse_pinned(current.skill_id)
         request = InstallRequest(
             self.source_of(current),
             only=(current.skill_id,),
@@ -249,9 +247,32 @@ class Registry:
         Raises:
             SkillNotFound: it is not installed.
         """
-        from skillyard.registry.pending_updates import pending_update
+        current = self.installed.current(name)
+        skill_id, version, declared = current.skill_id, current.version, current.declared_version
+        try:
+            self._refuse_pinned(skill_id)
+            inspected = self.inspect(self.source_of(current))
+        except VersionPinned as error:
+            return PendingUpdate(skill_id, "pinned", version, declared, reason=error.message)
+        except SkillyardError as error:
+            return PendingUpdate(skill_id, "unknown", version, declared, reason=error.message)
+        found = next((one for one in inspected if one.skill_id == skill_id), None)
+        if found is None:
+            return PendingUpdate(skill_id, "unknown", version, declared, reason="its source no longer has it")
+        if found.digest == current.digest:
+            return PendingUpdate(skill_id, "current", version, declared, found.declared_version)
+        left = left_version(self.installed.versions(skill_id), found.digest)
+        reason = f"it is the content of version {left.version}, which was left" if left else None
+        return PendingUpdate(
+            skill_id, "left" if left else "update", version, declared, found.declared_version, reason, found.difference
+        )
 
-        return pending_update(self, name)
+    def _refuse_pinned(self, skill_id: str) -> None:
+        version = self.tags.of(skill_id).get(PINNED)
+        if version is not None and version == self.storage.versions.current(skill_id):
+            raise VersionPinned(
+                f"{skill_id} is pinned at version {version}", hint=f"`skillyard pin {skill_id} --undo` lets updates go on"
+            )
 
     def pin(self, name: str) -> SkillVersion:
         """Keep the current version: no update replaces it until `unpin`.
@@ -259,8 +280,6 @@ class Registry:
         Raises:
             SkillNotFound: it is not installed.
         """
-        from skillyard.registry.pending_updates import PINNED
-
         current = self.installed.current(name)
         self.tags.put(current.skill_id, PINNED, current.version)
         return current
@@ -271,8 +290,6 @@ class Registry:
         Raises:
             SkillNotFound: it is not installed.
         """
-        from skillyard.registry.pending_updates import PINNED
-
         current = self.installed.current(name)
         self.tags.remove(current.skill_id, PINNED)
         return current

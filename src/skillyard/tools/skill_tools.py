@@ -352,7 +352,7 @@ class SkillTools:
         Raises:
             InvalidInput: it is no such message.
         """
-        from skillyard.tools.message_answers import MessageCall, answer_calls
+        from skillyard.tools.results import MessageCall, answer_calls
 
         async def call(one: MessageCall) -> ToolResult:
             return await self.call(one.name, one.arguments, session=session, call_id=one.id, user=user)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.cli.confirmation import confirm
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.openers import discover_catalog, open_catalog, open_home, open_skill, record_audit_event
-from skillyard.cli.script_templates import SCRIPT_TEMPLATES, script_fields
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -37,6 +38,77 @@ _RUN: Final = """
 
 `ENTRY` takes `{"text": "..."}` and answers `{"words": 2}`. Run it for every request; never guess its result.
 """
+
+
+class ScriptTemplate(NamedTuple):
+    """The path of a new script and its text; `{name}` stands for the skill."""
+
+    path: str
+    text: str
+
+
+_PYTHON: Final = '''\
+"""The script of {name}; try it with: skillyard run {name} --input '{{"text": "hello world"}}'."""
+
+from __future__ import annotations
+
+
+def execute(parameters: dict, context: dict | None = None) -> dict:
+    words = parameters["text"].split()
+    return {{"output": {{"words": len(words)}}, "status": "success"}}
+'''
+
+_JAVASCRIPT: Final = """\
+// The script of {name}; try it with: skillyard run {name} --input '{{"text": "hello world"}}'
+
+export async function execute(parameters, context) {{
+  const words = parameters.text.split(/\\s+/).filter(Boolean);
+  return {{ output: {{ words: words.length }}, status: 'success' }};
+}}
+"""
+
+_TYPESCRIPT: Final = """\
+// The script of {name}; try it with: skillyard run {name} --input '{{"text": "hello world"}}'
+
+interface Parameters {{
+  text: string;
+}}
+
+export async function execute(parameters: Parameters, context?: {{ userId?: string }}) {{
+  const words = parameters.text.split(/\\s+/).filter(Boolean);
+  return {{ output: {{ words: words.length }}, status: 'success' }};
+}}
+"""
+
+_SHELL: Final = """\
+#!/usr/bin/env bash
+# The script of {name}; try it with: skillyard run {name} --input '{{"text": "hello world"}}'
+# Standard input is {{"input": {{...}}, "context": {{...}}}}; what is printed is the output, as JSON where it is JSON.
+set -euo pipefail
+
+text=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["input"]["text"])')
+printf '{{"words": %d}}\\n' "$(wc -w <<< "$text")"
+"""
+
+SCRIPT_TEMPLATES: Final[Mapping[str, ScriptTemplate]] = MappingProxyType(
+    {
+        "python": ScriptTemplate("scripts/execute.py", _PYTHON),
+        "javascript": ScriptTemplate("scripts/execute.mjs", _JAVASCRIPT),
+        "typescript": ScriptTemplate("scripts/execute.ts", _TYPESCRIPT),
+        "shell": ScriptTemplate("scripts/execute.sh", _SHELL),
+    }
+)
+
+
+def script_fields(language: str) -> dict[str, object]:
+    """The front matter that makes a skill with a script in this language runnable."""
+    return {
+        "version": "1.0.0",
+        "type": "direct",
+        "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        "security": {"timeout_ms": 10000, "memory_mb": 128, "network": "none", "filesystem": "read-only"},
+        "resources": {"entry": f"./{SCRIPT_TEMPLATES[language].path}"},
+    }
 
 
 def skill_body(name: str, description: str, *, entry: str | None) -> str:
