@@ -32,6 +32,7 @@ _DESCRIPTION: Final = 2_000
 _PROMPT: Final = 200_000
 _MODEL: Final = 200
 _SKILLS: Final = 500
+_PERMISSIONS: Final = ("allow", "ask", "deny")
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "permissions": (dict,),
     "commands": (dict,),
@@ -63,7 +64,8 @@ class AgentSkill(WireForm):
 class AgentDraft:
     """An agent as a person defines it; `skills` are in the order of their positions, none of them means all.
 
-    `settings` may have `permissions` (rules that can only make those of the configuration stricter), `commands` (the same about
+    `settings` may have `permissions` (rules by pattern that can only make those of the configuration stricter, also written as
+    `{"skill": {PATTERN: PERMISSION}}`), `commands` (the same about
     tools: lists `allow`, `ask` and `deny` of rules such as `Bash(git:*)`, and `default` for the rest), `tool_permissions` (for
     single tools, such as `{"bash": "deny"}`), `workspace` (false: no shell, code and files), `pinned` (skills that are listed
     first), `tools` (false: the model gets everything as text), `index_tokens` (the budget of the index), `history_tokens` and
@@ -88,6 +90,7 @@ class AgentDraft:
             if len(getattr(self, name) or "") > most:
                 raise InvalidInput(f"{name} is over {most:,} characters", hint="shorten it")
         _check_settings(self.settings)
+        object.__setattr__(self, "settings", _with_flat_permissions(self.settings))
         ids = [skill.skill_id for skill in self.skills]
         if len(ids) > _SKILLS or len(set(ids)) != len(ids):
             raise InvalidInput("a skill is there twice, or there are too many", hint=f"each once, at most {_SKILLS}")
@@ -104,6 +107,26 @@ class Agent(AgentDraft, WireForm, times="full"):
     def to_dict(self) -> dict[str, Any]:
         """The agent as plain data, its skills with their positions."""
         return WireForm.to_dict(self) | {"skills": [skill.to_dict() | {"position": at} for at, skill in enumerate(self.skills)]}
+
+
+def _with_flat_permissions(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings with `{"skill": {PATTERN: PERMISSION}}` of `permissions` as the patterns themselves.
+
+    Raises:
+        InvalidInput: a permission is none of the three.
+    """
+    given = settings.get("permissions")
+    if not given:
+        return settings
+    nested = given.get("skill")
+    flat = (
+        {**{key: value for key, value in given.items() if key != "skill"}, **nested} if isinstance(nested, Mapping) else given
+    )
+    for pattern, permission in flat.items():
+        if permission not in _PERMISSIONS:
+            message = f"permissions: {str(pattern)[:40]!r} cannot be {str(permission)[:40]!r}"
+            raise InvalidInput(message, hint="use 'allow', 'ask' or 'deny'")
+    return {**settings, "permissions": flat}
 
 
 def _check_settings(settings: Mapping[str, Any]) -> None:

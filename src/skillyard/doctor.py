@@ -141,9 +141,7 @@ def _switched_off(catalog: Catalog) -> Iterator[MachineCheck]:
     """What is switched off, also in other projects, and the command that switches it on."""
     settings = load_settings(catalog.data_directory)
     if not settings.enable_skills:
-        yield MachineCheck(
-            "switched off", "warning", "all skills", f"set enableSkills to true in {catalog.data_directory}/settings.json"
-        )
+        yield MachineCheck("switched off", "warning", "all skills", "`skillyard enable --all`")
     for skill in settings.switched_off():
         where = f" in {skill.root}" if skill.root else " in every project, by an older version" if skill.everywhere else ""
         fix = "`skillyard enable` it in each project that needs it" if skill.everywhere else skill.command

@@ -255,6 +255,10 @@ class VersionUnusable(InstallProblem, code="version_unusable"):
     """The version is there and may not be used: failed, deprecated or yanked, or its files are missing."""
 
 
+class VersionPinned(InstallProblem, code="version_pinned"):
+    """The current version is pinned: updates leave it as it is until the pin is taken away."""
+
+
 class ConversationBusy(SkillyardError, code="conversation_busy", status=409):
     """A conversation has an open turn: it is being worked on, or waits for an answer."""
 

@@ -118,3 +118,11 @@ def test_an_agent_with_a_rule_that_can_never_apply_is_not_saved(tmp_path: Path) 
     assert book.get("a").settings == {}
     assert last.update("a", hidden).settings == hidden.settings
     records.close()
+
+
+def test_rules_about_skills_may_be_written_below_skill() -> None:
+    """As `{"skill": {PATTERN: PERMISSION}}`, which is how other programs write the permissions of an agent."""
+    nested = AgentDraft("clerk", settings={"permissions": {"skill": {"internal-*": "deny", "*": "ask"}}})
+    assert nested.settings["permissions"] == {"internal-*": "deny", "*": "ask"}
+    with pytest.raises(InvalidInput):
+        AgentDraft("clerk", settings={"permissions": {"skill": {"internal-*": "maybe"}}})

@@ -113,11 +113,13 @@ def test_only_user_skills_can_be_deleted(
     project: Path, home: Path, make_skill: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_skill(project / ".claude/skills", "mine")
-    make_skill(tmp_path / "env", "shared")
     make_skill(home / ".claude/plugins/cache/o/p/1.0.0/skills", "plugged")
+    shared = make_skill(tmp_path / "env", "shared")
     monkeypatch.setenv("CLAUDE_SKILLS_DIR", str(tmp_path / "env"))
     catalog = SkillCatalog.discover(cwd=project)
-    for name in ("project:mine", "env:shared", "plugin:plugged"):
+    catalog.delete("user:shared")  # the folder of the variable is the user's
+    assert not shared.exists()
+    for name in ("project:mine", "plugin:plugged"):
         with pytest.raises(DeleteRefused, match="Can only delete user skills"):
             catalog.delete(name)
         assert Path(catalog.get(name).directory).is_dir()

@@ -86,8 +86,8 @@ def test_the_environment_names_a_root_that_comes_after_the_users(
     make_skill(tmp_path / "env", "docx")
     monkeypatch.setenv("CLAUDE_SKILLS_DIR", str(tmp_path / "env"))
     catalog = SkillCatalog.discover(cwd=tmp_path)
-    assert ids(catalog) == ["user:pdf", "env:docx"]
-    assert catalog.get("env:pdf").status == "shadowed"
+    assert ids(catalog) == ["user:pdf", "user:docx"]
+    assert catalog.get("user:pdf#2").status == "shadowed"
 
 
 @pytest.mark.row("001-5")
@@ -158,7 +158,7 @@ def test_every_source_has_its_place_in_the_order(
         ("project:same", "ok"),
         ("config:same", "shadowed"),
         ("user:same", "shadowed"),
-        ("env:same", "shadowed"),
+        ("user:same#2", "shadowed"),
         ("config:same#2", "shadowed"),
         ("plugin:same", "shadowed"),
     ]
@@ -273,3 +273,28 @@ def test_a_named_root_may_be_a_skill_folder_or_its_file(make_skill: Any, tmp_pat
 def test_one_folder_may_be_named_without_a_list(kind: Any, tmp_path: Path, make_skill: Any) -> None:
     make_skill(tmp_path / "skills", "pdf")
     assert ids(SkillCatalog.discover(roots=kind(tmp_path / "skills"))) == ["config:pdf"]
+
+
+def test_how_far_up_is_looked_can_be_set_and_a_project_only_narrows_it(
+    tmp_path: Path, home: Path, make_skill: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above, repository, below = home / "work", home / "work" / "repository", home / "work" / "repository" / "part"
+    for folder, name in ((above, "above"), (repository, "middle"), (below, "below")):
+        make_skill(folder / ".claude" / "skills", name)
+    (repository / ".git").mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    settings = tmp_path / "config" / "skillyard" / "skillyard.toml"
+    settings.parent.mkdir(parents=True)
+
+    def found() -> set[str]:
+        catalog = SkillCatalog.discover(cwd=below, home=home, cache=False)
+        return {skill.name for skill in catalog if skill.source == "project"}
+
+    assert found() == {"middle", "below"}
+    settings.write_text('[skills]\nupward = "home"\n')
+    assert found() == {"above", "middle", "below"}
+    (repository / "skillyard.toml").write_text('[skills]\nupward = "none"\n')
+    assert found() == {"below"}
+    settings.write_text('[skills]\nupward = "none"\n')
+    (repository / "skillyard.toml").write_text('[skills]\nupward = "home"\n')
+    assert found() == {"below"}

@@ -47,3 +47,13 @@ def test_what_is_missing_says_what_to_do(call: Run, root: str) -> None:
     assert unknown.code == 1
     assert "hint: " in unknown.err
     assert call("agents", "create", "a", "--system-prompt-file", "/nowhere", "--root", root).code == 2
+
+
+def test_rules_about_skills_are_given_by_pattern(call: Any, examples: Path) -> None:
+    made = call("agents", "create", "strict", "--permission", "weather-*=deny", "--root", examples, "--json")
+    assert made.code == 0, made.err
+    changed = call("agents", "update", "strict", "--permission", "pdf*=ask", "--root", examples, "--json")
+    assert changed.code == 0, changed.err
+    settings = call("agents", "show", "strict", "--json").data["settings"]
+    assert list(settings["permissions"].items()) == [("pdf*", "ask"), ("weather-*", "deny")]
+    assert call("agents", "create", "wrong", "--permission", "pdf=maybe").code == 2

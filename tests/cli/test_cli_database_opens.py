@@ -25,7 +25,8 @@ def _lines(examples: Path, folder: Path) -> list[list[str]]:
         ["migrate", "--skill-dir", mine, "--validate"], ["convert", mine, "--to", "codex", "--out", str(folder / "codex")],
         ["scan", mine], ["pack", mine, "--output", str(folder / "mine.zip")], ["verify", str(folder / "mine.zip")],
         ["key", "new", "ada"], ["sign", mine, "--key", "ada"], ["install", mine, "-y", "--save"], ["versions"],
-        ["update", "-y"], ["sync", "--check"],
+        ["update", "--check"], ["update", "-y"], ["sync", "--check"],
+        ["diff", "mine"], ["pin", "mine"], ["pin", "mine", "--undo"],
         ["deprecate", "mine"], ["yank", "mine"], ["yank", "mine", "--undo"], ["deprecate", "mine", "--undo"],
         ["mirror", "export", str(folder / "mirror")], ["history"],
         ["list"], ["show", "text-statistics"], ["search", "text"], ["prompt"], ["read", "text-statistics"],
@@ -43,6 +44,7 @@ def _lines(examples: Path, folder: Path) -> list[list[str]]:
         ["db", "copy", "--to", f"sqlite:///{folder}/copied.db"],
         ["backup", str(folder / "all.tar.gz")], ["restore", str(folder / "all.tar.gz"), "--check"],
         ["restore", str(folder / "all.tar.gz"), "--force"], ["doctor"], ["uninstall", "mine", "-y"], ["rollback", "mine"],
+        ["open"], ["completion", "bash"],
         ["new", "other", "--user", "--description", "Does one thing. Use in a test."], ["delete", "other", "-y"],
     ]  # fmt: skip
 

@@ -31,6 +31,29 @@ def test_a_new_skill_with_a_script_runs_at_once(call: Call, home: Path) -> None:
     assert ran.data["output"] == {"words": 2}
 
 
+@pytest.mark.parametrize("language", ["python", "javascript", "typescript", "shell"])
+def test_a_new_script_runs_in_each_language(call: Call, home: Path, language: str) -> None:
+    made = call("new", "counter", "--description", _ABOUT, "--with-script", language, "--json")
+    assert made.code == 0
+    assert call("check", made.data["skill"]["directory"]).code == 0
+    ran = call("run", "counter", "--input", '{"text": "hello wide world"}', "--json")
+    if language == "typescript" and ran.code:
+        assert ran.data["error"]["code"] == "runtime_unavailable"  # a node that reads types is not everywhere
+        pytest.skip(ran.data["error"]["message"])
+    assert ran.data["output"] == {"words": 3}
+
+
+def test_all_skills_are_switched_at_once(call: Call, home: Path) -> None:
+    call("new", "one", "--description", _ABOUT)
+    assert call("disable", "--all").code == 0
+    assert call("show", "one", "--json").data["status"] == "disabled"
+    assert "`skillyard enable --all`" in call("list").out
+    assert call("enable", "--all").code == 0
+    assert call("show", "one", "--json").data["status"] == "ok"
+    assert call("enable").code == 2
+    assert call("enable", "one", "--all").code == 2
+
+
 def test_it_goes_where_one_says(call: Call, project: Path, tmp_path: Path) -> None:
     inside = call("new", "one", "--description", _ABOUT, "--in-project", "--json").data["skill"]
     assert Path(inside["directory"]).is_relative_to(project)

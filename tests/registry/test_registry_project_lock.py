@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def test_the_file_is_sorted_has_no_times_and_says_source_and_digest(registry: Re
     assert list(data["skills"]) == ["alpha", "zeta"]
     assert data["skills"]["zeta"] == {
         "digest": results[0].digest,
-        "source": {"kind": "folder", "address": str(write("zeta"))},
+        "source": {"kind": "folder", "address": os.path.relpath(write("zeta"), lock.folder)},
     }
     before = lock.path.read_bytes()
     lock.record(tuple(results))

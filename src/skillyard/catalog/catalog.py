@@ -9,7 +9,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from json.encoder import encode_basestring_ascii as quote
 from typing import TYPE_CHECKING, Final
 
-from skillyard.catalog.configuration import Configuration, home_directory, load_settings, save_enabled, switch_key
+from skillyard.catalog.configuration import (
+    Configuration,
+    home_directory,
+    load_settings,
+    save_enable_skills,
+    save_enabled,
+    switch_key,
+)
 from skillyard.catalog.records import Changes, Root
 from skillyard.catalog.roots import RootFolder, project_root
 from skillyard.catalog.scan import Progress, scan_root
@@ -24,7 +31,7 @@ from skillyard.catalog.state import (
     rank,
     scan_catalog,
 )
-from skillyard.errors import AmbiguousSkill, SkillNotFound, SkillyardError
+from skillyard.errors import AmbiguousSkill, PermissionDenied, SkillNotFound, SkillyardError
 from skillyard.paths import real_path
 from skillyard.text import nearest
 
@@ -298,6 +305,16 @@ class SkillCatalog:
         """Disable a skill, where `enable` would enable it; it keeps its name and shadows others as before."""
         return self._switch(name_or_id, enabled=False)
 
+    def switch_all(self, *, enabled: bool) -> None:
+        """Offer skills to models, or none of them (`enableSkills`); what is said of single skills is kept."""
+        save_enable_skills(self._request.data, enabled=enabled)
+        self._apply_switches()
+
+    @property
+    def skills_enabled(self) -> bool:
+        """Whether skills are offered to models at all (`enableSkills`)."""
+        return load_settings(self._request.data).enable_skills
+
     def toggle(self, name_or_id: str) -> Skill:
         """Enable a skill that is disabled, and disable one that is not."""
         return self._switch(name_or_id, enabled=self.get(name_or_id).status == "disabled")
@@ -316,8 +333,12 @@ class SkillCatalog:
         Raises:
             InvalidInput: the name or description breaks the rule.
             SkillExists: the folder is there already.
+            PermissionDenied: an organisation would write into the project that it shares.
         """
         from skillyard.catalog.authoring import create_folder
+
+        if self._request.organisation and (source != "user" or root):
+            raise PermissionDenied("an organisation makes skills of its own only", hint="make it a skill of the user")
 
         folder = RootFolder(os.path.abspath(root), "config") if root else RootFolder(self._folder_of(source), source)
         directory = create_folder(folder.path, name, description, instructions, source=folder.source)
@@ -353,9 +374,12 @@ class SkillCatalog:
     def _switch(self, name_or_id: str, *, enabled: bool) -> Skill:
         skill = self.get(name_or_id)
         save_enabled(self._request.data, switch_key(skill.source, skill.slug, skill.root.path), enabled=enabled)
+        self._apply_switches()
+        return self.get(skill.id)
+
+    def _apply_switches(self) -> None:
         old = self._scanned
         self._set(CatalogState(old.configuration, old.profile, old.scans, rank(old.scans, load_settings(self._request.data))))
-        return self.get(skill.id)
 
     def _set(self, state: CatalogState) -> None:
         self._scanned = state

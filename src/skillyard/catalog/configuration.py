@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -120,6 +120,8 @@ def _closed(path: str, error: OSError) -> InvalidConfiguration:
 
 
 AllowedToolsMode = Literal["off", "advise", "enforce"]
+Upward = Literal["none", "git", "home"]
+"""How far up from the working folder a project's skills are looked for: not at all, to the git root, to the home folder."""
 PermissionMatch = Literal["first", "last"]
 _Profile = Literal["minimal", "standard", "spec", "manifest", "full"]
 Permission = Literal["allow", "ask", "deny"]
@@ -167,6 +169,7 @@ _SETTINGS: Final[Settings] = {
         "paths": texts("a list of paths", _paths),
         "allow-external-paths": flag(),
         "prompt-section": flag(),
+        "upward": word(get_args(Upward)),
         "profile": word(get_args(_Profile)),
         OTHER_TABLES: named_tables(_GRANT, name="skill_grants", convert=MappingProxyType),
     },
@@ -206,12 +209,13 @@ class Configuration(NamedTuple):
     user's own: the scanner room knows their keys. `database_url`, `package_store`, `kept_versions` (of a skill, on the disk),
     `private_hosts` (packages may come from addresses that are not public) and `skill_grants` (what `[skills.NAME]` grants) are
     the user's own: a project may not choose where records and packages go, nor what skills are given.
-    `file` is None when no project file was found.
+    `upward` of a project can only be narrower than the user's. `file` is None when no project file was found.
     """
 
     paths: tuple[str, ...] = ()
     allow_external_paths: bool = False
     prompt_section: bool = True
+    upward: Upward = "git"
     profile: _Profile = "standard"
     permissions: Mapping[str, str] = _EMPTY
     permission_match: PermissionMatch = "first"
@@ -272,6 +276,7 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
         raise InvalidConfiguration(message, hint=f"set it in {user_file}", file=file, key="sandbox.backend")
     return checked._replace(
         allow_external_paths=checked.allow_external_paths and not _is_refused_by(user),
+        upward=min(checked.upward, base.upward, key=get_args(Upward).index),
         allowed_tools=max(checked.allowed_tools, base.allowed_tools, key=_STRICTNESS.index) if user else checked.allowed_tools,
         command_rules=base.command_rules,
         project_command_rules=checked.command_rules,
@@ -324,7 +329,7 @@ def _refuse_grants(file: str, values: _Table, user_file: str | None) -> None:
 
 
 _FILE: Final = "settings.json"
-_PLACED: Final = ("project", "config", "env")
+_PLACED: Final = ("project", "config")
 """The sources whose roots differ from one working folder to another; the others are the same everywhere."""
 
 
@@ -358,7 +363,7 @@ class SkillSettings(NamedTuple):
     def reason(self, source: str, slug: str, root: str) -> str | None:
         """Why the skill with this slug below `root` is not offered; None when it is not disabled."""
         if not self.enable_skills:
-            return "all skills are disabled in settings.json"
+            return "all skills are disabled; `skillyard enable --all` offers them again"
         key, old = switch_key(source, slug, root), f"{source}:{slug}"
         if key in self.disabled:
             disabled = _disabled_skill(key)
@@ -423,6 +428,23 @@ def load_settings(data: str) -> SkillSettings:
 
 def save_enabled(data: str, key: str, *, enabled: bool) -> None:
     """Switch the skill with this `switch_key` on or off; the file is replaced in one step and all else in it is kept."""
+
+    def change(values: dict[str, object]) -> dict[str, object]:
+        skills = values.get("skills")
+        skills = dict(skills) if isinstance(skills, dict) else {}
+        entry = skills.get(key)
+        skills[key] = {**(entry if isinstance(entry, dict) else {}), "enabled": enabled}
+        return {"enableSkills": True, **values, "skills": skills}
+
+    _change_file(data, change)
+
+
+def save_enable_skills(data: str, *, enabled: bool) -> None:
+    """Switch all skills on or off; what is said of single ones is kept."""
+    _change_file(data, lambda values: {**values, "enableSkills": enabled})
+
+
+def _change_file(data: str, change: Callable[[dict[str, object]], dict[str, object]]) -> None:
     import json
 
     from skillyard.files import locked, replace_file
@@ -430,12 +452,7 @@ def save_enabled(data: str, key: str, *, enabled: bool) -> None:
     path = f"{data}/{_FILE}"
     os.makedirs(data, mode=0o700, exist_ok=True)
     with locked(path):
-        values = _load(path)
-        skills = values.get("skills")
-        skills = dict(skills) if isinstance(skills, dict) else {}
-        entry = skills.get(key)
-        skills[key] = {**(entry if isinstance(entry, dict) else {}), "enabled": enabled}
-        values = {"enableSkills": True, **values, "skills": skills}
+        values = change(_load(path))
         replace_file(path, json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n")
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from skillyard.document import Facets
 
 
-Source = Literal["project", "user", "env", "config", "plugin", "installed", "builtin"]
+Source = Literal["project", "user", "config", "plugin", "installed", "builtin"]
 """Where a skill comes from; a root's source is the source of every skill below it."""
 Status = Literal["ok", "disabled", "denied", "shadowed", "broken"]
 """Whether a skill is offered, and if not, why."""

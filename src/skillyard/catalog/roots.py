@@ -16,7 +16,7 @@ from skillyard.catalog.walk import MAX_DEPTH, MAX_DEPTH_NAMED, SKILL_FILE, Bound
 from skillyard.paths import owner_id, real_path
 
 if TYPE_CHECKING:
-    from skillyard.catalog.configuration import Configuration
+    from skillyard.catalog.configuration import Configuration, Upward
     from skillyard.catalog.records import Source
 
 
@@ -94,7 +94,7 @@ def standard_root_folders(
         *_project(cwd, home, user, own, configuration),
         *inside,
         *(RootFolder(path, "user") for path in user),
-        *([RootFolder(variable, "env")] if variable else []),
+        *([RootFolder(variable, "user")] if variable else []),
         *outside,
         installed_root_folder(data),
         *_plugins(f"{home}/{_PLUGINS}"),
@@ -134,9 +134,14 @@ def project_root(cwd: str) -> str | None:
     return next((folder for folder in _upwards(cwd) if os.path.lexists(f"{folder}/.git")), None)
 
 
-def project_folders(cwd: str, home: str) -> list[str]:
-    """`cwd` and its parents up to the git root if there is one, else up to the home folder or `/`."""
-    git_root = project_root(cwd)
+def project_folders(cwd: str, home: str, upward: Upward = "git") -> list[str]:
+    """`cwd` and its parents up to the git root if there is one, else up to the home folder or `/`.
+
+    With `upward` "home" they go on above a git root, with "none" there is only `cwd`.
+    """
+    if upward == "none":
+        return [cwd]
+    git_root = project_root(cwd) if upward == "git" else None
     last = (home, real_path(home)) if git_root is None else (git_root,)
     folders = []
     for folder in _upwards(cwd):
@@ -179,11 +184,16 @@ def _project(
 ) -> Iterator[RootFolder]:
     user_real = {real_path(path) for path in user}
     git_root = project_root(cwd)
-    for folder in project_folders(cwd, home):
+    for folder in project_folders(cwd, home, configuration.upward):
         for name in WELL_KNOWN:
             path = f"{folder.rstrip('/')}/{name}"
             if os.path.isdir(path) and real_path(path) not in user_real:
-                yield RootFolder(path, "project", _boundary([git_root or folder], own, configuration, path))
+                yield RootFolder(path, "project", _boundary([_inside(folder, git_root)], own, configuration, path))
+
+
+def _inside(folder: str, git_root: str | None) -> str:
+    """The project that a folder belongs to: the git tree around it, unless it lies above that."""
+    return git_root if git_root and f"{folder}/".startswith(f"{git_root.rstrip('/')}/") else folder
 
 
 def _boundary(project: Sequence[str], own: Sequence[str], configuration: Configuration, root: str) -> Boundary | None:

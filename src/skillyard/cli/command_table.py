@@ -37,6 +37,8 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "uninstall": CliCommand("install", GROUPS[4], "deactivate an installed skill; `rollback` restores it"),
         "versions": CliCommand("install", GROUPS[4], "what is installed, and every version of a skill"),
         "rollback": CliCommand("install", GROUPS[4], "make an earlier version current again"),
+        "diff": CliCommand("preview", GROUPS[4], "what an update would change, or what changed between two versions"),
+        "pin": CliCommand("preview", GROUPS[4], "keep the current version of a skill; --undo lets updates go on"),
         "sync": CliCommand("install", GROUPS[4], "make what is installed what skillyard.lock says; --check only compares"),
         "mirror": CliCommand("mirror", GROUPS[4], "copy what is installed to another registry, online or offline"),
         "history": CliCommand(
@@ -60,6 +62,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "eval": CliCommand(
             "search", GROUPS[1], "whether the right skill is found for a list of prompts, before and after an edit"
         ),
+        "open": CliCommand("user_skills", GROUPS[0], "open the folder of a skill in the file manager, or say where it is"),
         "enable": CliCommand("user_skills", GROUPS[1], "offer a disabled skill to models again", function="switch"),
         "disable": CliCommand("user_skills", GROUPS[1], "keep a skill but offer it to no model", function="switch"),
         "delete": CliCommand("user_skills", GROUPS[1], "delete a user skill from the disk"),
@@ -90,6 +93,40 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "environment": CliCommand(
             "environment", GROUPS[3], "packages and programs of skills: what they need, grant and revoke"
         ),
+        "completion": CliCommand(
+            "completion", GROUPS[3], "complete commands, options and names in bash, zsh and fish", takes_command_line=True
+        ),
         "doctor": CliCommand("environment", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
     }
 )
+
+USUAL_VERBS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "add": ("install",),
+        "get": ("install",),
+        "download": ("install",),
+        "upgrade": ("update",),
+        "outdated": ("update --check",),
+        "remove": ("uninstall", "delete"),
+        "rm": ("uninstall", "delete"),
+        "ls": ("list",),
+        "info": ("show",),
+        "cat": ("read",),
+        "find": ("search",),
+        "validate": ("check",),
+        "lint": ("check",),
+        "verify-skill": ("check",),
+        "fix": ("check --fix",),
+        "audit-skill": ("scan",),
+        "init": ("new",),
+        "create": ("new",),
+        "build": ("pack",),
+        "package": ("pack",),
+        "publish": ("pack", "sign", "mirror export"),
+        "exec": ("run", "workspace exec"),
+        "start": ("serve",),
+        "lock": ("install --save",),
+        "freeze": ("pin",),
+    }
+)
+"""What other programs call it, and the commands here that do it."""

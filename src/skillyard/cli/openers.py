@@ -5,18 +5,21 @@ The permission rules of the configuration are applied to every catalog that is o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.failures import UsageProblem
+from skillyard.cli.failures import UsageProblem, require_existing
 from skillyard.cli.screen import ScanProgress
-from skillyard.errors import DatabaseUnavailable, InvalidInput, ValueRefused
+from skillyard.errors import DatabaseUnavailable, InvalidInput, SkillNotFound, ValueRefused
 from skillyard.library import Catalog
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
     from types import ModuleType
 
+    from skillyard.catalog import Skill
     from skillyard.cli.screen import Screen
     from skillyard.database import Database
     from skillyard.engine import Records
@@ -37,6 +40,9 @@ def record_audit_event(screen: Screen, database: Callable[[], Database], action:
 
 LOCAL_OWNER: Final = "default/local user"
 """The owner of the runs and conversations of this machine's user; a server on this machine uses the same name."""
+
+
+_NAMED: Final = 5  # skills in a hint
 
 
 def open_catalog(arguments: argparse.Namespace, *, installed: bool = False) -> Catalog:
@@ -63,6 +69,81 @@ def discover_catalog(arguments: argparse.Namespace, *, roots: Sequence[str] | No
         if root.reason and ((roots and root.source != "installed") or root.status not in ("ok", "missing")):
             screen.note(f"warning: {root.path}: {root.reason}")
     return catalog
+
+
+def open_skill(arguments: argparse.Namespace, name: str) -> tuple[Catalog, Skill]:
+    """The skill of that name, id or path, and the catalog it is in.
+
+    A path is a skill's folder or its SKILL.md. A skill that the catalog has is taken from there, so that switches and rules
+    hold for it; another is read alone.
+
+    Raises:
+        UsageProblem: there is nothing at the path.
+        SkillNotFound: there is no such skill, or none at the path.
+        AmbiguousSkill: more than one has the name.
+    """
+    catalog = open_catalog(arguments)
+    folder = _folder_at(name)
+    if folder is None:
+        return catalog, _skill_by_name(catalog, name)
+    real = os.path.realpath(folder)
+    for skill in catalog.all():
+        if os.path.realpath(skill.directory) == real:
+            return catalog, skill
+    alone = discover_catalog(arguments, roots=[str(folder)])
+    found = [skill for skill in alone.all() if os.path.realpath(skill.directory) == real]
+    if found:
+        return alone, found[0]
+    inside = [f"{name.rstrip('/')}/{os.path.relpath(skill.directory, folder)}" for skill in alone.all()]
+    hint = f"name one of those in it: {', '.join(inside[:_NAMED])}" if inside else f"`skillyard new NAME --in {name}` makes one"
+    raise SkillNotFound(f"there is no SKILL.md in {name}", hint=hint)
+
+
+def _folder_at(name: str) -> Path | None:
+    """The folder that a path names; None for what is no path but a name or an id."""
+    if os.sep not in name and name not in (".", "..") and not name.lower().endswith("skill.md"):
+        return None
+    from pathlib import Path  # 7 ms: a plain list does without
+
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path
+    if path.is_file():
+        return path.parent
+    if name.startswith((".", "/", "~")):
+        require_existing(name, hint="give the folder of a skill, its SKILL.md, or a skill's name")
+    return None
+
+
+def _skill_by_name(catalog: Catalog, name: str) -> Skill:
+    try:
+        return catalog.get(name)
+    except SkillNotFound as error:
+        for path in (f"./{name}", f"./skills/{name}", f"./.claude/skills/{name}"):
+            if os.path.lexists(f"{path}/SKILL.md"):
+                hint = f"for the folder here write its path: {path}"
+                raise SkillNotFound(error.message, hint=hint, **error.details) from None
+        raise
+
+
+def unsearched_skills(catalog: Catalog, project: str | None) -> str | None:
+    """The folder `skills` here when it holds skills and the catalog does not search it; else None."""
+    folder = f"{(project or '.').rstrip('/')}/skills"
+    try:
+        with os.scandir(folder) as entries:
+            inhabited = any(os.path.lexists(f"{entry.path}/SKILL.md") for entry in entries)
+    except OSError:
+        return None
+    real = os.path.realpath(folder)
+    return folder if inhabited and all(os.path.realpath(root.path) != real for root in catalog.roots) else None
+
+
+def nothing_to_look_at(command: str, arguments: argparse.Namespace) -> UsageProblem:
+    """What `check` and `scan` say where no skill is: an empty success would look as if everything were fine."""
+    folder = f"{(arguments.project or '.').rstrip('/')}/skills"
+    path = folder if os.path.lexists(folder) else "PATH"
+    hint = f"give a SKILL.md, a skill's folder or a folder of skills: `skillyard {command} {path}`"
+    return UsageProblem(f"there is no skill to {command} in any root", hint=hint)
 
 
 def configured_database(arguments: argparse.Namespace) -> tuple[str, str | None]:

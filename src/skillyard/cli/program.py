@@ -12,7 +12,7 @@ from io import TextIOWrapper
 from typing import ClassVar, NoReturn
 
 from skillyard._version import __version__
-from skillyard.cli.command_table import COMMANDS
+from skillyard.cli.command_table import COMMANDS, USUAL_VERBS
 from skillyard.cli.failures import (
     BROKEN_PIPE,
     FAILURE,
@@ -24,6 +24,7 @@ from skillyard.cli.failures import (
     exit_code,
     roots_of_command_line,
 )
+from skillyard.cli.language import LANGUAGES, choose_language, translated
 from skillyard.cli.screen import Screen, console_width, wants_color
 from skillyard.text import nearest
 
@@ -53,7 +54,27 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageProblem: always.
         """
-        raise UsageProblem(message, hint=f"see `{self.prog} --help`")
+        raise UsageProblem(message, hint=self._meant(message) or f"see `{self.prog} --help`")
+
+    def format_help(self) -> str:
+        """The help in the chosen language, as far as the catalogue has it."""
+        for group in self._action_groups:
+            group.title = translated(group.title or "")
+        for action in self._actions:
+            action.help = translated(action.help) if action.help else action.help
+        self.epilog = translated(self.epilog) if self.epilog else None
+        usage = super().format_help()
+        return translated("usage: ") + usage.removeprefix("usage: ") if usage.startswith("usage: ") else usage
+
+    def _meant(self, message: str) -> str:
+        """The option that a slip of the pen was meant for; empty when none is near."""
+        unknown, _, rest = message.partition(": ")
+        word = rest.split(" ", 1)[0].partition("=")[0]
+        if unknown != "unrecognized arguments" or not word.startswith("--"):
+            return ""
+        options = [option[2:] for option in self._option_string_actions if option.startswith("--")]
+        near = nearest(word[2:], options, limit=1)
+        return f"did you mean --{near[0]}? `{self.prog} --help` lists all options" if near else ""
 
 
 class LeadingParser(Parser):
@@ -95,13 +116,22 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-cache", action="store_true", help="read every skill anew and keep nothing for next time")
     group.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
     group.add_argument("-q", "--quiet", action="store_true", help="no notes and no progress on standard error")
+    group.add_argument("--lang", choices=LANGUAGES, help="language of help and errors: en or zh (default: that of the locale)")
     group.add_argument("--version", action="version", version=f"skillyard {__version__}", help="show the version and leave")
     group.add_argument("-h", "--help", action="help", help="show this help and leave")
 
 
 def command_parser(name: str) -> Parser:
     """The parser of one command; its own arguments are added by its module."""
-    return Parser(f"skillyard {name}", description=_sentence(COMMANDS[name].help))
+    return Parser(f"skillyard {name}", description=_sentence(translated(COMMANDS[name].help)))
+
+
+def parser_of(name: str) -> Parser:
+    """The parser of one command with all its arguments."""
+    parser = command_parser(name)
+    _functions_of(name)[0](parser)
+    add_common_options(parser)
+    return parser
 
 
 def leading_parser() -> Parser:
@@ -115,7 +145,7 @@ def leading_parser() -> Parser:
 
 def overview() -> str:
     """What `skillyard --help` shows: every command in its group. Nothing is parsed with this."""
-    parser = Parser("skillyard", usage="skillyard COMMAND [options]", description=_ABOUT, epilog=_AFTER)
+    parser = Parser("skillyard", usage="skillyard COMMAND [options]", description=translated(_ABOUT), epilog=_AFTER)
     for title in dict.fromkeys(command.group for command in COMMANDS.values()):
         group = parser.add_argument_group(title)
         for name, command in COMMANDS.items():
@@ -126,7 +156,7 @@ def overview() -> str:
 
 
 def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + "."
+    return text[0].upper() + text[1:] + ("." if text.isascii() else "。")
 
 
 def console() -> NoReturn:
@@ -147,6 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0 is fine, 1 findings or a failure, 2 a command line that cannot be understood. No exception leaves this function.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    choose_language(arguments)
     _open_closed_streams()
     _accept_any_text()
     try:
@@ -172,10 +203,8 @@ def _dispatch(argv: list[str]) -> int:
     name = argv[0]
     if name not in COMMANDS:
         raise UsageProblem(f"there is no command {name!r}", hint=_did_you_mean(name))
-    add_arguments, run = _functions_of(name)
-    parser = command_parser(name)
-    add_arguments(parser)
-    add_common_options(parser)
+    _, run = _functions_of(name)
+    parser = parser_of(name)
     words, command_line = _split_command_line(name, argv[1:])
     arguments = parser.parse_args(words, given)
     arguments.command, arguments.command_line = name, command_line
@@ -212,6 +241,8 @@ def _split_leading(argv: list[str]) -> tuple[argparse.Namespace | None, list[str
 
 
 def _did_you_mean(name: str) -> str:
+    if verbs := USUAL_VERBS.get(name.lower()):
+        return f"did you mean {' or '.join(f'`skillyard {verb}`' for verb in verbs)}?"
     near = nearest(name, COMMANDS, limit=1)
     return f"did you mean `skillyard {near[0]}`?" if near else "`skillyard --help` lists the commands"
 

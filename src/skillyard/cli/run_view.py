@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.engine import RunRecord
     from skillyard.execution import Run, StepTrace
+    from skillyard.sandbox import Limit
 
 
 _CELL: Final = 80  # characters of a value in a table
@@ -23,8 +24,8 @@ _LOG_LINES_RUN: Final = 20
 _LINE: Final = 88  # characters of JSON on one line
 
 
-def draw_run(screen: Screen, name: str, run: Run) -> None:
-    """Draw the run in sections; only those that hold something."""
+def draw_run(screen: Screen, name: str, run: Run, *, limits: bool = False) -> None:
+    """Draw the run in sections, only those that hold something; a limit that nobody enforced is shown without `limits` too."""
     screen.line(f"{name}: {run.verdict}", style="ok" if run.error is None else "error")
     if run.error is not None:
         screen.line(f"{run.error.code}: {run.error.message.partition(chr(10))[0]}", indent=2)
@@ -62,9 +63,9 @@ def draw_run(screen: Screen, name: str, run: Run) -> None:
         screen.table(_contacts(run), indent=2)
     _draw_log(screen, run)
     _draw_remarks(screen, run)
-    if run.limits:
+    if shown := [limit for limit in run.limits if limits or not limit.enforced]:
         screen.heading("Limits")
-        screen.table(_limits(run), indent=2)
+        screen.table(_limits(shown), indent=2)
 
 
 def _draw_remarks(screen: Screen, run: Run) -> None:
@@ -93,8 +94,8 @@ def _contacts(run: Run) -> Iterator[tuple[str, str, str, str]]:
         yield _cell_run(where), f"{contact.verdict} ({contact.requests})", traffic, _cell_run(contact.reason)
 
 
-def _limits(run: Run) -> Iterator[tuple[str, str, str]]:
-    for limit in run.limits:
+def _limits(limits: Sequence[Limit]) -> Iterator[tuple[str, str, str]]:
+    for limit in limits:
         yield limit.name, _cell_run(limit.value), f"enforced by {limit.by}" if limit.enforced else f"NOT enforced: {limit.by}"
 
 

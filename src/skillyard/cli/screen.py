@@ -17,6 +17,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, TextIO
 
 from skillyard.cli.failures import with_roots
+from skillyard.cli.language import translated, translated_failure
 from skillyard.text import sanitize, single_line
 
 if TYPE_CHECKING:
@@ -257,14 +258,18 @@ class Screen:
 
     def hint(self, text: str) -> None:
         """Note what to do next; commands in it name the roots that this one was given."""
-        self.note(f"hint: {with_roots(text, self._roots)}")
+        self.note(translated("hint: ") + with_roots(text, self._roots))
 
     def failure(self, failure: dict[str, str]) -> None:
         """Write an error: one line what, one line how to fix it; for programs also as JSON."""
         failure = failure | {"hint": with_roots(failure["hint"], self._roots)}
         if self.as_json:
             self.data({"error": failure})
-        _write(sys.stderr, f"error: {single_line(failure['message'])}\nhint: {single_line(failure['hint'])}\n")
+        message, hint = translated_failure(failure)
+        _write(
+            sys.stderr,
+            f"{translated('error: ')}{single_line(message)}\n{translated('hint: ')}{single_line(hint)}\n",
+        )
 
     @property
     def console(self) -> Console:

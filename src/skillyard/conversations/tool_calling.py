@@ -194,7 +194,6 @@ class FunctionCallFormat:
                 strict=False,  # what a script takes is open, and a strict schema is closed
             )
             for shape in shapes
-            if isinstance(shape, dict)
         ]
         return ModelRequestParameters(function_tools=functions, instruction_parts=_instructions(fixed, moving))
 

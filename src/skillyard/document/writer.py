@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -238,14 +238,20 @@ class FixedDocument:
 
 
 def fix_document(
-    data: bytes, *, file: str = "SKILL.md", directory_name: str = "", profile: Profile = "standard"
+    data: bytes,
+    *,
+    file: str = "SKILL.md",
+    directory_name: str = "",
+    profile: Profile = "standard",
+    only: Callable[[str], bool] | None = None,
 ) -> FixedDocument:
     """Apply the safe fixes for what the profile finds; everything else keeps its bytes, order and comments.
 
+    With `only` those of the rules for which it is true.
     Notes (severity `info`) are left alone unless they are about style. Fixing a fixed file changes nothing.
     """
     before = check_document(data, file=file, directory_name=directory_name, profile=profile)
-    rules = {diagnostic.rule for diagnostic in before if _can_fix(diagnostic)}
+    rules = {diagnostic.rule for diagnostic in before if _can_fix(diagnostic) and (only is None or only(diagnostic.rule))}
     if not rules:
         return FixedDocument(data, ())
     fixed = _fix(data, rules, directory_name)
@@ -284,6 +290,8 @@ def _fix(data: bytes, rules: set[str], directory_name: str) -> bytes:
             text = set_front_matter(text, change) if change else text
         except InvalidSkill:  # written in a way that allows no edit of one field
             continue
+    if "style-line-endings" in rules:
+        text = text.replace("\r\n", "\n")
     return text.encode()
 
 

@@ -32,7 +32,7 @@ class StepTrace(WireForm, camel_case=True):
     step_id: str
     step_name: str
     input: object = field(default=None, metadata=_PLAIN)
-    output: object = field(default=None, metadata=_PLAIN)
+    output: Any = field(default=None, metadata=_PLAIN)
     duration: float = 0.0
     error: object = None
     timestamp: object = None
@@ -221,7 +221,7 @@ class Run(WireForm):
     run_id: str
     skill_id: str = field(metadata=_HIDDEN)
     status: Status
-    output: object = field(default=None, metadata=_PLAIN)
+    output: Any = field(default=None, metadata=_PLAIN)
     error: RunError | None = None
     steps: tuple[StepTrace, ...] = ()
     memory_writes: tuple[MemoryWrite, ...] = ()

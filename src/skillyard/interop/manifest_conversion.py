@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from skillyard.document import read_front_matter
 from skillyard.errors import FileProblem, InvalidManifest
@@ -134,7 +134,7 @@ _OWN_FIELDS: Final = ("license", "repository", "icon_url", "tools", "config", "a
 _FILE_LIMIT: Final = 1024 * 1024
 
 
-def convert_anthropic_to_semibot(manifest: Mapping[str, object]) -> dict[str, object]:
+def convert_anthropic_to_semibot(manifest: Mapping[str, object]) -> dict[str, Any]:
     """An Anthropic manifest as a Semibot one, with its category and tags inferred."""
     shared = {name: manifest.get(name) for name in _SEMIBOT_ORDER}
     reference = {"type": "anthropic", "skill_id": manifest.get("skill_id"), "version": manifest.get("version")}
@@ -149,7 +149,7 @@ def convert_anthropic_to_semibot(manifest: Mapping[str, object]) -> dict[str, ob
     )
 
 
-def convert_semibot_to_anthropic(manifest: Mapping[str, object]) -> dict[str, object]:
+def convert_semibot_to_anthropic(manifest: Mapping[str, object]) -> dict[str, Any]:
     """A Semibot manifest as an Anthropic one."""
     shared = {name: manifest.get(name) for name in SHARED_FIELDS}
     anthropic = manifest.get("anthropic")
@@ -158,17 +158,17 @@ def convert_semibot_to_anthropic(manifest: Mapping[str, object]) -> dict[str, ob
     return _without_empty({**shared, "container": manifest.get("container") or {"skills": [_without_empty(reference)]}})
 
 
-def convert_semibot_to_codex(manifest: Mapping[str, object]) -> dict[str, object]:
+def convert_semibot_to_codex(manifest: Mapping[str, object]) -> dict[str, Any]:
     """The fields of a Semibot manifest that a Codex package has, in its SKILL.md or its manifest.json."""
     return _without_empty({name: manifest.get(name) for name in SHARED_FIELDS})
 
 
-def convert_anthropic_to_codex(manifest: Mapping[str, object]) -> dict[str, object]:
+def convert_anthropic_to_codex(manifest: Mapping[str, object]) -> dict[str, Any]:
     """The fields of an Anthropic manifest that a Codex package has."""
     return convert_semibot_to_codex(convert_anthropic_to_semibot(manifest))
 
 
-def convert_codex_to_anthropic(folder: str | Path) -> dict[str, object]:
+def convert_codex_to_anthropic(folder: str | Path) -> dict[str, Any]:
     """A Codex package as an Anthropic manifest.
 
     Raises:
@@ -177,7 +177,7 @@ def convert_codex_to_anthropic(folder: str | Path) -> dict[str, object]:
     return convert_semibot_to_anthropic(convert_codex_to_semibot(folder))
 
 
-def convert_codex_to_semibot(folder: str | Path) -> dict[str, object]:
+def convert_codex_to_semibot(folder: str | Path) -> dict[str, Any]:
     """The Semibot manifest of a Codex package: manifest.json first, field by field, then SKILL.md.
 
     The entry, the icon and the configuration come from their files when no field names them.

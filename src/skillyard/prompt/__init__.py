@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skillyard.prompt.entry import Stage, count_tokens, describe_skill, disclosure_stage
+from skillyard.prompt.guidance import usage_guidance
 from skillyard.prompt.index import IndexOptions, append_index, build_index, entry_costs, write_index
 from skillyard.prompt.report import Index, Omission
 from skillyard.prompt.styles import Style
@@ -19,5 +20,6 @@ __all__ = [
     "describe_skill",
     "disclosure_stage",
     "entry_costs",
+    "usage_guidance",
     "write_index",
 ]

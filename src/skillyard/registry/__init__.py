@@ -32,6 +32,7 @@ from skillyard.registry.model import (
 )
 from skillyard.registry.operations import new_operation_id, subscribe_operations
 from skillyard.registry.package_cache import skill_with_content
+from skillyard.registry.pending_updates import PINNED, PendingUpdate
 from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LATEST",
     "LOCK_FILE",
+    "PINNED",
     "AgreeReplacement",
     "BackfillReport",
     "Consent",
@@ -61,6 +63,7 @@ __all__ = [
     "LockState",
     "Operation",
     "OperationResult",
+    "PendingUpdate",
     "PopularityCounts",
     "PowerChange",
     "Powers",

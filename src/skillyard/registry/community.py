@@ -69,6 +69,11 @@ class VersionTags:
             row = {"skill_id": skill_id, "tag": tag, "version": version}
             connection.execute(insert_or_update(connection, skill_tags, row))
 
+    def remove(self, skill_id: str, tag: str) -> None:
+        """Let a tag stand for nothing; one that there is not is no error."""
+        with self._database.write() as connection:
+            connection.execute(delete(skill_tags).where(skill_tags.c.skill_id == skill_id, skill_tags.c.tag == tag))
+
 
 CountedEvent = Literal["downloads", "installs"]
 _DAY_S: Final = 86_400

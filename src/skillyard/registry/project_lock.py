@@ -1,7 +1,7 @@
 """`skillyard.lock`: which content of which skills a project works with, so that everybody on it has the same.
 
 The file is JSON, sorted, without times, and lists for each skill where it comes from and the digest of its content. A source
-inside the project is written relative to it.
+inside the project or beside it is written relative to it, so that the same checkouts on another machine find it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ LOCK_FILE: Final = "skillyard.lock"
 _VERSION: Final = 1
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _KINDS: Final[tuple[SourceKind, ...]] = ("folder", "archive", "git", "address", "well-known")
+_FAR: Final = "../../../"  # from here on a path says more about the machine than about the project
 _LOCAL: Final = ("folder", "archive")
 
 
@@ -176,13 +177,13 @@ class ProjectLock:
         return LockEntry(name, source, digest, signer)
 
     def _written(self, entry: LockEntry) -> LockEntry:
-        """The entry with a path inside the project written relative to it."""
-        address = Path(entry.source.address)
-        if entry.source.kind not in _LOCAL or not address.is_relative_to(self.folder.resolve()):
+        """The entry with a path in the project, or at most two folders above it, written relative to the project."""
+        if entry.source.kind not in _LOCAL:
             return entry
-        return replace(
-            entry, source=replace(entry.source, address=address.relative_to(self.folder.resolve()).as_posix() or ".")
-        )
+        written = os.path.relpath(entry.source.address, self.folder.resolve())
+        if written.startswith(_FAR):
+            return entry
+        return replace(entry, source=replace(entry.source, address=Path(written).as_posix()))
 
 
 @contextlib.contextmanager

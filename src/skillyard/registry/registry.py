@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
-from skillyard.errors import InvalidSource
+from skillyard.errors import InvalidSource, SkillyardError, VersionPinned
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.candidate import InstallRequest
 from skillyard.registry.install_pipeline import InstallPipeline
@@ -35,6 +35,7 @@ from skillyard.registry.model import (
     RollbackOptions,
     check_edits,
 )
+from skillyard.registry.pending_updates import PINNED, PendingUpdate, left_version
 from skillyard.registry.requirements import unmet_skill_requirements
 from skillyard.registry.source_fetcher import SourceFetcher, source_from_origin
 from skillyard.registry.upgrade_checks import refuse_replacements, rollback_replacements, rollback_target
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from skillyard.registry.candidate import Scanner
     from skillyard.registry.community import Popularity, VersionTags
     from skillyard.registry.install_pipeline import SkillInspection
+    from skillyard.registry.model import SkillVersion
     from skillyard.registry.records import RegistryRecords
     from skillyard.registry.version_files import BackfillReport
 
@@ -206,22 +208,91 @@ class Registry:
     ) -> InstallReport:
         """Fetch a skill again from where it came from, and install what is there when it is something else.
 
+        Content that was left by a rollback, or deprecated, is not brought back without `force`.
+
         Raises:
             InvalidSource: it was uploaded, and comes from nowhere.
+            VersionPinned: its version is pinned.
             SkillyardError: as `install`; it is not installed.
         """
         current = self.installed.current(name)
-        skill_id, origin = current.skill_id, current.origin
-        if origin.get("kind") == "upload":
-            raise InvalidSource(
-                f"{skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
-                hint="upload the new version, or `skillyard install` its archive: it becomes the next version of this skill",
-            )
-        source = source_from_origin(Origin(**{key: value for key, value in origin.items() if isinstance(value, str)}))  # type: ignore[arg-type] # kind is text
+        self._refuse_pinned(current.skill_id)
         request = InstallRequest(
-            source, only=(skill_id,), operation="update", signers=signers or {}, operation_id=operation_id, **options
+            self.source_of(current),
+            only=(current.skill_id,),
+            operation="update",
+            signers=signers or {},
+            operation_id=operation_id,
+            **options,
         )
         return self._pipeline().install(request)
+
+    def source_of(self, version: SkillVersion) -> Source:
+        """Where an installed version came from, to be fetched again.
+
+        Raises:
+            InvalidSource: it was uploaded, and comes from nowhere.
+        """
+        origin = version.origin
+        if origin.get("kind") == "upload":
+            raise InvalidSource(
+                f"{version.skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
+                hint="upload the new version, or `skillyard install` its archive: it becomes the next version of this skill",
+            )
+        return source_from_origin(Origin(**{key: str(value) for key, value in origin.items()}))  # type: ignore[arg-type] # kind is text
+
+    def pending_update(self, name: str) -> PendingUpdate:
+        """Whether there is something newer where a skill came from, and what would change; nothing is installed.
+
+        Raises:
+            SkillNotFound: it is not installed.
+        """
+        current = self.installed.current(name)
+        skill_id, version, declared = current.skill_id, current.version, current.declared_version
+        try:
+            self._refuse_pinned(skill_id)
+            inspected = self.inspect(self.source_of(current))
+        except VersionPinned as error:
+            return PendingUpdate(skill_id, "pinned", version, declared, reason=error.message)
+        except SkillyardError as error:
+            return PendingUpdate(skill_id, "unknown", version, declared, reason=error.message)
+        found = next((one for one in inspected if one.skill_id == skill_id), None)
+        if found is None:
+            return PendingUpdate(skill_id, "unknown", version, declared, reason="its source no longer has it")
+        if found.digest == current.digest:
+            return PendingUpdate(skill_id, "current", version, declared, found.declared_version)
+        left = left_version(self.installed.versions(skill_id), found.digest)
+        reason = f"it is the content of version {left.version}, which was left" if left else None
+        return PendingUpdate(
+            skill_id, "left" if left else "update", version, declared, found.declared_version, reason, found.difference
+        )
+
+    def _refuse_pinned(self, skill_id: str) -> None:
+        version = self.tags.of(skill_id).get(PINNED)
+        if version is not None and version == self.storage.versions.current(skill_id):
+            raise VersionPinned(
+                f"{skill_id} is pinned at version {version}", hint=f"`skillyard pin {skill_id} --undo` lets updates go on"
+            )
+
+    def pin(self, name: str) -> SkillVersion:
+        """Keep the current version: no update replaces it until `unpin`.
+
+        Raises:
+            SkillNotFound: it is not installed.
+        """
+        current = self.installed.current(name)
+        self.tags.put(current.skill_id, PINNED, current.version)
+        return current
+
+    def unpin(self, name: str) -> SkillVersion:
+        """Let updates replace the current version again; of one that is not pinned nothing is taken.
+
+        Raises:
+            SkillNotFound: it is not installed.
+        """
+        current = self.installed.current(name)
+        self.tags.remove(current.skill_id, PINNED)
+        return current
 
     def rollback(self, name: str, version: str | None = None, **options: Unpack[RollbackOptions]) -> OperationResult:
         """Make another version current: the one named, else the newest usable one before the current.

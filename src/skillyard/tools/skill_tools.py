@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from skillyard.errors import InvalidInput
 from skillyard.permissions import AllowedTools, Approvals, CommandPolicy, Rules, SqlApprovalStore, without_denied
@@ -23,6 +23,13 @@ from skillyard.tools.tool_dispatch import TOOLS, ToolDispatcher, ToolOffer
 from skillyard.tools.workspace_tools import WORKSPACE_TOOLS
 
 if TYPE_CHECKING:
+    from anthropic.types import Message, MessageParam, ToolParam
+    from openai.types.chat import (
+        ChatCompletionFunctionToolParam,
+        ChatCompletionMessage,
+        ChatCompletionToolMessageParam,
+    )
+
     from skillyard.catalog import AllowedToolsMode, Permission, Skill, SkillCatalog
     from skillyard.engine import Engine, Records
     from skillyard.execution import AbpCall, AbpText, Executor, Preprocessed, Run
@@ -125,14 +132,24 @@ class SkillTools:
         """
         return self._offer.define(name)
 
+    @overload
     def definitions(
-        self, dialect: Dialect = "openai", *, abp_tools: bool = False, index: bool = True
-    ) -> list[dict[str, object]]:
+        self, dialect: Literal["openai"] = "openai", *, abp_tools: bool = False, index: bool = True
+    ) -> list[ChatCompletionFunctionToolParam]: ...
+
+    @overload
+    def definitions(self, dialect: Literal["anthropic"], *, abp_tools: bool = False, index: bool = True) -> list[ToolParam]: ...
+
+    @overload
+    def definitions(self, dialect: Literal["mcp"], *, abp_tools: bool = False, index: bool = True) -> list[dict[str, Any]]: ...
+
+    def definitions(self, dialect: Dialect = "openai", *, abp_tools: bool = False, index: bool = True) -> Any:
         """The offered tools as the list of `tools` an API wants: `openai`, `anthropic` or `mcp`.
 
         With `abp_tools` the tools that skills declare for the ABP protocol are among them, as functions of their own. Without
         `index` the description of `skill` does not list the skills: for a model whose system prompt has `prompt()`. Ask
-        again each turn: the tools and the names in them follow the catalog.
+        again each turn: the tools and the names in them follow the catalog. They have the types of the packages `openai` and
+        `anthropic` where those are installed.
         """
         if dialect not in ("openai", "anthropic", "mcp"):
             raise InvalidInput(f"no dialect {dialect!r}", hint="choose one of: openai, anthropic, mcp")
@@ -159,6 +176,36 @@ class SkillTools:
         """
         caller = replace(self._caller(session, message_id, call_id, user), listener=listener)
         return await self._calling.call(name, arguments, caller)
+
+    @overload
+    async def answer(
+        self, message: ChatCompletionMessage, *, session: str | None = None, user: str | None = None
+    ) -> list[ChatCompletionToolMessageParam]: ...
+
+    @overload
+    async def answer(self, message: Message, *, session: str | None = None, user: str | None = None) -> list[MessageParam]: ...
+
+    @overload
+    async def answer(
+        self, message: Mapping[str, Any], *, session: str | None = None, user: str | None = None
+    ) -> list[dict[str, Any]]: ...
+
+    async def answer(self, message: object, *, session: str | None = None, user: str | None = None) -> Any:
+        """Execute all tool calls of a model's message, and give the messages to append to the conversation after it.
+
+        `message` is one of OpenAI's chat completions (`answer.choices[0].message`) or the whole answer of Anthropic's client,
+        or one of them as a dictionary. A call that fails is answered with what is to be done instead. A message without calls
+        gives no messages: then the turn is over.
+
+        Raises:
+            InvalidInput: it is no such message.
+        """
+        from skillyard.tools.results import MessageCall, answer_calls
+
+        async def call(one: MessageCall) -> ToolResult:
+            return await self.call(one.name, one.arguments, session=session, call_id=one.id, user=user)
+
+        return await answer_calls(message, call)
 
     def prompt(
         self,

@@ -140,7 +140,9 @@ class Workspaces:
             return WorkspaceRecord(str(values["id"]), str(values["owner"]), datetime.fromisoformat(str(values["created_at"])))
         except (OSError, ValueError, TypeError, KeyError, PathRefused):
             shown = single_line(workspace_id)[:200]
-            raise RecordNotFound(f"there is no workspace {shown!r}", hint="list them first") from None
+            raise RecordNotFound(
+                f"there is no workspace {shown!r}", hint="`skillyard workspace list` shows those there are"
+            ) from None
 
     def records(self, owner: str) -> tuple[WorkspaceRecord, ...]:
         """The workspaces that belong to `owner`, by id. Blocks."""
@@ -163,7 +165,9 @@ class Workspaces:
         own = self._own(workspace_id)
         await self.end(workspace_id)
         if not own.is_dir():
-            raise RecordNotFound(f"there is no workspace {workspace_id!r}", hint="list them first")
+            raise RecordNotFound(
+                f"there is no workspace {workspace_id!r}", hint="`skillyard workspace list` shows those there are"
+            )
         gone = Path(tempfile.mkdtemp(prefix=".gone-", dir=self._root)) / workspace_id
         with suppress(FileNotFoundError):  # somebody else was first
             own.rename(gone)  # gone at once, whatever lies in it

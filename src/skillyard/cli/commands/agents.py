@@ -48,6 +48,13 @@ def add_agents_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOOL=PERMISSION",
         help="allow, ask or deny a tool, such as bash=deny or file_write=ask; may repeat",
     )
+    parser.add_argument(
+        "--permission",
+        action="append",
+        default=[],
+        metavar="PATTERN=PERMISSION",
+        help="allow, ask or deny skills by pattern, such as internal-*=deny; may repeat, and the first that fits holds",
+    )
     workspaces = parser.add_mutually_exclusive_group()
     workspaces.add_argument("--workspace", action="store_true", default=None, help="a shell, code and files for its model")
     workspaces.add_argument("--no-workspace", dest="workspace", action="store_false", help="none of these")
@@ -89,7 +96,10 @@ def _write(arguments: argparse.Namespace, store: AgentStore) -> None:
         name: getattr(before, name) for name in ("name", "description", "system_prompt", "model", "settings", "skills")
     }
     given = _given(arguments, catalog)
+    before_rules = before.settings.get("permissions", {})
     settings = {**before.settings, **given.get("settings", {})}
+    if rules := settings.get("permissions"):
+        settings["permissions"] = {**rules, **{key: old for key, old in before_rules.items() if key not in rules}}
     if tools := {**before.settings.get("tool_permissions", {}), **settings.get("tool_permissions", {})}:
         settings["tool_permissions"] = {name: said for name, said in tools.items() if said != "allow"}
     _report_change(arguments.screen, store.update(before.id, AgentDraft(**(kept | given | {"settings": settings}))), "updated")
@@ -116,9 +126,17 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
     values = {
         "index_tokens": arguments.index_tokens or None,
         "workspace": arguments.workspace,
+        "permissions": dict(map(_permission, arguments.permission)) or None,
         "tool_permissions": check_tool_permissions(dict(map(_tool, arguments.tool))) or None,
     }
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _permission(written: str) -> tuple[str, str]:
+    pattern, equals, permission = written.rpartition("=")  # a pattern may have an `=` of its own
+    if not equals or permission.strip() not in ("allow", "ask", "deny"):
+        raise UsageProblem(f"{written!r} is no rule about skills", hint="for example --permission 'internal-*=deny'")
+    return pattern.strip(), permission.strip()
 
 
 def _tool(written: str) -> tuple[str, str]:

@@ -66,6 +66,8 @@ def chat_command(arguments: argparse.Namespace) -> int:
                 raise UsageProblem("--json needs a message", hint='skillyard chat --json "…"')
             conversation = runner.run(_conversation(chat, arguments, catalog))
             talk = _ChatSession(runner, chat, conversation, screen)
+            if arguments.message is not None and arguments.workspace is None and not screen.as_json:
+                talk.note_folder()
             for path in arguments.file:
                 talk.put(path)
             return talk.say(arguments.message) if arguments.message is not None else talk.go_on()
@@ -134,6 +136,12 @@ class _ChatSession:
         self._conversation = conversation
         self._screen = screen
 
+    def note_folder(self) -> None:
+        """Say where the model works, or why it has no workspace."""
+        state = self._runner.run(self._chat.workspace(self._conversation))
+        where = self._chat.folder(self._conversation).path
+        self._screen.note(f"the model works in {where}" if state.enabled else f"no shell, code and files: {state.reason}")
+
     def say(self, message: str) -> int:
         """Send one message and show the turn."""
         open_turn = self._open_turn()
@@ -153,9 +161,7 @@ class _ChatSession:
 
         self._screen.note(f"conversation {self._conversation.id[-10:]} with {self._conversation.model or 'the default model'}")
         self._help()
-        state = self._runner.run(self._chat.workspace(self._conversation))
-        where = self._chat.folder(self._conversation).path
-        self._screen.note(f"the model works in {where}" if state.enabled else f"no shell, code and files: {state.reason}")
+        self.note_folder()
         self._show_earlier()
         while (line := ask_line(">")) is not None:
             if line.strip() in (":quit", ":q"):

@@ -10,14 +10,15 @@ import errno
 import os
 import stat
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
+from skillyard.cli.code_host import ChangedFiles, add_code_host_options, annotate
 from skillyard.cli.failures import FAILURE, OK, UsageProblem, require_existing
-from skillyard.cli.openers import discover_catalog, open_catalog, open_home
+from skillyard.cli.openers import discover_catalog, nothing_to_look_at, open_catalog, open_home
 from skillyard.cli.screen import ScanProgress, counted
-from skillyard.document import DOCUMENT_LIMIT, Diagnostic, Profile, check_document, diagnose, fix_document
+from skillyard.document import DOCUMENT_LIMIT, RULES, Diagnostic, Profile, check_document, diagnose, fix_document
 from skillyard.errors import FileTooLarge, SkillNotFound, SkillyardError
 from skillyard.files import replace_file
 from skillyard.paths import NOCTTY, NONBLOCK, refuse_reserved
@@ -25,13 +26,15 @@ from skillyard.text import nearest, shorten
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Self
 
     from skillyard.catalog import Root, Skill
     from skillyard.cli.screen import Screen
     from skillyard.interop import ClientCompatibility, ClientName
 
 _ERROR: Final = "error"
+_SEVERITIES: Final = ("error", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +111,8 @@ def _as_written(skill: Skill, folders: Mapping[str, str]) -> str:
     return str(Path(given, Path(skill.path).relative_to(skill.root.path))) if given else skill.path
 
 
-def check_target(target: CheckTarget, *, profile: Profile, fix: bool = False) -> CheckedFile:
-    """Check one file; with `fix` apply the safe fixes first and write the file in one step."""
+def check_target(target: CheckTarget, *, profile: Profile, fix: Callable[[str], bool] | None = None) -> CheckedFile:
+    """Check one file; with `fix` apply the safe fixes of the rules it chooses first and write the file in one step."""
     try:
         data = _read(target)
     except (SkillyardError, OSError) as error:
@@ -117,8 +120,8 @@ def check_target(target: CheckTarget, *, profile: Profile, fix: bool = False) ->
     file, directory_name, files = _surroundings(target)
     applied: tuple[Diagnostic, ...] = ()
     unwritten = None
-    if fix:
-        fixed = fix_document(data, file=file, directory_name=directory_name, profile=profile)
+    if fix is not None:
+        fixed = fix_document(data, file=file, directory_name=directory_name, profile=profile, only=fix)
         unwritten = _replacement_error(target, fixed.data) if fixed.data != data else None
         if unwritten is None:
             data, applied = fixed.data, fixed.applied
@@ -295,6 +298,17 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         help="what these clients make of it: all, or some of claude,codex,gemini,opencode,api",
     )
     parser.add_argument("--fix", action="store_true", help="apply the fixes that cannot change what a skill means")
+    parser.add_argument(
+        "--select", metavar="RULES", help="only these rules, separated by commas; `style` stands for all that begin so"
+    )
+    parser.add_argument("--ignore", metavar="RULES", help="not these rules, written like --select")
+    parser.add_argument(
+        "--severity",
+        choices=_SEVERITIES,
+        metavar="LEVEL",
+        help=f"only findings from this severity on, any of which ends with 1: {', '.join(_SEVERITIES)}",
+    )
+    add_code_host_options(parser)
 
 
 def check_command(arguments: argparse.Namespace) -> int:
@@ -307,22 +321,96 @@ def check_command(arguments: argparse.Namespace) -> int:
     if arguments.package:
         return check_packages(arguments)
     targets, profile = find_targets(arguments)
-    checked = []
-    with ScanProgress(screen, what="checking") as progress:
-        for number, target in enumerate(targets, 1):
-            checked.append(check_target(target, profile=profile, fix=arguments.fix))
-            progress(number, len(targets))
     for pattern in () if arguments.paths else open_home(arguments).rules().allowed_by_name_alone():
         fix = f"write '{pattern} source=…' or '{pattern} signer=…'"
         screen.note(f"warning: the rule {pattern!r} = 'allow' trusts any skill of that name: {fix}")
+    if not targets:
+        raise nothing_to_look_at("check", arguments)
+    checked = _check_targets(targets, profile, arguments)
     for one in checked:
         if one.unwritten:
             screen.note(f"warning: {one.path} was not changed: {one.unwritten}")
     if screen.as_json:
         screen.data({"files": [one.to_dict() for one in checked], "summary": _summary(checked)})
+    elif arguments.format == "github":
+        _annotate_check(screen, checked, profile)
     else:
         _draw_check(screen, checked, profile)
-    return OK if all(one.ok and not one.unwritten for one in checked) else FAILURE
+    good = all((one.ok if arguments.severity is None else not one.diagnostics) and not one.unwritten for one in checked)
+    return OK if good else FAILURE
+
+
+def _check_targets(targets: list[CheckTarget], profile: Profile, arguments: argparse.Namespace) -> list[CheckedFile]:
+    choice = FindingChoice.of(arguments)
+    if arguments.changed is not None:
+        changed = ChangedFiles(arguments.changed)
+        targets = [one for one in targets if changed.touch([one.skill.directory if one.skill else one.path])]
+    checked = []
+    with ScanProgress(arguments.screen, what="checking") as progress:
+        for number, target in enumerate(targets, 1):
+            only = choice.includes if arguments.fix else None
+            checked.append(choice.applied(check_target(target, profile=profile, fix=only)))
+            progress(number, len(targets))
+    return checked
+
+
+def _annotate_check(screen: Screen, checked: Sequence[CheckedFile], profile: Profile) -> None:
+    for one in checked:
+        for found in one.diagnostics:
+            name = Path(one.path).name
+            path = one.path if found.file == name else str(Path(one.path).parent / found.file)  # of another file of the skill
+            annotate(screen, path, found.line, found.severity, found.rule, _with_fix(found))
+    screen.note(_closing(checked, profile))
+
+
+def _with_fix(found: Diagnostic) -> str:
+    return f"{found.message}; fix: {found.fix}" if found.fix else found.message
+
+
+@dataclass(frozen=True, slots=True)
+class FindingChoice:
+    """Which findings count: rules to `select` and to `ignore`, by their name or its first words, from a severity on."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    severity: str = _SEVERITIES[-1]
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> Self:
+        """The choice of a command line.
+
+        Raises:
+            UsageProblem: it names a rule that there is not.
+        """
+        return cls(
+            _rules("--select", arguments.select), _rules("--ignore", arguments.ignore), arguments.severity or _SEVERITIES[-1]
+        )
+
+    def includes(self, rule: str) -> bool:
+        """Whether a rule counts, however severe its findings are."""
+        return (not self.select or _named(rule, self.select)) and not _named(rule, self.ignore)
+
+    def applied(self, checked: CheckedFile) -> CheckedFile:
+        """The file with the findings that count."""
+        return replace(checked, diagnostics=tuple(filter(self._counts, checked.diagnostics)))
+
+    def _counts(self, found: Diagnostic) -> bool:
+        return self.includes(found.rule) and _SEVERITIES.index(found.severity) <= _SEVERITIES.index(self.severity)
+
+
+def _rules(option: str, written: str | None) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in (written or "").split(",") if word.strip())
+    for word in words:
+        if not any(_named(rule, (word,)) for rule in RULES):
+            near = nearest(word, RULES, limit=1)
+            raise UsageProblem(
+                f"{option}: there is no rule {word!r}", hint=f"did you mean {near[0]}?" if near else "docs/rules.md lists them"
+            )
+    return words
+
+
+def _named(rule: str, words: Sequence[str]) -> bool:
+    return any(rule == word or rule.startswith(f"{word}-") for word in words)
 
 
 def _summary(checked: Sequence[CheckedFile]) -> dict[str, int]:
@@ -347,14 +435,16 @@ def _draw_check(screen: Screen, checked: Sequence[CheckedFile], profile: Profile
     if rules.total() > _MANY:
         screen.line("most frequent: " + ", ".join(f"{rule} {count}" for rule, count in rules.most_common(5)))
     summary = _summary(checked)
+    screen.line(_closing(checked, profile), style="ok" if summary["ok"] == summary["files"] else "error")
+
+
+def _closing(checked: Sequence[CheckedFile], profile: Profile) -> str:
+    summary = _summary(checked)
     counts = f"{counted(summary['errors'], 'error')}, {counted(summary['warnings'], 'warning')}"
     fixed = sum(len(one.fixed) for one in checked)
     noun = "file is" if len(checked) == 1 else "files are"
-    screen.line(
-        f"{summary['ok']} of {summary['files']} {noun} fine under profile {profile}: {counts}"
-        + (f", {fixed} fixed" if fixed else ""),
-        style="ok" if summary["ok"] == summary["files"] else "error",
-    )
+    also = f", {fixed} fixed" if fixed else ""
+    return f"{summary['ok']} of {summary['files']} {noun} fine under profile {profile}: {counts}{also}"
 
 
 def _draw_finding(screen: Screen, path: str, diagnostic: Diagnostic) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.cli.confirmation import confirm
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import open_catalog, record_audit_event
+from skillyard.cli.openers import open_catalog, open_skill, record_audit_event
 from skillyard.cli.option_values import parse_positive
 from skillyard.cli.screen import counted
 from skillyard.errors import ApprovalRejected, DependenciesUnavailable, InvalidInput
@@ -67,8 +67,8 @@ def environment_command(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
-    catalog = open_catalog(arguments)
     if arguments.name is None:
+        catalog = open_catalog(arguments)
         grants = catalog.grants()
         every = [grants.needs(skill) for skill in catalog.all() if skill.status == "ok"]
         needs = [one for one in every if one.items or one.granted]
@@ -80,7 +80,8 @@ def _show(arguments: argparse.Namespace) -> int:
         else:
             screen.note("no skill needs packages or programs")
         return OK
-    one = catalog.grants().needs(catalog.get(arguments.name))
+    catalog, skill = open_skill(arguments, arguments.name)
+    one = catalog.grants().needs(skill)
     if screen.as_json:
         screen.data(one.to_dict())
     else:
@@ -110,8 +111,7 @@ def needs_rows(needs: SkillNeeds) -> Iterator[tuple[str, str, str, str]]:
 
 def _allow(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
+    catalog, skill = open_skill(arguments, arguments.name)
     needs = catalog.grants().needs(skill)
     grant = _asked_for(arguments, needs)
     if grant:
@@ -192,8 +192,7 @@ def _revoke(arguments: argparse.Namespace) -> int:
     from skillyard.environments import SkillGrant
 
     screen: Screen = arguments.screen
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
+    catalog, skill = open_skill(arguments, arguments.name)
     left = catalog.grants().revoke(skill, SkillGrant.from_words(arguments.granted) if arguments.granted else None)
     record_audit_event(screen, lambda: catalog.records().database, "environments.revoke", skill.id)
     if screen.as_json:

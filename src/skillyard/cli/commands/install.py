@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from skillyard.cli.commands.preview import preview_install, preview_updates
 from skillyard.cli.confirmation import confirm
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.installation import (
@@ -18,7 +19,7 @@ from skillyard.cli.installation import (
     replacement_acceptance,
 )
 from skillyard.cli.option_values import parse_positive
-from skillyard.errors import SkillyardError
+from skillyard.errors import SkillyardError, VersionPinned
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -44,6 +45,9 @@ def add_install_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_accept_options(parser)
     parser.add_argument("--save", action="store_true", help="write source and digest to the project's skillyard.lock")
+    looking = parser.add_mutually_exclusive_group()
+    looking.add_argument("--list", action="store_true", help="list the skills of the source, and install nothing")
+    looking.add_argument("--dry-run", action="store_true", help="say what would be installed and why not, and install nothing")
 
 
 def install_command(arguments: argparse.Namespace) -> int:
@@ -51,6 +55,12 @@ def install_command(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     consent = power_consent(screen, yes=arguments.yes)
     registry = open_registry(arguments)
+    if arguments.list or arguments.dry_run:
+        if arguments.source is None:
+            raise UsageProblem(
+                "which source?", hint="skillyard install SOURCE --list; `skillyard sync --check` compares the lock"
+            )
+        return preview_install(screen, registry, arguments)
     if arguments.source is None:
         lock = open_lock(arguments)
         if not lock.exists() or arguments.skill or arguments.save:
@@ -88,7 +98,10 @@ def add_update_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `update`."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="the skill to update (default: every installed skill)")
     parser.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
-    parser.add_argument("--force", action="store_true", help="update over local edits and yanked content")
+    parser.add_argument(
+        "--force", action="store_true", help="update over local edits, to yanked content, and to what was rolled back from"
+    )
+    parser.add_argument("--check", action="store_true", help="change nothing; end with 1 when there is an update")
     add_accept_options(parser)
 
 
@@ -97,6 +110,8 @@ def update_command(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     registry = open_registry(arguments)
     skills = [registry.installed.skill(arguments.name)] if arguments.name else registry.installed.skills()
+    if arguments.check:
+        return preview_updates(screen, registry, [skill.skill_id for skill in skills])
     lock = open_lock(arguments)
     signers = lock.signers()
     results: list[OperationResult] = []
@@ -116,23 +131,30 @@ def update_command(arguments: argparse.Namespace) -> int:
             except SkillyardError as error:
                 if arguments.name:
                     raise
+                if isinstance(error, VersionPinned):
+                    screen.note(f"kept {error.message}")
+                    continue
                 failed.append((skill.skill_id, error))
     if lock.exists():
         locked = {entry.skill_id for entry in lock.entries()}
         again = tuple(result for result in results if result.skill_id in locked)
         lock.record(again, accept_signer=True)  # the person who answered has accepted what the lock did not name
+    _draw_update(screen, results, failed)
+    if not skills and not screen.as_json:
+        screen.note("nothing is installed")
+    return FAILURE if failed else OK
+
+
+def _draw_update(screen: Screen, results: list[OperationResult], failed: list[tuple[str, SkillyardError]]) -> None:
     if screen.as_json:
         problems = [{"skill_id": name, **error.to_dict()} for name, error in failed]
         screen.data({"results": [result.to_dict() for result in results], "failed": problems})
-    else:
-        draw_results(screen, results)
-        for name, problem in failed:
-            screen.line(f"failed {name}: {problem.message}", style="error")
-            if problem.hint:
-                screen.hint(problem.hint)
-        if not skills:
-            screen.note("nothing is installed")
-    return FAILURE if failed else OK
+        return
+    draw_results(screen, results)
+    for name, problem in failed:
+        screen.line(f"failed {name}: {problem.message}", style="error")
+        if problem.hint:
+            screen.hint(problem.hint)
 
 
 def add_sync_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.confirmation import require_consent
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import open_catalog
+from skillyard.cli.openers import open_skill
 from skillyard.cli.option_values import parse_json_object, parse_milliseconds
 from skillyard.cli.run_view import draw_run
 from skillyard.cli.screen import counted
@@ -28,6 +28,20 @@ _HINTS: Final = {
     "VALIDATION_FAILED": "`skillyard show {id}` tells what input it takes",
     "kind_unavailable": "`skillyard read {id}` shows its instructions, which a model can follow",
 }
+
+
+_LAST_WORDS: Final = 4_000  # characters
+_CURES: Final = {
+    ("Name or service not known", "name resolution", "Network is unreachable", "ENOTFOUND", "EAI_AGAIN", "ENETUNREACH"): (
+        "the sandbox has no network: name the hosts in SKILL.md (security.network: allowlist, security.network_allowlist), "
+        "and allow them with `network-allowlist` in [sandbox] of your skillyard.toml"
+    ),
+    ("Read-only file system", "EROFS", "Permission denied", "No such file or directory", "ENOENT"): (
+        "the sandbox shows none of your files: --file PATH gives a copy, --work DIR a folder to read and write, "
+        "and --output DIR keeps what the script makes in its working folder"
+    ),
+}
+"""What a script says of something that the sandbox keeps from it, and the ways to give it that."""
 
 
 def add_request_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +84,7 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `run`."""
-    parser.add_argument("name", help="the skill's name or id")
+    parser.add_argument("name", help="the skill's name, id or folder")
     add_request_arguments(parser)
     parser.add_argument("--output", metavar="DIR", help="copy the files that the script makes into this folder")
     parser.add_argument(
@@ -97,6 +111,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-cache-result", action="store_true", help="run it again, also when the skill lets its last result be kept"
     )
+    parser.add_argument("--verbose", action="store_true", help="also the limits that held, and who enforced each")
     parser.epilog = "What follows `--` is the command line of the script: skillyard run pdf --entry scripts/x.py -- in.pdf -v"
 
 
@@ -113,8 +128,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     context = parse_json_object("--context", arguments.context)
     work, files = given_work(arguments), given_files(arguments)
     output = _output_folder(arguments.output)
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
+    catalog, skill = open_skill(arguments, arguments.name)
     digest = require_consent(catalog, skill, screen)
     if work is not None:
         screen.note(f"the script works in {work}: it may read and write the files there, and no others of yours")
@@ -146,16 +160,26 @@ def run_command(arguments: argparse.Namespace) -> int:
     if screen.as_json:
         screen.data(outcome.to_dict())
     else:
-        draw_run(screen, skill.name, outcome)
+        draw_run(screen, skill.name, outcome, limits=arguments.verbose)
         if output is not None:
             screen.note(f"{counted(len(outcome.made), 'file')} in {output}")
         elif outcome.made:
             screen.hint(
                 f"`skillyard runs take {outcome.run_id} --output DIR` copies the files it made, --output DIR does at once"
             )
-        if outcome.error is not None and outcome.error.code in _HINTS:
-            screen.hint(_HINTS[outcome.error.code].format(id=skill.id))
+        if cure := _cure(outcome, skill.id):
+            screen.hint(cure)
     return OK if outcome.error is None else FAILURE
+
+
+def _cure(run: Run, skill_id: str) -> str:
+    """What to do about a failure: by its code, else by what a script says that the sandbox kept from it; empty for others."""
+    if run.error is None:
+        return ""
+    if run.error.code in _HINTS:
+        return _HINTS[run.error.code].format(id=skill_id)
+    words = run.stderr[-_LAST_WORDS:]
+    return next((cure for signs, cure in _CURES.items() if any(sign in words for sign in signs)), "")
 
 
 def given_work(arguments: argparse.Namespace) -> str | None:

@@ -1,4 +1,4 @@
-"""`skillyard runs` and `test`: the runs there were, and tries of a skill; `schedule` and `event`: runs at a time, again, or when something happened."""
+"""`skillyard runs` and `test`; `schedule` and `event`: runs at a time, again and again, or when something happened."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillyard.cli.commands.run import add_request_arguments, given_files, given_work
 from skillyard.cli.confirmation import require_consent
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import open_catalog, open_database, open_organisation, open_records
+from skillyard.cli.openers import open_database, open_organisation, open_records, open_skill
 from skillyard.cli.option_values import parse_milliseconds, parse_positive
 from skillyard.cli.screen import counted
 
@@ -41,8 +41,7 @@ def test_command(arguments: argparse.Namespace) -> int:
     import asyncio  # 30 ms: only this command and `run` wait for a process
 
     screen: Screen = arguments.screen
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
+    catalog, skill = open_skill(arguments, arguments.name)
     digest = require_consent(catalog, skill, screen)
     report = asyncio.run(catalog.test(skill, timeout_ms=arguments.timeout, digest=digest, install=arguments.install))
     if screen.as_json:

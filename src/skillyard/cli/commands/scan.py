@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from skillyard.cli.code_host import ChangedFiles, add_code_host_options, annotate
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import discover_catalog, open_catalog
+from skillyard.cli.openers import discover_catalog, nothing_to_look_at, open_catalog
 from skillyard.cli.screen import counted
 from skillyard.errors import SkillNotFound
 from skillyard.scanner import NOT_TEXT
@@ -112,6 +113,7 @@ def add_scan_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sarif", metavar="FILE", help="also write the findings as SARIF 2.1.0")
     parser.add_argument("--rules", action="store_true", help="list what is looked for")
+    add_code_host_options(parser)
 
 
 def scan_command(arguments: argparse.Namespace) -> int:
@@ -123,10 +125,21 @@ def scan_command(arguments: argparse.Namespace) -> int:
         _draw_rules(screen)
         return OK
     reports = list(scan_targets(arguments))
+    if not reports:
+        raise nothing_to_look_at("scan", arguments)
+    if arguments.changed is not None:
+        changed = ChangedFiles(arguments.changed)
+        reports = [report for report in reports if changed.touch([report.folder])]
     if arguments.sarif:
         _write_sarif(Path(arguments.sarif), reports)
     if screen.as_json:
         screen.data({"reports": [report.to_dict() for report in reports], "summary": _summary(reports)})
+    elif arguments.format == "github":
+        for report in reports:
+            for finding in report.open:
+                path = f"{report.folder.rstrip('/')}/{finding.file}"
+                annotate(screen, path, finding.line, finding.severity, finding.rule, f"{finding.message}; fix: {finding.fix}")
+        _draw_summary(screen, reports)
     else:
         for report in reports:
             _draw(screen, report, arguments.at_least)

@@ -125,9 +125,7 @@ def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep K sandboxes (at most 8) ready for each Python skill that has run; they take memory",
     )
     parser.add_argument("--no-watch", action="store_true", help="do not announce changes in the skill folders")
-    parser.add_argument(
-        "--workspace", metavar="DIR", help="offer a shell, code and files too, sandboxed, over this folder, made when missing"
-    )
+    parser.add_argument("--workspace", metavar="DIR", help="offer a shell, code and files too, sandboxed, over this folder")
     parser.add_argument(
         "--with",
         dest="packages",
@@ -175,11 +173,9 @@ def _workspace(catalog: Catalog, arguments: argparse.Namespace) -> Workspace | N
             option = "--with" if arguments.packages else "--writable"
             raise UsageProblem(f"{option} without --workspace", hint="name the folder to work in: --workspace DIR")
         return None
-    try:
-        Path(arguments.workspace).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        message = f"{arguments.workspace} cannot be made: {error.strerror or error}"
-        raise UsageProblem(message, hint="name a folder of your own") from None
+    if not Path(arguments.workspace).is_dir():
+        message = f"--workspace {arguments.workspace}: there is no such folder"
+        raise UsageProblem(message, hint="name a folder that is there, or make it first")
     return catalog.workspace(arguments.workspace, packages=arguments.packages, writable=arguments.writable)
 
 

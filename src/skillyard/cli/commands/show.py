@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
-from skillyard.cli.failures import FAILURE, OK
-from skillyard.cli.openers import open_catalog
+from skillyard.cli.failures import FAILURE, OK, require_existing
+from skillyard.cli.openers import open_catalog, open_skill, unsearched_skills
 from skillyard.cli.option_values import parse_positive
 from skillyard.cli.screen import counted
 from skillyard.errors import BinaryFile, InvalidInput
@@ -112,15 +112,14 @@ def _parameters(detail: SkillDetail) -> Iterator[tuple[str, str, str, str]]:
 
 def add_show_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `show`."""
-    parser.add_argument("name", help="the skill's name or id")
+    parser.add_argument("name", help="the skill's name, id or folder")
 
 
 def show_command(arguments: argparse.Namespace) -> int:
     """Show the skill, whatever its status."""
     from skillyard.skill_detail import read_skill_detail
 
-    catalog = open_catalog(arguments)
-    detail = read_skill_detail(catalog, catalog.get(arguments.name))
+    detail = read_skill_detail(*open_skill(arguments, arguments.name))
     screen: Screen = arguments.screen
     if screen.as_json:
         screen.data(detail.to_dict())
@@ -134,7 +133,7 @@ _LIMIT: Final = 256 * 1024 * 1024  # bytes; a person may want what is too long f
 
 def add_read_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `read`."""
-    parser.add_argument("name", help="the skill's name or id")
+    parser.add_argument("name", help="the skill's name, id or folder")
     parser.add_argument("file", nargs="?", default="SKILL.md", help="a path inside the skill (default: %(default)s)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the bytes to this file; needed for what is not text")
 
@@ -146,8 +145,7 @@ def read_command(arguments: argparse.Namespace) -> int:
     from skillyard.cli.confirmation import require_consent
 
     screen: Screen = arguments.screen
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
+    catalog, skill = open_skill(arguments, arguments.name)
     require_consent(catalog, skill, screen)
     content = skill.read_file(arguments.file, limit=_LIMIT)
     if content.note:
@@ -185,6 +183,7 @@ _STATUSES: Final[tuple[Status, ...]] = ("ok", "disabled", "denied", "shadowed", 
 
 def add_list_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `list`."""
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="exactly these folders of skills (default: the roots)")
     parser.add_argument(
         "--status",
         action="append",
@@ -197,6 +196,9 @@ def add_list_arguments(parser: argparse.ArgumentParser) -> None:
 
 def list_command(arguments: argparse.Namespace) -> int:
     """List the skills."""
+    if arguments.paths:
+        hint = "give a folder of skills"
+        arguments.root = [*(arguments.root or ()), *(require_existing(path, hint=hint) for path in arguments.paths)]
     catalog = open_catalog(arguments)
     screen: Screen = arguments.screen
     if screen.as_json and not arguments.status and not screen.is_terminal:
@@ -218,7 +220,10 @@ def list_command(arguments: argparse.Namespace) -> int:
         screen.note(_summary(catalog, skills))
     else:
         screen.note(f"no skills in {', '.join(root.path for root in catalog.roots) or 'any folder'}")
-        screen.hint("make one with `skillyard new NAME --description TEXT`, or name a folder with --root")
+    if (aside := None if arguments.root else unsearched_skills(catalog, arguments.project)) is not None:
+        screen.hint(f"{aside} holds skills and is no root: `skillyard list {aside}`; [skills] paths in skillyard.toml adds it")
+    elif not catalog.all():
+        screen.hint("make one with `skillyard new NAME --description TEXT`, or name a folder: `skillyard list FOLDER`")
     return _code(arguments, catalog)
 
 
@@ -283,10 +288,18 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pin", action="append", default=[], metavar="NAME", help="a skill that is always listed; may be given several times"
     )
+    parser.add_argument(
+        "--guidance",
+        action="store_true",
+        help="print rules for the use of skills instead, to paste into the file of an agent, such as AGENTS.md or Agent.md",
+    )
+    parser.add_argument("--language", choices=("en", "zh"), default="en", help="language of the guidance (default: en)")
 
 
 def prompt_command(arguments: argparse.Namespace) -> int:
     """Print the index, and say on standard error what did not fit."""
+    if arguments.guidance:
+        return _guidance(arguments)
     catalog = open_catalog(arguments)
     index = catalog.prompt(
         budget=arguments.budget,
@@ -302,6 +315,18 @@ def prompt_command(arguments: argparse.Namespace) -> int:
     else:
         screen.write(index.text + ("\n" if index.text and not index.text.endswith("\n") else ""))
         screen.note(_report_index(index))
+    return OK
+
+
+def _guidance(arguments: argparse.Namespace) -> int:
+    from skillyard.prompt import usage_guidance
+
+    screen: Screen = arguments.screen
+    text = usage_guidance(arguments.language)
+    if screen.as_json:
+        screen.data({"guidance": text})
+    else:
+        screen.write(text)
     return OK
 
 

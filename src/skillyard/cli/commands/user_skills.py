@@ -1,15 +1,16 @@
-"""`skillyard new`, `enable`, `disable` and `delete`: the user's own skills, and whether models are offered a skill."""
+"""`skillyard new`, `open`, `enable`, `disable` and `delete`: the user's own skills, and whether models are offered a skill."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.cli.confirmation import confirm
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import discover_catalog, open_catalog, record_audit_event
+from skillyard.cli.openers import discover_catalog, open_catalog, open_home, open_skill, record_audit_event
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -35,10 +36,18 @@ Show one request and the answer to it.
 _RUN: Final = """
 ## Run it
 
-`scripts/execute.py` takes `{"text": "..."}` and answers `{"words": 2}`. Run it for every request; never guess its result.
+`ENTRY` takes `{"text": "..."}` and answers `{"words": 2}`. Run it for every request; never guess its result.
 """
 
-_SCRIPT: Final = '''\
+
+class ScriptTemplate(NamedTuple):
+    """The path of a new script and its text; `{name}` stands for the skill."""
+
+    path: str
+    text: str
+
+
+_PYTHON: Final = '''\
 """The script of {name}; try it with: skillyard run {name} --input '{{"text": "hello world"}}'."""
 
 from __future__ import annotations
@@ -49,25 +58,63 @@ def execute(parameters: dict, context: dict | None = None) -> dict:
     return {{"output": {{"words": len(words)}}, "status": "success"}}
 '''
 
-SCRIPT_FIELDS: Final[Mapping[str, object]] = {
-    "version": "1.0.0",
-    "type": "direct",
-    "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
-    "security": {"timeout_ms": 10000, "memory_mb": 128, "network": "none", "filesystem": "read-only"},
-    "resources": {"entry": "./scripts/execute.py"},
-}
-"""The front matter that makes a skill with a script runnable."""
+_JAVASCRIPT: Final = """\
+// The script of {name}; try it with: skillyard run {name} --input '{{"text": "hello world"}}'
+
+export async function execute(parameters, context) {{
+  const words = parameters.text.split(/\\s+/).filter(Boolean);
+  return {{ output: {{ words: words.length }}, status: 'success' }};
+}}
+"""
+
+_TYPESCRIPT: Final = """\
+// The script of {name}; try it with: skillyard run {name} --input '{{"text": "hello world"}}'
+
+interface Parameters {{
+  text: string;
+}}
+
+export async function execute(parameters: Parameters, context?: {{ userId?: string }}) {{
+  const words = parameters.text.split(/\\s+/).filter(Boolean);
+  return {{ output: {{ words: words.length }}, status: 'success' }};
+}}
+"""
+
+_SHELL: Final = """\
+#!/usr/bin/env bash
+# The script of {name}; try it with: skillyard run {name} --input '{{"text": "hello world"}}'
+# Standard input is {{"input": {{...}}, "context": {{...}}}}; what is printed is the output, as JSON where it is JSON.
+set -euo pipefail
+
+text=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["input"]["text"])')
+printf '{{"words": %d}}\\n' "$(wc -w <<< "$text")"
+"""
+
+SCRIPT_TEMPLATES: Final[Mapping[str, ScriptTemplate]] = MappingProxyType(
+    {
+        "python": ScriptTemplate("scripts/execute.py", _PYTHON),
+        "javascript": ScriptTemplate("scripts/execute.mjs", _JAVASCRIPT),
+        "typescript": ScriptTemplate("scripts/execute.ts", _TYPESCRIPT),
+        "shell": ScriptTemplate("scripts/execute.sh", _SHELL),
+    }
+)
 
 
-def skill_body(name: str, description: str, *, with_script: bool) -> str:
-    """The instructions of a new skill."""
+def script_fields(language: str) -> dict[str, object]:
+    """The front matter that makes a skill with a script in this language runnable."""
+    return {
+        "version": "1.0.0",
+        "type": "direct",
+        "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        "security": {"timeout_ms": 10000, "memory_mb": 128, "network": "none", "filesystem": "read-only"},
+        "resources": {"entry": f"./{SCRIPT_TEMPLATES[language].path}"},
+    }
+
+
+def skill_body(name: str, description: str, *, entry: str | None) -> str:
+    """The instructions of a new skill, which runs the script `entry` when there is one."""
     title = name.replace("-", " ").capitalize()
-    return _BODY.format(title=title, description=description, run=_RUN if with_script else "")
-
-
-def skill_script(name: str) -> str:
-    """The script of a new skill: it runs as it is."""
-    return _SCRIPT.format(name=name)
+    return _BODY.format(title=title, description=description, run=_RUN.replace("ENTRY", entry) if entry else "")
 
 
 def add_new_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,22 +127,30 @@ def add_new_arguments(parser: argparse.ArgumentParser) -> None:
     destination.add_argument("--user", action="store_true", help="for you, in every project (this is the default)")
     destination.add_argument("--in-project", action="store_true", help="for everyone who works on this project")
     destination.add_argument("--in", dest="folder", metavar="DIR", help="in this folder of skills")
-    parser.add_argument("--with-script", action="store_true", help="with a script that runs, and the schema of its input")
+    parser.add_argument(
+        "--with-script",
+        nargs="?",
+        const="python",
+        choices=tuple(SCRIPT_TEMPLATES),
+        metavar="LANGUAGE",
+        help=f"with a script that runs, and the schema of its input: {', '.join(SCRIPT_TEMPLATES)} (default: python)",
+    )
 
 
 def new_command(arguments: argparse.Namespace) -> int:
     """Make the folder and say what to do next."""
     screen: Screen = arguments.screen
     catalog = discover_catalog(arguments, roots=arguments.root)
+    template = SCRIPT_TEMPLATES[arguments.with_script] if arguments.with_script else None
     skill = catalog.create(
         arguments.name,
         arguments.description,
-        skill_body(arguments.name, arguments.description.strip(), with_script=arguments.with_script),
+        skill_body(arguments.name, arguments.description.strip(), entry=template.path if template else None),
         source="project" if arguments.in_project else "user",
         root=arguments.folder or (arguments.root[0] if arguments.root else None),
     )
-    if arguments.with_script:
-        _add_script(skill)
+    if template:
+        _add_script(skill, arguments.with_script)
     if screen.as_json:
         screen.data({"skill": skill.to_dict(), "files": ["SKILL.md", *(file.name for file in skill.files())]})
     else:
@@ -104,29 +159,40 @@ def new_command(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _add_script(skill: Skill) -> None:
+def _add_script(skill: Skill, language: str) -> None:
     from skillyard.document import set_front_matter
 
-    folder, document = Path(skill.directory), Path(skill.path)
-    document.write_text(set_front_matter(document.read_text("utf-8"), SCRIPT_FIELDS), "utf-8", newline="\n")
-    (folder / "scripts").mkdir()
-    (folder / "scripts" / "execute.py").write_text(skill_script(skill.name), "utf-8", newline="\n")
+    template, document = SCRIPT_TEMPLATES[language], Path(skill.path)
+    script = Path(skill.directory) / template.path
+    document.write_text(set_front_matter(document.read_text("utf-8"), script_fields(language)), "utf-8", newline="\n")
+    script.parent.mkdir()
+    script.write_text(template.text.format(name=skill.name), "utf-8", newline="\n")
 
 
-def _try(skill: Skill, with_script: bool) -> str:
+def _try(skill: Skill, with_script: str | None) -> str:
     command = f'skillyard run {skill.name} --root {skill.root.path} --input \'{{"text": "hello world"}}\''
     return f" and `{command}`" if with_script else ""
 
 
 def add_switch_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `enable` and `disable`."""
-    parser.add_argument("name", help="the skill's name or id")
+    parser.add_argument("name", nargs="?", help="the skill's name, id or folder")
+    parser.add_argument("--all", action="store_true", help="the switch over all skills, whatever that of each is")
 
 
 def switch_command(arguments: argparse.Namespace) -> int:
     """Change the setting; saying it twice is no error."""
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
+    if arguments.all is (arguments.name is not None):
+        raise UsageProblem("name one skill, or say --all", hint=f"skillyard {arguments.command} NAME")
+    if arguments.all:
+        return _switch_all(arguments)
+    catalog, skill = open_skill(arguments, arguments.name)
+    if skill.root.path == skill.directory:
+        folder = Path(skill.directory).parent
+        raise UsageProblem(
+            f"{skill.directory} is in none of the roots: switched by itself it would stay as it is in them",
+            hint=f"name the folder of skills: skillyard {arguments.command} {skill.slug} --root {folder}",
+        )
     if arguments.command == "enable":
         catalog.enable(skill.id)
     else:
@@ -142,17 +208,68 @@ def switch_command(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _switch_all(arguments: argparse.Namespace) -> int:
+    screen: Screen = arguments.screen
+    catalog, enabled = open_home(arguments), arguments.command == "enable"
+    catalog.switch_all(enabled=enabled)
+    record_audit_event(screen, lambda: catalog.records().database, f"catalog.{arguments.command}", "*")
+    if screen.as_json:
+        screen.data({"enableSkills": enabled})
+    elif enabled:
+        screen.line("skills are offered, but for those that are disabled one by one", style="ok")
+    else:
+        screen.line("no skill is offered to any model")
+    return OK
+
+
+def add_open_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `open`."""
+    parser.add_argument("name", nargs="?", help="the skill's name, id or folder (default: the folder of your skills)")
+
+
+def open_command(arguments: argparse.Namespace) -> int:
+    """Print the folder, and open it where there is a desktop."""
+    screen: Screen = arguments.screen
+    folder = open_catalog(arguments).directory_to_open()
+    if arguments.name is not None:
+        folder = open_skill(arguments, arguments.name)[1].directory
+    opened = _open_in_file_manager(folder)
+    if screen.as_json:
+        screen.data({"directory": folder, "opened": opened})
+    else:
+        screen.line(folder)
+        if not opened:
+            screen.note("no file manager was found to open it with")
+    return OK
+
+
+def _open_in_file_manager(folder: str) -> bool:
+    """Start the desktop's own opener, which goes on by itself; False where there is no desktop."""
+    import os
+    import shutil
+    import subprocess
+    import sys
+
+    command = "open" if sys.platform == "darwin" else "xdg-open"
+    desktop = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    program = shutil.which(command)
+    if not desktop or program is None:
+        return False
+    quiet = subprocess.DEVNULL
+    subprocess.Popen([program, folder], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)  # noqa: S603
+    return True
+
+
 def add_delete_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `delete`."""
-    parser.add_argument("name", help="the skill's name or id; only user skills can be deleted")
+    parser.add_argument("name", help="the skill's name, id or folder; only user skills can be deleted")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
 
 def delete_command(arguments: argparse.Namespace) -> int:
     """Delete the folder after asking."""
     screen: Screen = arguments.screen
-    catalog = open_catalog(arguments)
-    skill = catalog.get(arguments.name)
+    catalog, skill = open_skill(arguments, arguments.name)
     if not arguments.yes:
         if screen.as_json or not screen.interactive:
             raise UsageProblem(

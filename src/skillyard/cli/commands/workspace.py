@@ -120,6 +120,9 @@ def _list(catalog: Catalog, screen: Screen) -> int:
     else:
         for workspace_id in found:
             screen.line(workspace_id)
+        if not found:
+            screen.note("there is no workspace in this home")
+            screen.hint("`skillyard workspace exec --id NAME -- COMMAND` makes one")
     return OK
 
 
@@ -131,4 +134,7 @@ async def _remove(catalog: Catalog, screen: Screen, ids: list[str]) -> int:
         await home.remove(workspace_id)
     if screen.as_json:
         screen.data({"removed": ids})
+    else:
+        for workspace_id in ids:
+            screen.line(f"removed {workspace_id}", style="ok")
     return OK

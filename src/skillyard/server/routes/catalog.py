@@ -65,11 +65,18 @@ _Name = Annotated[str, Query(min_length=1, max_length=300, description="an id, a
 
 
 class NewSkill(RequestBody):
-    """The content of a new skill of the user."""
+    """The content of a new skill, and whether it is one of the user or of the project."""
 
     name: str = Field(max_length=64)
     description: str = Field(max_length=1024)
     instructions: str = Field(default="", max_length=1_000_000)
+    source: Literal["user", "project"] = "user"
+
+
+class SkillsSwitch(RequestBody):
+    """The switch over all skills."""
+
+    enabled: bool
 
 
 class CatalogChanges(BaseModel):
@@ -166,12 +173,13 @@ def refresh(service: CurrentServices) -> Answer[CatalogChanges]:
 
 @routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def create(service: CurrentServices, body: NewSkill) -> Answer[ListedSkill]:
-    """Make a new skill of the user."""
+    """Make a new skill of the user, or of the project."""
     if "\0" in body.instructions:
         raise InvalidInput("the instructions hold a NUL character", hint="take it out")
     set_audit_subject(body.name)
     with service.change_lock:
-        return Answer(data=entry(service.catalog.create(body.name, body.description, body.instructions)))
+        made = service.catalog.create(body.name, body.description, body.instructions, source=body.source)
+        return Answer(data=entry(made))
 
 
 @routes.delete("", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
@@ -188,6 +196,21 @@ def toggle(service: CurrentServices, body: SkillReference) -> Answer[ListedSkill
     set_audit_subject(body.skill)
     with service.change_lock:
         return Answer(data=entry(service.catalog.toggle(body.skill)))
+
+
+@routes.get("/enabled", responses=READ_PROBLEMS)
+def enabled(service: CurrentServices) -> Answer[bool]:
+    """Whether skills are offered to models at all."""
+    return Answer(data=service.catalog.skills_enabled)
+
+
+@routes.put("/enabled", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def switch_all(service: CurrentServices, body: SkillsSwitch) -> Answer[bool]:
+    """Offer skills to models, or none of them; what is said of single skills is kept."""
+    set_audit_subject("*")
+    with service.change_lock:
+        service.catalog.switch_all(enabled=body.enabled)
+    return Answer(data=body.enabled)
 
 
 @routes.get("/skill", responses=READ_PROBLEMS)

@@ -107,7 +107,8 @@ def tool_definitions(
 ) -> Answer[ToolDefinitions]:
     """The tools for a model; ask again each turn, because the names in them follow the catalog."""
     tools = service.tool_sessions.of(service.catalog, service.owner(caller), language)
-    return Answer(data=ToolDefinitions(dialect=dialect, tools=tools.definitions(dialect, abp_tools=abp_tools)))
+    definitions: list[Any] = [*tools.definitions(dialect, abp_tools=abp_tools)]
+    return Answer(data=ToolDefinitions(dialect=dialect, tools=definitions))
 
 
 @tool_routes.post("/tools/call", responses=WRITE_PROBLEMS, dependencies=[require_scope("runs:execute")])

@@ -25,7 +25,6 @@ export const catalog = words(
     sources: {
       project: "Project",
       user: "User",
-      env: "Environment",
       config: "Configured",
       plugin: "Plugin",
       installed: "Installed",
@@ -34,7 +33,6 @@ export const catalog = words(
     sourceWhy: {
       project: "In a folder of the project that the server works for",
       user: "In the home folder of the user",
-      env: "In a folder named by CLAUDE_SKILLS_DIR",
       config: "In a folder named in the configuration or by --root",
       plugin: "Brought by a plugin",
       installed: "Installed here, in versions",
@@ -76,7 +74,6 @@ export const catalog = words(
     sources: {
       project: "项目",
       user: "用户",
-      env: "环境变量",
       config: "配置",
       plugin: "插件",
       installed: "已安装",
@@ -85,7 +82,6 @@ export const catalog = words(
     sourceWhy: {
       project: "位于服务器所服务项目的文件夹中",
       user: "位于用户主目录中",
-      env: "位于 CLAUDE_SKILLS_DIR 指定的文件夹中",
       config: "位于配置或 --root 指定的文件夹中",
       plugin: "由插件带来",
       installed: "在这里安装，有版本管理",

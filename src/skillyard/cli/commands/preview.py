@@ -1,0 +1,166 @@
+"""What an install or update would bring, before it does; `skillyard diff` compares versions, `skillyard pin` keeps one."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from skillyard.cli.failures import FAILURE, OK
+from skillyard.cli.installation import open_registry
+from skillyard.cli.screen import counted
+from skillyard.text import shorten, single_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillyard.cli.screen import Screen
+    from skillyard.packages import FolderDifference
+    from skillyard.registry import PendingUpdate, Registry, SkillInspection
+
+_CELL: Final = 80
+_MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
+
+
+def preview_install(screen: Screen, registry: Registry, arguments: argparse.Namespace) -> int:
+    """List the skills of a source, or with `--dry-run` say what installing them would do; 1 when one would be refused."""
+    inspected = registry.inspect(arguments.source, skills=arguments.skill)
+    refused = any(one.refusals for one in inspected)
+    if screen.as_json:
+        screen.data({"skills": [_shape(one) for one in inspected]})
+    elif arguments.list:
+        rows = [
+            (one.skill_id, one.declared_version or "", _state(one), screen.description(one.description, wide=False))
+            for one in inspected
+        ]
+        screen.table(rows, header=("SKILL", "VERSION", "HERE", "DESCRIPTION"), stretch=3)
+        screen.note(f"{counted(len(inspected), 'skill')}; `--skill NAME` installs only that one")
+        return OK
+    else:
+        for one in inspected:
+            _draw_inspection(screen, one)
+        screen.note("nothing was installed")
+    return FAILURE if refused and not arguments.list else OK
+
+
+def _state(one: SkillInspection) -> str:
+    if one.refusals:
+        return "refused"
+    if one.installed is None:
+        return "new"
+    return "installed" if one.unchanged else "other version"
+
+
+def _shape(one: SkillInspection) -> dict[str, object]:
+    return {
+        "skill_id": one.skill_id,
+        "name": one.name,
+        "description": one.description,
+        "declared_version": one.declared_version,
+        "digest": one.digest,
+        "state": _state(one),
+        "powers": list(one.powers.sentences()),
+        "needs_consent": list(one.change.widened) if one.change else [],
+        "refusals": [{"code": refusal.code, "message": refusal.message, "hint": refusal.hint} for refusal in one.refusals],
+        "findings": [dict(finding) for finding in one.findings],
+        "unmet": list(one.unmet),
+        "warnings": list(one.warnings),
+    }
+
+
+def _draw_inspection(screen: Screen, one: SkillInspection) -> None:
+    declared = f" ({one.declared_version})" if one.declared_version else ""
+    what = {"new": "would install", "installed": "has already", "other version": "would update", "refused": "would refuse"}
+    screen.line(f"{what[_state(one)]} {one.skill_id}{declared}", style="error" if one.refusals else "ok")
+    for refusal in one.refusals:
+        screen.line(f"{refusal.code}: {refusal.message}", indent=2)
+    for sentence in one.powers.sentences():
+        screen.line(sentence, indent=2)
+    if one.change:
+        screen.line(f"needs your consent: {'; '.join(one.change.widened)}", indent=2, style="warning")
+    for finding in one.findings[:3]:
+        screen.line(
+            f"{finding['severity']} {finding['file']}:{finding['line']} {finding['message']}", indent=2, style="warning"
+        )
+    for sentence in one.unmet:
+        screen.line(f"needs: {sentence}", indent=2)
+    if one.difference is not None and not one.unchanged:
+        _draw_files(screen, one.difference, lines=False)
+
+
+def preview_updates(screen: Screen, registry: Registry, names: Sequence[str]) -> int:
+    """Say for each skill whether there is an update; 1 when there is one."""
+    pending = [registry.pending_update(name) for name in names]
+    if screen.as_json:
+        screen.data({"skills": [one.to_dict() for one in pending]})
+    elif pending:
+        screen.table(map(_pending_row, pending), header=("SKILL", "STATE", "HAS", "AVAILABLE", "REMARK"), stretch=4)
+    else:
+        screen.note("nothing is installed")
+    return FAILURE if any(one.state == "update" for one in pending) else OK
+
+
+def _pending_row(one: PendingUpdate) -> tuple[str, str, str, str, str]:
+    remark = one.reason or (f"`skillyard diff {one.skill_id}` shows it" if one.state == "update" else "")
+    return one.skill_id, one.state, one.declared_version or one.version, one.available or "", shorten(remark, _CELL)
+
+
+def add_diff_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `diff`."""
+    parser.add_argument("name", metavar="NAME", help="the installed skill's name or id")
+    parser.add_argument("before", nargs="?", metavar="BEFORE", help="a version (default: the current one with its source)")
+    parser.add_argument("after", nargs="?", metavar="AFTER", help="another version (default: the current one)")
+    parser.add_argument("--files", action="store_true", help="only the names of files, without their lines")
+
+
+def diff_command(arguments: argparse.Namespace) -> int:
+    """Show what became of the files; 1 when nobody can tell."""
+    screen: Screen = arguments.screen
+    registry = open_registry(arguments)
+    if arguments.before is None:
+        pending = registry.pending_update(arguments.name)
+        if pending.difference is None and pending.state != "current":
+            screen.note(f"{pending.skill_id}: {pending.reason}")
+            return FAILURE
+        difference = pending.difference
+    else:
+        from skillyard.packages import compare_trees
+
+        versions = [registry.installed.version(arguments.name, word) for word in (arguments.before, arguments.after)]
+        folders = [registry.storage.versions.path(version.skill_id, version.version) for version in versions]
+        difference = compare_trees(*folders)
+    if screen.as_json:
+        screen.data({"difference": difference.to_dict() if difference else None})
+    elif difference is None or not difference.files:
+        screen.note("no file differs")
+    else:
+        _draw_files(screen, difference, lines=not arguments.files)
+    return OK
+
+
+def _draw_files(screen: Screen, difference: FolderDifference, *, lines: bool) -> None:
+    for file in difference.files:
+        screen.line(f"{_MARKS[file.change]} {single_line(file.path)}", style="bold" if lines else "", indent=0 if lines else 2)
+        if lines and file.lines:
+            screen.text(file.lines.rstrip("\n"))
+        if lines and file.unshown:
+            screen.line(file.unshown, indent=2, style="dim")
+    screen.note(f"{counted(len(difference.files), 'file')} differ, {difference.unchanged} the same")
+
+
+def add_pin_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `pin`."""
+    parser.add_argument("name", metavar="NAME", help="the installed skill's name or id")
+    parser.add_argument("--undo", action="store_true", help="let updates replace it again")
+
+
+def pin_command(arguments: argparse.Namespace) -> int:
+    """Pin the current version, or take the pin away."""
+    screen: Screen = arguments.screen
+    registry = open_registry(arguments)
+    version = registry.unpin(arguments.name) if arguments.undo else registry.pin(arguments.name)
+    if screen.as_json:
+        screen.data({"version": version.to_dict(), "pinned": not arguments.undo})
+    else:
+        state = "follows updates again" if arguments.undo else f"stays at version {version.version}"
+        screen.line(f"{version.skill_id} {state}", style="ok")
+    return OK

@@ -1,0 +1,59 @@
+"""Help and errors in Chinese: by `--lang` and by the locale, from one catalogue in which nothing is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillyard.cli import language
+from skillyard.cli.command_table import COMMANDS, GROUPS
+from skillyard.cli.program import Parser, add_common_options, leading_parser
+
+Call = Callable[..., Any]
+ROOT = Path(__file__).resolve().parents[2]
+CATALOGUE = json.loads((ROOT / "src/skillyard/cli/chinese.json").read_text("utf-8"))
+
+
+def test_no_command_group_or_common_option_is_missing(call: Call) -> None:
+    parser = Parser("skillyard")
+    add_common_options(parser)
+    needed = {command.help for command in COMMANDS.values()} | set(GROUPS)
+    needed |= {action.help for action in parser._actions if action.help}
+    assert needed <= set(CATALOGUE["messages"])
+    assert all(text != english for english, text in CATALOGUE["messages"].items())
+    assert leading_parser().prog == "skillyard"
+
+
+def test_errors_say_the_same_as_on_the_page() -> None:
+    page = json.loads((ROOT / "web/src/chinese/errors.json").read_text("utf-8"))
+    assert {code: text for code, text in CATALOGUE["errors"].items() if code in page} == page
+
+
+def test_help_and_errors_are_chinese_when_asked_for(call: Call) -> None:
+    shown = call("--lang", "zh", "--help").out
+    assert shown.startswith("用法：skillyard COMMAND")
+    assert "查找和阅读:" in shown
+    assert "在沙箱中运行技能的脚本" in call("run", "--help", "--lang=zh").out
+    answer = call("show", "nothing", "--lang", "zh")
+    assert answer.err.startswith("错误：没有这个技能（there is no skill 'nothing'）\n提示：")
+    assert call("show", "nothing", "--lang", "zh", "--json").data["error"]["message"] == "there is no skill 'nothing'"
+    assert call("show", "nothing").err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("environ", "argv", "chosen"),
+    [
+        ({"LANG": "zh_CN.UTF-8"}, [], "zh"),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, [], "en"),
+        ({"LANGUAGE": "zh:en", "LANG": "de_DE.UTF-8"}, [], "zh"),
+        ({"LANG": "zh_CN.UTF-8"}, ["list", "--lang", "en"], "en"),
+        ({}, ["run", "x", "--", "--lang", "zh"], "en"),
+    ],
+)
+def test_the_locale_decides_where_nothing_is_said(environ: dict[str, str], argv: list[str], chosen: str) -> None:
+    assert language.choose_language(argv, environ) == chosen
+    language.choose_language([], {})

@@ -1,0 +1,75 @@
+"""What an install or an update would bring, differences, pins, and updates that leave a rollback alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def source(tmp_path: Path, make_skill: Call) -> Path:
+    """A folder with one skill, which the tests change."""
+    make_skill(tmp_path / "source", "tidy", body="one\n")
+    return tmp_path / "source" / "tidy"
+
+
+def _release(source: Path, text: str) -> None:
+    document = source / "SKILL.md"
+    document.write_text(document.read_text() + text + "\n")
+
+
+def test_the_skills_of_a_source_are_listed_and_tried_without_installing(call: Call, source: Path) -> None:
+    assert call("install", source.parent, "--list", "--json").data["skills"][0]["state"] == "new"
+    assert "would install tidy" in call("install", source, "--dry-run").out
+    assert call("versions", "--json").data["skills"] == []
+    assert call("install", "--list").code == 2
+
+
+def test_an_update_is_announced_compared_and_made(call: Call, source: Path) -> None:
+    call("install", source)
+    assert call("update", "--check", "--json").data["skills"][0]["state"] == "current"
+    _release(source, "two")
+    answer = call("update", "--check")
+    assert (answer.code, "update" in answer.out) == (1, True)
+    assert "+two" in call("diff", "tidy").out
+    assert call("update").code == 0
+    versions = [version["version"] for version in call("versions", "tidy", "--json").data["versions"]]
+    assert "+two" in call("diff", "tidy", versions[1]).out
+    assert call("diff", "tidy", versions[0], versions[0]).out == ""
+
+
+def test_no_update_undoes_a_rollback_until_there_is_something_newer(call: Call, source: Path) -> None:
+    call("install", source)
+    _release(source, "two")
+    call("update")
+    restored = call("rollback", "tidy", "--json").data["results"][0]["version"]
+    assert call("update", "--check", "--json").data["skills"][0]["state"] == "left"
+    assert call("update", "--json").data["results"][0]["status"] == "kept"
+    assert call("update", "tidy", "--json").data["results"][0]["version"] == restored
+    _release(source, "three")
+    assert call("update", "--json").data["results"][0]["status"] == "updated"
+
+
+def test_a_pinned_skill_stays_until_the_pin_is_taken_away(call: Call, source: Path) -> None:
+    call("install", source)
+    _release(source, "two")
+    assert call("pin", "tidy").code == 0
+    assert call("update", "--check", "--json").data["skills"][0]["state"] == "pinned"
+    answer = call("update")
+    assert (answer.code, "pinned" in answer.err) == (0, True)
+    assert call("update", "tidy", "--json").data["error"]["code"] == "version_pinned"
+    call("pin", "tidy", "--undo")
+    assert call("update", "--json").data["results"][0]["status"] == "updated"
+
+
+def test_a_lock_names_a_source_beside_the_project_relative_to_it(call: Call, project: Path, source: Path) -> None:
+    call("install", source, "--save")
+    written = json.loads((project / "skillyard.lock").read_text())["skills"]["tidy"]["source"]["address"]
+    assert written == "../source/tidy"
+    assert call("sync", "--check").code == 0
