@@ -22,7 +22,7 @@ def _lines(examples: Path, folder: Path) -> list[list[str]]:
     mine, scheduled = str(folder / "mine"), "0 8 * * *"
     return [
         ["new", "mine", "--in", str(folder), "--description", "Does one thing. Use in a test."], ["check", mine],
-        ["migrate", "--skill-dir", mine, "--validate"], ["convert", mine, "--to", "codex", "--out", str(folder / "codex")],
+        ["migrate", "--skill-dir", mine, "--dry-run"], ["convert", mine, "--to", "codex", "--out", str(folder / "codex")],
         ["scan", mine], ["pack", mine, "--output", str(folder / "mine.zip")], ["verify", str(folder / "mine.zip")],
         ["key", "new", "ada"], ["sign", mine, "--key", "ada"], ["install", mine, "-y", "--save"], ["versions"],
         ["update", "--check"], ["update", "-y"], ["sync", "--check"],

@@ -233,10 +233,13 @@ class NewEvent(RequestBody):
     The same `id` is the same event: it runs a skill once. With `wait` the answer comes when all runs have ended.
     """
 
-    type: Annotated[str, Field(min_length=1, max_length=200, description="words with dots between: `calendar.reminder`")]
+    type: Annotated[
+        str,
+        Field(max_length=200, pattern=r"^[A-Za-z0-9_-]+([.:/][A-Za-z0-9_-]+)*$", description="as `calendar.reminder`"),
+    ]
     data: dict[str, Any] = Field(default={})
-    id: Annotated[str | None, Field(min_length=1, max_length=200)] = None
-    source: Annotated[str, Field(min_length=1, max_length=200)] = "http"
+    id: Annotated[str | None, Field(min_length=1, max_length=200, pattern=r"^[!-~]+$")] = None
+    source: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[!-~]+$")] = "http"
     context: dict[str, Any] = Field(default={}, description="as of a run: whose it is the server says")
     wait: bool = False
 
