@@ -249,7 +249,7 @@ def timing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
 @pytest.fixture
 def skillyard_command(timing: Any) -> tuple[str, ...]:
     """The command `skillyard` in a process of its own, with the `timing` of the test."""
-    run = "import runpy; runpy.run_module('skillyard.cli', run_name='__main__')"
+    run = "import runpy; runpy.run_module('skillyard', run_name='__main__')"
     given = f"from skillyard.library import Catalog; from skillyard.times import Timing; Catalog.timing = {timing!r}"
     return (sys.executable, "-c", f"{given}; {run}")
 

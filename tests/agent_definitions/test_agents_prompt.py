@@ -45,7 +45,7 @@ def test_the_prompt_is_the_agents_words_and_the_index_of_its_skills_only(catalog
 
 @pytest.mark.row("003-8", "003-18")
 def test_ten_skills_cost_what_the_document_allows(catalog: Make) -> None:
-    made = catalog(*(f"skill-{number}" for number in range(10)), description="A description of {name}. " * 12)
+    made = catalog(*(f"skill-{number}" for number in range(10)), description="A description of {name}. " * 7)
     prompt = write_agent_prompt(AgentDraft("a"), made, style="xml-index")
     assert prompt.index_tokens < 2000
     assert all(share.tokens <= 100 for share in prompt.skills)

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from skillyard.catalog import Skill
-from skillyard.environments import SkillGrant
+from skillyard.environments import SkillGrant, SkillGrants
 from skillyard.errors import DependenciesUnavailable
-from skillyard.library import Catalog
 from skillyard.sandbox import GrantedEnvironment
 
 Call = Callable[..., Any]
@@ -49,14 +48,14 @@ def test_what_a_skill_needs_is_shown_granted_and_taken_back(call: Call, skills: 
 def test_a_proposal_with_a_package_that_cannot_be_had_grants_nothing_and_offers_the_rest(
     call: Call, skills: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    allow = Catalog.allow
+    allow = SkillGrants.allow
 
-    def installing(catalog: Catalog, skill: Skill, grant: SkillGrant) -> GrantedEnvironment:
+    def installing(grants: SkillGrants, skill: Skill, grant: SkillGrant) -> GrantedEnvironment:
         if wrong := [name for name in grant.packages if name.startswith("nosuch")]:
             raise DependenciesUnavailable("the packages cannot be installed", hint="uv says no", dependencies=wrong)
-        return allow(catalog, skill, grant)
+        return allow(grants, skill, grant)
 
-    monkeypatch.setattr(Catalog, "allow", installing)
+    monkeypatch.setattr(SkillGrants, "allow", installing)
     refused = call("environment", "allow", "forms", "--yes", "--root", skills)
     assert refused.code != 0
     assert "`skillyard environment allow forms --without nosuchmodule-x` grants the rest" in refused.err

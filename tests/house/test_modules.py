@@ -23,7 +23,6 @@ SHORT: Final = 120  # lines; a shorter module that one other imports is a part o
 SEAMS: Final = {  # short modules that exactly one other imports, and why they stand alone
     "skillyard.catalog.authoring": "imported when a skill is written: the writer and the rules of documents are behind it",
     "skillyard.catalog.file_watch": "imported when folders are watched: watchfiles is behind it",
-    "skillyard.cli.command_table": "the table of all commands, which the documentation is generated from",
     "skillyard.environments.sandboxed_build": "imported when a package is built: asyncio and the backends are behind it",
     "skillyard.mcp.prompts": "one of the capabilities of MCP, beside tools and resources",
     "skillyard.offload.helper": "the program of a helper process",

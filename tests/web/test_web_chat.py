@@ -125,6 +125,7 @@ def test_a_form_is_filled_in_after_an_approval(talk: Site, models: ScriptedModel
     for name in ("Load pdf-forms", "Read FORMS.md of pdf-forms", "Run pdf-forms · form.pdf"):
         expect(call(page, name)).to_contain_text("tokens")
     expect(turn(page).get_by_text("Wrote fields.txt")).to_be_visible()
+    page.get_by_role("tab", name="Usage").click()
     trail = page.get_by_role("tabpanel", name="Usage")
     for step in ("Offered 11 skills", "Loaded pdf-forms", "Read pdf-forms", "Run pdf-forms", "Outcome pdf-forms"):
         expect(trail).to_contain_text(step)
@@ -157,6 +158,7 @@ def test_small_talk_reads_no_skill(talk: Site, models: ScriptedModels, visit: Op
     page = visit(talk, f"/chat/{begin(talk)}", width=1440)
     write(page, "Hello!")
     expect(turn(page).get_by_text("Hello Ada, how are you?")).to_be_visible()
+    page.get_by_role("tab", name="Usage").click()
     expect(page.get_by_role("tabpanel", name="Usage")).to_contain_text("Offered 11 skills")
     expect(page.get_by_role("tabpanel", name="Usage")).not_to_contain_text("Loaded")
     assert models.seen[0].calls == ()

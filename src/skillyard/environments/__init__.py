@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from skillyard.environments.package_index import INDEX_SETTINGS, index_settings
     from skillyard.environments.program_table import find_program, install_hint
     from skillyard.environments.proposal import ProposedItem, SkillNeeds, skill_needs
-    from skillyard.environments.provision import EnvironmentRequest, SkillGrants, granted_programs, require_programs
+    from skillyard.environments.provision import (
+        EnvironmentRequest,
+        SkillGrants,
+        granted_programs,
+        require_programs,
+        with_registries,
+    )
     from skillyard.environments.python_packages import find_uv
     from skillyard.environments.script_block import ScriptBlock, read_script_block
 

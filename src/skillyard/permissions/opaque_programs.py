@@ -55,8 +55,8 @@ _HARMLESS_GIT: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _HARMLESS_SED: Final = re.compile(
-    r"(?:(?:[0-9$]+(?:,[0-9$]+)?)?(?:[pdqQ=]|s/[^/\n]*/[^/\n]*/[gpiI0-9]*|s\|[^|\n]*\|[^|\n]*\|[gpiI0-9]*"
-    r"|s,[^,\n]*,[^,\n]*,[gpiI0-9]*))(?:;[0-9$]*[pdq])*"
+    r"(?:(?:[0-9$]{1,9}(?:,[0-9$]{1,9})?)?(?:[pdqQ=]|s/[^/\n]*/[^/\n]*/[gpiI0-9]*|s\|[^|\n]*\|[^|\n]*\|[gpiI0-9]*"
+    r"|s,[^,\n]*,[^,\n]*,[gpiI0-9]*))(?:;[0-9$]{0,9}[pdq])*"
 )
 _HARMLESS_AWK: Final = re.compile(r"(?!.*(?:system|getline|[|>@]|close))[\s\S]*", re.DOTALL)
 

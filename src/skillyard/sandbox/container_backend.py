@@ -69,7 +69,7 @@ class ContainerBackend:
         from skillyard.sandbox.backend_probe import is_remembered, probe_by_attack
 
         engines = sorted(candidates(self.image), key=lambda one: not is_remembered(f"{self.name} {one.label}", one.program))
-        first: Probe | None = None
+        failed: dict[str, Probe] = {}
         for engine in engines:
             tried = replace(self, engine=engine)
             probe = probe_by_attack(
@@ -78,8 +78,11 @@ class ContainerBackend:
             if probe.ok:
                 _found[self.image] = engine
                 return probe
-            first = first or probe
-        return first or Probe(self.name, ok=False, reason="neither docker nor podman is installed", remedies=REMEDIES)
+            failed.setdefault(engine.kind, probe)
+        if not failed:
+            return Probe(self.name, ok=False, reason="neither docker nor podman is installed", remedies=REMEDIES)
+        reason = "; ".join(f"{kind}: {probe.reason}" if len(failed) > 1 else probe.reason for kind, probe in failed.items())
+        return replace(next(iter(failed.values())), reason=reason)
 
     def supports(self, policy: Policy) -> list[UnmetRequirement]:
         """What of the policy cannot be enforced: only a network without any limit."""

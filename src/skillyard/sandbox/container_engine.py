@@ -33,7 +33,7 @@ _MOUNT_POINTS: Final = (
     "dev", "etc", "opt", "opt/skillyard", "proc", "run", "skill", "sys", "tmp", "usr", "var", "workspace",
 )  # fmt: skip
 _REPOSITORY: Final = "skillyard-system"
-_PATIENCE: Final = 30  # seconds for a command of the engine that is no run
+_PATIENCE: Final = 60  # seconds for a command of the engine that is no run
 # What the engine's program has to know to find its service, its storage and its settings; nothing of it enters a container.
 _PASSED: Final = (
     "CONTAINERS_CONF", "CONTAINERS_REGISTRIES_CONF", "CONTAINERS_STORAGE_CONF", "CONTAINER_CONNECTION", "CONTAINER_HOST",

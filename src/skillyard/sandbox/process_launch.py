@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import fcntl
 import os
 import socket
 import stat
@@ -168,6 +167,8 @@ def _high(fd: int) -> int:
     """The same file at a number that is out of the way of the small numbers with a meaning."""
     if fd > _SMALL_NUMBERS:
         return fd
+    import fcntl  # only Linux starts sandboxes; the module is imported everywhere
+
     high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _SMALL_NUMBERS + 1)
     os.close(fd)
     return high
