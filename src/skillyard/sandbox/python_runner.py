@@ -124,7 +124,7 @@ def _like_python(here: str) -> None:
 
     packages = here + "/packages"
     granted = posix.access(packages, posix.F_OK)
-    sys.flags = _ChildFlags(sys.flags, int(granted))  # type: ignore[misc,assignment] # nothing reads more of it than names
+    sys.flags = _ChildFlags(sys.flags, int(granted))  # type: ignore[assignment] # nothing reads more of it than names
     if granted:
         sys.path.append(packages)
     else:

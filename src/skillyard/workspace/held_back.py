@@ -168,7 +168,7 @@ class HeldPlaces:
 
     def _list(self, prefix: str, before: _ListedFolder | None) -> _ListedFolder:
         path, now = f"{self._folder}/{prefix}", self._clock()
-        status = os.stat(path, follow_symlinks=False)
+        status = os.lstat(path)
         state = status.st_dev, status.st_ino, status.st_ctime_ns
         if before is not None and before.state == state:
             return before
