@@ -36,7 +36,7 @@ class Timing(NamedTuple):
     """Times in seconds."""
 
     heartbeat_s: float = 5.0
-    """Between two heartbeats of a worker."""
+    """Between two heartbeats of a worker, or of a process that executes a turn of a conversation."""
     recent_s: float = 20.0
     """A worker whose last heartbeat is not older is alive."""
     silence_s: float = 60.0

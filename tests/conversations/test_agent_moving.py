@@ -194,3 +194,12 @@ async def test_a_turn_whose_machine_is_gone_can_be_stopped_and_the_conversation_
     desk.models.script(Say("On."))
     turn, _ = await desk.say("Go on")
     assert turn.answer == "On."
+
+
+async def test_a_turn_that_is_executed_sends_heartbeats(open_at: OpenAt, timing: Timing) -> None:
+    desk = await open_at("one")
+    beats: list[str] = []
+    desk.chat.records.heartbeat = beats.append
+    desk.models.script(Call("bash", {"command": f"sleep {3 * timing.heartbeat_s:g}"}), Say("Done."))
+    turn, _ = await desk.say("Work")
+    assert (turn.state, set(beats)) == ("done", {turn.id})

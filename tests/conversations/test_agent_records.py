@@ -29,10 +29,13 @@ from skillyard.conversations.turn_events import (
     parse_event,
 )
 from skillyard.database import Database, turns
-from skillyard.engine import ProcessIdentity
+from skillyard.engine import HeartbeatMonitor, ProcessIdentity
 from skillyard.errors import ConversationBusy, RecordNotFound
 
 SETTINGS = ChatSettings("Be brief.", ("pdf",), {"*": "ask"}, ("pdf",), tools=False, temperature=0.5)
+
+
+ELSEWHERE = f"another-host|boot|space|{2**22 + 1}|1"
 
 
 @pytest.fixture
@@ -44,6 +47,11 @@ def records(database: Database) -> ConversationStore:
 
 def _turn(number: int, **values: object) -> Turn:
     return Turn(f"turn_{number}", "chat_1", 0, "running", f"request {number}", **values)  # type: ignore[arg-type]
+
+
+def _put(database: Database, **values: object) -> None:
+    with database.write() as connection:
+        connection.execute(update(turns).values(values))
 
 
 def test_a_conversation_comes_back_as_it_was(records: ConversationStore) -> None:
@@ -138,17 +146,43 @@ def test_stopping_asks_who_works_and_ends_what_waits(records: ConversationStore)
     assert not records.ask_to_stop(turn.id)
 
 
-def test_a_turn_of_a_process_that_is_gone_is_marked_and_one_elsewhere_after_hours(
+def test_a_conversation_goes_on_a_minute_after_its_machine_was_killed(records: ConversationStore, database: Database) -> None:
+    seconds, timing = [1000.0], database.timing
+    watching = ConversationStore(lambda: database, heartbeats=HeartbeatMonitor(lambda: seconds[0]))
+    turn = records.start(_turn(1))
+    _put(database, process=ELSEWHERE)
+    assert [it.state for it in watching.turns("chat_1")] == ["running"]
+    _put(database, seen_at=datetime.now(UTC) - timedelta(seconds=2 * timing.silence_s))
+    with pytest.raises(ConversationBusy):
+        watching.start(_turn(2))  # the clock of the database may have been set: another heartbeat would come
+    seconds[0] += timing.heartbeat_s
+    _put(database, seen_at=datetime.now(UTC) - timedelta(seconds=1.9 * timing.silence_s))
+    assert [it.state for it in watching.turns("chat_1")] == ["running"], "it came, by that other clock"
+    seconds[0] += 2 * timing.heartbeat_s
+    assert watching.start(_turn(2), replacing=turn.number).number == 2
+    found = watching.turn(turn.id)
+    assert (found.state, found.error_code) == ("interrupted", "interrupted")
+    assert records.note(turn.id, answer="late")  # its process is told to stop, should it go on after all
+
+
+def test_a_turn_whose_process_sends_heartbeats_stays_and_one_of_an_older_release_is_given_hours(
     records: ConversationStore, database: Database
 ) -> None:
+    seconds, timing = [1000.0], database.timing
+    watching = ConversationStore(lambda: database, heartbeats=HeartbeatMonitor(lambda: seconds[0]))
     turn = records.start(_turn(1))
-    owner = f"another-host|boot|space|{2**22 + 1}|1"
-    with database.write() as connection:
-        connection.execute(update(turns).values(process=owner))
-    assert [it.state for it in records.turns("chat_1")] == ["running"]
-    with database.write() as connection:
-        connection.execute(update(turns).values(created_at=datetime.now(UTC) - timedelta(hours=7)))
-    assert [(it.state, it.error_code) for it in records.turns("chat_1")] == [("interrupted", "interrupted")]
+    _put(database, seen_at=datetime(2026, 1, 1, tzinfo=UTC))
+    records.heartbeat(turn.id)
+    _put(database, process=ELSEWHERE)
+    for _ in range(3):
+        assert [it.state for it in watching.turns("chat_1")] == ["running"]
+        seconds[0] += timing.silence_s
+        _put(database, seen_at=datetime.now(UTC) + timedelta(seconds=seconds[0]))  # by another clock
+    _put(database, seen_at=None)
+    seconds[0] += 2 * timing.silence_s
+    assert [it.state for it in watching.turns("chat_1")] == ["running"]
+    _put(database, created_at=datetime.now(UTC) - timedelta(hours=7))
+    assert [(it.state, it.error_code) for it in watching.turns("chat_1")] == [("interrupted", "interrupted")]
     assert records.start(_turn(2), replacing=turn.number).number == 2
     assert [it.number for it in records.turns("chat_1")] == [2]
     assert [it.number for it in records.turns("chat_1", replaced=True)] == [1, 2]

@@ -15,7 +15,7 @@ from skillyard.environments.node_packages import NodePackages
 from skillyard.environments.program_table import find_program
 from skillyard.environments.provision import granted_programs, require_programs
 from skillyard.errors import DependenciesUnavailable, InvalidInput
-from skillyard.sandbox import GrantedEnvironment, Job, Policy, SandboxResult, backends
+from skillyard.sandbox import GrantedEnvironment, Job, Policy, RunMode, SandboxResult, backends
 
 BACKENDS = ("bwrap", "landlock")
 
@@ -27,12 +27,14 @@ def grant(registry, *words: str, build: bool = False) -> EnvironmentRequest:
     )
 
 
-def run(folder: Path, entry: str, source: str, environment: GrantedEnvironment, backend: str = "bwrap") -> SandboxResult:
+def run(
+    folder: Path, entry: str, source: str, environment: GrantedEnvironment, backend: str = "bwrap", mode: RunMode = "script"
+) -> SandboxResult:
     folder.mkdir(exist_ok=True)
     (folder / entry).write_text(source, "utf-8")
     policy = environment.raised(Policy(timeout_ms=20_000, pids=128))
     chosen = next(one for one in backends() if one.name == backend)
-    return asyncio.run(chosen.run(Job(str(folder), entry, policy=policy, environment=environment, mode="script")))
+    return asyncio.run(chosen.run(Job(str(folder), entry, policy=policy, environment=environment, mode=mode)))
 
 
 def half_made() -> list[str]:
@@ -55,6 +57,28 @@ def test_equal_grants_share_one_environment_that_needs_no_network_later(registry
     for backend in BACKENDS:
         result = run(tmp_path / "skill", "main.py", source, first, backend)
         assert result.stdout.split() == [b"42", b"beta", b"42"], result.stderr
+
+
+_WORKERS = """import multiprocessing, os, subprocess, sys
+import alpha
+
+def execute(parameters, context, config):
+    worker = multiprocessing.get_context("spawn").Process(target=alpha.show)
+    worker.start()
+    worker.join()
+    flags = subprocess._args_from_interpreter_flags()  # as joblib starts its workers
+    done = subprocess.run([sys.executable, *flags, "-m", "alpha"], capture_output=True, text=True)
+    print(done.stdout, done.stderr, sys.path.index(os.environ["PYTHONPATH"]) > 1)
+"""
+
+
+def test_workers_that_python_starts_with_its_own_flags_find_what_is_granted(registry, tmp_path: Path) -> None:
+    lines = "def show(): print(42)\nif __name__ == '__main__': show()"
+    registry.add_wheel("alpha", "1.0", lines)
+    granted = grant(registry, "alpha")(str(tmp_path))
+    for backend in BACKENDS:
+        result = run(tmp_path / "skill", "main.py", _WORKERS, granted, backend, mode="call")
+        assert result.stdout.split() == [b"42", b"42", b"True"], result.stderr
 
 
 def test_what_is_declared_is_not_installed_without_consent(registry, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import InvalidPolicy
-from skillyard.sandbox import Policy, effective_policy, narrowing_warnings
+from skillyard.sandbox import Policy, effective_policy, lowered_ceiling, narrowing_warnings
 from skillyard.sandbox.policy import RANGES
 
 
@@ -149,8 +149,9 @@ def policies() -> st.SearchStrategy[Policy]:
 @pytest.mark.abuse("D21")
 def test_what_a_run_gets_is_never_more_than_either_side_allows(declared: Policy, ceiling: Policy) -> None:
     granted = effective_policy(declared, ceiling)
-    for name in RANGES:
-        assert getattr(granted, name) == min(getattr(declared, name), getattr(ceiling, name))
+    for name in RANGES:  # a skill has no words for the others
+        least = min(getattr(declared, name), getattr(ceiling, name))
+        assert getattr(granted, name) == (least if name in ("timeout_ms", "memory_mb") else getattr(ceiling, name))
     order = ["none", "read-only", "read-write"]
     assert order.index(granted.filesystem) == min(order.index(declared.filesystem), order.index(ceiling.filesystem))
     assert set(granted.network_allowlist) <= set(declared.network_allowlist)
@@ -171,6 +172,23 @@ def test_an_operator_may_raise_the_ceiling_and_a_skill_may_only_lower() -> None:
     assert effective_policy(declared, Policy.ceiling()).timeout_ms == 30_000
     granted = effective_policy(declared, Policy.ceiling({"timeout-ms": 90_000, "memory-mb": 1024}))
     assert (granted.timeout_ms, granted.memory_mb) == (60_000, 64)
+
+
+def test_limits_that_no_skill_declares_are_the_operators_and_a_project_only_lowers_them() -> None:
+    named = {
+        "timeout-ms": 90_000,
+        "tmp-mb": 512,
+        "pids": 300,
+        "nofile": 1000,
+        "file-size-mb": 300,
+        "output-bytes": 5 << 20,
+        "input-bytes": 20 << 20,
+    }
+    operators = Policy.ceiling(named)
+    granted = effective_policy(Policy.from_security({"timeout_ms": 600_000}), operators)
+    assert {name: getattr(granted, name.replace("-", "_")) for name in named} == named
+    project = lowered_ceiling(operators, {"tmp-mb": 1000, "pids": 10})
+    assert (project.tmp_mb, project.pids, project.nofile, project.timeout_ms) == (512, 10, 1000, 90_000)
 
 
 def test_what_was_asked_for_and_not_given_is_said() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from skillyard.errors import InvalidConfiguration
 from skillyard.workspace import options_from_settings
-from skillyard.workspace.held_back import HELD_BACK, held_part, held_places
+from skillyard.workspace.held_back import HELD_BACK, HeldPlaces, PlaceMark, held_part, held_places
 
 if TYPE_CHECKING:
     from tests.workspace.conftest import MakeWorkspace
@@ -152,3 +153,55 @@ async def test_a_read_only_session_writes_nothing(make_workspace: MakeWorkspace,
     assert not (await workspace.bash("echo x > new; rm -f a.txt; test -e new -o ! -e a.txt")).ok
     assert (await workspace.file_write("new", "x")).code == "path_refused"
     assert sorted(path.name for path in (reachable / "files").iterdir()) == ["a.txt"]
+
+
+def _let_time_pass(folder: Path) -> None:
+    """Wait for the next tick of the clock that changes are written down with, some milliseconds."""
+    probe = folder / "probe"
+    probe.write_text("")
+    first = probe.stat().st_ctime_ns
+    while probe.stat().st_ctime_ns == first:
+        probe.chmod(0o644)
+
+
+def test_a_folder_that_was_changed_is_listed_again_and_no_other(tmp_path: Path) -> None:
+    project = _project(tmp_path / "project")
+    (project / "src" / "deep").mkdir(parents=True)
+    (project / "b").mkdir()
+    later = time.time_ns() + 10**10  # all that was written till now is settled
+    now = [later]
+    finder, listed = HeldPlaces(str(project), clock=lambda: now[0]), []
+    finder.look()
+
+    def look() -> dict[str, PlaceMark]:
+        _let_time_pass(tmp_path)
+        with pytest.MonkeyPatch.context() as watched:
+            scan = os.scandir
+            watched.setattr(os, "scandir", lambda path: listed.append(os.path.relpath(path, project)) or scan(path))
+            return finder.look()
+
+    look()
+    assert set(listed) & {".", "src", "src/deep", "b"} == set()
+    _let_time_pass(tmp_path)
+    (project / "src" / "deep" / ".envrc").write_text("x")
+    assert "src/deep/.envrc" in look()
+    assert set(listed) & {".", "src", "src/deep", "b"} == {"src/deep"}
+    (project / "src" / "deep").rename(project / "b" / "moved")
+    os.utime(project / "b", ns=(0, 0))  # a time that a program can set tells nothing
+    found = look()
+    assert "b/moved/.envrc" in found
+    assert "src/deep/.envrc" not in found
+    assert found == held_places(str(project))
+    (project / ".vscode" / "tasks.json").write_text("{ }")
+    assert look()[".vscode"] != found[".vscode"]
+    now[0] = 0  # what is changed in the same moment as it is listed may have the same time then
+    for _ in range(2):
+        (project / "b" / "new").mkdir()
+        listed.clear()
+        look()
+        assert "b" in listed
+        (project / "b" / "new").rmdir()
+        look()
+    listed.clear()
+    look()
+    assert "b" in listed

@@ -14,6 +14,7 @@ from skillyard.conversations.turn_events import condense_events, parse_event
 from skillyard.database import (
     attachments,
     conversations,
+    database_now,
     delete_live_events,
     insert_or_update,
     live_events_of,
@@ -22,7 +23,7 @@ from skillyard.database import (
     session_approvals,
     turns,
 )
-from skillyard.engine import ProcessIdentity, workspace_subject
+from skillyard.engine import HeartbeatMonitor, ProcessIdentity, workspace_subject
 from skillyard.errors import ConversationBusy, RecordNotFound
 from skillyard.packages import digest_of
 from skillyard.times import utc_now
@@ -36,16 +37,21 @@ if TYPE_CHECKING:
     from skillyard.database import Database, LiveEvent
 
 
-_ABANDONED: Final = timedelta(hours=6)  # a turn of another machine without any sign of life
+_ABANDONED: Final = timedelta(hours=6)  # a turn of another machine whose release sends no heartbeats
+_CONFIRMED_HEARTBEATS: Final = 1.5  # for which a turn that seems silent is watched: the clock of the database may have been set
 _MANIFEST: Final = "manifest"
-_HIDDEN: Final = ("stop_asked", "process")
+_HIDDEN: Final = ("stop_asked", "process", "seen_at")
 
 
 class ConversationStore:
-    """Conversations, turns and files in one database; each person sees only their own."""
+    """Conversations, turns and files in one database; each person sees only their own.
 
-    def __init__(self, database: Callable[[], Database]) -> None:
+    `heartbeats` counts how long turns of other machines have been silent.
+    """
+
+    def __init__(self, database: Callable[[], Database], *, heartbeats: HeartbeatMonitor | None = None) -> None:
         self._database = database
+        self._heartbeats = heartbeats or HeartbeatMonitor()
 
     @property
     def database(self) -> Callable[[], Database]:
@@ -130,6 +136,7 @@ class ConversationStore:
             number = (connection.execute(select(func.max(turns.c.number)).where(same)).scalar() or 0) + 1
             row = {name: getattr(turn, name) for name in _names(turns) if name not in _HIDDEN}
             row |= {"number": number, "stop_asked": False, "process": str(ProcessIdentity.current())}
+            row["seen_at"] = connection.execute(select(database_now(connection))).scalar_one()
             connection.execute(insert(turns).values(row))
         return replace(turn, number=number)
 
@@ -146,7 +153,14 @@ class ConversationStore:
         values = {"state": "running", "process": str(ProcessIdentity.current()), "pending": None}
         with self._database().write() as connection:
             waiting = update(turns).where(turns.c.id == turn_id, turns.c.state == "waiting")
-            return connection.execute(waiting.values(values)).rowcount == 1
+            changed = waiting.values(values | {"seen_at": database_now(connection)})
+            return connection.execute(changed).rowcount == 1
+
+    def heartbeat(self, turn_id: str) -> None:
+        """Record that this process still executes a turn."""
+        own = (turns.c.id == turn_id) & (turns.c.state == "running") & (turns.c.process == str(ProcessIdentity.current()))
+        with self._database().write() as connection:
+            connection.execute(update(turns).where(own).values(seen_at=database_now(connection)))
 
     def decide(self, turn_id: str, call_id: str, decision: Mapping[str, Any]) -> dict[str, Any] | None:
         """Record the answer to a question of a turn that waits, and to its others about the same content.
@@ -235,11 +249,27 @@ class ConversationStore:
     def _recover(self, connection: Connection, conversation_id: str) -> None:
         """Mark the running turns whose process has ended: nothing of them is repeated."""
         running = (turns.c.conversation_id == conversation_id) & (turns.c.state == "running")
-        for row in connection.execute(select(turns.c.id, turns.c.process, turns.c.created_at).where(running)).all():
+        columns = (turns.c.id, turns.c.process, turns.c.created_at, turns.c.seen_at, database_now(connection).label("now"))
+        rows = connection.execute(select(*columns).where(running)).all()
+        if not rows:
+            self._heartbeats.forget(conversation_id)
+        for row in rows:
             alive = ProcessIdentity.is_process_alive(row.process)
-            if alive or (alive is None and row.created_at > datetime.now(UTC) - _ABANDONED):
-                continue
-            self._interrupt(connection, row.id)
+            if alive is False or (alive is None and self._is_silent(conversation_id, row)):
+                self._interrupt(connection, row.id)
+
+    def _is_silent(self, conversation_id: str, row: Row[Any]) -> bool:
+        """Whether the process of a turn, which cannot be seen from here, has sent no heartbeat for too long.
+
+        By the clock of the database at first, and once it is by that, also by the own clock for another one and a half.
+        """
+        if row.seen_at is None:
+            return bool(row.created_at < row.now - _ABANDONED)
+        timing = self._database().timing
+        watched = self._heartbeats.of(conversation_id, (row.id, row.seen_at))
+        if abs(row.now - row.seen_at) <= timedelta(seconds=timing.silence_s):
+            return watched > timing.silence_s
+        return watched > _CONFIRMED_HEARTBEATS * timing.heartbeat_s
 
     def give_up(self, turn_id: str) -> bool:
         """Mark a turn that is executed where nobody here can look as interrupted: it was asked to stop, and nothing came.
@@ -258,7 +288,7 @@ class ConversationStore:
     def _interrupt(connection: Connection, turn_id: str) -> None:
         """Mark a turn without a process, with the events that others have seen of it."""
         error = {"error_code": "interrupted", "error_message": "the process that worked on it has ended"}
-        ended: dict[str, Any] = {"state": "interrupted", "finished_at": datetime.now(UTC), **error}
+        ended: dict[str, Any] = {"state": "interrupted", "finished_at": datetime.now(UTC), "stop_asked": True, **error}
         if events := [parse_event(shape) for item in live_events_of(connection, turn_id) for shape in item.body]:
             ended["events"] = condense_events(events)
         delete_live_events(connection, turn_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
@@ -230,10 +231,14 @@ class TurnRunner:
         return [live for live in self._live.values() if live.task is not None and not live.task.done()]
 
     async def _watch(self, turn_id: str, live: LiveTurn) -> None:
-        """Stop the turn when that was requested in another process."""
+        """Send heartbeats of the turn, and stop it when that was requested in another process."""
+        timing, sent = self._catalog.timing, time.monotonic()
         while True:
-            await asyncio.sleep(self._catalog.timing.turn_look_s)
+            await asyncio.sleep(timing.turn_look_s)
             with suppress(DatabaseUnavailable):
+                if time.monotonic() - sent >= timing.heartbeat_s:
+                    sent = time.monotonic()
+                    await asyncio.to_thread(self._records.heartbeat, turn_id)
                 if await asyncio.to_thread(self._records.stop_asked, turn_id):
                     await live.interrupt()
                     return

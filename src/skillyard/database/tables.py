@@ -320,6 +320,7 @@ turns: Final = Table(
     Column("error_message", SafeText),
     Column("stop_asked", Boolean, nullable=False),
     Column("process", SafeText, nullable=False),  # which one works on it
+    Column("seen_at", Instant),  # its last heartbeat; none of a release that sent none
     Column("created_at", Instant, nullable=False),
     Column("finished_at", Instant),
     UniqueConstraint("conversation_id", "number"),

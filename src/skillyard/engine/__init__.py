@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.engine.liveness import ProcessIdentity, is_gone
+from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity, is_gone
 from skillyard.engine.local_engine import LocalEngine, StartedRun
 from skillyard.engine.pool_engine import PoolEngine
 from skillyard.engine.records import Records
@@ -35,6 +35,7 @@ __all__ = [
     "Event",
     "EventRun",
     "FiredEvent",
+    "HeartbeatMonitor",
     "LocalEngine",
     "MissedRunPolicy",
     "PoolEngine",

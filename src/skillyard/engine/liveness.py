@@ -2,7 +2,7 @@
 
 A process number alone is not enough: numbers are reused. The host, its boot, the namespace of process numbers and the time
 the process started make it unique, so a run whose owner has ended was interrupted, also by `kill -9` or a power cut.
-Workers on other machines send heartbeats with the clock of the database, which may be set: `HeartbeatMonitor` does not
+Processes on other machines send heartbeats with the clock of the database, which may be set: `HeartbeatMonitor` does not
 compare hours, it counts the seconds by its own clock until a heartbeat changes.
 """
 
@@ -118,6 +118,11 @@ class HeartbeatMonitor:
                 since = now
             self._seen[who] = (sign, since)
         return now - since
+
+    def forget(self, who: str) -> None:
+        """Forget the heartbeats of one that nobody waits for any more."""
+        with self._lock:
+            self._seen.pop(who, None)
 
     def keep(self, owners: set[str]) -> None:
         """Keep the heartbeats of these owners only."""

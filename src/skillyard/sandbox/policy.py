@@ -36,12 +36,14 @@ _WORK_RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "work_mb": (1, 16_384),
     "work_levels": (1, 64),
 }
-# what an operator allows is what a run gets: no skill declares them
 _ALL_RANGES: Final = {**RANGES, **_WORK_RANGES}
 
 _IMAGE: Final = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254})?")
 _FILESYSTEM_RANK: Final[Mapping[str, int]] = {"none": 0, "read-only": 1, "read-write": 2}
 _DECLARABLE: Final = ("timeout_ms", "memory_mb", "network", "network_allowlist", "filesystem", "environment")
+_DECLARED_NUMBERS: Final = tuple(name for name in RANGES if name in _DECLARABLE)
+# what an operator allows is what a run gets: no skill declares them
+_OPERATORS_NUMBERS: Final = tuple(name for name in _ALL_RANGES if name not in _DECLARABLE)
 _SETTABLE: Final = (
     *_ALL_RANGES, "network", "network_allowlist", "private_networks", "hidden_files", "filesystem", "environment",
     "pass_environment",
@@ -176,12 +178,13 @@ class Policy:
 
 
 def effective_policy(declared: Policy, ceiling: Policy) -> Policy:
-    """The smaller of the two in everything: what a run really gets.
+    """The smaller of the two in everything that a skill can declare, and the ceiling's other numbers: what a run really gets.
 
     Hosts are kept when the ceiling names them, or a pattern that covers them. No host left means no network. Variables are the
     skill's own words; for names the ceiling grants they are the ceiling's values, which stay secret.
     """
-    numbers = {name: min(getattr(declared, name), getattr(ceiling, name)) for name in RANGES}
+    numbers = {name: min(getattr(declared, name), getattr(ceiling, name)) for name in _DECLARED_NUMBERS}
+    numbers |= {name: getattr(ceiling, name) for name in _OPERATORS_NUMBERS}
     filesystem = min(declared.filesystem, ceiling.filesystem, key=lambda value: _FILESYSTEM_RANK[value])
     both = declared.network == ceiling.network == "allowlist"
     hosts = _shared_hosts(declared.network_allowlist, ceiling.network_allowlist) if both else ()
@@ -194,7 +197,6 @@ def effective_policy(declared: Policy, ceiling: Policy) -> Policy:
         private_networks=ceiling.private_networks,
         trusted_hosts=ceiling.trusted_hosts,
         hidden_files=ceiling.hidden_files,
-        **{name: getattr(ceiling, name) for name in _WORK_RANGES},
         environment=granted_values(declared.environment, ceiling.environment, ceiling.secrets),
         secrets=declared.secrets | ceiling.secrets,
     )
@@ -212,8 +214,9 @@ def lowered_ceiling(ceiling: Policy, settings: Mapping[str, object]) -> Policy:
         )
     wanted = Policy.ceiling(settings)
     low = effective_policy(wanted, ceiling)
-    own_work = {name: getattr(wanted, name) for name in _WORK_RANGES if name in {key.replace("-", "_") for key in settings}}
-    numbers = {name: min(number, getattr(ceiling, name)) for name, number in own_work.items()}
+    named = {key.replace("-", "_") for key in settings}
+    least = {name: min(getattr(wanted, name), getattr(ceiling, name)) for name in _ALL_RANGES if name in named}
+    numbers = {name: least.get(name, getattr(ceiling, name)) for name in _ALL_RANGES}
     return replace(low, **numbers, environment=ceiling.environment, secrets=ceiling.secrets, hidden_files=ceiling.hidden_files)
 
 

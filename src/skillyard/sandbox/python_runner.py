@@ -28,6 +28,22 @@ SKILL_CONTEXT: dict[str, Any] = {}
 SKILL_SETTINGS: dict[str, Any] = {}
 
 
+class _ChildFlags:
+    """The flags of this Python as those see them that start another one with the same flags (`multiprocessing`, joblib).
+
+    Python was started without the environment, where the packages are named for its children, and without its site.
+    """
+
+    ignore_environment = 0
+
+    def __init__(self, own: Any, no_site: int) -> None:
+        self._own = own
+        self.no_site = no_site
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+
 class _LateSite:
     """Finds installed packages the first time something outside the standard library is imported.
 
@@ -107,7 +123,9 @@ def _like_python(here: str) -> None:
     import builtins
 
     packages = here + "/packages"
-    if posix.access(packages, posix.F_OK):
+    granted = posix.access(packages, posix.F_OK)
+    sys.flags = _ChildFlags(sys.flags, int(granted))  # type: ignore[assignment] # nothing reads more of it than names
+    if granted:
         sys.path.append(packages)
     else:
         sys.meta_path.append(_LateSite)
@@ -294,4 +312,5 @@ def main() -> None:
         sys.exit(1)
 
 
-main()
+if __name__ == "__main__":  # and not `__mp_main__`, in a Python that was spawned
+    main()

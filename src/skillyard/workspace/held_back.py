@@ -7,9 +7,11 @@ looks at the folder. `HELD_BACK` is the table; everything else is found by it.
 from __future__ import annotations
 
 import os
+import re
 import stat
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +49,9 @@ _NOT_ENTERED: Final = frozenset({"node_modules", "__pycache__", ".venv"})
 _MOST_VISITED: Final = 20_000
 _DEEPEST: Final = 24
 _DEEPEST_MODULE: Final = 6
+_SETTLED_NS: Final = 2_000_000_000  # after which another change has another time, also where times are whole seconds
+_FILE_SYSTEMS: Final = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
+_OCTAL: Final = re.compile(r"\\([0-7]{3})")  # how blanks are written in mountinfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,37 +110,105 @@ def is_repository_part(path: str, head: str) -> bool:
     return head.endswith("/HEAD") and path.startswith(folder) and _is_of_git(path.removeprefix(folder))
 
 
-def held_places(folder: str, writable: frozenset[str] = frozenset(), *, deepest: int = _DEEPEST) -> dict[str, PlaceMark]:
-    """What of the table is in a folder, by its path below it, the upper levels first. No link is followed.
+@dataclass(frozen=True, slots=True)
+class _ListedFolder:
+    """What one folder had for the table when it was listed: held names with whether each is a folder, and folders to enter.
 
-    Of over 20,000 entries the deeper ones are not looked at, nor are folders of installed packages.
+    `state` is its device, inode and time of change before the listing, and None where a later change might not show in them.
     """
-    found: dict[str, PlaceMark] = {}
-    waiting: deque[tuple[str, int]] = deque([("", 0)])
-    visited = 0
-    while waiting and visited <= _MOST_VISITED:
-        prefix, depth = waiting.popleft()
-        try:
-            with os.scandir(f"{folder}/{prefix}") as items:
-                entries = list(items)
-        except OSError:
-            continue
-        visited += len(entries)
-        names = {entry.name for entry in entries}
-        if prefix and {"HEAD", "objects", "refs"} <= names and ".git" not in writable:  # a repository without a `.git`
-            _add(found, folder, f"{prefix}HEAD")
-            _add_repository(found, folder, prefix)
+
+    state: tuple[int, int, int] | None
+    entries: int
+    held: tuple[tuple[str, bool], ...]
+    entered: tuple[str, ...]
+    is_repository: bool
+
+
+class HeldPlaces:
+    """Finds what of the table is in a folder, again and again.
+
+    A folder is listed again only when it was changed: a name that appears, goes or moves changes the time of its folder, which
+    no program can set (`ctime`). `clock` counts nanoseconds since 1970.
+    """
+
+    def __init__(self, folder: str, writable: frozenset[str] = frozenset(), *, clock: Callable[[], int] = time.time_ns) -> None:
+        self._folder = folder
+        self._writable = writable
+        self._clock = clock
+        self._listed: dict[str, _ListedFolder] = {}
+        self._device = _device_with_times(folder)
+
+    def look(self, *, deepest: int = _DEEPEST) -> dict[str, PlaceMark]:
+        """What is there, by its path below the folder, the upper levels first. No link is followed.
+
+        Of over 20,000 entries the deeper ones are not looked at, nor are folders of installed packages.
+        """
+        folder, before, known = self._folder, self._listed, {}
+        found: dict[str, PlaceMark] = {}
+        waiting: deque[tuple[str, int]] = deque([("", 0)])
+        visited = 0
+        while waiting and visited <= _MOST_VISITED:
+            prefix, depth = waiting.popleft()
+            try:
+                listed = known[prefix] = self._list(prefix, before.get(prefix))
+            except OSError:
+                continue
+            visited += listed.entries
+            if listed.is_repository:
+                _add(found, folder, f"{prefix}HEAD")
+                _add_repository(found, folder, prefix)
+            for name, is_folder in listed.held:
+                _add(found, folder, f"{prefix}{name}")
+                if is_folder and name.casefold() == ".git":
+                    _add_repository(found, folder, f"{prefix}{name}/")
+            if depth < deepest:
+                waiting.extend([(f"{prefix}{name}/", depth + 1) for name in listed.entered])
+        self._listed = known
+        return found
+
+    def _list(self, prefix: str, before: _ListedFolder | None) -> _ListedFolder:
+        path, now = f"{self._folder}/{prefix}", self._clock()
+        status = os.lstat(path)
+        state = status.st_dev, status.st_ino, status.st_ctime_ns
+        if before is not None and before.state == state:
+            return before
+        with os.scandir(path) as items:
+            entries = list(items)
+        held, entered = [], []
         for entry in entries:
-            name, path = entry.name.casefold(), f"{prefix}{entry.name}"
-            if name in HELD_BACK and name not in writable:
-                _add(found, folder, path)
-                if name == ".git" and entry.is_dir(follow_symlinks=False):
-                    _add_repository(found, folder, f"{path}/")
-            elif name not in _NOT_ENTERED and name != ".git" and depth < deepest:
+            name = entry.name.casefold()
+            if name in HELD_BACK and name not in self._writable:
+                held.append((entry.name, entry.is_dir(follow_symlinks=False)))
+            elif name not in _NOT_ENTERED and name != ".git":
                 with suppress(OSError):
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append((f"{path}/", depth + 1))
-    return found
+                        entered.append(entry.name)
+        # a repository without a `.git`
+        bare = prefix and ".git" not in self._writable and {"HEAD", "objects", "refs"} <= {entry.name for entry in entries}
+        settled = status.st_dev == self._device and status.st_ctime_ns < now - _SETTLED_NS
+        return _ListedFolder(state if settled else None, len(entries), tuple(held), tuple(entered), bool(bare))
+
+
+def held_places(folder: str, writable: frozenset[str] = frozenset(), *, deepest: int = _DEEPEST) -> dict[str, PlaceMark]:
+    """What of the table is in a folder now: see `HeldPlaces.look`."""
+    return HeldPlaces(folder, writable).look(deepest=deepest)
+
+
+def _device_with_times(folder: str) -> int | None:
+    """The device of a folder on a file system of this machine; None on one that may not know when a folder was changed."""
+    try:
+        real = os.path.realpath(folder)
+        mounts = Path("/proc/self/mountinfo").read_text("utf-8", errors="surrogateescape").splitlines()
+        device = os.lstat(real).st_dev
+    except OSError:
+        return None
+    best, kind = "", ""
+    for line in mounts:
+        point, _, rest = line.partition(" - ")
+        point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), point.split()[4])
+        if len(point) >= len(best) and (real == point or real.startswith(f"{point.rstrip('/')}/")):
+            best, kind = point, rest.partition(" ")[0]
+    return device if kind in _FILE_SYSTEMS else None
 
 
 def _add_repository(found: dict[str, PlaceMark], folder: str, prefix: str, depth: int = 0) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 from skillyard.errors import DiskFull, FileProblem, PlaceHeldBack
 from skillyard.text import single_line
 from skillyard.workspace.folder import WorkspaceFolder
-from skillyard.workspace.held_back import PlaceMark, held_part, held_places, is_repository_part
+from skillyard.workspace.held_back import HeldPlaces, PlaceMark, held_part, is_repository_part
 
 _MOST_NAMED: Final = 10
 _NAME: Final = 200
@@ -33,6 +33,7 @@ class HeldGuard:
     def __init__(self, folder: str, writable: frozenset[str]) -> None:
         self._folder: Final = folder
         self._writable: Final = writable
+        self._finder: Final = HeldPlaces(folder, writable)
         self._places: dict[str, PlaceMark] = {}
         self._shown: Mapping[str, str] = {}
         self._mounted = False
@@ -96,7 +97,7 @@ class HeldGuard:
 
     def _look(self) -> dict[str, PlaceMark]:
         begun = time.monotonic()
-        found = held_places(self._folder, self._writable)
+        found = self._finder.look()
         self._cost = time.monotonic() - begun
         return found
 

@@ -1,4 +1,4 @@
-"""What a run was given on its command line and what it used, and the files that travel with runs."""
+"""What a run was given on its command line and what it used, the files that travel with runs, and heartbeats of turns."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def upgrade() -> None:
     op.add_column("runs", sa.Column("memory_usage", sa.BigInteger()))
     op.add_column("schedules", sa.Column("entry", sa.Text()))
     op.add_column("schedules", sa.Column("workspace", sa.Text()))
+    op.add_column("turns", sa.Column("seen_at", sa.DateTime(timezone=True)))
     op.create_table(
         "run_files",
         sa.Column("subject", sa.Text(), nullable=False),
