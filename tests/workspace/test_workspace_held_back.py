@@ -71,6 +71,7 @@ async def test_what_appears_is_set_aside_and_the_answer_says_so(make_workspace: 
     assert sorted(bare.data["held_back"]) == [".git/commondir", "deep/er/.git", "tools/HEAD"]
     linked = await workspace.bash("mkdir evil; ln -s evil .idea; ln -s . again; echo x > again/.mcp.json")
     assert sorted(linked.data["held_back"]) == [".idea", ".mcp.json"]
+    assert (project / "evil").is_dir()  # only what links led to before the session is held
     moved = await workspace.bash("mv .git old; git init -q . ; true")
     assert moved.code == "held_back"
     assert (await workspace.bash("echo fine > AGENTS.md; echo all: > Makefile")).ok
@@ -153,6 +154,52 @@ async def test_a_read_only_session_writes_nothing(make_workspace: MakeWorkspace,
     assert not (await workspace.bash("echo x > new; rm -f a.txt; test -e new -o ! -e a.txt")).ok
     assert (await workspace.file_write("new", "x")).code == "path_refused"
     assert sorted(path.name for path in (reachable / "files").iterdir()) == ["a.txt"]
+
+
+_HIDDEN = {
+    "the folder itself": "mkdir -p objects refs/heads; echo 'ref: refs/heads/main' > HEAD; printf '[core]\\n' > config",
+    "two halves": "mkdir -p x y/objects y/refs/heads; echo 'ref: refs/heads/a' > x/HEAD; echo ../y > x/commondir",
+    "deep": f"mkdir -p {'d/' * 70}; git init -q {'d/' * 70}; ln -s {'d/' * 70} short",
+    "unreadable": "mkdir unread; git init -q unread; chmod 311 unread",
+    "a submodule with an odd name": "mkdir -p .git/modules/logs/hooks; echo x > .git/modules/logs/hooks/post-checkout",
+}
+
+
+@pytest.mark.parametrize("attack", _HIDDEN)
+async def test_a_repository_is_not_hidden(make_workspace: MakeWorkspace, reachable: Path, attack: str) -> None:
+    project = _project(reachable / "files") if "submodule" in attack else reachable / "files"
+    workspace = make_workspace()
+    answer = await workspace.bash(f"{_ALONE}; {_HIDDEN[attack]}; true")
+    assert answer.code == "held_back", answer.text
+    await workspace.close()
+    left = [path for path in held_places(str(project)) if not path.startswith((".vscode", ".git"))]
+    assert left == []
+    assert not list(project.glob(".git/modules/*/hooks/*"))
+
+
+async def test_what_is_executed_elsewhere_in_the_folder_is_held_too(make_workspace: MakeWorkspace, reachable: Path) -> None:
+    project = _project(reachable / "files")
+    for folder in ("tools/hooks", "scripts"):
+        (project / folder).mkdir(parents=True)
+    (project / "scripts" / "pre-commit.sh").write_text("fine")
+    (project / ".git" / "hooks" / "pre-commit").symlink_to("../../scripts/pre-commit.sh")
+    subprocess.run(["git", "config", "core.hooksPath", "tools/hooks"], cwd=project, check=True)
+    workspace = make_workspace()
+    await workspace.bash("echo evil > scripts/pre-commit.sh; echo evil > tools/hooks/post-checkout; true")
+    await workspace.close()
+    assert (project / "scripts" / "pre-commit.sh").read_text() == "fine"
+    assert not (project / "tools" / "hooks" / "post-checkout").exists()
+
+
+async def test_a_change_is_seen_although_it_has_the_time_of_before(make_workspace: MakeWorkspace, reachable: Path) -> None:
+    project = _project(reachable / "files")
+    (project / ".envrc").write_text("export A=1")
+    workspace = make_workspace()
+    for path, text in ((".envrc", "export B=1"), (".vscode/tasks.json", "[]")):
+        await workspace.bash(f"T=$(stat -c %y {path}); printf %s '{text}' > {path}; touch -d \"$T\" {path}; true")
+    await workspace.close()
+    assert (project / ".envrc").read_text() == "export A=1"
+    assert (project / ".vscode" / "tasks.json").read_text() == "{}"
 
 
 def _let_time_pass(folder: Path) -> None:

@@ -6,6 +6,7 @@ looks at the folder. `HELD_BACK` is the table; everything else is found by it.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -23,32 +24,40 @@ HELD_BACK: Final = frozenset({
     # git: hooks, and settings that name programs
     ".git",
     # shells and tools that act when one enters a folder, or begins a session there
-    ".envrc", ".direnv", ".autoenv", ".autoenv.zsh", ".mise", ".mise.toml", "mise.toml", ".bashrc", ".bash_login",
-    ".bash_profile", ".profile", ".zlogin", ".zprofile", ".zshenv", ".zshrc", ".gitconfig", ".ssh",
-    # hooks that git is told to run
-    ".githooks", ".husky",
+    ".envrc", ".direnv", ".autoenv", ".autoenv.fish", ".autoenv.zsh", ".mise", ".mise.toml", ".mise.local.toml", "mise.toml",
+    "mise.local.toml", ".bashrc", ".bash_login", ".bash_profile", ".profile", ".zlogin", ".zprofile", ".zshenv", ".zshrc",
+    ".gitconfig", ".ssh", ".irbrc", ".lldbinit", ".pdbrc", ".rprofile",
+    # hooks that git is told to run, and what they execute
+    ".githooks", ".husky", ".lefthook.yml", ".pre-commit-config.yaml", "lefthook.yaml", "lefthook.yml",
+    # programs that editors' servers start, and settings of package managers that name programs
+    ".cargo", ".pnpmfile.cjs", ".yarnrc.yml",
     # editors
-    ".devcontainer", ".devcontainer.json", ".dir-locals.el", ".exrc", ".fleet", ".gdbinit", ".idea", ".lvimrc", ".nvim.lua",
-    ".nvimrc", ".vimrc", ".vscode", ".zed",
+    ".devcontainer", ".devcontainer.json", ".dir-locals-2.el", ".dir-locals.el", ".exrc", ".fleet", ".gdbinit", ".idea",
+    ".lvimrc", ".nvim.lua", ".nvimrc", ".vimrc", ".vscode", ".zed",
     # other agents: settings with hooks, servers and permissions
-    ".agents", ".aider.conf.yml", ".claude", ".codex", ".continue", ".cursor", ".gemini", ".kiro", ".mcp.json", ".opencode",
-    ".qwen", ".roo", ".windsurf", "crush.json", "opencode.json", "opencode.jsonc",
+    ".agents", ".aider.conf.yml", ".amazonq", ".claude", ".clinerules", ".codex", ".continue", ".crush", ".crush.json",
+    ".cursor", ".factory", ".gemini", ".kiro", ".mcp.json", ".opencode", ".opencode.json", ".qwen", ".roo", ".windsurf",
+    "crush.json", "opencode.json", "opencode.jsonc",
     # Skillyard
     "skillyard.lock", "skillyard.toml",
 })  # fmt: skip
 """Names, in small letters, of files and folders at any depth.
 
-Of a `.git` folder that is there only `_OF_GIT` is held back, since a commit writes the rest. Texts that agents read
+Of a `.git` folder that is there only `_GIT_PARTS` is held back, since a commit writes the rest. Texts that agents read
 (`AGENTS.md`, `CLAUDE.md`) and what the project's own commands execute (`Makefile`, `package.json`) are not: writing them is
 often the task, and nothing executes them unasked.
 """
 
-_OF_GIT: Final = ("config", "config.worktree", "hooks", "info/attributes", "commondir", "worktrees")
+_GIT_PARTS: Final = ("config", "config.worktree", "hooks", "info/attributes", "commondir", "worktrees")
 _MODULES: Final = "modules"
 _NOT_ENTERED: Final = frozenset({"node_modules", "__pycache__", ".venv"})
 _MOST_VISITED: Final = 20_000
-_DEEPEST: Final = 24
+_DEEPEST: Final = 64  # levels of folders; what is deeper is held back as a whole
 _DEEPEST_MODULE: Final = 6
+_LISTED: Final = stat.S_IRUSR | stat.S_IXUSR
+_MOST_MODULES: Final = 2_000
+_MOST_CONFIG: Final = 64 * 1024
+_HOOKS_PATH: Final = re.compile(rb"^[ \t]{0,20}hookspath[ \t]{0,20}=[ \t]{0,20}([^\n]{1,500})", re.IGNORECASE | re.MULTILINE)
 _SETTLED_NS: Final = 2_000_000_000  # after which another change has another time, also where times are whole seconds
 _FILE_SYSTEMS: Final = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
 _OCTAL: Final = re.compile(r"\\([0-7]{3})")  # how blanks are written in mountinfo
@@ -56,7 +65,10 @@ _OCTAL: Final = re.compile(r"\\([0-7]{3})")  # how blanks are written in mountin
 
 @dataclass(frozen=True, slots=True)
 class PlaceMark:
-    """By what a change of a place shows: the file itself, the folder that it is in, and, for a file, its content's times."""
+    """By what a change of a place shows: the file itself, the folder that it is in, and its content.
+
+    `changed` is the time of the last change and the size of a file, and of a folder a sum over what is inside, and how many.
+    """
 
     kind: int
     device: int
@@ -100,14 +112,14 @@ def held_part(path: str, writable: frozenset[str] = frozenset()) -> str | None:
 def _is_of_git(inner: str) -> bool:
     """Whether a path in a `.git` folder is one that is held back, also in the repository of a submodule."""
     if inner.startswith(f"{_MODULES}/"):
-        return any(f"/{one}/" in f"/{inner}/" for one in _OF_GIT)
-    return any(inner == one or inner.startswith(f"{one}/") for one in _OF_GIT)
+        return any(f"/{one}/" in f"/{inner}/" for one in _GIT_PARTS)
+    return any(inner == one or inner.startswith(f"{one}/") for one in _GIT_PARTS)
 
 
 def is_repository_part(path: str, head: str) -> bool:
     """Whether a place is held back only because there is a `HEAD` at the path `head`."""
     folder = head.removesuffix("HEAD")
-    return head.endswith("/HEAD") and path.startswith(folder) and _is_of_git(path.removeprefix(folder))
+    return head.rpartition("/")[2] == "HEAD" and path.startswith(folder) and _is_of_git(path.removeprefix(folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,41 +149,56 @@ class HeldPlaces:
         self._clock = clock
         self._listed: dict[str, _ListedFolder] = {}
         self._device = _device_with_times(folder)
+        self._closed: set[str] = set()  # folders that could not be listed before a session began
+        self._targets: set[str] = set()  # what links and settings of before a session lead to
 
-    def look(self, *, deepest: int = _DEEPEST) -> dict[str, PlaceMark]:
+    def look(self, *, within: bool = False) -> dict[str, PlaceMark]:
         """What is there, by its path below the folder, the upper levels first. No link is followed.
 
-        Of over 20,000 entries the deeper ones are not looked at, nor are folders of installed packages.
+        `within` a session a folder that it has made unreadable becomes readable again for its owner.
+
+        Of over 20,000 entries the deeper ones are not looked at, nor are folders of installed packages. A folder that cannot
+        be listed, or that is deeper than 64 levels, is held back as a whole.
         """
         folder, before, known = self._folder, self._listed, {}
         found: dict[str, PlaceMark] = {}
-        waiting: deque[tuple[str, int]] = deque([("", 0)])
+        waiting = deque([""])
         visited = 0
         while waiting and visited <= _MOST_VISITED:
-            prefix, depth = waiting.popleft()
+            prefix = waiting.popleft()
             try:
-                listed = known[prefix] = self._list(prefix, before.get(prefix))
-            except OSError:
+                listed = known[prefix] = self._list(prefix, before.get(prefix), within=within)
+            except OSError:  # nobody can say what is in there
+                if not within:
+                    self._closed.add(prefix)
+                _add_nearest(found, folder, prefix)
                 continue
             visited += listed.entries
             if listed.is_repository:
                 _add(found, folder, f"{prefix}HEAD")
-                _add_repository(found, folder, prefix)
+                _Repository(found, folder, prefix).add()
             for name, is_folder in listed.held:
                 _add(found, folder, f"{prefix}{name}")
                 if is_folder and name.casefold() == ".git":
-                    _add_repository(found, folder, f"{prefix}{name}/")
-            if depth < deepest:
-                waiting.extend([(f"{prefix}{name}/", depth + 1) for name in listed.entered])
+                    _Repository(found, folder, f"{prefix}{name}/").add()
+            waiting.extend([f"{prefix}{name}/" for name in listed.entered])
         self._listed = known
+        if not within:
+            self._targets = {target for path in found for target in _targets(folder, path)}
+        for path in self._targets - found.keys():
+            _add(found, folder, path)
         return found
 
-    def _list(self, prefix: str, before: _ListedFolder | None) -> _ListedFolder:
+    def _list(self, prefix: str, before: _ListedFolder | None, *, within: bool) -> _ListedFolder:
+        if prefix.count("/") > _DEEPEST:
+            raise OSError(errno.ENAMETOOLONG, "deeper than is looked")
         path, now = f"{self._folder}/{prefix}", self._clock()
         status = os.lstat(path)
         state = status.st_dev, status.st_ino, status.st_ctime_ns
         if before is not None and before.state == state:
             return before
+        if within and status.st_mode & _LISTED != _LISTED and prefix not in self._closed:
+            _make_readable(path)
         with os.scandir(path) as items:
             entries = list(items)
         held, entered = [], []
@@ -183,15 +210,16 @@ class HeldPlaces:
                 with suppress(OSError):
                     if entry.is_dir(follow_symlinks=False):
                         entered.append(entry.name)
-        # a repository without a `.git`
-        bare = prefix and ".git" not in self._writable and {"HEAD", "objects", "refs"} <= {entry.name for entry in entries}
+        names = {entry.name for entry in entries}
+        # a repository without a `.git`; `commondir` says where the rest of it is
+        bare = ".git" not in self._writable and "HEAD" in names and ("commondir" in names or {"objects", "refs"} <= names)
         settled = status.st_dev == self._device and status.st_ctime_ns < now - _SETTLED_NS
-        return _ListedFolder(state if settled else None, len(entries), tuple(held), tuple(entered), bool(bare))
+        return _ListedFolder(state if settled else None, len(entries), tuple(held), tuple(entered), bare)
 
 
-def held_places(folder: str, writable: frozenset[str] = frozenset(), *, deepest: int = _DEEPEST) -> dict[str, PlaceMark]:
+def held_places(folder: str, writable: frozenset[str] = frozenset()) -> dict[str, PlaceMark]:
     """What of the table is in a folder now: see `HeldPlaces.look`."""
-    return HeldPlaces(folder, writable).look(deepest=deepest)
+    return HeldPlaces(folder, writable).look()
 
 
 def _device_with_times(folder: str) -> int | None:
@@ -211,16 +239,34 @@ def _device_with_times(folder: str) -> int | None:
     return device if kind in _FILE_SYSTEMS else None
 
 
-def _add_repository(found: dict[str, PlaceMark], folder: str, prefix: str, depth: int = 0) -> None:
-    for inner in _OF_GIT:
-        _add(found, folder, f"{prefix}{inner}")
-    if depth >= _DEEPEST_MODULE:
-        return
-    for name in (_MODULES,) if depth == 0 else _folders_in(f"{folder}/{prefix}"):
-        if depth == 0 or name not in ("hooks", "info", "logs", "objects", "refs"):
-            if depth == 0 and not _is_folder(f"{folder}/{prefix}{name}"):
-                continue
-            _add_repository(found, folder, f"{prefix}{name}/", depth + 1)
+@dataclass(slots=True)
+class _Repository:
+    """The held parts of one repository and of its submodules, and what they point to inside the folder."""
+
+    found: dict[str, PlaceMark]
+    folder: str
+    prefix: str
+    modules: int = 0
+
+    def add(self) -> None:
+        """Add them."""
+        self._add_parts(self.prefix)
+        self._add_modules(f"{self.prefix}{_MODULES}/", 1)
+
+    def _add_parts(self, prefix: str) -> None:
+        for inner in _GIT_PARTS:
+            _add(self.found, self.folder, f"{prefix}{inner}")
+
+    def _add_modules(self, prefix: str, depth: int) -> None:
+        for name in _folders_in(f"{self.folder}/{prefix}"):
+            self.modules += 1
+            inner = f"{prefix}{name}/"
+            if depth > _DEEPEST_MODULE or self.modules > _MOST_MODULES:
+                _add(self.found, self.folder, inner.rstrip("/"))
+                return
+            self._add_parts(inner)
+            is_one = os.path.lexists(f"{self.folder}/{inner}HEAD")
+            self._add_modules(f"{inner}{_MODULES}/" if is_one else inner, depth + 1)
 
 
 def _folders_in(path: str) -> Iterator[str]:
@@ -228,25 +274,52 @@ def _folders_in(path: str) -> Iterator[str]:
         yield from [item.name for item in items if item.is_dir(follow_symlinks=False)]
 
 
-def _is_folder(path: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
 def _add(found: dict[str, PlaceMark], folder: str, path: str) -> None:
     with suppress(OSError):
         found[path] = place_mark(f"{folder}/{path}")
 
 
-def place_mark(path: str) -> PlaceMark:
-    """The mark of a file, link or folder; of a folder its own, and the newest change and the number of what is in it.
+def _make_readable(path: str) -> None:
+    """Let the owner of a folder list it; no link is followed."""
+    with suppress(OSError):
+        folder = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY)
+        try:
+            Path(f"/proc/self/fd/{folder}").chmod(stat.S_IMODE(os.fstat(folder).st_mode) | _LISTED)
+        finally:
+            os.close(folder)
 
-    Who owns it does not count: it is given to the user of the session.
-    """
+
+def _add_nearest(found: dict[str, PlaceMark], folder: str, prefix: str) -> None:
+    """Add a folder that cannot be listed; where its path is too long for the system, the nearest one above that has a name."""
+    path = prefix.rstrip("/")
+    while path and path not in found:
+        _add(found, folder, path)
+        path = path.rpartition("/")[0] if path not in found else ""
+
+
+def _targets(folder: str, path: str) -> set[str]:
+    """What is executed inside the folder because of a place: where it leads as a link, and the hooks of a repository."""
+    place, top = Path(folder, path), Path(os.path.realpath(folder))
+    leading = [place] if place.is_symlink() else []
+    if place.name.casefold() == ".git":
+        leading += _hooks_of(place)
+    ends = {Path(os.path.realpath(one)) for one in leading}
+    return {str(end.relative_to(top)) for end in ends if end != top and end.is_relative_to(top) and os.path.lexists(end)}
+
+
+def _hooks_of(repository: Path) -> Iterator[Path]:
+    """The links among the hooks of a repository, and the folder of hooks that its settings name."""
+    with suppress(OSError), os.scandir(repository / "hooks") as items:
+        yield from [Path(item.path) for item in items if item.is_symlink()]
+    with suppress(OSError, ValueError), (repository / "config").open("rb") as file:
+        for match in _HOOKS_PATH.finditer(file.read(_MOST_CONFIG)):
+            yield repository.parent / os.fsdecode(match[1].strip().strip(b'"'))
+
+
+def place_mark(path: str) -> PlaceMark:
+    """The mark of a file, link or folder, taken when owners have changed: times count that no program can set."""
     state, parent = os.lstat(path), Path(path).parent.lstat()
-    changed = (state.st_mtime_ns, state.st_size)
+    changed = (state.st_ctime_ns, state.st_size)
     if stat.S_ISDIR(state.st_mode):
         changed = (0, 0) if Path(path).name.casefold() == ".git" else _inside(path)
     return PlaceMark(stat.S_IFMT(state.st_mode), state.st_dev, state.st_ino, parent.st_ino, changed)
@@ -256,12 +329,15 @@ _MOST_INSIDE: Final = 5_000
 
 
 def _inside(path: str) -> tuple[int, int]:
-    newest, count, waiting = 0, 0, [path]
+    """A sum over all files and folders inside, and how many there are."""
+    total, count, waiting = 0, 0, [path]
     while waiting and count < _MOST_INSIDE:
         with suppress(OSError), os.scandir(waiting.pop()) as items:
             for item in items:
                 state = item.stat(follow_symlinks=False)
-                newest, count = max(newest, state.st_mtime_ns), count + 1
-                if item.is_dir(follow_symlinks=False):
+                is_folder = item.is_dir(follow_symlinks=False)
+                total ^= hash((item.path, state.st_ino, 0 if is_folder else state.st_ctime_ns, state.st_mode))
+                count += 1
+                if is_folder:
                     waiting.append(item.path)
-    return newest, count
+    return total, count

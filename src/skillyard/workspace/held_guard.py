@@ -21,6 +21,7 @@ from skillyard.workspace.held_back import HeldPlaces, PlaceMark, held_part, is_r
 _MOST_NAMED: Final = 10
 _NAME: Final = 200
 _LEAST_SECONDS: Final = 0.1  # between two looks while programs work
+_MOST_SECONDS: Final = 5.0
 _SHARE: Final = 20  # looks may take a twentieth of the time
 
 
@@ -43,11 +44,11 @@ class HeldGuard:
     @property
     def seconds(self) -> float:
         """How long to wait between two looks."""
-        return max(_LEAST_SECONDS, self._cost * _SHARE)
+        return min(max(_LEAST_SECONDS, self._cost * _SHARE), _MOST_SECONDS)
 
     def changed(self) -> bool:
         """Take what is there for what a person wants there; whether that is something else than a session is shown."""
-        found = self._look()
+        found = self._look(within=False)
         same = {path: _shown_mark(mark) for path, mark in found.items()} == {
             path: _shown_mark(mark) for path, mark in self._places.items()
         }
@@ -55,12 +56,19 @@ class HeldGuard:
         return not same
 
     def to_show(self) -> tuple[str, ...]:
-        """The paths of what a session is to see as read-only copies: all but links, and repositories that are written."""
-        return tuple(path for path, mark in self._places.items() if _is_copied(path, mark))
+        """The paths of what a session is to see as read-only copies.
+
+        All but links, repositories that are written, and folders that cannot be read.
+        """
+        return tuple(
+            path for path, mark in self._places.items()
+            if _is_copied(path, mark) and (stat.S_ISREG(mark.kind) or os.access(f"{self._folder}/{path}", os.R_OK | os.X_OK))
+        )  # fmt: skip
 
     def begin(self, shown: Mapping[str, str], *, mounted: bool) -> None:
         """A session has begun: `shown` are the paths of the copies that were made, which it sees when they are `mounted`."""
         self._shown, self._mounted = shown, mounted
+        self._places |= {path: mark for path, mark in self._look().items() if path in self._places}  # of other owners now
 
     def refuse(self, path: str) -> None:
         """Refuse a path below the folder that a file tool is to write.
@@ -92,18 +100,18 @@ class HeldGuard:
 
     def notes(self) -> tuple[str, ...]:
         """The paths that were set aside since this was last called."""
-        found, self._set_aside = tuple(self._set_aside), []
+        found, self._set_aside = tuple(dict.fromkeys(self._set_aside)), []
         return found
 
-    def _look(self) -> dict[str, PlaceMark]:
+    def _look(self, *, within: bool = True) -> dict[str, PlaceMark]:
         begun = time.monotonic()
-        found = self._finder.look()
+        found = self._finder.look(within=within)
         self._cost = time.monotonic() - begun
         return found
 
     def _differs(self, path: str, mark: PlaceMark, before: PlaceMark) -> bool:
         """Whether the session has changed a place that was there."""
-        if path.endswith("/HEAD"):  # of a repository that was there: git writes it with each commit
+        if _is_head(path):  # of a repository that was there: git writes it with each commit
             return False
         if self._mounted and path in self._shown and mark.parent == before.parent:
             return False  # it cannot: somebody else has
@@ -149,8 +157,12 @@ def _restore(folder: WorkspaceFolder, path: str, copy: str) -> None:
             _restore(folder, f"{path}{base[len(copy) :]}/{name}", f"{base}/{name}")
 
 
+def _is_head(path: str) -> bool:
+    return path.rpartition("/")[2] == "HEAD"
+
+
 def _is_copied(path: str, mark: PlaceMark) -> bool:
-    if stat.S_ISLNK(mark.kind) or path.endswith("/HEAD"):
+    if stat.S_ISLNK(mark.kind) or _is_head(path):
         return False
     return not _is_repository(path, mark) and (stat.S_ISDIR(mark.kind) or stat.S_ISREG(mark.kind))
 
