@@ -118,3 +118,20 @@ def test_the_trail_is_pruned_by_age_and_by_number_and_says_so(call: Call, home: 
     wrong = (("prune",), ("--keep", "2"), ("prune", "--keep", "0"), ("prune", "--keep", "2", "--actor", "ada"))
     for arguments in wrong:
         assert call("audit", *arguments).code == 2
+
+
+def test_a_webhook_is_made_shown_once_listed_and_removed(call: Call) -> None:
+    assert "no webhooks" in call("webhooks").err
+    made = call("webhooks", "create", "github-main", "--event", "github.push", "--id-field", "id")
+    assert (made.code, made.out.startswith("whs_"), "not shown again" in made.err) == (0, True, True)
+    assert made.out.strip() not in call("webhooks").out + call("webhooks", "--json").out
+    (hook,) = call("webhooks", "--json").data["webhooks"]
+    assert (hook["event"], hook["id_field"], hook["owner"]) == ("github.push", "id", "default/local user")
+    assert call("webhooks", "create", "github-main", "--event", "a").code == 1
+    for wrong in (("create", "a"), ("create",), ("remove",), ("list", "a"), ("remove", "a", "--id-field", "x")):
+        assert call("webhooks", *wrong).code == 2
+    assert call("webhooks", "create", "b", "--event", "github.*").code == 1
+    assert call("webhooks", "remove", "github-main", "--json").data["removed"]["name"] == "github-main"
+    assert call("webhooks", "remove", "github-main").code == 1
+    actions = [event["action"] for event in call("audit", "--subject", "github-main", "--json").data["events"]]
+    assert actions == ["webhooks.remove", "webhooks.create"]

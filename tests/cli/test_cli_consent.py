@@ -87,3 +87,15 @@ def test_a_hint_repeats_the_roots_that_were_given(call: Call, tmp_path: Path, ma
     root = make_skill(tmp_path / "my skills", "one").parent
     assert f"`skillyard list --root '{root}'`" in call("show", "zzzzzz", "--root", str(root)).err
     assert f"--root '{root}'" in call("read", "zzzzzz", f"--root={root}", "--json").data["error"]["hint"]
+
+
+@pytest.mark.row("000-13")
+def test_an_event_asks_the_person_at_the_terminal(call: Call, on_terminal: Call, deploy: Path) -> None:
+    text = (deploy / "SKILL.md").read_text().replace("---\n", "---\ntriggers: {event_types: [door.opened]}\n", 1)
+    (deploy / "SKILL.md").write_text(text)
+    fired = call("event", "door.opened", "--id", "door-1", "--json")
+    assert (fired.code, fired.data["runs"][0]["state"]) == (1, "asks")
+    assert on_terminal("event", "door.opened", "--id", "door-1", answer="n\n")[0] == 1
+    code, shown = on_terminal("event", "door.opened", "--id", "door-1", answer="y\n")
+    assert (code, "begun, ok" in shown) == (0, True), shown
+    assert call("event", "door.opened", "--id", "door-1", "--json").data["runs"][0]["state"] == "repeated"

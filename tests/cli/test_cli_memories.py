@@ -61,3 +61,16 @@ def test_a_kept_result_is_shown_as_one_and_can_be_declined(call: Call, skills_ro
     assert "cached result" in call("runs").out
     hit = next(run for run in call("runs", "--json").data["runs"] if run["cache_hit"])
     assert "a cached result" in call("runs", "show", hit["run_id"]).out
+
+
+@pytest.mark.row("000-42", "000-44")
+def test_without_a_user_what_a_run_wants_remembered_is_the_local_user_s(call: Call, examples: Path) -> None:
+    given = '{"preference": "I like green tea", "category": "drink"}'
+    assert call("run", "preference-recorder", "--root", examples, "--input", given).code == 0
+    (memory,) = call("memories", "--json").data["memories"]
+    assert memory["userId"] == "default/local user"
+    assert len(call("memories", "--owner", "user:default/local user", "--json").data["memories"]) == 1
+    assert call("memories", "--owner", "household:home", "--json").data["memories"] == []
+    assert call("memories", "forget", memory["id"], "--owner", "household:home").code == 1
+    assert call("memories", "forget", memory["id"], "--owner", "a", "--user", "b").code == 2
+    assert call("memories", "--owner", "task:").code == 1

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from skillyard.errors import FileMissing, InvalidManifest
 from skillyard.interop import (
     SHARED_FIELDS,
+    check_package,
+    convert,
     convert_anthropic_to_codex,
     convert_anthropic_to_semibot,
     convert_codex_to_anthropic,
@@ -107,6 +109,24 @@ def test_a_codex_folder_loses_no_field_and_its_manifest_counts_first(tmp_path: P
     (folder / "SKILL.md").unlink()
     with pytest.raises(FileMissing):
         convert_codex_to_semibot(folder)
+
+
+@pytest.mark.row("002-9", "003-1")
+def test_skill_md_counts_in_what_is_made_of_a_skill_and_differences_are_named(tmp_path: Path, make_skill: Any) -> None:
+    front = "name: tidy\ndescription: Tidies up. Use in a test.\nversion: 1.2.0\nlicense: MIT"
+    manifest = '{"skill_id": "tidy", "name": "tidy", "version": "1.0.0", "description": "Other.", "author": "Ada"}'
+    folder = make_skill(tmp_path, "tidy", front_matter=front, files={"manifest.json": manifest})
+    said = [
+        "manifest.json says version '1.0.0', SKILL.md says '1.2.0': SKILL.md counts",
+        "manifest.json says description 'Other.', SKILL.md says 'Tidies up. Use in a test.': SKILL.md counts",
+    ]
+    check = check_package(folder)
+    assert [warning for warning in check.structure.warnings if "says" in warning] == said
+    assert (check.manifest["version"], check.manifest["author"]) == ("1.2.0", "Ada")
+    (converted,) = convert(folder, tmp_path / "made", to="semibot")
+    assert [note for note in converted.notes if "says" in note] == said
+    made = json.loads((tmp_path / "made/tidy/manifest.json").read_text())
+    assert (made["version"], made["description"], made["author"]) == ("1.2.0", "Tidies up. Use in a test.", "Ada")
 
 
 @pytest.mark.row("002-10")

@@ -11,7 +11,7 @@ import pytest
 
 from skillyard.database import Database
 from skillyard.errors import InvalidInput
-from skillyard.memory import Memory, MemoryMatch, MemoryService, SqlMemoryService
+from skillyard.memory import Memory, MemoryMatch, MemoryService, Owner, SqlMemoryService
 
 
 class HostMemory:
@@ -36,14 +36,16 @@ class HostMemory:
         user_id: str | None,
         limit: int = 10,
         threshold: float = 0.5,
+        owners: Collection[Owner] = (),
         tags: Collection[str] = (),
         knowledge_base: str | None = None,
     ) -> tuple[MemoryMatch, ...]:
+        theirs = {*owners, *([] if user_id is None else [("user", user_id)])}
         fitting = [
             memory
             for memory in self.memories
             if any(word in memory.content for word in query.split())
-            and (user_id is None or memory.owner == ("user", user_id))
+            and (memory.owner in theirs or not theirs)
             and set(tags) <= set(memory.tags)
             and knowledge_base in (None, memory.knowledge_base)
         ]

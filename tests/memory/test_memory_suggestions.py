@@ -11,7 +11,7 @@ import pytest
 from skillyard import Catalog, Executor, Skill, SkillTools
 from skillyard.engine import LocalEngine, Records
 from skillyard.execution import MemoryWrite, RunRequest
-from skillyard.memory import Memory, MemoryService, SqlMemoryService, keep_suggestions
+from skillyard.memory import OWNERS, Memory, MemoryService, SqlMemoryService, keep_suggestions, owners_of, read_owner
 
 ADA = {"userId": "ada", "householdId": "h1"}
 SCRIPT = """
@@ -116,6 +116,18 @@ async def test_other_owners_are_kept_apart_from_users(service: MemoryService) ->
     assert await service.recall("tea", user_id="h1") == ()
     (found,) = await service.recall("tea", user_id=None)
     assert (found.memory.owner, found.memory.user_id) == (("household", "h1"), None)
+
+
+@pytest.mark.row("000-44")
+@pytest.mark.parametrize("kind", OWNERS)
+async def test_a_run_recalls_what_its_own_owners_had_remembered(service: MemoryService, kind: str) -> None:
+    context = {"userId": "u1", "householdId": "h1", "taskId": "t1", "groupId": "g1"}
+    own = dict(owners_of(context))
+    await service.save(Memory("likes tea", metadata={"ownerType": kind, "ownerId": own[kind]}))
+    await service.save(Memory("likes tea, too", metadata={"ownerType": kind, "ownerId": "other"}))
+    found = await service.recall("tea", user_id=None, owners=owners_of(context))
+    assert [one.memory.owner for one in found] == [(kind, own[kind])]
+    assert await service.recall("tea", user_id="u2", owners=[read_owner("task:t2")]) == ()
 
 
 @pytest.fixture

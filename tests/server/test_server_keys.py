@@ -15,7 +15,7 @@ from skillyard import Catalog
 from skillyard.registry import Registry
 from skillyard.server import AccessPolicy, create_app
 from skillyard.server.application import ROUTERS
-from skillyard.server.authorization import OPEN, scopes_of
+from skillyard.server.authorization import OPEN, WEBHOOK, scopes_of
 
 LIST = "/api/v1/skill-definitions"
 TOGGLE = "/api/v1/catalog/toggle"
@@ -73,13 +73,13 @@ def test_every_route_says_what_it_needs_or_that_it_is_open() -> None:
     assert len(routes) > 170
     for route in routes:
         assert isinstance(route, APIRoute)
-        is_open = (route.openapi_extra or {}).get("security") == OPEN["security"]
+        is_open = (route.openapi_extra or {}).get("security") in (OPEN["security"], WEBHOOK["security"])
         assert is_open != bool(scopes_of(route.dependencies)), f"{route.path} needs no scope and is not open"
 
 
 def test_the_description_says_how_to_show_a_key_and_which_scope_a_route_needs(keyed: Any) -> None:
     found = keyed.client().get("/openapi.json").json()
-    assert set(found["components"]["securitySchemes"]) == {"basic", "bearer", "key", "session"}
+    assert set(found["components"]["securitySchemes"]) == {"basic", "bearer", "key", "session", "signature", "secret"}
     assert {} not in found["security"]
     assert found["paths"]["/healthz"]["get"]["security"] == []
     assert found["paths"][LIST]["get"]["x-scopes"] == ["skills:read"]

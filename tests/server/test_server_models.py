@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -13,7 +14,11 @@ from typing import Any
 import httpx
 import preloaded
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
+
+from skillyard.access import Keys
+from skillyard.memory import Memory
 
 Pack = Callable[..., bytes]
 Script = Callable[..., Path]
@@ -62,12 +67,30 @@ def test_memories_are_the_caller_s_own(client: TestClient, script: Script) -> No
     assert saved.status_code == 201, saved.text
     memory = saved.json()["data"]
     assert client.get(MEMORIES).json()["data"] == [memory]
+    assert (memory["owner_type"], memory["owner_id"]) == ("user", "default/local user")
     (found,) = client.get(f"{MEMORIES}/recall", params={"q": "green tea", "tag": "drink"}).json()["data"]
     assert (found["id"], found["score"]) == (memory["id"], 1.0)
     assert client.get(f"{MEMORIES}/recall", params={"q": "green tea", "tag": "food"}).json()["data"] == []
     assert client.delete(f"{MEMORIES}/{memory['id']}").status_code == 200
     assert client.delete(f"{MEMORIES}/{memory['id']}").json()["code"] == "record_not_found"
     assert client.post(MEMORIES, json={"content": "x", "importance": 2}).status_code == 400
+
+
+@pytest.mark.row("000-44")
+def test_an_admin_alone_sees_the_memories_of_other_owners(client: TestClient, app: FastAPI) -> None:
+    services = app.state.pool.main
+    memory = Memory("the door is green", metadata={"ownerType": "household", "ownerId": "home"})
+    saved = asyncio.run(services.catalog.memory().save(memory))
+    assert client.get(MEMORIES).json()["data"] == []
+    (found,) = client.get(MEMORIES, params={"owner": "household:home"}).json()["data"]
+    assert (found["id"], found["owner_type"], found["owner_id"]) == (saved.id, "household", "home")
+    _, secret = Keys(app.state.pool.database).create("ada", ["runs:execute"])
+    ada = {"X-API-Key": secret}
+    for address in (MEMORIES, f"{MEMORIES}/recall"):
+        assert client.get(address, params={"q": "door", "owner": "household:home"}, headers=ada).status_code == 403
+    assert client.get(MEMORIES, params={"owner": "user:default/ada"}, headers=ada).status_code == 200
+    assert client.delete(f"{MEMORIES}/{saved.id}").status_code == 404
+    assert client.delete(f"{MEMORIES}/{saved.id}", params={"owner": "household:home"}).status_code == 200
 
 
 def test_what_a_run_wants_remembered_is_the_caller_s(client: TestClient, script: Script) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -11,6 +13,11 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
+
+from skillyard import Catalog
+from skillyard.access import Keys
+from skillyard.registry import Registry
+from skillyard.server import create_app
 
 SCHEDULES = "/api/v1/schedules"
 SCRIPT = "def execute(parameters):\n    return {'output': parameters['n']}\n"
@@ -148,3 +155,108 @@ def test_an_event_that_is_sent_runs_what_waits_for_it_once(client: TestClient, h
     assert client.post("/api/v1/events", json={"type": "a", "context": {"userId": "other"}}).status_code == 400
     made = client.post(SCHEDULES, json={"name": "morning", "skill": "event:door.opened", "cron": "0 8 * * *"})
     assert made.json()["data"]["skill"] == "event:door.opened"
+
+
+HOOKS = "/api/v1/webhooks"
+
+
+def _signed(secret: str, body: bytes) -> dict[str, str]:
+    digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return {"X-Hub-Signature-256": f"sha256={digest}", "Content-Type": "application/json"}
+
+
+@pytest.fixture
+def hook(client: TestClient, home: Path, make_skill: Any) -> str:
+    """The secret of the webhook `door`, and a skill that waits for its event."""
+    header = "name: greeter\ndescription: Greets. Use in a test.\ntriggers: {event_types: ['door.*']}"
+    make_skill(home / "project/.claude/skills", "greeter", front_matter=header, files={"scripts/execute.py": SCRIPT})
+    client.post("/api/v1/catalog/refresh")
+    made = client.post(HOOKS, json={"name": "door", "event": "door.opened"})
+    assert made.status_code == 201, made.text
+    assert made.json()["data"]["path"] == f"{HOOKS}/door"
+    return str(made.json()["data"]["secret"])
+
+
+@pytest.mark.row("000-13")
+def test_a_signed_request_to_a_webhook_runs_what_waits_for_its_event_once(client: TestClient, hook: str) -> None:
+    body = b'{"n": 7}'
+    sent = client.post(f"{HOOKS}/door", content=body, headers=_signed(hook, body))
+    assert sent.status_code == 202, sent.text
+    taken = sent.json()["data"]
+    assert (taken["type"], taken["begun"], taken["repeated"]) == ("door.opened", 1, 0)
+    again = client.post(f"{HOOKS}/door", content=body, headers=_signed(hook, body) | {"X-GitHub-Delivery": "another"})
+    assert (again.json()["data"]["begun"], again.json()["data"]["repeated"]) == (0, 1)
+    (run,) = _until(lambda: client.get("/api/v1/runs?state=succeeded").json()["data"])
+    assert client.get(f"/api/v1/runs/{run['run_id']}").json()["data"]["output"] == 7
+    _, fired = client.get("/api/v1/audit", params={"action": "events.fire"}).json()["data"]
+    assert (fired["actor"], fired["details"]["source"]) == ("webhook door", "webhook door")
+    ping = client.post(f"{HOOKS}/door", content=b"{}", headers=_signed(hook, b"{}") | {"X-GitHub-Event": "ping"})
+    assert (ping.status_code, ping.json()["data"]["begun"]) == (202, 0)
+
+
+def test_a_webhook_takes_nothing_from_who_does_not_know_its_secret(client: TestClient, hook: str) -> None:
+    body = b'{"n": 7}'
+    for headers in (
+        {},
+        {"Authorization": "Bearer whs_wrong"},
+        _signed("whs_wrong", body),
+        _signed(hook, b"another body"),
+        _signed(hook, body) | {"X-Hub-Signature-256": "sha256="},
+    ):
+        refused = client.post(f"{HOOKS}/door", content=body, headers=headers)
+        assert (refused.status_code, refused.json()["code"]) == (401, "sign_in_required")
+    unknown = client.post(f"{HOOKS}/window", content=body, headers=_signed(hook, body))
+    assert (unknown.status_code, unknown.json()["detail"]) == (401, refused.json()["detail"])
+    assert client.get("/api/v1/runs").json()["data"] == []
+    listed = client.get(HOOKS)
+    assert hook not in listed.text
+    assert [one["name"] for one in listed.json()["data"]] == ["door"]
+    assert client.delete(f"{HOOKS}/door").status_code == 200
+    assert client.post(f"{HOOKS}/door", content=body, headers=_signed(hook, body)).status_code == 401
+
+
+def test_what_a_webhook_cannot_take_is_a_clear_problem(client: TestClient, hook: str) -> None:
+    secret = {"Authorization": f"Bearer {hook}"}
+    for body, kind, status in (
+        (b"[1]", "application/json", 400),
+        (b"{", "application/json", 400),
+        (b"\xff", "application/json", 400),
+        (b"payload=%7B%7D", "application/x-www-form-urlencoded", 415),
+        (b'{"n": "' + b"a" * (1 << 20) + b'"}', "application/json", 413),
+    ):
+        refused = client.post(f"{HOOKS}/door", content=body, headers=secret | {"Content-Type": kind})
+        assert (refused.status_code, refused.json()["success"]) == (status, False), body[:20]
+    assert client.post(HOOKS, json={"name": "door", "event": "door.opened"}).status_code == 409
+    assert client.post(HOOKS, json={"name": "Door!", "event": "door.opened"}).status_code == 400
+    named = client.post(HOOKS, json={"name": "shop", "event": "shop.paid", "id_field": "id"}).json()["data"]["secret"]
+    keyed = {"Authorization": f"Bearer {named}"}
+    assert client.post(f"{HOOKS}/shop", json={"id": "evt_1"}, headers=keyed).json()["data"]["id"] == "shop:evt_1"
+    assert client.post(f"{HOOKS}/shop", json={}, headers=keyed).status_code == 400
+
+
+@pytest.mark.row("000-13")
+def test_a_webhook_never_runs_unasked_what_needs_an_approval(client: TestClient, home: Path, hook: str) -> None:
+    (home / "project/skillyard.toml").write_text('[permissions.skills]\ngreeter = "ask"\n')
+    catalog = Catalog.discover(cwd=home / "project", home=home)
+    with TestClient(create_app(catalog, Registry.of(catalog)), base_url="http://127.0.0.1:8787") as asking:
+        body = b'{"n": 8}'
+        sent = asking.post(f"{HOOKS}/door", content=body, headers=_signed(hook, body))
+        assert sent.json()["data"]["begun"] == 1
+        (question,) = _until(lambda: asking.get("/api/v1/approvals/questions").json()["data"])
+        assert (question["skill_name"], question["asked_by"]) == ("greeter", "webhook door")
+        assert asking.get("/api/v1/runs?state=succeeded").json()["data"] == []
+        assert asking.post(f"/api/v1/approvals/questions/{question['id']}", json={"decision": "once"}).status_code == 200
+        (run,) = _until(lambda: asking.get("/api/v1/runs?state=succeeded").json()["data"])
+        assert asking.get(f"/api/v1/runs/{run['run_id']}").json()["data"]["context"]["userId"] == "default/local user"
+
+
+def test_a_webhook_holds_as_long_as_the_key_of_its_maker(client: TestClient, app: FastAPI, hook: str) -> None:
+    keys = Keys(app.state.pool.database)
+    key, secret = keys.create("ci", ["runs:execute", "skills:read"])
+    made = client.post(HOOKS, json={"name": "gate", "event": "gate.opened"}, headers={"X-API-Key": secret})
+    sender = {"Authorization": f"Bearer {made.json()['data']['secret']}"}
+    assert client.post(f"{HOOKS}/gate", json={}, headers=sender).status_code == 202
+    assert client.delete(f"{HOOKS}/door", headers={"X-API-Key": secret}).status_code == 403
+    keys.revoke(key.id)
+    held = client.post(f"{HOOKS}/gate", json={}, headers=sender)
+    assert (held.status_code, "revoked" in held.json()["detail"]) == (403, True)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
+from skillyard.mcp.server import create_server
 from skillyard.permissions import ApprovalAnswer
 from skillyard.tools import SkillTools
 
@@ -40,6 +42,19 @@ def skill(skills_root: Path, make_skill: Any) -> Any:
 def functions(tools: SkillTools) -> dict[str, Any]:
     found: list[Any] = tools.definitions("anthropic", abp_tools=True)
     return {tool["name"]: tool for tool in found}
+
+
+@pytest.mark.row("000-29", "000-30")
+async def test_declared_tools_are_tools_of_mcp(skill: Any, tools: Tools) -> None:
+    skill("weather")
+    async with Client(create_server(tools())) as client:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert listed["getWeather"].description == "Tells the weather."
+        answer = await client.call_tool("getWeather", {"location": "Berlin"})
+        assert not answer.is_error
+        assert answer.structured_content is not None
+        assert answer.structured_content["output"]["got"] == {"location": "Berlin", "unit": "celsius"}
+        assert (await client.call_tool("getWeather", {})).is_error
 
 
 @pytest.mark.row("000-29", "000-30")

@@ -1,4 +1,4 @@
-"""Access to a server: API keys with scopes, sign-in sessions of pages, organisations, and the audit log.
+"""Access to a server: API keys with scopes, sign-in sessions of pages, webhooks, organisations, and the audit log.
 
 The database has only hashes of keys. What a scope allows is decided by the entry points.
 """
@@ -16,8 +16,9 @@ from skillyard.access.audit_log import (
     record_audit,
     set_audit_subject,
 )
-from skillyard.access.keys import KEY_PREFIX, SCOPES, ApiKey, Keys, KeyState, Scope, SignInSessions, hash_secret
+from skillyard.access.keys import KEY_PREFIX, SCOPES, ApiKey, Keys, KeyState, Scope, SignInSessions, hash_secret, key_problem
 from skillyard.access.organisations import CopiedRecords, Organisation, Organisations, move_records
+from skillyard.access.webhooks import Webhook, Webhooks
 
 __all__ = [
     "DEFAULT_ORGANISATION",
@@ -35,9 +36,12 @@ __all__ = [
     "Organisations",
     "Scope",
     "SignInSessions",
+    "Webhook",
+    "Webhooks",
     "acting_as",
     "actor_name",
     "hash_secret",
+    "key_problem",
     "move_records",
     "record_audit",
     "set_audit_subject",

@@ -179,6 +179,17 @@ def key_from_row(row: RowMapping) -> ApiKey:
     return ApiKey(**values | {"scopes": tuple(scope for scope in SCOPES if scope in row["scopes"])})
 
 
+def key_problem(made_by: str, key: ApiKey | None) -> str | None:
+    """Why nothing is begun any more for who made a schedule or webhook with that key; None while the key lets it."""
+    if key is None:
+        return f"the key of {made_by} no longer exists"
+    if key.state != "usable":
+        return f"the key of {made_by} {'was revoked' if key.state == 'revoked' else 'has expired'}"
+    if not {"runs:execute", "admin"} & set(key.scopes):
+        return f"the key of {made_by} lacks the scope runs:execute"
+    return None
+
+
 _COLUMNS: Final = tuple(ApiKey.__dataclass_fields__)
 
 

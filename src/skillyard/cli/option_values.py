@@ -43,6 +43,13 @@ def parse_moment(text: str) -> datetime:
     raise argparse.ArgumentTypeError(f"{text!r} is no time; write it as 2026-01-31, 2026-01-31T08:00Z, or 7d for a week ago")
 
 
+def parse_context(given: str) -> dict[str, Any]:
+    """The context of a run as `--context` gives it; without a user it is the local user's, whose memories are kept."""
+    from skillyard.cli.openers import LOCAL_OWNER
+
+    return {"userId": LOCAL_OWNER} | parse_json_object("--context", given)
+
+
 def parse_json_object(option: str, given: str) -> dict[str, Any]:
     """The JSON object in the text itself, in a file (`@path`) or on standard input (`-`)."""
     if given == "-":

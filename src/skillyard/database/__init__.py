@@ -43,6 +43,7 @@ from skillyard.database.registry_tables import (
     skill_stars,
     skill_tags,
     skill_versions,
+    webhooks,
 )
 from skillyard.database.repair import RepairReport, repair_file
 from skillyard.database.schema_upgrade import HEAD, DatabaseStatus
@@ -132,6 +133,7 @@ __all__ = [
     "tool_sessions",
     "turns",
     "wait_for_change",
+    "webhooks",
     "worker_pools",
     "workers",
 ]

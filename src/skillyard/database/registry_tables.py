@@ -161,6 +161,21 @@ api_sessions: Final = Table(  # a page that signed in with a key
     Index(None, "expires_at"),
 )
 
+webhooks: Final = Table(  # addresses at which others report events
+    "webhooks",
+    METADATA,
+    Column("name", SafeText, primary_key=True),
+    Column("event", SafeText, nullable=False),
+    Column("organisation", SafeText, nullable=False),
+    Column("owner", SafeText, nullable=False),  # whose the runs are
+    Column("made_by", SafeText, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("id_field", SafeText),
+    Column("key_id", SafeText),  # None: made at the server's machine
+    Column("last_used_at", Instant),
+    Column("secret", SafeText, nullable=False),  # a signature cannot be checked with a hash of it
+)
+
 audit_events: Final = Table(
     "audit_events",
     METADATA,

@@ -32,7 +32,7 @@ from skillyard.wire import WireForm
 
 _LOCKS: Final = 0x40000000
 """Where SQLite locks a file: https://www.sqlite.org/fileformat2.html#the_lock_byte_page, 512 bytes."""
-_GRANTING: Final = frozenset({"api_keys", "api_sessions", "approvals", "session_approvals"})
+_GRANTING: Final = frozenset({"api_keys", "api_sessions", "approvals", "session_approvals", "webhooks"})
 """What lets somebody do something: a row of these that no tree leads to may be one that was taken back."""
 _TreeRoots = Mapping[str, tuple[int, str]]
 """Tables and indexes of the old file, as `PageFile.tables` gives them."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 
-HEAD: Final = "r0002"
+HEAD: Final = "r0003"
 """The newest revision in `migrations/versions`."""
 OLDEST: Final = "r0001"
 """The oldest revision whose programs still work with the tables of `HEAD`: every migration since then only adds."""

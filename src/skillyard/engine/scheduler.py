@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from skillyard.access import key_problem
 from skillyard.engine.run_lifecycle import run_error
 from skillyard.engine.run_record import RunRecord
 from skillyard.errors import ApprovalRejected, DatabaseUnavailable, RecordExists, SkillyardError
@@ -19,7 +20,7 @@ from skillyard.execution import RunRequest
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
-    from skillyard.access import ApiKey, Keys
+    from skillyard.access import Keys
     from skillyard.catalog import Skill
     from skillyard.engine.journal import Journal
     from skillyard.engine.local_engine import StartedRun
@@ -50,19 +51,11 @@ class ScheduleOwners:
             return listed
         keys = {key.id: key for key in self.keys.all(self.organisation)}
         return tuple(
-            one if one.held or one.key_id is None else replace(one, held=_problem(one, keys.get(one.key_id))) for one in listed
+            one
+            if one.held or one.key_id is None
+            else replace(one, held=key_problem(one.made_by or "somebody", keys.get(one.key_id)))
+            for one in listed
         )
-
-
-def _problem(schedule: Schedule, key: ApiKey | None) -> str | None:
-    """Why runs are not begun with that key any more; None while they are."""
-    if key is None:
-        return f"the key of {schedule.made_by} no longer exists"
-    if key.state != "usable":
-        return f"the key of {schedule.made_by} {'was revoked' if key.state == 'revoked' else 'has expired'}"
-    if not {"runs:execute", "admin"} & set(key.scopes):
-        return f"the key of {schedule.made_by} lacks the scope runs:execute"
-    return None
 
 
 class Scheduler:

@@ -23,6 +23,7 @@ from skillyard.interop.manifest_conversion import (
     infer_category,
     infer_entry,
     infer_tags,
+    manifest_differences,
     read_manifest_file,
 )
 from skillyard.interop.migration import MigrationReport, MigrationResult, migrate_skills, validate_skills
@@ -76,6 +77,7 @@ __all__ = [
     "infer_category",
     "infer_entry",
     "infer_tags",
+    "manifest_differences",
     "manifest_problems",
     "manifest_version",
     "migrate_skills",

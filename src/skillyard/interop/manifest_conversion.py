@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from skillyard.document import read_front_matter
+from skillyard.document import Metadata, read_front_matter
 from skillyard.errors import FileProblem, InvalidManifest
 from skillyard.paths import read_inside
 from skillyard.plain_json import read_json
+from skillyard.text import shorten, single_line
 
 ENTRIES: Final = (
     *("main.py", "main.js", "main.ts", "index.py", "index.js", "index.ts", "run.py", "run.js"),
@@ -177,10 +178,11 @@ def convert_codex_to_anthropic(folder: str | Path) -> dict[str, Any]:
     return convert_semibot_to_anthropic(convert_codex_to_semibot(folder))
 
 
-def convert_codex_to_semibot(folder: str | Path) -> dict[str, Any]:
+def convert_codex_to_semibot(folder: str | Path, *, skill_md_first: bool = False) -> dict[str, Any]:
     """The Semibot manifest of a Codex package: manifest.json first, field by field, then SKILL.md.
 
-    The entry, the icon and the configuration come from their files when no field names them.
+    With `skill_md_first` it is the other way round, as an install has it. The entry, the icon and the configuration come from
+    their files when no field names them.
 
     Raises:
         FileMissing: there is no SKILL.md.
@@ -190,15 +192,20 @@ def convert_codex_to_semibot(folder: str | Path) -> dict[str, Any]:
     front_matter = read_front_matter(read_inside(folder, "SKILL.md", limit=_FILE_LIMIT))
     texts, values = front_matter.texts, front_matter.values
     manifest = read_manifest_file(folder) if Path(folder, "manifest.json").exists() else {}
-    merged = {name: manifest.get(name) or texts.get(name) for name in _SEMIBOT_ORDER}
-    own = {name: manifest.get(name) or values.get(name) for name in _OWN_FIELDS}
+
+    def either(name: str, here: Mapping[str, object] = texts) -> Any:
+        first, second = (here, manifest) if skill_md_first else (manifest, here)
+        return first.get(name) or second.get(name)
+
+    merged = {name: either(name) for name in _SEMIBOT_ORDER}
+    own = {name: either(name, values) for name in _OWN_FIELDS}
     icon = "assets/icon.png" if Path(folder, "assets/icon.png").is_file() else None
     return _without_empty(
         {
             **merged,
-            "entry": manifest.get("entry") or texts.get("entry") or infer_entry(folder),
-            "category": manifest.get("category") or texts.get("category") or infer_category(merged),
-            "tags": manifest.get("tags") or texts.get("tags") or infer_tags(merged),
+            "entry": either("entry") or infer_entry(folder),
+            "category": either("category") or infer_category(merged),
+            "tags": either("tags") or infer_tags(merged),
             **own,
             "icon_url": own["icon_url"] or icon,
             "config": own["config"] or _configuration(folder),
@@ -213,6 +220,20 @@ def _configuration(folder: str | Path) -> Mapping[str, object] | None:
     except FileProblem:
         return None
     return read_front_matter(b"---\n" + data.rstrip() + b"\n---\n").values or None
+
+
+_COMPARED: Final = ("name", "version", "description", "author", "category", "license", "entry")
+
+
+def manifest_differences(manifest_name: str, manifest: Mapping[str, object], metadata: Metadata) -> Iterator[str]:
+    """One sentence for each field that a manifest says otherwise than SKILL.md; SKILL.md counts, in all we make of a skill."""
+    for name in _COMPARED:
+        said, written = manifest.get(name), getattr(metadata, name)
+        if said and written and str(said) != str(written):
+            yield (
+                f"{manifest_name} says {name} {shorten(single_line(str(said)), 80)!r}, "
+                f"SKILL.md says {shorten(single_line(str(written)), 80)!r}: SKILL.md counts"
+            )
 
 
 def read_manifest_file(folder: str | Path) -> dict[str, object]:

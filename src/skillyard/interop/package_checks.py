@@ -19,7 +19,12 @@ from skillyard.document.spelling import SPEC_FIELDS
 from skillyard.errors import FileProblem, InvalidInput, InvalidManifest, SkillyardError
 from skillyard.files import read_limited
 from skillyard.interop.manifest import validate_manifest
-from skillyard.interop.manifest_conversion import convert_codex_to_semibot, infer_entry, read_manifest_file
+from skillyard.interop.manifest_conversion import (
+    convert_codex_to_semibot,
+    infer_entry,
+    manifest_differences,
+    read_manifest_file,
+)
 from skillyard.packages import tree_entries
 from skillyard.paths import read_inside
 from skillyard.text import sanitize, shorten, single_line
@@ -105,6 +110,7 @@ def validate_package_structure(folder: str | Path) -> PackageStructure:
     entry = infer_entry(path) if has_scripts else None
     has_skill_md, errors, warnings = _document(path)
     has_manifest, problem = _manifest(path)
+    warnings += _differing(path) if has_manifest and has_skill_md and problem is None else []
     errors += [problem] if problem else []
     warnings += [] if has_manifest else ["Missing recommended file: manifest.json"]
     warnings += ["No entry file found in scripts/ directory"] if has_scripts and not entry else []
@@ -149,6 +155,12 @@ def _manifest(folder: Path) -> tuple[bool, str | None]:
     return True, None
 
 
+def _differing(folder: Path) -> list[str]:
+    """What the manifest of a package says otherwise than its SKILL.md."""
+    document = parse_document(read_inside(folder, "SKILL.md", limit=_DOCUMENT_LIMIT), directory_name=folder.name)
+    return list(manifest_differences("manifest.json", read_manifest_file(folder), document.metadata))
+
+
 def check_protocol_compatibility(manifest: Mapping[str, object], *, has_skill_md: bool = True) -> ProtocolCompatibility:
     """Which protocols a manifest can be offered in; a package without a SKILL.md is told by `has_skill_md=False`.
 
@@ -171,7 +183,7 @@ def check_package(folder: str | Path) -> PackageCheck:
     """
     structure = validate_package_structure(folder)
     try:
-        manifest = convert_codex_to_semibot(folder)
+        manifest = convert_codex_to_semibot(folder, skill_md_first=True)
     except SkillyardError:  # the structure reports what is wrong
         manifest = {}
     compatibility = check_protocol_compatibility(manifest, has_skill_md=structure.has_skill_md)

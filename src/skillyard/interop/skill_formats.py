@@ -27,6 +27,7 @@ from skillyard.interop.manifest_conversion import (
     convert_semibot_to_codex,
     infer_entry,
     json_bytes,
+    manifest_differences,
     parse_object,
     read_manifest_file,
 )
@@ -43,7 +44,9 @@ def _fields(folder: Path, notes: list[str]) -> dict[str, object]:
     """The Semibot manifest of a skill of any format, inside its limits; what is cut is noted."""
     document = _document(folder)
     metadata = document.metadata
-    converted = convert_codex_to_semibot(folder)
+    held = read_manifest_file(folder) if (folder / _MANIFEST).is_file() else {}
+    notes.extend(manifest_differences(_MANIFEST, held, metadata))
+    converted = convert_codex_to_semibot(folder, skill_md_first=True)
     declared = converted.get("skill_id")
     fields: dict[str, object] = {
         **converted,

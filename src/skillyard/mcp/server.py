@@ -106,7 +106,7 @@ class _Handlers:
 
     async def list_tools(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         self._announcer.remember_connection(context)
-        definitions = await self._answer(lambda: self._tools.definitions("mcp"))
+        definitions = await self._answer(lambda: self._tools.definitions("mcp", abp_tools=True))
         return types.ListToolsResult(tools=[types.Tool.model_validate(definition) for definition in definitions])
 
     async def call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:

@@ -14,9 +14,12 @@ from skillyard.memory.model import (
     Memory,
     MemoryMatch,
     MemoryService,
+    Owner,
     PersonalMemory,
     Suggestion,
     keep_suggestions,
+    owners_of,
+    read_owner,
 )
 
 if TYPE_CHECKING:
@@ -28,10 +31,13 @@ __all__ = [
     "Memory",
     "MemoryMatch",
     "MemoryService",
+    "Owner",
     "PersonalMemory",
     "SqlMemoryService",
     "Suggestion",
     "keep_suggestions",
+    "owners_of",
+    "read_owner",
 ]
 
 __getattr__, __dir__ = lazy_exports(__name__, {"sql_memory": ("SqlMemoryService",)})

@@ -31,6 +31,28 @@ _IMPORTANCE: Final = 0.5
 _CONTEXT_KEYS: Final = {"user": "userId", "household": "householdId", "task": "taskId", "group": "groupId"}
 _log = logging.getLogger(__name__)
 
+Owner = tuple[str, str]
+"""Whose a memory is: `user`, `household`, `task` or `group`, and its id."""
+
+
+def owners_of(context: Mapping[str, object]) -> tuple[Owner, ...]:
+    """The owners for whom a run with that context is made: what it may have remembered, and whose memories are its own."""
+    return tuple((kind, str(context[key])) for kind, key in _CONTEXT_KEYS.items() if context.get(key))
+
+
+def read_owner(text: str) -> Owner:
+    """The owner that a person writes as `household:home`; a name alone is a user's.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    kind, colon, name = text.partition(":")
+    if not colon or kind not in OWNERS:
+        kind, name = "user", text
+    if not name.strip():
+        raise InvalidInput("an owner has an id", hint=f"write it as {', '.join(f'{one}:ID' for one in OWNERS)}")
+    return kind, name
+
 
 @dataclass(frozen=True, slots=True)
 class Memory(WireForm, camel_case=True):
@@ -49,7 +71,7 @@ class Memory(WireForm, camel_case=True):
     id: str | None = None
 
     @property
-    def owner(self) -> tuple[str, str]:
+    def owner(self) -> Owner:
         """The owner: its kind and its id; services refuse empty ids."""
         kind = self.metadata.get("ownerType") or "user"
         name = self.metadata.get("ownerId") or self.user_id or ""
@@ -178,13 +200,15 @@ class MemoryService(Protocol):
         user_id: str | None,
         limit: int = 10,
         threshold: float = 0.5,
+        owners: Collection[Owner] = (),
         tags: Collection[str] = (),
         knowledge_base: str | None = None,
     ) -> tuple[MemoryMatch, ...]:
-        """The memories of that user which fit the query with a score of at least `threshold`, best first.
+        """The memories of that user and of these `owners` which fit the query with a score of at least `threshold`, best first.
 
-        Only those with all the `tags`, and of the `knowledge_base` when one is named. `user_id=None` looks at everybody's: that
-        is for the operator of the service, never for a model.
+        `owners_of` gives those of a run's context: its household, task and group. Only those with all the `tags`, and of the
+        `knowledge_base` when one is named. `user_id=None` without `owners` looks at everybody's: that is for the operator of
+        the service, never for a model.
         """
 
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, Row, Select, delete, exists, insert, select
+from sqlalchemy import Connection, Row, Select, and_, delete, exists, insert, or_, select
 
 from skillyard.database import matching_any_word, memories, memory_tags
 from skillyard.errors import InvalidInput, RecordExists
-from skillyard.memory.model import Memory, MemoryMatch, indexed_words, query_words, relevance, validate_memory
+from skillyard.memory.model import Memory, MemoryMatch, Owner, indexed_words, query_words, relevance, validate_memory
 
 if TYPE_CHECKING:
     from skillyard.database import Database
@@ -49,13 +49,14 @@ class MemoryTable:
         terms: tuple[str, ...],
         *,
         user_id: str | None,
+        owners: Collection[Owner],
         limit: int,
         threshold: float,
         tags: Collection[str],
         knowledge_base: str | None,
     ) -> tuple[MemoryMatch, ...]:
         """The memories that fit the words `terms` best."""
-        query = _of_user(select(memories), user_id).limit(_CANDIDATES)
+        query = _of_owners(select(memories), user_id, owners).limit(_CANDIDATES)
         for tag in tags:
             query = query.where(exists().where(memory_tags.c.memory_id == memories.c.id, memory_tags.c.tag == tag))
         if knowledge_base is not None:
@@ -69,27 +70,32 @@ class MemoryTable:
         )
         return tuple(MemoryMatch(_memory(row), score) for score, row in scored[:limit] if score >= threshold)
 
-    def newest(self, user_id: str | None, limit: int, since: datetime | None = None) -> tuple[Memory, ...]:
-        """The newest memories of a user, or everybody's, newest first."""
-        query = _of_user(select(memories), user_id).order_by(memories.c.created_at.desc(), memories.c.number.desc())
+    def newest(
+        self, user_id: str | None, limit: int, since: datetime | None = None, owners: Collection[Owner] = ()
+    ) -> tuple[Memory, ...]:
+        """The newest memories of a user and of `owners`, or everybody's, newest first."""
+        query = _of_owners(select(memories), user_id, owners).order_by(memories.c.created_at.desc(), memories.c.number.desc())
         if since is not None:
             query = query.where(memories.c.created_at >= since)
         with self._database.read() as connection:
             return tuple(_memory(row) for row in connection.execute(query.limit(limit)))
 
-    def forget(self, memory_id: str, user_id: str | None) -> bool:
-        """Delete a memory; False when there is none of that id, or when it is not that user's."""
+    def forget(self, memory_id: str, owner: Owner | None) -> bool:
+        """Delete a memory; False when there is none of that id, or when it is not that owner's."""
         query = delete(memories).where(memories.c.id == memory_id)
-        if user_id is not None:
-            query = query.where(memories.c.owner_type == "user", memories.c.owner_id == user_id)
+        if owner is not None:
+            query = query.where(memories.c.owner_type == owner[0], memories.c.owner_id == owner[1])
         with self._database.write() as connection:
             return connection.execute(query).rowcount == 1
 
 
-def _of_user(query: Select[Any], user_id: str | None) -> Select[Any]:
-    if user_id is None:
+def _of_owners(query: Select[Any], user_id: str | None, owners: Collection[Owner]) -> Select[Any]:
+    """Only what is theirs; everybody's when nobody is named."""
+    named = {*owners, *([] if user_id is None else [("user", user_id)])}
+    if not named:
         return query
-    return query.where(memories.c.owner_type == "user", memories.c.owner_id == user_id)
+    theirs = [and_(memories.c.owner_type == kind, memories.c.owner_id == name) for kind, name in sorted(named)]
+    return query.where(or_(*theirs))
 
 
 def _insert(connection: Connection, memory: Memory) -> Memory:
@@ -124,7 +130,7 @@ def _memory(row: Row[Any]) -> Memory:
 class SqlMemoryService:
     """A `PersonalMemory` over the database that `database` gives; it is called in a thread, when first needed.
 
-    A memory belongs to its owner: `recall` and the other calls with a `user_id` never see another user's.
+    A memory belongs to its owner: `recall` and the other calls with a `user_id` or `owners` never see anybody else's.
     """
 
     def __init__(self, database: Callable[[], Database]) -> None:
@@ -147,6 +153,7 @@ class SqlMemoryService:
         user_id: str | None,
         limit: int = 10,
         threshold: float = 0.5,
+        owners: Collection[Owner] = (),
         tags: Collection[str] = (),
         knowledge_base: str | None = None,
     ) -> tuple[MemoryMatch, ...]:
@@ -163,17 +170,24 @@ class SqlMemoryService:
             return ()
         return await asyncio.to_thread(
             lambda: self._table().recall(
-                terms, user_id=user_id, limit=limit, threshold=threshold, tags=tuple(tags), knowledge_base=knowledge_base
+                terms,
+                user_id=user_id,
+                owners=tuple(owners),
+                limit=limit,
+                threshold=threshold,
+                tags=tuple(tags),
+                knowledge_base=knowledge_base,
             )
         )
 
-    async def list(self, *, user_id: str | None, limit: int = 50) -> tuple[Memory, ...]:
-        """The newest memories of that user (None: everybody's), newest first."""
-        return await asyncio.to_thread(lambda: self._table().newest(user_id, limit))
+    async def list(self, *, user_id: str | None, limit: int = 50, owners: Collection[Owner] = ()) -> tuple[Memory, ...]:
+        """The newest memories of that user and of these `owners` (nobody: everybody's), newest first."""
+        return await asyncio.to_thread(lambda: self._table().newest(user_id, limit, owners=tuple(owners)))
 
-    async def forget(self, memory_id: str, *, user_id: str | None = None) -> bool:
-        """Delete a memory for good; False when there is none of that id, or when it is not that user's."""
-        return await asyncio.to_thread(lambda: self._table().forget(memory_id, user_id))
+    async def forget(self, memory_id: str, *, user_id: str | None = None, owner: Owner | None = None) -> bool:
+        """Delete a memory for good; False when there is none of that id, or when it is not that user's or `owner`'s."""
+        theirs = owner or (None if user_id is None else ("user", user_id))
+        return await asyncio.to_thread(lambda: self._table().forget(memory_id, theirs))
 
     async def record_emotion(
         self, user_id: str, emotion: str, *, intensity: float = 0.5, context: Mapping[str, object] | None = None

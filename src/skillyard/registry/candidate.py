@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from skillyard.environments.declared import Requirements, read_requirements
 from skillyard.errors import AmbiguousSkill, DigestMismatch, InvalidSkill, NoSkillInside, SkillyardError
-from skillyard.interop import read_manifest_file
+from skillyard.interop import manifest_differences, read_manifest_file
 from skillyard.packages import (
     FoundSkill,
     Origin,
@@ -27,7 +27,6 @@ from skillyard.packages import (
 )
 from skillyard.registry.model import AgreeReplacement, Consent, FetchedTree, Progress
 from skillyard.registry.powers import Powers, read_powers
-from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.document import Document
@@ -125,27 +124,14 @@ def read_candidate(tree: Path, origin: Origin, *, folder_name: str, skill_id: st
     )
 
 
-_COMPARED: Final = ("name", "version", "description", "author", "category", "license", "entry")
-
-
 def _manifest_warnings(tree: Path, origin: Origin, document: Document) -> Iterator[str]:
     """What a manifest beside or above the SKILL.md says otherwise; SKILL.md counts."""
     if origin.manifest:
-        yield from _differences("the published manifest", origin.manifest, document)
+        yield from manifest_differences("the published manifest", origin.manifest, document.metadata)
     if (tree / _MANIFEST).is_file():
         yield _MANIFEST_IGNORED
         with contextlib.suppress(SkillyardError):  # that it cannot be read is for `check --package`
-            yield from _differences(_MANIFEST, read_manifest_file(tree), document)
-
-
-def _differences(manifest_name: str, manifest: Mapping[str, object], document: Document) -> Iterator[str]:
-    for name in _COMPARED:
-        said, written = manifest.get(name), getattr(document.metadata, name)
-        if said and written and str(said) != str(written):
-            yield (
-                f"{manifest_name} says {name} {shorten(single_line(str(said)), 80)!r}, "
-                f"SKILL.md says {shorten(single_line(str(written)), 80)!r}: SKILL.md counts"
-            )
+            yield from manifest_differences(_MANIFEST, read_manifest_file(tree), document.metadata)
 
 
 def check_candidate(candidate: Candidate, folder_name: str) -> Candidate:

@@ -37,6 +37,7 @@ from skillyard.server.clients import (
 from skillyard.server.middleware.audit_log import AuditRecorder
 from skillyard.server.middleware.authentication import (
     SCHEMES,
+    WEBHOOK_SCHEMES,
     AuthenticationMiddleware,
     CredentialStore,
     HostOriginCheck,
@@ -98,6 +99,7 @@ ROUTERS: Final = (
     runs.routes,
     schedules.routes,
     schedules.event_routes,
+    schedules.webhook_routes,
     administration.worker_routes,
     administration.approval_routes,
     agents.routes,
@@ -200,7 +202,7 @@ def _guard(app: FastAPI, state: ServerState) -> None:
 
 def _describe_keys(app: FastAPI, found: dict[str, Any]) -> None:
     """Describe how to send a key, and the scopes that each route requires; `security: []` of a route means none."""
-    found["components"]["securitySchemes"] = SCHEMES
+    found["components"]["securitySchemes"] = SCHEMES | WEBHOOK_SCHEMES
     found["security"] = [*({name: []} for name in SCHEMES), *([] if app.state.access_policy.keys_required else [{}])]
     for router in ROUTERS:
         for route in router.routes:

@@ -11,6 +11,8 @@ from fastapi import Depends, Request
 from skillyard.access import DEFAULT_ORGANISATION, SCOPES, Scope
 from skillyard.errors import NotYours, PermissionDenied, SignInRequired
 
+WEBHOOK: Final[dict[str, Any]] = {"security": [{"signature": []}, {"secret": []}]}
+"""The `openapi_extra` of a route that checks its callers by itself: a signature or secret of their own in place of a key."""
 READ_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN: Final[dict[str, Any]] = {"security": []}
 """The `openapi_extra` of a route that needs no key, wherever the server listens: for data about nobody's skills."""

@@ -1,4 +1,4 @@
-"""`skillyard keys`, `organisations`, `audit`: who may do what, and did; `approvals`, `permissions`: what skills may do."""
+"""`skillyard keys`, `webhooks`, `organisations`, `audit`: who may do what, and did; `approvals`, `permissions`: of skills."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.openers import (
+    LOCAL_OWNER,
     configured_database,
     open_approvals,
     open_catalog,
@@ -20,7 +21,7 @@ from skillyard.cli.screen import counted
 from skillyard.errors import AmbiguousSkill, RecordNotFound
 
 if TYPE_CHECKING:
-    from skillyard.access import ApiKey, AuditLog, AuditRecord, Keys
+    from skillyard.access import ApiKey, AuditLog, AuditRecord, Keys, Webhook, Webhooks
     from skillyard.cli.screen import Screen
     from skillyard.permissions import ApprovalRecord, CommandPolicy, CommandRuling, SqlApprovalStore
 
@@ -91,6 +92,79 @@ def _list(screen: Screen, keys: tuple[ApiKey, ...]) -> None:
         screen.table(rows, header=("ID", "NAME", "ORGANISATION", "SCOPES", "STATE", "LAST USED"), stretch=1)
     else:
         screen.note("no keys; `skillyard keys create NAME --scope skills:read` makes one")
+
+
+def add_webhooks_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `webhooks`."""
+    parser.add_argument("action", nargs="?", choices=("list", "create", "remove"), default="list", help="list is the default")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the name of the source, which ends its address: github-main")
+    parser.add_argument("--event", metavar="TYPE", help="for create: what happens when it reports something, as github.push")
+    parser.add_argument(
+        "--id-field", metavar="NAME", help="for create: the field of its bodies with the event's id (default: the whole body)"
+    )
+    parser.add_argument("--organisation", metavar="NAME", help="whose skills run (default: the server's own)")
+
+
+def webhooks_command(arguments: argparse.Namespace) -> int:
+    """List, make or remove."""
+    making = arguments.action == "create"
+    if (arguments.action == "list") != (arguments.name is None) or making != bool(arguments.event):
+        hint = "`skillyard webhooks`, `skillyard webhooks create NAME --event TYPE` or `skillyard webhooks remove NAME`"
+        raise UsageProblem("which webhook?", hint=hint)
+    if arguments.id_field and not making:
+        raise UsageProblem("only a new webhook gets a field", hint="leave --id-field out")
+    from skillyard.access import Webhooks
+
+    screen: Screen = arguments.screen
+    database = open_database(arguments)
+    store = Webhooks(lambda: database)
+    if making:
+        _create_webhook(arguments, store)
+    elif arguments.action == "remove":
+        removed = store.remove(arguments.name, arguments.organisation)
+        if screen.as_json:
+            screen.data({"removed": removed.to_dict()})
+        else:
+            screen.line(f"removed {removed.name}: nothing is taken from that address any more")
+    else:
+        _list_webhooks(screen, store.all(arguments.organisation))
+    return OK
+
+
+def _create_webhook(arguments: argparse.Namespace, store: Webhooks) -> None:
+    from skillyard.access import DEFAULT_ORGANISATION, actor_name
+    from skillyard.engine import Event
+
+    screen: Screen = arguments.screen
+    organisation = arguments.organisation or DEFAULT_ORGANISATION
+    owner = LOCAL_OWNER if organisation == DEFAULT_ORGANISATION else f"{organisation}/{actor_name()}"
+    made, secret = store.create(
+        arguments.name,
+        Event(arguments.event).type,
+        owner=owner,
+        made_by=actor_name(),
+        organisation=organisation,
+        id_field=arguments.id_field,
+    )
+    path = f"/api/v1/webhooks/{made.name}"
+    if screen.as_json:
+        screen.data({"webhook": made.to_dict(), "secret": secret, "path": path})
+        return
+    screen.note(f"created {made.name}: events go to {path} of the server; the secret is not shown again")
+    screen.line(secret)
+
+
+def _list_webhooks(screen: Screen, webhooks: tuple[Webhook, ...]) -> None:
+    if screen.as_json:
+        screen.data({"webhooks": [hook.to_dict() for hook in webhooks]})
+    elif webhooks:
+        rows = [
+            (hook.name, hook.event, hook.organisation, hook.made_by, str(hook.to_dict()["last_used_at"] or "never"))
+            for hook in webhooks
+        ]
+        screen.table(rows, header=("NAME", "EVENT", "ORGANISATION", "MADE BY", "LAST USED"))
+    else:
+        screen.note("no webhooks; `skillyard webhooks create NAME --event TYPE` makes one")
 
 
 def add_organisations_arguments(parser: argparse.ArgumentParser) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skillyard.agent_definitions import Agent, AgentSkill, AgentStore
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
-    from skillyard.memory import Memory, MemoryMatch, SqlMemoryService
+    from skillyard.memory import Memory, MemoryMatch, Owner, SqlMemoryService
 
 _ACTIONS = ("list", "show", "create", "update", "delete", "prompt")
 
@@ -228,6 +228,13 @@ def add_memories_arguments(parser: argparse.ArgumentParser) -> None:
         "text", nargs="?", metavar="TEXT", help="for search: the words to look for; for forget: the memory's id"
     )
     parser.add_argument("--user", metavar="ID", help="only memories of this user")
+    parser.add_argument(
+        "--owner",
+        action="append",
+        metavar="OWNER",
+        default=[],
+        help="only memories of this one: user:ID, household:ID, task:ID or group:ID; may repeat",
+    )
     parser.add_argument("--tag", action="append", metavar="TAG", default=[], help="for search: only with this tag; may repeat")
     parser.add_argument(
         "--threshold",
@@ -257,17 +264,31 @@ async def _run_action(arguments: argparse.Namespace, service: SqlMemoryService) 
         await _forget(arguments, service)
     elif arguments.action == "search":
         recalled = await service.recall(
-            arguments.text, user_id=arguments.user, limit=arguments.limit, threshold=arguments.threshold, tags=arguments.tag
+            arguments.text,
+            user_id=arguments.user,
+            owners=_owners(arguments),
+            limit=arguments.limit,
+            threshold=arguments.threshold,
+            tags=arguments.tag,
         )
         _show_memories(screen, [item.to_dict() for item in recalled], list(_match_rows(recalled)))
     else:
-        memories = await service.list(user_id=arguments.user, limit=arguments.limit)
+        memories = await service.list(user_id=arguments.user, limit=arguments.limit, owners=_owners(arguments))
         _show_memories(screen, [memory.to_dict() for memory in memories], [_memory_row(memory) for memory in memories])
     return OK
 
 
+def _owners(arguments: argparse.Namespace) -> list[Owner]:
+    from skillyard.memory import read_owner
+
+    return [read_owner(text) for text in arguments.owner]
+
+
 async def _forget(arguments: argparse.Namespace, service: SqlMemoryService) -> None:
-    if not await service.forget(arguments.text, user_id=arguments.user):
+    if len(arguments.owner) + bool(arguments.user) > 1:
+        raise UsageProblem("a memory has one owner", hint="leave out --user, or all but one --owner")
+    owner = next(iter(_owners(arguments)), None)
+    if not await service.forget(arguments.text, user_id=arguments.user, owner=owner):
         raise RecordNotFound(f"there is no memory {arguments.text!r}", hint="`skillyard memories` lists them with their ids")
     screen: Screen = arguments.screen
     if screen.as_json:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from skillyard.cli.confirmation import require_consent
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.openers import open_skill
-from skillyard.cli.option_values import parse_json_object, parse_milliseconds
+from skillyard.cli.option_values import parse_context, parse_json_object, parse_milliseconds
 from skillyard.cli.run_view import draw_run
 from skillyard.cli.screen import counted
 from skillyard.errors import NotExecutable
@@ -53,7 +53,10 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
         help="the parameters: a JSON object, @FILE to read one, or - for standard input",
     )
     parser.add_argument(
-        "--context", default="{}", metavar="JSON", help='who asks, for example {"userId": "u1"}; written like --input'
+        "--context",
+        default="{}",
+        metavar="JSON",
+        help='who asks, for example {"userId": "u1"} (default: you); written like --input',
     )
     parser.add_argument(
         "--entry",
@@ -125,7 +128,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     if arguments.output_only and screen.as_json:
         raise UsageProblem("--output-only and --json exclude each other", hint="--json answers with the whole run")
     parameters = parse_json_object("--input", arguments.input)
-    context = parse_json_object("--context", arguments.context)
+    context = parse_context(arguments.context)
     work, files = given_work(arguments), given_files(arguments)
     output = _output_folder(arguments.output)
     catalog, skill = open_skill(arguments, arguments.name)

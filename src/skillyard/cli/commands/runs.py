@@ -248,9 +248,9 @@ def _me() -> str:
 
 
 def _context(arguments: argparse.Namespace) -> dict[str, Any]:
-    from skillyard.cli.option_values import parse_json_object
+    from skillyard.cli.option_values import parse_context
 
-    return parse_json_object("--context", arguments.context)
+    return parse_context(arguments.context)
 
 
 def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:

@@ -26,7 +26,7 @@ from starlette.routing import Mount, Route
 
 from skillyard.access import KEY_PREFIX, Actor, ApiKey, Keys, SignInSessions, acting_as, hash_secret
 from skillyard.errors import PermissionDenied, SignInRequired, SkillyardError, TooManyRequests
-from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, READ_METHODS, Caller
+from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, READ_METHODS, WEBHOOK, Caller
 from skillyard.server.middleware.request_limits import TokenBucket
 from skillyard.server.responses import problem_response
 from skillyard.server.settings import RateLimit
@@ -110,6 +110,12 @@ SCHEMES: Final[dict[str, dict[str, str]]] = {
     "session": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "of a page that signed in"},
 }
 """The ways to authenticate, as OpenAPI security schemes."""
+SIGNATURE: Final = "X-Hub-Signature-256"
+WEBHOOK_SCHEMES: Final[dict[str, dict[str, str]]] = {
+    "signature": {"type": "apiKey", "in": "header", "name": SIGNATURE, "description": "sha256= and the HMAC of the body"},
+    "secret": {"type": "http", "scheme": "bearer", "description": "the secret of the webhook"},
+}
+"""The same of the addresses for events of others."""
 
 _FRESH_S: Final = 1.0
 _REMEMBERED: Final = 1024
@@ -219,6 +225,8 @@ class AuthenticationMiddleware:
             await self._app(scope, receive, send)
 
     async def _caller(self, scope: Scope, headers: Headers) -> Caller:
+        if self._public_routes.checks_itself(scope):
+            return ANONYMOUS
         local = not self._policy.keys_required and not any(name in headers for name in _PROXY_HEADERS)
         secret = _secret(headers)
         if secret and (secret.startswith(KEY_PREFIX) or not local):  # clients of other services send keys of those
@@ -276,6 +284,7 @@ class _RouteAccess(NamedTuple):
     path: re.Pattern[str]
     methods: frozenset[str] | None
     open: bool
+    checks_itself: bool = False
 
 
 class PublicRoutes:
@@ -283,6 +292,7 @@ class PublicRoutes:
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._seen = [seen for route in routes if (seen := _route_access(route))]
+        self._checking = [route for route in self._seen if route.checks_itself]
 
     def holds(self, scope: Scope) -> bool:
         """Whether the request needs no key."""
@@ -291,6 +301,10 @@ class PublicRoutes:
             if (route.methods is None or method in route.methods) and route.path.match(scope["path"]):
                 return route.open
         return is_page_request(scope)
+
+    def checks_itself(self, scope: Scope) -> bool:
+        """Whether the route checks by itself who sends the request, whatever that brings in place of a key."""
+        return any(scope["method"] in (route.methods or ()) and route.path.match(scope["path"]) for route in self._checking)
 
 
 def is_page_request(scope: Scope) -> bool:
@@ -304,7 +318,9 @@ def is_page_request(scope: Scope) -> bool:
 def _route_access(route: BaseRoute) -> _RouteAccess | None:
     if isinstance(route, APIRoute):
         extra = route.openapi_extra or {}
-        return _RouteAccess(route.path_regex, frozenset(route.methods or ()), extra.get("security") == OPEN["security"])
+        security = extra.get("security")
+        methods = frozenset(route.methods or ())
+        return _RouteAccess(route.path_regex, methods, security == OPEN["security"], security == WEBHOOK["security"])
     if isinstance(route, Mount):
         return _RouteAccess(route.path_regex, None, route.name == PAGE)
     if isinstance(route, Route):

@@ -1,6 +1,8 @@
 """Schedules over HTTP: skills that run at a time, or again and again; a run of one has its name in `schedule`.
 
-Events over HTTP: something happened, and the skills that wait for it run.
+Events over HTTP: something happened, and the skills that wait for it run. Webhooks are addresses at which services without an
+API key report events. Of such a request only the body is signed, so the type of the event is the webhook's own and its id is of
+the body: a request that somebody records and sends again is the same event, which begins nothing a second time.
 """
 
 from __future__ import annotations
@@ -10,19 +12,24 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Header, Path, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 
-from skillyard.access import Keys, set_audit_subject
+from skillyard.access import Keys, Webhook, Webhooks, acting_as, set_audit_subject
 from skillyard.engine import EVENT_PREFIX, Event, MissedRunPolicy, RunState, Schedule, ScheduleOwners, ended_event, next_times
-from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_own, require_scope
+from skillyard.errors import FileTooLarge, InvalidInput
+from skillyard.plain_json import read_json
+from skillyard.server.authorization import UNRECORDED, WEBHOOK, CurrentCaller, require_own, require_scope
+from skillyard.server.middleware.authentication import SIGNATURE
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.routes.run_files import kept_files
 from skillyard.server.server_state import CurrentState
-from skillyard.server.shapes import Answer, RequestBody
+from skillyard.server.shapes import Answer, RequestBody, ResponseShape
 from skillyard.server.shapes.runs import RunInput, owned_context
+from skillyard.server.uploads import read_body
 from skillyard.times import utc_text
 
 routes: Final = APIRouter(prefix="/api/v1/schedules", tags=["schedules"], dependencies=[require_scope("skills:read")])
@@ -283,3 +290,139 @@ async def fire_event(service: CurrentServices, caller: CurrentCaller, body: NewE
     if body.wait:
         fired = await ended_event(fired, begun)
     return Answer(data=FiredEventDetail.model_validate(fired.to_dict()))
+
+
+webhook_routes: Final = APIRouter(prefix="/api/v1/webhooks", tags=["webhooks"])
+
+_LARGEST: Final = 1024 * 1024
+_HookName = Annotated[str, Path(max_length=63, description="the name of the webhook")]
+
+
+class NewWebhook(RequestBody):
+    """A new address: what is reported there happens as the event `event`.
+
+    `id_field` names the field at the top of a body that has the event's id; without it equal bodies are the same event.
+    """
+
+    name: str = Field(min_length=1, max_length=63)
+    event: str = Field(max_length=200, pattern=r"^[A-Za-z0-9_-]+([.:/][A-Za-z0-9_-]+)*$", description="as `github.push`")
+    id_field: str | None = Field(default=None, min_length=1, max_length=100)
+
+
+class WebhookDetail(ResponseShape):
+    """A webhook without its secret; its runs are those of `owner`, and begin as long as the key of `made_by` holds."""
+
+    name: str
+    event: str
+    organisation: str
+    owner: str
+    made_by: str
+    created_at: datetime
+    id_field: str | None
+    key_id: str | None
+    last_used_at: datetime | None
+
+
+class CreatedWebhook(BaseModel):
+    """A new webhook; `secret` is never shown again, `path` is where to send to."""
+
+    webhook: WebhookDetail
+    secret: str
+    path: str
+
+
+class ReceivedEvent(BaseModel):
+    """What was taken: how many skills it begins, and how many it had begun before."""
+
+    id: str
+    type: str
+    begun: int
+    repeated: int
+    refused: int
+
+
+@webhook_routes.get("", responses=READ_PROBLEMS, dependencies=[_EXECUTE])
+def list_webhooks(state: CurrentState, caller: CurrentCaller) -> Answer[list[WebhookDetail]]:
+    """Every webhook of the organisation, by name; none of them with its secret."""
+    return Answer(data=[WebhookDetail.of(one) for one in Webhooks(state.pool.database).all(caller.organisation)])
+
+
+@webhook_routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
+def create_webhook(
+    state: CurrentState, service: CurrentServices, caller: CurrentCaller, response: Response, body: NewWebhook
+) -> Answer[CreatedWebhook]:
+    """Make an address for the events of one source. The answer holds the only copy of its secret."""
+    made, secret = Webhooks(state.pool.database).create(
+        body.name,
+        body.event,
+        owner=service.owner(caller),
+        made_by=caller.name,
+        organisation=caller.organisation,
+        key_id=caller.key,
+        id_field=body.id_field,
+    )
+    response.headers["Cache-Control"] = "no-store"
+    path = f"{webhook_routes.prefix}/{made.name}"
+    return Answer(data=CreatedWebhook(webhook=WebhookDetail.of(made), secret=secret, path=path))
+
+
+@webhook_routes.delete("/{name}", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
+def remove_webhook(state: CurrentState, caller: CurrentCaller, name: _HookName) -> Answer[WebhookDetail]:
+    """Take nothing any more from an address, one's own or as an admin."""
+    store = Webhooks(state.pool.database)
+    require_own("webhook", store.get(name, caller.organisation).made_by == caller.name, caller)
+    return Answer(data=WebhookDetail.of(store.remove(name, caller.organisation)))
+
+
+@webhook_routes.post("/{name}", status_code=202, responses=WRITE_PROBLEMS, openapi_extra=WEBHOOK)
+async def receive_event(
+    request: Request,
+    state: CurrentState,
+    name: _HookName,
+    x_hub_signature_256: Annotated[str | None, Header(alias=SIGNATURE, max_length=200)] = None,
+    x_github_event: Annotated[str | None, Header(max_length=200)] = None,
+) -> Answer[ReceivedEvent]:
+    """Take an event, a JSON object of at most 1 MiB, from who signs it with the webhook's secret or sends that as bearer.
+
+    A run that needs an approval waits for it. The `ping` of GitHub is answered and begins nothing.
+    """
+    body = await read_body(request, _LARGEST, FileTooLarge("the event is over 1 MiB", hint="send less of it"))
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    sent = secret.strip() if scheme.lower() == "bearer" else None
+    store = Webhooks(state.pool.database)
+    hook = await run_in_threadpool(store.authenticated, name, body, signature=x_hub_signature_256, secret=sent)
+    data = _read(request, body)
+    actor = replace(request.state.actor, name=f"webhook {hook.name}", organisation=hook.organisation)
+    with acting_as(actor) as acting:
+        request.state.actor = acting
+        set_audit_subject(hook.event)
+        event = Event(hook.event, data, id=hook.event_id(body, data), source=f"webhook {hook.name}")
+        if x_github_event == "ping":
+            return Answer(data=ReceivedEvent(id=event.id, type=event.type, begun=0, repeated=0, refused=0))
+        return Answer(data=await _fire(state, hook, event))
+
+
+def _read(request: Request, body: bytes) -> dict[str, object]:
+    if "json" not in request.headers.get("content-type", "json").lower():
+        raise HTTPException(415, "an event is sent as application/json")
+    try:
+        data = read_json(body.decode("utf-8"))
+    except ValueError as error:
+        raise InvalidInput(f"the body is not JSON: {error}", hint="send a JSON object") from None
+    if not isinstance(data, dict):
+        raise InvalidInput("the body is JSON, and no object", hint="send a JSON object: skills get its fields as parameters")
+    return data
+
+
+async def _fire(state: CurrentState, hook: Webhook, event: Event) -> ReceivedEvent:
+    async with state.pool.of(hook.organisation) as service:
+        await service.catch_up()
+        fired, _ = await service.catalog.events().begin(
+            event,
+            context={"userId": hook.owner},
+            asker=lambda run_id: service.questions.asker(event.source, run_id),
+            begin=service.runs.begin,
+        )
+    states = [run.state for run in fired.runs]
+    begun, repeated = states.count("begun"), states.count("repeated")
+    return ReceivedEvent(id=event.id, type=event.type, begun=begun, repeated=repeated, refused=len(states) - begun - repeated)

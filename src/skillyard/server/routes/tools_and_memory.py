@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import set_audit_subject
 from skillyard.errors import RecordNotFound
-from skillyard.memory import Memory
+from skillyard.memory import Memory, Owner, read_owner
 from skillyard.prompt import Omission, Style
-from skillyard.server.authorization import CurrentCaller, require_scope
-from skillyard.server.organisation_services import CurrentServices
+from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.server_state import READ_ONLY_TOOLS, CurrentState
 from skillyard.server.shapes import Answer, RequestBody, ResponseShape
@@ -167,6 +167,24 @@ memory_routes: Final = APIRouter(prefix="/api/v1/memories", tags=["memories"], d
 
 _Limit = Annotated[int, Query(ge=1, le=200)]
 _TAG: Final = 200
+_OWNER: Final = r"^(user|household|task|group):.+$"
+_OneOwner = Annotated[str | None, Query(max_length=300, pattern=_OWNER, description="as `household:home`")]
+_Owners = Annotated[
+    list[Annotated[str, StringConstraints(max_length=300, pattern=_OWNER)]],
+    Query(max_length=20, description="as `household:home`"),
+]
+
+
+def _whose(service: OrganisationServices, caller: Caller, owners: Sequence[str]) -> list[Owner]:
+    """The owners whose memories are meant: the caller, unless an admin names others.
+
+    Raises:
+        NotYours: somebody else names others.
+    """
+    own = ("user", service.owner(caller))
+    named = [read_owner(text) for text in owners]
+    require_own("memory", all(one == own for one in named), caller)
+    return named or [own]
 
 
 class MemoryBody(RequestBody):
@@ -180,9 +198,11 @@ class MemoryBody(RequestBody):
 
 
 class MemoryDetail(BaseModel):
-    """One memory; `source` is who suggested it, `run_id` in which run."""
+    """One memory: whose it is, who suggested it (`source`), and in which run."""
 
     id: str
+    owner_type: Literal["user", "household", "task", "group"]
+    owner_id: str
     content: str
     type: str
     importance: float
@@ -206,9 +226,14 @@ class ForgottenMemory(BaseModel):
 
 
 @memory_routes.get("", responses=READ_PROBLEMS)
-async def list_memories(service: CurrentServices, caller: CurrentCaller, limit: _Limit = 50) -> Answer[list[MemoryDetail]]:
-    """The caller's memories, the newest first."""
-    memories = await service.catalog.memory().list(user_id=service.owner(caller), limit=limit)
+async def list_memories(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    limit: _Limit = 50,
+    owner: _Owners = [],  # noqa: B006 # FastAPI makes a new one
+) -> Answer[list[MemoryDetail]]:
+    """The caller's memories, the newest first; for admins those of each `owner` instead."""
+    memories = await service.catalog.memory().list(user_id=None, limit=limit, owners=_whose(service, caller, owner))
     return Answer(data=[MemoryDetail.model_validate(_memory_shape(memory)) for memory in memories])
 
 
@@ -221,10 +246,15 @@ async def recall(
     threshold: Annotated[float, Query(ge=0, le=1)] = 0.5,
     tag: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006 # FastAPI makes a new one
     knowledge_base: Annotated[str | None, Query(max_length=_TAG)] = None,
+    owner: _Owners = [],  # noqa: B006 # FastAPI makes a new one
 ) -> Answer[list[RecalledMemory]]:
-    """The caller's memories that fit the words of `q`, the best first; only those with every `tag`."""
+    """The caller's memories that fit the words of `q`, the best first; only those with every `tag`.
+
+    For admins those of each `owner` instead.
+    """
+    owners = _whose(service, caller, owner)
     matches = await service.catalog.memory().recall(
-        q, user_id=service.owner(caller), limit=limit, threshold=threshold, tags=tag, knowledge_base=knowledge_base
+        q, user_id=None, owners=owners, limit=limit, threshold=threshold, tags=tag, knowledge_base=knowledge_base
     )
     return Answer(data=[RecalledMemory.model_validate({**_memory_shape(one.memory), "score": one.score}) for one in matches])
 
@@ -241,9 +271,12 @@ async def remember(service: CurrentServices, caller: CurrentCaller, body: Memory
 
 
 @memory_routes.delete("/{memory_id}", responses=WRITE_PROBLEMS)
-async def forget(service: CurrentServices, caller: CurrentCaller, memory_id: str) -> Answer[ForgottenMemory]:
-    """Forget one of the caller's memories for good."""
-    if not await service.catalog.memory().forget(memory_id, user_id=service.owner(caller)):
+async def forget(
+    service: CurrentServices, caller: CurrentCaller, memory_id: str, owner: _OneOwner = None
+) -> Answer[ForgottenMemory]:
+    """Forget one of the caller's memories for good, or as an admin one of `owner`."""
+    (whose,) = _whose(service, caller, [owner] if owner else [])
+    if not await service.catalog.memory().forget(memory_id, owner=whose):
         raise RecordNotFound(f"there is no memory {memory_id[:100]!r}", hint="GET /api/v1/memories lists yours")
     return Answer(data=ForgottenMemory(id=memory_id))
 
@@ -251,6 +284,8 @@ async def forget(service: CurrentServices, caller: CurrentCaller, memory_id: str
 def _memory_shape(memory: Memory) -> dict[str, Any]:
     return {
         "id": memory.id,
+        "owner_type": memory.owner[0],
+        "owner_id": memory.owner[1],
         "content": memory.content,
         "type": memory.type,
         "importance": memory.importance,

@@ -88,6 +88,9 @@ function One({ memory, forget }: { memory: Memory & { score?: number }; forget: 
           </Text>
           <Group gap={6}>
             <Badge color="gray">{types[memory.type] ?? visible(memory.type)}</Badge>
+            <Badge color="gray" variant="outline" tt="none">
+              <bdi>{t.owner[memory.owner_type](visible(memory.owner_id))}</bdi>
+            </Badge>
             {memory.tags.map((tag) => (
               <Badge key={tag} variant="default">
                 <bdi>{visible(tag)}</bdi>
