@@ -173,6 +173,7 @@ _SETTINGS: Final[Settings] = {
         "paths": texts("a list of paths", _paths),
         "allow-external-paths": flag(),
         "prompt-section": flag(),
+        "built-in": flag(),
         "upward": word(get_args(Upward)),
         "profile": word(get_args(_Profile)),
         OTHER_TABLES: named_tables(_GRANT, name="skill_grants", convert=MappingProxyType),
@@ -218,12 +219,14 @@ class Configuration(NamedTuple):
     `private_hosts` (packages may come from addresses that are not public) and `skill_grants` (what `[skills.NAME]` grants) are
     the user's own: a project may not choose where records and packages go, nor what skills are given, and neither
     `extensions_enabled` and `extensions_off`.
-    `upward` of a project can only be narrower than the user's. `file` is None when no project file was found.
+    `upward` of a project can only be narrower than the user's, and `built_in` skills are there only where neither says no.
+    `file` is None when no project file was found.
     """
 
     paths: tuple[str, ...] = ()
     allow_external_paths: bool = False
     prompt_section: bool = True
+    built_in: bool = True
     upward: Upward = "git"
     profile: _Profile = "standard"
     permissions: Mapping[str, str] = _EMPTY
@@ -294,6 +297,7 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
         raise InvalidConfiguration(message, hint=f"set it in {user_file}", file=file, key="sandbox.backend")
     return checked._replace(
         allow_external_paths=checked.allow_external_paths and not _is_refused_by(user),
+        built_in=checked.built_in and base.built_in,
         upward=min(checked.upward, base.upward, key=get_args(Upward).index),
         allowed_tools=max(checked.allowed_tools, base.allowed_tools, key=_STRICTNESS.index) if user else checked.allowed_tools,
         command_rules=base.command_rules,
