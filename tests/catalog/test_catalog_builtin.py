@@ -62,9 +62,7 @@ def test_they_are_switched_off_singly_by_the_setting_or_by_the_variable(
     own = home / ".config/skillyard/skillyard.toml"
     own.parent.mkdir(parents=True)
     own.write_text("[skills]\nbuilt-in = false\n")
-    (tmp_path / "skillyard.toml").write_text(
-        "[skills]\nbuilt-in = true\n"
-    )  # a project cannot bring them back
+    (tmp_path / "skillyard.toml").write_text("[skills]\nbuilt-in = true\n")  # a project cannot bring them back
     assert Catalog.discover(cwd=tmp_path).all() == ()
     own.unlink()
     monkeypatch.setenv("SKILLYARD_BUILT_IN", "off")
