@@ -235,10 +235,11 @@ def write_agent_prompt(
     """
     seen = catalog_for_agent(catalog, agent)
     settings = agent.settings
+    chosen: Style = style or ("compact" if settings.get("tools", True) else "direct")
     index = write_index(
         seen,
         IndexOptions(
-            style=style or ("compact" if settings.get("tools", True) else "direct"),
+            style=chosen,
             budget=settings.get("index_tokens", _BUDGET),
             pinned=settings.get("pinned") or (),
         ),
@@ -250,7 +251,7 @@ def write_agent_prompt(
         tokens=count_tokens(text),
         own_tokens=count_tokens(agent.system_prompt),
         index_tokens=index.tokens,
-        style=index.style,
+        style=chosen,
         budget=index.budget,
         more=index.more,
         skills=tuple(_shares(agent, seen, index)),

@@ -59,7 +59,7 @@ def check_machine(opening: Callable[[], Catalog]) -> list[MachineCheck]:
     else:
         settings = catalog.configuration.sandbox
         checks += [_configuration(catalog), *(_root(catalog, root) for root in catalog.roots), *_policy(catalog)]
-        checks += _switched_off(catalog)
+        checks += [*_switched_off(catalog), *_extensions(catalog)]
         checks += [_records(catalog), *_requirements(catalog), *_environments(catalog)]
     return [*checks, *_sandboxes(settings), *_programs()]
 
@@ -146,6 +146,22 @@ def _switched_off(catalog: Catalog) -> Iterator[MachineCheck]:
         where = f" in {skill.root}" if skill.root else " in every project, by an older version" if skill.everywhere else ""
         fix = "`skillyard enable` it in each project that needs it" if skill.everywhere else skill.command
         yield MachineCheck("switched off", "ok", skill.skill + where, fix)
+
+
+def _extensions(catalog: Catalog) -> Iterator[MachineCheck]:
+    """Every extension of another package: whether it is used, and whether it can be imported."""
+    used = catalog.configuration.extensions
+    for extension in used.every():
+        detail = f"{extension.key} of {extension.package} {extension.version}"
+        if not used.uses(extension):
+            yield MachineCheck("extension", "ok", f"{detail}: switched off by the settings")
+            continue
+        try:
+            extension.load()
+        except SkillyardError as error:
+            yield MachineCheck("extension", "error", error.message, error.hint)
+        else:
+            yield MachineCheck("extension", "ok", detail)
 
 
 def _records(catalog: Catalog) -> MachineCheck:

@@ -338,6 +338,10 @@ class HelpersBusy(WorkProblem, code="busy", status=503):
     """Every helper process is at work and too many callers wait; `details["retry_after"]` is how many seconds to wait."""
 
 
+class ExtensionFailed(SkillyardError, code="extension_failed", status=502):
+    """An extension of another package cannot be imported or failed; `details["extension"]` is its kind and name."""
+
+
 class ExecutionProblem(SkillyardError, code="execution_failed"):
     """A skill could not be started."""
 

@@ -74,7 +74,7 @@ def test_the_skills_block_of_ship_json_is_read_and_the_rest_is_ignored(project: 
 
 def test_without_a_file_everything_has_its_default(project: Path) -> None:
     (project / "pyproject.toml").write_text('[project]\nname = "x"\n')
-    assert configuration(project) == Configuration(user_file=configuration(project).user_file)
+    assert configuration(project) == Configuration(user_file=configuration(project).user_file, built_in=False)  # conftest
 
 
 def test_the_closest_folder_wins_and_in_one_folder_skillyard_toml(project: Path) -> None:

@@ -30,7 +30,7 @@ def test_an_organisation_sees_aliases_and_the_machine_s_user_paths(home: Path, m
     make_skill(project / ".claude/skills", "shared")  # type: ignore[operator] # the fixture makes one
     make_skill(data / ".claude/skills", "shared")  # type: ignore[operator]
     make_skill(data / ".claude/skills", "own")  # type: ignore[operator]
-    own = SkillCatalog.discover(cwd=project, home=home, environ={"HOME": str(home)})
+    own = SkillCatalog.discover(cwd=project, home=home, environ={"HOME": str(home), "SKILLYARD_BUILT_IN": "off"})
     theirs = own.for_organisation(str(data), "sqlite://")
     assert [skill.location for skill in theirs] == ["project/shared", "~/.claude/skills/own"]
     assert [skill.location for skill in own] == [str(project / ".claude/skills/shared")]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
+
+from skillyard.server.routes import catalog as catalog_routes
 
 CATALOG = "/api/v1/catalog"
 _NEW = {"description": "Does one thing. Use in a test.", "instructions": "# Do it"}
@@ -25,3 +29,21 @@ def test_all_skills_are_switched_at_once(client: TestClient) -> None:
     assert client.get(f"{CATALOG}/skill", params={"skill": "mine"}).json()["data"]["status"] == "disabled"
     assert client.put(f"{CATALOG}/enabled", json={"enabled": True}).status_code == 200
     assert client.get(f"{CATALOG}/skill", params={"skill": "mine"}).json()["data"]["status"] == "ok"
+
+
+def test_a_folder_is_opened_only_for_who_sits_at_the_machine(app: FastAPI, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(catalog_routes, "open_folder", lambda folder: not opened.append(folder))
+    monkeypatch.setattr(catalog_routes, "has_desktop", lambda: True)
+    here = TestClient(app, base_url="http://127.0.0.1:8787", client=("127.0.0.1", 50_000))
+    here.post(CATALOG, json=_NEW | {"name": "mine"})
+    assert here.get(f"{CATALOG}/opening").json()["data"] is True
+    assert here.post(f"{CATALOG}/open", json={"skill": "mine"}).json()["data"] is True
+    assert opened == [str(home / ".claude/skills/mine")]
+    elsewhere = TestClient(app, base_url="http://127.0.0.1:8787", client=("192.0.2.7", 50_000))
+    assert elsewhere.get(f"{CATALOG}/opening").json()["data"] is False
+    refused = elsewhere.post(f"{CATALOG}/open", json={"skill": "mine"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "permission_denied")
+    passed_on = here.post(f"{CATALOG}/open", json={"skill": "mine"}, headers={"X-Forwarded-For": "192.0.2.7"})
+    assert passed_on.status_code == 401
+    assert len(opened) == 1

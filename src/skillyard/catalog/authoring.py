@@ -1,4 +1,4 @@
-"""Make a skill folder, and delete one, without touching anything else."""
+"""Make a skill folder, open one on the desktop, and delete one, without touching anything else."""
 
 from __future__ import annotations
 
@@ -74,3 +74,29 @@ def delete_folder(skill: Skill) -> None:
     import shutil
 
     shutil.rmtree(directory)
+
+
+def has_desktop() -> bool:
+    """Whether there is a desktop here with a program that shows folders."""
+    return _opener() is not None
+
+
+def open_folder(folder: str) -> bool:
+    """Start the desktop's own opener, which goes on by itself; False where there is no desktop."""
+    import subprocess
+
+    program = _opener()
+    if program is None:
+        return False
+    quiet = subprocess.DEVNULL
+    subprocess.Popen([program, folder], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)  # noqa: S603
+    return True
+
+
+def _opener() -> str | None:
+    import shutil
+    import sys
+
+    mac = sys.platform == "darwin"
+    desktop = mac or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return shutil.which("open" if mac else "xdg-open") if desktop else None

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 from skillyard.errors import InvalidConfiguration, InvalidInput
 from skillyard.paths import CLOEXEC, NONBLOCK, real_path, refuse_reserved
@@ -29,6 +29,9 @@ from skillyard.settings_reader import (
     texts,
     word,
 )
+
+if TYPE_CHECKING:
+    from skillyard.extensions import Extensions
 
 _TOML: Final = "skillyard.toml"
 _PYPROJECT: Final = "pyproject.toml"
@@ -130,6 +133,7 @@ _Table = Mapping[str, object]
 _USERS_OWN: Final[Mapping[str, tuple[str, str]]] = {
     "database": ("choose the database of your records", ", or SKILLYARD_DATABASE_URL"),
     "engine": ("say where your runs work", ", or SKILLYARD_ENGINE"),
+    "extensions": ("switch extensions", ""),
     "packages": ("choose where packages are kept or come from", ", or SKILLYARD_STORE"),
     "server": ("say who may use your server, and how much", ""),
     "servers": ("register MCP servers for skills", ""),
@@ -169,6 +173,7 @@ _SETTINGS: Final[Settings] = {
         "paths": texts("a list of paths", _paths),
         "allow-external-paths": flag(),
         "prompt-section": flag(),
+        "built-in": flag(),
         "upward": word(get_args(Upward)),
         "profile": word(get_args(_Profile)),
         OTHER_TABLES: named_tables(_GRANT, name="skill_grants", convert=MappingProxyType),
@@ -193,6 +198,10 @@ _SETTINGS: Final[Settings] = {
     "scan": any_table(),
     "server": any_table(),
     "engine": any_table(),
+    "extensions": {
+        "enabled": flag(name="extensions_enabled"),
+        "off": texts('a list of extensions, such as ["field:team"]', frozenset)._replace(name="extensions_off"),
+    },
     "workspace": any_table(),
 }
 
@@ -208,13 +217,16 @@ class Configuration(NamedTuple):
     workspaces, whose rooms know their keys. `scan` and `user_scan` list the suppressed findings, in the nearest file and in the
     user's own: the scanner room knows their keys. `database_url`, `package_store`, `kept_versions` (of a skill, on the disk),
     `private_hosts` (packages may come from addresses that are not public) and `skill_grants` (what `[skills.NAME]` grants) are
-    the user's own: a project may not choose where records and packages go, nor what skills are given.
-    `upward` of a project can only be narrower than the user's. `file` is None when no project file was found.
+    the user's own: a project may not choose where records and packages go, nor what skills are given, and neither
+    `extensions_enabled` and `extensions_off`.
+    `upward` of a project can only be narrower than the user's, and `built_in` skills are there only where neither says no.
+    `file` is None when no project file was found.
     """
 
     paths: tuple[str, ...] = ()
     allow_external_paths: bool = False
     prompt_section: bool = True
+    built_in: bool = True
     upward: Upward = "git"
     profile: _Profile = "standard"
     permissions: Mapping[str, str] = _EMPTY
@@ -238,6 +250,15 @@ class Configuration(NamedTuple):
     scan: Mapping[str, object] = _EMPTY
     user_scan: Mapping[str, object] = _EMPTY
     skill_grants: Mapping[str, Mapping[str, Any]] = _NO_GRANTS
+    extensions_enabled: bool = True
+    extensions_off: frozenset[str] = frozenset()
+
+    @property
+    def extensions(self) -> Extensions:
+        """The extensions of other packages that the user's settings leave on."""
+        from skillyard.extensions import Extensions
+
+        return Extensions(self.extensions_enabled, self.extensions_off)
 
     def roots(self) -> Iterator[tuple[str, str, bool]]:
         """Every configured root: the folder it is relative to, as written, and whether the user's own file named it."""
@@ -276,6 +297,7 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
         raise InvalidConfiguration(message, hint=f"set it in {user_file}", file=file, key="sandbox.backend")
     return checked._replace(
         allow_external_paths=checked.allow_external_paths and not _is_refused_by(user),
+        built_in=checked.built_in and base.built_in,
         upward=min(checked.upward, base.upward, key=get_args(Upward).index),
         allowed_tools=max(checked.allowed_tools, base.allowed_tools, key=_STRICTNESS.index) if user else checked.allowed_tools,
         command_rules=base.command_rules,

@@ -98,7 +98,7 @@ def standard_root_folders(
         *outside,
         installed_root_folder(data),
         *_plugins(f"{home}/{_PLUGINS}"),
-        *_built_in(),
+        *(_built_in() if configuration.built_in else ()),
     ]
     first: dict[str, RootFolder] = {}
     for folder in folders:
@@ -250,6 +250,7 @@ def _folders(path: str) -> list[str]:
 
 
 def _built_in() -> Iterator[RootFolder]:
+    """The skills that come with Skillyard, in its own package."""
     path = f"{os.path.dirname(os.path.dirname(__file__))}/skills"
     if os.path.isdir(path):
         yield RootFolder(path, "builtin")

@@ -7,7 +7,7 @@ A broken skill takes no name. A disabled skill keeps its name: disabling must no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.catalog.configuration import Configuration, configuration_directory, load_configuration, load_settings
 from skillyard.catalog.records import Changes, SkillRow, Verdict
@@ -157,6 +157,9 @@ def scan_catalog(request: CatalogRequest, progress: Progress | None, *, before: 
         return CatalogState(configuration, profile, scans, rank(scans, load_settings(request.data)))
 
 
+_OFF: Final = ("0", "false", "no", "off")
+
+
 def _configuration(request: CatalogRequest) -> Configuration:
     user_file = f"{configuration_directory(request.environ)}/skillyard.toml"
     configuration = load_configuration(configuration_folders(request.cwd, request.home), user_file=user_file)
@@ -165,6 +168,8 @@ def _configuration(request: CatalogRequest) -> Configuration:
     kind = request.environ.get("SKILLYARD_ENGINE", "").strip()
     if kind:
         configuration = configuration._replace(engine={**configuration.engine, "kind": kind})
+    if request.environ.get("SKILLYARD_BUILT_IN", "").strip().lower() in _OFF:
+        configuration = configuration._replace(built_in=False)
     return configuration._replace(
         database_url=url or configuration.database_url, package_store=store or configuration.package_store
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import unquote
 
 from skillyard.document.document import Document, read_opened
@@ -14,8 +14,13 @@ from skillyard.document.front_matter import CODE_LANGUAGES, open_document
 from skillyard.document.metadata import Metadata
 from skillyard.document.records import Diagnostic, Profile
 from skillyard.document.rules import Findings
-from skillyard.errors import PathRefused, WorkProblem
+from skillyard.errors import ExtensionFailed, PathRefused, WorkProblem
 from skillyard.paths import safe_relative
+from skillyard.text import single_line
+
+if TYPE_CHECKING:
+    from skillyard.extensions import Extensions
+
 
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(-[a-zA-Z0-9.]+)?")
 """The form of a version: three numbers and an optional suffix."""
@@ -248,17 +253,21 @@ def check_document(
     directory_name: str = "",
     profile: Profile = "standard",
     files: Collection[str] | None = None,
+    extensions: Extensions | None = None,
 ) -> tuple[Diagnostic, ...]:
     """Everything the profile finds wrong, notes included, in the order of the file's lines.
 
-    `files` are the POSIX paths of the skill's files relative to its folder; without them other files are not checked.
+    `files` are the POSIX paths of the skill's files relative to its folder; without them other files are not checked. Fields
+    that `extensions` define are checked by them.
     """
     findings = Findings(file, profile)
     opened = open_document(data, findings)
     document = read_opened(opened, findings, directory_name)
     _check_body(document, findings)
     if opened.readable:
-        _check_more(document, FieldReader(opened.mapping, Findings(file, profile)), findings, files)
+        fields = FieldReader(opened.mapping, Findings(file, profile))
+        _check_more(document, fields, findings, files)
+        _check_extended(document.metadata, fields, findings, extensions)
     return findings.sorted()
 
 
@@ -279,6 +288,26 @@ def _check_more(document: Document, fields: FieldReader, findings: Findings, fil
         _check_files(metadata, fields, findings, files)
         if findings.checks("link-broken"):
             _check_links(document, findings, files)
+
+
+def _check_extended(metadata: Metadata, fields: FieldReader, findings: Findings, extensions: Extensions | None) -> None:
+    """Check the fields that extensions define; one that fails is named, and the others are checked all the same."""
+    for extension in extensions.of_kind("field") if extensions and metadata.extra else ():
+        written = next((key for key in metadata.extra if key.replace("-", "_") == extension.name.replace("-", "_")), None)
+        if written is None:
+            continue
+        line = fields.mapping.key_lines.get(written, 1)
+        try:
+            problem = extension.load()(metadata.extra[written])
+            message = f"`{written}`: {single_line(str(problem))[:240]}" if problem else ""
+        except ExtensionFailed as error:
+            findings.add("extension-failed", line=line, message=error.message, fix=error.hint or "")
+        except Exception as error:  # whatever an extension raises
+            failed = extension.failed(error)
+            findings.add("extension-failed", line=line, message=failed.message, fix=failed.hint or "")
+        else:
+            if message:
+                findings.add("field-of-extension", line=line, message=message, fix=f"{extension.package} defines the field")
 
 
 def _check_body(document: Document, findings: Findings) -> None:

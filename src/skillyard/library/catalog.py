@@ -81,7 +81,10 @@ class Catalog(SkillCatalog):
             progress=progress,
             installed=installed,
         )
-        return catalog.with_permissions(catalog.rules()) if catalog.configuration.permissions else catalog
+        settings = catalog.configuration
+        if settings.permissions or settings.extensions.of_kind("permission"):
+            return catalog.with_permissions(catalog.rules())
+        return catalog
 
     def with_permissions(self, permissions: Mapping[str, Permission] | Rules) -> Self:
         """This catalog with every skill that the rules deny marked `denied`."""
@@ -159,7 +162,7 @@ class Catalog(SkillCatalog):
     def prompt(
         self,
         budget: int | None = 2000,
-        style: Style = "compact",
+        style: Style | str = "compact",
         *,
         request: str | None = None,
         named: Collection[str] = (),
@@ -170,15 +173,16 @@ class Catalog(SkillCatalog):
     ) -> Index:
         """The index for a system prompt: `text`, `tokens`, and what was `kept`, `shortened` and `omitted`.
 
-        At most `budget` tokens (None: no limit). Without a `request` the order is the catalog's, so that prompt caches hold;
-        with the text of a request the skills it names come first, then those that fit it best. `pinned` skills are listed
-        before the others. Descriptions lose words only when not all fit, or after `description_chars` characters when that is
-        given. With the `previous` index of a conversation what it showed stays where it is; what is new is
-        appended, and `added`, `dropped` and `unchanged` list the difference. `workspace` says that the model has the tools of a
-        workspace: then `xml-index` names `bash`.
+        `style` is one of the six, or one that an extension brings. At most `budget` tokens (None: no limit). Without a
+        `request` the order is the catalog's, so that prompt caches hold; with the text of a request the skills it names come
+        first, then those that fit it best. `pinned` skills are listed before the others. Descriptions lose words only when not
+        all fit, or after `description_chars` characters when that is given. With the `previous` index of a conversation what it
+        showed stays where it is; what is new is appended, and `added`, `dropped` and `unchanged` list the difference.
+        `workspace` says that the model has the tools of a workspace: then `xml-index` names `bash`.
 
         Raises:
             InvalidInput: unknown style, or a negative limit.
+            ExtensionFailed: the extension whose style it is failed.
         """
         from skillyard.prompt import IndexOptions, write_index
 
@@ -192,6 +196,7 @@ class Catalog(SkillCatalog):
                 pinned=pinned,
                 previous=previous,
                 workspace=workspace,
+                extensions=self.configuration.extensions,
             ),
             request=request,
             search_index=self._search_index() if request else None,

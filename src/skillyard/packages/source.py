@@ -55,9 +55,10 @@ def _is_secret(part: str) -> bool:
     return bool(_LOOKS_RANDOM.fullmatch(value or name)) and not _REVISION.fullmatch(name)
 
 
-SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirror", "upload"]
+SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirror", "upload", "extension"]
 """`address`: something on the web that shows what it is when it is read: an archive, a SKILL.md, a manifest or a catalog.
-`upload`: an archive that was sent and is deleted afterwards; its origin only has the name of the file."""
+`upload`: an archive that was sent and is deleted afterwards; its origin only has the name of the file.
+`extension`: what an extension of that name fetches, `NAME:REFERENCE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def resolve(source: str, *, names: tuple[str, ...] = ()) -> Source:
     text = source.strip()
     if not text or text.startswith("-") or not text.isprintable():
         raise InvalidSource(f"{source[:100]!r} is not a source", hint=f"a source is {_SOURCE_FORMS}")
-    parsed = _local_source(text) or _web_source(text) or _ssh_source(text) or _shorthand(text)
+    parsed = _local_source(text) or _web_source(text) or _extended_source(text) or _ssh_source(text) or _shorthand(text)
     if parsed is None:
         raise InvalidSource(
             f"{_without_secret(text)!r} is neither an existing path nor an address", hint=f"a source is {_SOURCE_FORMS}"
@@ -185,6 +186,18 @@ def _web_source(text: str) -> Source | None:
     if not parts or path.endswith(".well-known/agent-skills/index.json"):
         return Source("well-known", address)
     return Source("address", address)
+
+
+def _extended_source(text: str) -> Source | None:
+    """`NAME:REFERENCE`, where an installed extension reads sources of that name."""
+    name, colon, reference = text.partition(":")
+    if not colon or not reference or reference.startswith("//"):
+        return None
+    from skillyard.extensions import Extensions  # only for what looks like one
+
+    if not any(one.kind == "source" and one.name == name for one in Extensions.every()):
+        return None
+    return Source("extension", text)
 
 
 def _in_repository(repository: str, path: str, ref: str) -> Source:

@@ -129,6 +129,8 @@ def source_parts(origin: Mapping[str, str] | str) -> tuple[str, ...]:
     kind, address, path = origin.get("kind", ""), origin.get("address", ""), origin.get("path", "")
     if kind == "upload":
         return ("upload",)
+    if kind == "extension":
+        return tuple(part for part in address.split("/") if part)
     parts = _parts(address)
     if kind == "mirror":
         return (f"mirror:{parts[0]}", *parts[1:]) if parts else ("mirror:",)

@@ -17,7 +17,8 @@ from functools import lru_cache
 from typing import Final, Self, TypeVar, get_args
 
 from skillyard.catalog import Configuration, Permission, PermissionMatch, Skill, SkillCatalog, Status
-from skillyard.errors import InvalidInput, UnreachableRule
+from skillyard.errors import ExtensionFailed, InvalidInput, UnreachableRule
+from skillyard.extensions import Extension
 from skillyard.packages import is_signer
 from skillyard.permissions.origins import InstalledOrigins, OriginLookup, SkillProvenance, source_parts
 from skillyard.text import single_line
@@ -204,25 +205,51 @@ CatalogT = TypeVar("CatalogT", bound=SkillCatalog)
 
 @dataclass(frozen=True, slots=True)
 class PermissionRuling:
-    """A decision, and the pattern that made it (None: no rule matched, so the default)."""
+    """A decision, and the pattern that made it (None: no rule matched, so the default), or the check of an extension.
+
+    `reason` says why the check of an extension could not be made.
+    """
 
     permission: Permission
     pattern: str | None = None
+    reason: str | None = None
+
+    @property
+    def denial(self) -> str:
+        """The sentence about a skill that this denies."""
+        return self.reason or f"the permission rule {self.pattern!r} denies it"
+
+
+_STRICTNESS: Final[tuple[Permission, ...]] = ("allow", "ask", "deny")
+
+
+def _stricter(check: Extension, skill: Skill, ruling: PermissionRuling) -> PermissionRuling:
+    """What an extension makes of a decision: it can only be stricter, and where it fails the skill is denied."""
+    try:
+        answer = check.load()(skill, ruling.permission)
+        if answer is None or _STRICTNESS.index(answer) <= _STRICTNESS.index(ruling.permission):
+            return ruling
+        return PermissionRuling(answer, check.key)
+    except ExtensionFailed as error:
+        return PermissionRuling("deny", check.key, error.message)
+    except Exception as error:  # whatever a stranger's code raises
+        return PermissionRuling("deny", check.key, check.failed(error).message)
 
 
 class Rules:
     """An ordered set of permission rules.
 
     With `match="first"` the first matching pattern decides, with `"last"` the last one; what no pattern matches
-    is allowed. `origins` gives where skills come from; without it no rule that allows by source or signer holds. A rule that
-    could never decide, because one that takes precedence covers it with another decision, is refused.
+    is allowed. `origins` gives where skills come from; without it no rule that allows by source or signer holds. The `checks`
+    of extensions are asked about each skill after that, and the strictest answer holds. A rule that could never decide,
+    because one that takes precedence covers it with another decision, is refused.
 
     Raises:
         InvalidInput: an unknown decision, an empty pattern, an unknown `match`, or a source or signer that is none.
         UnreachableRule: a rule can never apply; the message names it and the one that hides it.
     """
 
-    __slots__ = ("_ordered", "match", "origins", "patterns")
+    __slots__ = ("_ordered", "checks", "match", "origins", "patterns")
 
     def __init__(
         self,
@@ -230,11 +257,13 @@ class Rules:
         match: PermissionMatch = "first",
         *,
         origins: OriginLookup | None = None,
+        checks: tuple[Extension, ...] = (),
     ) -> None:
         if match not in get_args(PermissionMatch):
             raise InvalidInput(f"permissions cannot match {match!r}", hint="use 'first' or 'last'")
         self.match: PermissionMatch = match
         self.origins = origins
+        self.checks = checks
         self.patterns: Mapping[str, Permission] = {
             pattern: _checked(pattern, permission) for pattern, permission in (patterns or {}).items()
         }
@@ -243,30 +272,33 @@ class Rules:
         _refuse_unreachable(self._ordered)
 
     @classmethod
-    def of(cls, configuration: Configuration, *, origins: OriginLookup | None = None) -> Self:
+    def of(
+        cls, configuration: Configuration, *, origins: OriginLookup | None = None, checks: tuple[Extension, ...] = ()
+    ) -> Self:
         """The rules of a configuration; without any, everything is allowed.
 
         Raises:
             UnreachableRule: one of them can never apply.
         """
-        return cls(configuration.permissions, match=configuration.permission_match, origins=origins)
+        return cls(configuration.permissions, match=configuration.permission_match, origins=origins, checks=checks)
 
     @classmethod
     def for_catalog(cls, catalog: SkillCatalog, patterns: Mapping[str, str] | None = None) -> Self:
-        """These rules, or those of the catalog's configuration, with the origins that its registry wrote down."""
+        """These rules, or those of the configuration, with the checks of extensions and the origins that the registry knows."""
         origins = InstalledOrigins.of(catalog)
+        checks = catalog.configuration.extensions.of_kind("permission")
         if patterns is None:
-            return cls.of(catalog.configuration, origins=origins)
-        return cls(patterns, match=catalog.configuration.permission_match, origins=origins)
+            return cls.of(catalog.configuration, origins=origins, checks=checks)
+        return cls(patterns, match=catalog.configuration.permission_match, origins=origins, checks=checks)
 
     def __repr__(self) -> str:
         return f"Rules({dict(self.patterns)!r}, match={self.match!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rules) and self._ordered == other._ordered
+        return isinstance(other, Rules) and (self._ordered, self.checks) == (other._ordered, other.checks)
 
     def __hash__(self) -> int:
-        return hash(self._ordered)
+        return hash((self._ordered, self.checks))
 
     def decide(self, skill: str | Skill) -> Permission:
         """The permission of `skill`; give the skill itself where there is one, so that its slug and id count too."""
@@ -277,7 +309,15 @@ class Rules:
         if isinstance(skill, str):
             return self._first((skill,), lambda: None)
         origins = self.origins
-        return self._first((skill.name, skill.slug, skill.id), lambda: origins.provenance(skill) if origins else None)
+        ruling = self._first((skill.name, skill.slug, skill.id), lambda: origins.provenance(skill) if origins else None)
+        for check in self.checks:
+            ruling = _stricter(check, skill, ruling)
+        return ruling
+
+    @property
+    def may_deny(self) -> bool:
+        """Whether a rule or an extension could take a skill away."""
+        return bool(self.checks) or "deny" in self.patterns.values()
 
     def rule_installed(self, names: Sequence[str], directory: str) -> PermissionRuling:
         """The same for an installed skill that no catalog shows, by its names and its folder."""
@@ -307,14 +347,14 @@ def without_denied(catalog: CatalogT, rules: Rules) -> CatalogT:
 
     The rules stay in force: they also hold for skills that appear later.
     """
-    if "deny" not in rules.patterns.values():
+    if not rules.may_deny:
         return catalog
 
     def overlay(skill: Skill) -> tuple[Status, str] | None:
         if skill.status != "ok":
             return None  # the status is the better reason
         ruling = rules.rule(skill)
-        return ("denied", f"the permission rule {ruling.pattern!r} denies it") if ruling.permission == "deny" else None
+        return ("denied", ruling.denial) if ruling.permission == "deny" else None
 
     return catalog.with_statuses(overlay)
 

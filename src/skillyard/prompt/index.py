@@ -8,11 +8,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput
+from skillyard.extensions import NO_EXTENSIONS, Extensions
 from skillyard.paths import relative_to
 from skillyard.prompt.budget import BudgetPlan, Continuation, continue_index, plan_budget
 from skillyard.prompt.entry import BARE, QUARTERS, WHOLE, IndexEntry, ShownSkill, count_tokens, labels, quarters
 from skillyard.prompt.report import NEVER, Index, IndexLine, Omission
-from skillyard.prompt.styles import FORMS, Overview, Style, StyleForm
+from skillyard.prompt.styles import Overview, StyleForm, form_of
 from skillyard.search import SearchIndex, named_skills, search_skills
 from skillyard.text import single_line
 
@@ -42,11 +43,14 @@ class IndexOptions:
     `show_empty` says `Found: (none)` instead of nothing. Style `xml-index` tells of the tool `bash` where the model has a
     `workspace`, and of `run_skill` where it has none.
 
+    A style that is none of the six is looked for among the styles of `extensions`.
+
     Raises:
         InvalidInput: unknown style, or a negative limit.
+        ExtensionFailed: the style is that of an extension, which cannot be imported.
     """
 
-    style: Style = "compact"
+    style: str = "compact"
     budget: int | None = DEFAULT_BUDGET
     description_chars: int | None = None
     named: Collection[str] = ()
@@ -58,13 +62,18 @@ class IndexOptions:
     workspace: bool = False
     previous: Index | None = None
     installed: Collection[str] | None = None
+    extensions: Extensions = NO_EXTENSIONS
 
     def __post_init__(self) -> None:
-        if self.style not in FORMS:
-            raise InvalidInput(f"there is no index style {self.style!r}", hint=f"use one of {', '.join(FORMS)}")
+        self.form()
         for name in ("budget", "description_chars"):
             if (limit := getattr(self, name)) is not None and limit < 0:
                 raise InvalidInput(f"{name} is {limit}", hint=f"give {name} as zero or more, or None for no limit")
+
+    def form(self) -> StyleForm:
+        """The form of the style."""
+        form = form_of(self.style, self.extensions)
+        return form.in_workspace() if self.workspace else form
 
 
 DEFAULT_OPTIONS: Final = IndexOptions()
@@ -79,7 +88,7 @@ def build_index(skills: Iterable[Skill], options: IndexOptions = DEFAULT_OPTIONS
 
     Only skills with status `ok` that models may call are listed; the others are reported in `omitted`. No skills: empty text.
     """
-    form = FORMS[options.style].in_workspace() if options.workspace else FORMS[options.style]
+    form = options.form()
     everyone = list(skills)
     offered = [skill for skill in everyone if skill.offered]
     hidden = [_hidden(skill) for skill in everyone if not skill.offered]
@@ -266,7 +275,7 @@ def _first(tiers: Sequence[Sequence[IndexEntry]], most: int | None) -> tuple[lis
 def entry_costs(skills: Iterable[Skill], index: Index, *, description_chars: int | None = None) -> dict[str, int]:
     """The tokens of each skill that `index` shows, by id, in its order; `skills` and the limit are those it was written of."""
     offered = [skill for skill in skills if skill.offered]
-    form = FORMS[index.style]
+    form = form_of(index.style, Extensions())
     shown = {skill.id: (skill, label) for skill, label in zip(offered, labels(offered), strict=True)}
     costs = {}
     for line in index.lines:

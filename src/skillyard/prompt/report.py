@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeGuard
 
 from skillyard.errors import InvalidInput
 from skillyard.prompt.entry import WHOLE, count_tokens
-from skillyard.prompt.styles import FORMS, Style
+from skillyard.prompt.styles import is_style
 from skillyard.wire import WireForm
 
 _LONGEST: Final = 100_000  # lines or omissions of an index that is read back
@@ -58,7 +58,7 @@ class Index(WireForm):
     added: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     unchanged: int = 0
-    style: Style = "compact"
+    style: str = "compact"
     budget: int | None = None
     turn: int = 1
     lines: tuple[IndexLine, ...] = ()
@@ -71,8 +71,8 @@ class Index(WireForm):
             InvalidInput: the data is not that of an index.
         """
         text, turn, budget = data.get("text"), data.get("turn"), data.get("budget")
-        style = next((style for style in FORMS if style == data.get("style")), None)
-        if not isinstance(text, str) or style is None or not _is_count(turn) or turn < 1:
+        style = data.get("style")
+        if not isinstance(text, str) or not is_style(style) or not _is_count(turn) or turn < 1:
             _refuse("it has no text, style or turn")
         if budget is not None and not _is_count(budget):
             _refuse("its budget is no number")

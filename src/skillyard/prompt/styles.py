@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeGuard
 
+from skillyard.errors import ExtensionFailed, InvalidInput
+from skillyard.extensions import Extension, Extensions
 from skillyard.prompt.entry import FIELD_LIMIT, Field, IndexEntry, Piece, ShownSkill, cut_list
 from skillyard.prompt.fence import markers, steady_nonce, without_markers
 from skillyard.text import escape_xml
@@ -198,3 +200,44 @@ FORMS: Final[Mapping[Style, StyleForm]] = {
     "section": StyleForm(_section_header, _section, _SECTION_MORE, most=SECTION_LIMIT),
     "compact": StyleForm(lambda _: _COMPACT_HEADER, _compact, _COMPACT_MORE),
 }
+
+
+# --- Of other packages --------------------------------------------------------------------------------------------------------
+
+
+def is_style(name: object) -> TypeGuard[str]:
+    """Whether one of the six styles, or one of an installed extension, has that name."""
+    return name in FORMS or any(one.kind == "style" and one.name == name for one in Extensions.every())
+
+
+def form_of(style: str, extensions: Extensions) -> StyleForm:
+    """The form of a style: one of the six, or that of an extension.
+
+    Raises:
+        InvalidInput: there is no such style.
+        ExtensionFailed: the extension cannot be imported.
+    """
+    if (form := next((form for name, form in FORMS.items() if name == style), None)) is not None:
+        return form
+    if (extension := extensions.find("style", style)) is not None:
+        return _form_of_extension(extension)
+    known = [*FORMS, *(one.name for one in extensions.of_kind("style"))]
+    raise InvalidInput(f"there is no index style {style!r}", hint=f"use one of {', '.join(known)}")
+
+
+def _form_of_extension(extension: Extension) -> StyleForm:
+    """A style whose `entry(label, skill)` gives what stands before and after the description, which the budget may cut."""
+    style: Any = extension.load()
+
+    def entry(shown: ShownSkill) -> IndexEntry:
+        try:
+            before, after = style.entry(shown.label, shown.skill)
+            bare = f"{before:s}{after:s}"
+        except ExtensionFailed:
+            raise
+        except Exception as error:  # whatever a stranger's code raises
+            raise extension.failed(error) from error
+        return IndexEntry(shown.skill.id, bare, lambda: (before, _description(shown, before="", after=""), after))
+
+    header, footer = (str(getattr(style, name, "")) for name in ("header", "footer"))
+    return StyleForm(lambda _: header, entry, str(getattr(style, "more", _MORE)), footer=footer)

@@ -98,7 +98,7 @@ class Registry:
         return cls(
             catalog.data_directory,
             configuration.database_url,
-            fetcher=SourceFetcher(allow_private=configuration.private_hosts),
+            fetcher=SourceFetcher(allow_private=configuration.private_hosts, extensions=configuration.extensions),
             scanner=scanner,
             servers=tuple(configuration.servers),
             store=open_store(configuration.package_store) if configuration.package_store else None,

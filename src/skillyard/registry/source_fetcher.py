@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from skillyard.errors import InvalidSource, NetworkFailed
+from skillyard.errors import InvalidSource, NetworkFailed, SkillyardError
+from skillyard.extensions import NO_EXTENSIONS, Extensions
 from skillyard.packages import Origin, PackageLimits, Source, SourceKind, digest_of, extract, shown_address
 from skillyard.registry.model import FetchedTree, Fetcher
 
@@ -29,6 +30,7 @@ class SourceFetcher:
     limits: PackageLimits = field(default_factory=PackageLimits)
     others: Mapping[SourceKind, Fetcher] = field(default_factory=dict)
     allow_private: bool = False
+    extensions: Extensions = NO_EXTENSIONS
     sleep: Callable[[float], object] = time.sleep
 
     def fetch(self, source: Source, into: Path) -> FetchedTree:
@@ -38,9 +40,31 @@ class SourceFetcher:
             return FetchedTree(_inside(Path(source.address), source.path), _origin(source), owned=False)
         if other is None and source.kind in ("archive", "upload"):
             return self._unpacked(Path(source.address), source, into)
+        if other is None and source.kind == "extension":
+            return self._extended(source, into)
         remote = {"git": self._cloned, "mirror": self._mirrored, "address": self._downloaded}
         fetch = other.fetch if other else remote.get(source.kind, self._indexed)
         return _with_retries(lambda: fetch(source, into), self.sleep)
+
+    def _extended(self, source: Source, into: Path) -> FetchedTree:
+        """What an extension writes into a new folder; it is checked as a folder of this machine is."""
+        name, _, reference = source.address.partition(":")
+        extension = self.extensions.find("source", name)
+        if extension is None:
+            raise InvalidSource(
+                f"the extension source:{name} is not used here",
+                hint="the user of this machine can install with it, unless [extensions] of their settings switches it off",
+            )
+        tree = _new_folder(into)
+        try:
+            version = extension.load()(reference, str(tree))
+        except SkillyardError:
+            raise
+        except Exception as error:  # whatever an extension raises
+            raise extension.failed(error) from error
+        if not any(tree.iterdir()):
+            raise extension.failed(f"it fetched nothing for {reference[:100]!r}")
+        return FetchedTree(tree, _origin(source, version=str(version or "")), owned=False)
 
     def _cloned(self, source: Source, into: Path) -> FetchedTree:
         from skillyard.registry.git_fetcher import GitFetcher

@@ -54,6 +54,8 @@ def source_identity(origin: Mapping[str, object]) -> tuple[str, ...]:
     if kind == "archive":
         path = PurePath(address)
         return ("archive", str(path.parent), _without_version(path.name))
+    if kind == "extension":
+        return (kind, address)
     if "://" not in address:
         return ("local", str(PurePath(address) / str(origin.get("path", ""))) if kind == "folder" else address)
     if kind == "mirror":

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from skillyard.access import DEFAULT_ORGANISATION, SCOPES, Scope
 from skillyard.errors import NotYours, PermissionDenied, SignInRequired
+from skillyard.server.settings import LOOPBACK, host_name
 
 WEBHOOK: Final[dict[str, Any]] = {"security": [{"signature": []}, {"secret": []}]}
 """The `openapi_extra` of a route that checks its callers by itself: a signature or secret of their own in place of a key."""
@@ -78,6 +79,12 @@ def require_own(what: str, own: bool, caller: Caller) -> None:
     """
     if not own and not caller.may("admin"):
         raise NotYours(f"the {what} is somebody else's", hint="ask them, or use a key with the scope admin")
+
+
+def sits_here(request: Request, caller: Caller) -> bool:
+    """Whether the caller is the local user, whose requests nobody passes on, and comes from this very machine."""
+    peer = request.client.host if request.client else ""
+    return caller == LOCAL_USER and peer in LOOPBACK and host_name(request.headers.get("host", "")) in LOOPBACK
 
 
 def scopes_of(dependencies: Iterable[Any]) -> list[Scope]:

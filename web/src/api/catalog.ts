@@ -35,5 +35,15 @@ export const searchQuery = (q: string, limit: number) =>
     placeholderData: keepPreviousData,
   });
 
+/** Whether skills are offered to models at all. */
+export const enabledQuery = () =>
+  queryOptions({
+    queryKey: ["catalog", "enabled"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/enabled", { signal })),
+  });
+
+/** Offer skills to models, or none of them; what is said of single skills is kept. */
+export const enableSkills = (enabled: boolean) => answer(api.PUT("/api/v1/catalog/enabled", { body: { enabled } }));
+
 /** Look at the folders again. */
 export const refreshCatalog = () => answer(api.POST("/api/v1/catalog/refresh"));

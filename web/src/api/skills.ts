@@ -39,6 +39,17 @@ export const clientsQuery = (skill: string) =>
 /** Switch a skill on when it is off, and off when it is on. */
 export const toggleSkill = (skill: string) => answer(api.POST("/api/v1/catalog/toggle", { body: { skill } }));
 
+/** Whether this page is looked at on the server's own machine, which has a desktop to open folders on. */
+export const openingQuery = () =>
+  queryOptions({
+    queryKey: ["catalog", "opening"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/opening", { signal })),
+    staleTime: Infinity,
+  });
+
+/** Open the folder of a skill in the file manager. */
+export const openSkillFolder = (skill: string) => answer(api.POST("/api/v1/catalog/open", { body: { skill } }));
+
 /** Delete a skill of the user, with its folder. */
 export const deleteSkill = (skill: string) => whole(api.DELETE("/api/v1/catalog", { params: { query: { skill } } }));
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from skillyard.catalog import Root, Skill
     from skillyard.cli.screen import Screen
+    from skillyard.extensions import Extensions
     from skillyard.interop import ClientCompatibility, ClientName
 
 _ERROR: Final = "error"
@@ -60,8 +61,8 @@ class CheckedFile(WireForm, also=("ok",)):
         return all(diagnostic.severity != _ERROR for diagnostic in self.diagnostics)
 
 
-def find_targets(arguments: argparse.Namespace) -> tuple[list[CheckTarget], Profile]:
-    """The files the paths stand for (without paths: every skill of the catalog), and the profile to check them by.
+def find_targets(arguments: argparse.Namespace) -> tuple[list[CheckTarget], Profile, Extensions]:
+    """The files the paths stand for (without paths: every skill of the catalog), and the profile and extensions to check by.
 
     Raises:
         UsageProblem: a path does not exist.
@@ -74,7 +75,7 @@ def find_targets(arguments: argparse.Namespace) -> tuple[list[CheckTarget], Prof
     profile: Profile = arguments.profile or catalog.configuration.profile
     skills = {skill.path: skill for skill in reversed(catalog.all())}  # once each, when one path is inside another
     targets = [CheckTarget(_as_written(skill, folders), skill) for skill in reversed(skills.values())]
-    return targets + [CheckTarget(path) for path in drafts], profile
+    return targets + [CheckTarget(path) for path in drafts], profile, catalog.configuration.extensions
 
 
 def _sorted_paths(paths: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -111,7 +112,13 @@ def _as_written(skill: Skill, folders: Mapping[str, str]) -> str:
     return str(Path(given, Path(skill.path).relative_to(skill.root.path))) if given else skill.path
 
 
-def check_target(target: CheckTarget, *, profile: Profile, fix: Callable[[str], bool] | None = None) -> CheckedFile:
+def check_target(
+    target: CheckTarget,
+    *,
+    profile: Profile,
+    fix: Callable[[str], bool] | None = None,
+    extensions: Extensions | None = None,
+) -> CheckedFile:
     """Check one file; with `fix` apply the safe fixes of the rules it chooses first and write the file in one step."""
     try:
         data = _read(target)
@@ -125,7 +132,9 @@ def check_target(target: CheckTarget, *, profile: Profile, fix: Callable[[str], 
         unwritten = _replacement_error(target, fixed.data) if fixed.data != data else None
         if unwritten is None:
             data, applied = fixed.data, fixed.applied
-    diagnostics = check_document(data, file=file, directory_name=directory_name, profile=profile, files=files)
+    diagnostics = check_document(
+        data, file=file, directory_name=directory_name, profile=profile, files=files, extensions=extensions
+    )
     return CheckedFile(target.path, diagnostics, applied, unwritten)
 
 
@@ -188,7 +197,7 @@ def check_for_clients(arguments: argparse.Namespace) -> int:
     if arguments.fix or arguments.profile or arguments.package or arguments.collisions:
         raise UsageProblem("--as goes with no other way to check", hint="skillyard check PATH --as claude,codex")
     clients = _clients(arguments.clients)
-    targets, _ = find_targets(arguments)
+    targets, _, _ = find_targets(arguments)
     results = [(target, check_clients(target.path, clients)) for target in targets]
     screen: Screen = arguments.screen
     if screen.as_json:
@@ -320,13 +329,13 @@ def check_command(arguments: argparse.Namespace) -> int:
         return check_collisions(arguments)
     if arguments.package:
         return check_packages(arguments)
-    targets, profile = find_targets(arguments)
+    targets, profile, extensions = find_targets(arguments)
     for pattern in () if arguments.paths else open_home(arguments).rules().allowed_by_name_alone():
         fix = f"write '{pattern} source=…' or '{pattern} signer=…'"
         screen.note(f"warning: the rule {pattern!r} = 'allow' trusts any skill of that name: {fix}")
     if not targets:
         raise nothing_to_look_at("check", arguments)
-    checked = _check_targets(targets, profile, arguments)
+    checked = _check_targets(targets, profile, arguments, extensions)
     for one in checked:
         if one.unwritten:
             screen.note(f"warning: {one.path} was not changed: {one.unwritten}")
@@ -340,7 +349,9 @@ def check_command(arguments: argparse.Namespace) -> int:
     return OK if good else FAILURE
 
 
-def _check_targets(targets: list[CheckTarget], profile: Profile, arguments: argparse.Namespace) -> list[CheckedFile]:
+def _check_targets(
+    targets: list[CheckTarget], profile: Profile, arguments: argparse.Namespace, extensions: Extensions
+) -> list[CheckedFile]:
     choice = FindingChoice.of(arguments)
     if arguments.changed is not None:
         changed = ChangedFiles(arguments.changed)
@@ -349,7 +360,7 @@ def _check_targets(targets: list[CheckTarget], profile: Profile, arguments: argp
     with ScanProgress(arguments.screen, what="checking") as progress:
         for number, target in enumerate(targets, 1):
             only = choice.includes if arguments.fix else None
-            checked.append(choice.applied(check_target(target, profile=profile, fix=only)))
+            checked.append(choice.applied(check_target(target, profile=profile, fix=only, extensions=extensions)))
             progress(number, len(targets))
     return checked
 

@@ -261,10 +261,11 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument(
         "--style",
-        choices=get_args(Style),
         default="compact",
         metavar="STYLE",
-        help="how it is written: " + ", ".join(get_args(Style)) + " (default: %(default)s, the fewest tokens)",
+        help="how it is written: "
+        + ", ".join(get_args(Style))
+        + ", or a style that an extension brings (default: %(default)s, the fewest tokens)",
     )
     parser.add_argument(
         "--budget",

@@ -229,11 +229,13 @@ def add_open_arguments(parser: argparse.ArgumentParser) -> None:
 
 def open_command(arguments: argparse.Namespace) -> int:
     """Print the folder, and open it where there is a desktop."""
+    from skillyard.catalog.authoring import open_folder
+
     screen: Screen = arguments.screen
     folder = open_catalog(arguments).directory_to_open()
     if arguments.name is not None:
         folder = open_skill(arguments, arguments.name)[1].directory
-    opened = _open_in_file_manager(folder)
+    opened = open_folder(folder)
     if screen.as_json:
         screen.data({"directory": folder, "opened": opened})
     else:
@@ -241,23 +243,6 @@ def open_command(arguments: argparse.Namespace) -> int:
         if not opened:
             screen.note("no file manager was found to open it with")
     return OK
-
-
-def _open_in_file_manager(folder: str) -> bool:
-    """Start the desktop's own opener, which goes on by itself; False where there is no desktop."""
-    import os
-    import shutil
-    import subprocess
-    import sys
-
-    command = "open" if sys.platform == "darwin" else "xdg-open"
-    desktop = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    program = shutil.which(command)
-    if not desktop or program is None:
-        return False
-    quiet = subprocess.DEVNULL
-    subprocess.Popen([program, folder], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)  # noqa: S603
-    return True
 
 
 def add_delete_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,10 +12,11 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import set_audit_subject
 from skillyard.catalog import Skill, Source
-from skillyard.errors import InvalidInput
+from skillyard.catalog.authoring import has_desktop, open_folder
+from skillyard.errors import InvalidInput, PermissionDenied
 from skillyard.packages import PackageLimits
 from skillyard.plain_json import to_plain_json
-from skillyard.server.authorization import UNRECORDED, require_scope
+from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_scope, sits_here
 from skillyard.server.background.catalog_changes import CachedResponse
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import FILE_RESPONSES, READ_PROBLEMS, WRITE_PROBLEMS, file_response
@@ -163,6 +164,22 @@ def folder(service: CurrentServices, skill: _Name) -> Answer[str]:
     An organisation is shown where that is in its own home, `~`, or in which of the shared folders, never a path of the machine.
     """
     return Answer(data=service.catalog.directory_to_open(skill))
+
+
+@routes.get("/opening", responses=READ_PROBLEMS)
+def can_open(request: Request, caller: CurrentCaller) -> Answer[bool]:
+    """Whether the caller may have a skill's folder opened: at this machine, without a key, where there is a desktop."""
+    return Answer(data=sits_here(request, caller) and has_desktop())
+
+
+@routes.post("/open", responses=WRITE_PROBLEMS, dependencies=[_WRITE, UNRECORDED])
+def open_on_desktop(service: CurrentServices, request: Request, caller: CurrentCaller, body: SkillReference) -> Answer[bool]:
+    """Open a skill's folder in the file manager of this machine; false where there is no desktop."""
+    if not sits_here(request, caller):
+        raise PermissionDenied(
+            "a folder is opened only for who sits at the server's machine", hint="`skillyard open NAME` opens it on your own"
+        )
+    return Answer(data=open_folder(service.catalog.get(body.skill).directory))
 
 
 @routes.post("/refresh", responses=WRITE_PROBLEMS, dependencies=[_WRITE, UNRECORDED])

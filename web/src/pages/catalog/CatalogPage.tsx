@@ -1,12 +1,12 @@
 /** The skills: all of them, or those that fit what somebody wants. */
-import { ActionIcon, Button, CloseButton, Group, Stack, Text, TextInput, Title, Tooltip } from "@mantine/core";
+import { ActionIcon, Button, CloseButton, Group, Stack, Switch, Text, TextInput, Title, Tooltip } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconBooks, IconMoodEmpty, IconPackageImport, IconRefresh, IconSearch } from "@tabler/icons-react";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { catalogQuery, facetsQuery, refreshCatalog, searchQuery } from "@/api/catalog";
+import { catalogQuery, enabledQuery, enableSkills, facetsQuery, refreshCatalog, searchQuery } from "@/api/catalog";
 import { type CatalogSearch, narrowing } from "@/app/search";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
@@ -32,6 +32,7 @@ export function CatalogPage() {
       lead={t.lead}
       actions={
         <>
+          <AllSwitch />
           <RefreshButton />
           <Button component={Link} to="/install" leftSection={<IconPackageImport size={16} />}>
             {t.install}
@@ -68,6 +69,32 @@ function SearchField({ value, ask }: { value: string; ask: (q: string) => void }
       onChange={(event) => set(event.currentTarget.value)}
       maxLength={2000}
     />
+  );
+}
+
+/** The switch over all skills. */
+function AllSwitch() {
+  const t = useText(catalog);
+  const cache = useQueryClient();
+  const enabled = useQuery(enabledQuery()).data;
+  const switching = useMutation({
+    mutationFn: enableSkills,
+    onSuccess: async (on) => {
+      await Promise.all([cache.invalidateQueries({ queryKey: ["skill"] }), cache.invalidateQueries({ queryKey: ["catalog"] })]);
+      notify({ message: on ? t.offeredAll : t.offeredNone });
+    },
+    onError: notifyProblem,
+  });
+  if (enabled === undefined) return null;
+  return (
+    <Tooltip label={t.offerWhy} multiline maw={280}>
+      <Switch
+        label={t.offer}
+        checked={enabled}
+        disabled={switching.isPending}
+        onChange={(event) => switching.mutate(event.currentTarget.checked)}
+      />
+    </Tooltip>
   );
 }
 

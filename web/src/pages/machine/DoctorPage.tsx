@@ -42,7 +42,7 @@ export function DoctorPage() {
             <Alert color={ok ? "pine" : "red"} icon={ok ? <IconCircleCheck size={20} /> : <IconAlertTriangle size={20} />} title={ok ? t.well : t.ill} />
             <ul className={classes.checks}>
               {checks.map((check) => (
-                <One key={check.name} check={check} />
+                <One key={`${check.name} ${check.detail}`} check={check} />
               ))}
             </ul>
           </Stack>

@@ -1,11 +1,11 @@
 /** What can be done with a skill as a whole. */
 import { ActionIcon, Button, Menu } from "@mantine/core";
-import { IconDots, IconEye, IconEyeOff, IconPackageOff, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { IconDots, IconEye, IconEyeOff, IconFolderOpen, IconPackageOff, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { deleteSkill, installedId, type SkillDetail, toggleSkill, uninstallSkill } from "@/api/skills";
+import { deleteSkill, installedId, openingQuery, openSkillFolder, type SkillDetail, toggleSkill, uninstallSkill } from "@/api/skills";
 import { useText } from "@/i18n";
 import { Confirm } from "@/parts/Confirm";
 import { ButtonLink } from "@/parts/links";
@@ -52,12 +52,14 @@ function Toggle({ skill }: { skill: SkillDetail }) {
   );
 }
 
-/** Uninstall what was installed; delete what is the user's own. Other skills belong to whoever put them there. */
+/** Open the folder where the page is on the same machine; uninstall what was installed; delete what is the user's own. */
 function More({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const cache = useQueryClient();
   const navigate = useNavigate();
   const [asked, setAsked] = useState(false);
+  const here = useQuery(openingQuery()).data === true;
+  const opening = useMutation({ mutationFn: () => openSkillFolder(skill.id), onError: notifyProblem });
   const known = installedId(skill.id);
   const name = visible(skill.name);
   const removing = useMutation({
@@ -70,7 +72,8 @@ function More({ skill }: { skill: SkillDetail }) {
     },
     onError: notifyProblem,
   });
-  if (!known && skill.source !== "user") return null;
+  const removable = known !== undefined || skill.source === "user";
+  if (!removable && !here) return null;
   return (
     <>
       <Menu position="bottom-end" withinPortal>
@@ -80,9 +83,16 @@ function More({ skill }: { skill: SkillDetail }) {
           </ActionIcon>
         </Menu.Target>
         <Menu.Dropdown>
-          <Menu.Item color="red" leftSection={known ? <IconPackageOff size={16} /> : <IconTrash size={16} />} onClick={() => setAsked(true)}>
-            {known ? t.uninstall : t.remove}
-          </Menu.Item>
+          {here && (
+            <Menu.Item leftSection={<IconFolderOpen size={16} />} onClick={() => opening.mutate()}>
+              {t.openFolder}
+            </Menu.Item>
+          )}
+          {removable && (
+            <Menu.Item color="red" leftSection={known ? <IconPackageOff size={16} /> : <IconTrash size={16} />} onClick={() => setAsked(true)}>
+              {known ? t.uninstall : t.remove}
+            </Menu.Item>
+          )}
         </Menu.Dropdown>
       </Menu>
       <Confirm
