@@ -9,7 +9,7 @@ import pytest
 from benchmarks.soak.shared_home import soak_home
 
 
-@pytest.mark.parametrize("turns", [3, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.parametrize("turns", [5, pytest.param(30, marks=pytest.mark.long)])
 def test_nothing_is_lost_while_a_server_and_commands_share_a_home_and_some_are_killed(tmp_path: Path, turns: int) -> None:
     report = soak_home(tmp_path / "shared", seconds=0, turns=turns, seed=16, workers=2)
     assert report.good, report.text()

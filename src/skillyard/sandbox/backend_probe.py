@@ -71,7 +71,7 @@ def _attack(backend: SandboxBackend) -> str:
             source = Path(__file__).with_name("canary.py").read_bytes()
             (tree / "canary.py").write_bytes(source)
             targets = {"file": str(secret), "port": server.getsockname()[1]}
-            job = Job(str(tree), "canary.py", json.dumps(targets).encode(), Policy(timeout_ms=5_000, memory_mb=128))
+            job = Job(str(tree), "canary.py", json.dumps(targets).encode(), Policy(timeout_ms=20_000, memory_mb=128))
             result = _run_to_end(backend, job)
             if secret.read_text(encoding="ascii") != "outside":
                 return "a file outside the sandbox was changed"

@@ -78,7 +78,7 @@ class ContainerBackend:
             if probe.ok:
                 _found[self.image] = engine
                 return probe
-            failed.setdefault(engine.kind, probe)
+            failed[engine.kind] = probe  # the last way of each program is the one that needs least
         if not failed:
             return Probe(self.name, ok=False, reason="neither docker nor podman is installed", remedies=REMEDIES)
         reason = "; ".join(f"{kind}: {probe.reason}" if len(failed) > 1 else probe.reason for kind, probe in failed.items())
