@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, get_args
 from skillyard.catalog import AllowedToolsMode, Configuration, Permission
 from skillyard.errors import InvalidInput
 from skillyard.permissions.command_rules import CommandRules, JudgedCall, LevelRuling
-from skillyard.permissions.tool_rules import ToolRule, parse_tool_rule
+from skillyard.permissions.tool_rules import ToolRule, parse_tool_rule, tool_kind
 from skillyard.text import sanitize, shorten, single_line
 from skillyard.wire import WireForm, wire
 
@@ -191,8 +191,6 @@ def _listed(level: _Level) -> Iterator[ListedRule]:
 def _files(call: JudgedCall) -> tuple[str, ...]:
     if call.line is not None:
         return call.line.files()
-    from skillyard.permissions.tool_rules import tool_kind
-
     return (call.argument,) if call.argument and tool_kind(call.tool) in ("read", "write") else ()
 
 

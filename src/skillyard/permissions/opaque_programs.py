@@ -106,7 +106,7 @@ ESCAPES: Final[Mapping[str, ProgramEscape]] = {
     "crontab": _escape(script=re.compile(r"")),
     "openssl": _escape("-engine -provider"),
     "gcc": _escape("-wrapper"), "g++": _escape("-wrapper"), "cc": _escape("-wrapper"),
-    "strip": _escape(), "install": _escape("--strip-program"),
+    "install": _escape("--strip-program"),
 }  # fmt: skip
 _PROGRAM_VARIABLES: Final = re.compile(
     r"GIT_.*|.*PAGER|EDITOR|VISUAL|.*_EDITOR|BROWSER|LESSOPEN|LESSCLOSE|LESS|MORE|LD_.*|DYLD_.*|PERL5.*|PYTHON(?!UNBUFFERED|UTF8|"

@@ -13,6 +13,7 @@ from skillyard.search.evaluation import (
 from skillyard.search.index import SearchIndex
 from skillyard.search.ranking import find_relevant_skills, match_event, named_skills, search_skills, skill_filter
 from skillyard.search.reranking import (
+    RERANKED,
     EmbeddingReranker,
     JudgeReranker,
     Match,
@@ -24,6 +25,7 @@ from skillyard.search.reranking import (
 )
 
 __all__ = [
+    "RERANKED",
     "Collision",
     "EmbeddingReranker",
     "Evaluation",

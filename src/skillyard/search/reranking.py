@@ -85,7 +85,7 @@ class Match:
         return shape | ({"duplicates": list(self.duplicates)} if self.duplicates else {})
 
 
-CANDIDATES: Final = 30
+RERANKED: Final = 30
 """Matches that a reranker receives."""
 _SMOOTH: Final = 10  # added to each rank, so that the first ones do not decide alone
 _TEXT: Final = 1_000  # characters of one skill that a reranker receives
@@ -137,7 +137,7 @@ def rerank(request: str, matches: Sequence[Match], reranker: Reranker) -> list[M
 
     When the reranker fails, the order stays and a warning is logged.
     """
-    first, rest = list(matches[:CANDIDATES]), list(matches[CANDIDATES:])
+    first, rest = list(matches[:RERANKED]), list(matches[RERANKED:])
     texts = [shorten(single_line(f"{match.skill.name}: {match.skill.description[: 4 * _TEXT]}"), _TEXT) for match in first]
     try:
         scores = [float(score) for score in reranker.scores(request, texts)] if len(first) > 1 else []
