@@ -12,7 +12,7 @@ from skillyard.engine.liveness import ProcessIdentity, is_gone
 from skillyard.engine.local_engine import LocalEngine, StartedRun
 from skillyard.engine.pool_engine import PoolEngine
 from skillyard.engine.records import Records
-from skillyard.engine.run_lifecycle import Engine
+from skillyard.engine.run_call import Engine
 from skillyard.engine.run_record import FINAL_STATES, RunFilter, RunRecord, RunState
 from skillyard.engine.slots import EngineKind, EngineSettings, Slots
 from skillyard.engine.tracing import flush_spans, observe_runs
