@@ -24,8 +24,8 @@ _INTERPRETERS: Final = (
         "pwsh java jshell groovy scala swift erl elixir iex ghci runghc ocaml sbcl clisp bpython ipython jupyter "
         "csh tcsh "  # shells beside `SHELLS`: nothing reads their language
         # builders, runners of tests and packages: a file of the project says what they run
-        "make gmake ninja cmake meson bazel just task rake gulp grunt ant mvn gradle tox nox pytest invoke fab npx bunx pipx uvx "
-        "cargo go dotnet docker podman kubectl vagrant ansible ansible-playbook pre-commit "
+        "make gmake ninja cmake meson bazel just task rake gulp grunt ant mvn gradle tox nox pytest invoke fab npx bunx pipx "
+        "uvx cargo go dotnet docker podman kubectl vagrant ansible ansible-playbook pre-commit "
         # editors, viewers and debuggers with commands of their own
         "vi vim nvim view ex ed emacs nano gdb lldb sqlite3 psql mysql ftp sftp lftp telnet nc ncat socat screen tmux expect"
     )
