@@ -51,10 +51,9 @@ _DEEPEST_MODULE: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class PlaceMark:
-    """What shows that a place was changed: its kind, the file itself by device and inode, the inode of its folder (`parent`).
+    """By what a change of a place shows: the file itself, the folder that it is in, and its content.
 
-    `changed` are of a file its time of change in nanoseconds and its size, of a folder the newest change and the number of what
-    is in it, and zeros of `.git`.
+    `changed` is the time of the last change and the size of a file, and of a folder a sum over what is inside, and how many.
     """
 
     kind: int
