@@ -36,12 +36,12 @@ HELD_BACK: Final = frozenset({
 })  # fmt: skip
 """Names, in small letters, of files and folders at any depth.
 
-Of a `.git` folder that is there only `_GIT_PARTS` is held back, since a commit writes the rest. Texts that agents read
+Of a `.git` folder that is there only `_OF_GIT` is held back, since a commit writes the rest. Texts that agents read
 (`AGENTS.md`, `CLAUDE.md`) and what the project's own commands execute (`Makefile`, `package.json`) are not: writing them is
 often the task, and nothing executes them unasked.
 """
 
-_GIT_PARTS: Final = ("config", "config.worktree", "hooks", "info/attributes", "commondir", "worktrees")
+_OF_GIT: Final = ("config", "config.worktree", "hooks", "info/attributes", "commondir", "worktrees")
 _MODULES: Final = "modules"
 _NOT_ENTERED: Final = frozenset({"node_modules", "__pycache__", ".venv"})
 _MOST_VISITED: Final = 20_000
@@ -98,8 +98,8 @@ def held_part(path: str, writable: frozenset[str] = frozenset()) -> str | None:
 def _is_of_git(inner: str) -> bool:
     """Whether a path in a `.git` folder is one that is held back, also in the repository of a submodule."""
     if inner.startswith(f"{_MODULES}/"):
-        return any(f"/{one}/" in f"/{inner}/" for one in _GIT_PARTS)
-    return any(inner == one or inner.startswith(f"{one}/") for one in _GIT_PARTS)
+        return any(f"/{one}/" in f"/{inner}/" for one in _OF_GIT)
+    return any(inner == one or inner.startswith(f"{one}/") for one in _OF_GIT)
 
 
 def is_repository_part(path: str, head: str) -> bool:
@@ -142,7 +142,7 @@ def held_places(folder: str, writable: frozenset[str] = frozenset(), *, deepest:
 
 
 def _add_repository(found: dict[str, PlaceMark], folder: str, prefix: str, depth: int = 0) -> None:
-    for inner in _GIT_PARTS:
+    for inner in _OF_GIT:
         _add(found, folder, f"{prefix}{inner}")
     if depth >= _DEEPEST_MODULE:
         return
