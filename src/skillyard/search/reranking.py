@@ -17,15 +17,11 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from skillyard.errors import InvalidInput, NetworkFailed
 from skillyard.search.matches import Match
 from skillyard.text import shorten, single_line
-
-if TYPE_CHECKING:
-    pass
-
 
 RERANKED: Final = 30
 """Matches that a reranker receives."""
