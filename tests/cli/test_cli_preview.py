@@ -49,7 +49,7 @@ def test_no_update_undoes_a_rollback_until_there_is_something_newer(call: Call, 
     _release(source, "two")
     call("update")
     restored = call("rollback", "tidy", "--json").data["results"][0]["version"]
-    assert call("update", "--check", "--json").data["skills"][0]["state"] == "left"
+    assert call("update", "--check", "--json").data["skills"][0]["state"] == "deprecated"
     assert call("update", "--json").data["results"][0]["status"] == "kept"
     assert call("update", "tidy", "--json").data["results"][0]["version"] == restored
     _release(source, "three")

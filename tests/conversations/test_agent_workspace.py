@@ -135,7 +135,7 @@ async def test_a_skill_that_is_loaded_brings_what_it_was_granted_and_the_shell_g
     assert "/workspace/sub\nmetre\n" in renewed["text"]
     assert renewed["code"] == "command_failed", "files in /tmp are gone"
     assert "session" not in same["text"]
-    workspace = desk.chat._runner.open_workspace(desk.conversation)
+    workspace = desk.chat._runner._workspaces[desk.conversation.id].workspace
     assert workspace.options.environment.programs == ("qpdf",)
 
 
@@ -162,7 +162,7 @@ async def test_a_skill_that_brings_nothing_new_leaves_the_session_as_it_is(
     assert loaded["ok"]
     assert "session" not in after["text"]
     assert "running" in process["text"], process
-    workspace = desk.chat._runner.open_workspace(desk.conversation)
+    workspace = desk.chat._runner._workspaces[desk.conversation.id].workspace
     assert sorted(mount.source for mount in workspace.options.mounts("/nowhere")) == sorted(shown)
 
 
@@ -179,7 +179,7 @@ async def test_packages_that_cannot_be_had_are_told_and_nothing_else_is_lost(
     assert notice.startswith("packages or programs of the skill 'pdf' are missing: ")
     assert "no-such-program" in notice
     assert desk.results(events)[1]["ok"]
-    assert desk.chat._runner.open_workspace(desk.conversation).options.environment.programs == ("qpdf",)
+    assert desk.chat._runner._workspaces[desk.conversation.id].workspace.options.environment.programs == ("qpdf",)
 
 
 async def test_the_folder_that_an_installed_skill_tells_is_there_in_its_version(

@@ -44,7 +44,7 @@ async def test_an_event_runs_what_waits_for_it_by_priority_and_once(catalog: Cat
     fired = await catalog.events().fire(event)
     assert [(run.skill, run.state, run.status) for run in fired.runs] == [
         ("project:first", "begun", "ok"),
-        ("project:asked", "asks", None),
+        ("project:asked", "needs_approval", None),
         ("project:later", "begun", "ok"),
         ("project:quiet", "begun", "ok"),
         ("project:words", "refused", None),
@@ -54,7 +54,7 @@ async def test_an_event_runs_what_waits_for_it_by_priority_and_once(catalog: Cat
     record = catalog.records().journal.get(fired.runs[0].run_id)
     assert record.output == [{"title": "tea"}, "calendar.reminder"]
     again = await catalog.events().fire(event)
-    assert [run.state for run in again.runs] == ["repeated", "asks", "repeated", "repeated", "refused"]
+    assert [run.state for run in again.runs] == ["repeated", "needs_approval", "repeated", "repeated", "refused"]
     assert len(catalog.records().journal.list(RunFilter())) == 3
     written = AuditLog(lambda: catalog.records().database).events(action="events.fire")
     assert [one.subject for one in written] == ["calendar.reminder", "calendar.reminder"]
@@ -85,5 +85,9 @@ async def test_a_schedule_can_fire_an_event_once_for_each_moment(catalog: Catalo
 def test_what_is_no_type_of_an_event_is_refused(kind: str) -> None:
     with pytest.raises(InvalidInput, match="no type of an event"):
         Event(kind)
+
+
+@pytest.mark.parametrize("event_id", ["", " ", "a b", "a\n", "é", "a" * 201])
+def test_what_is_no_id_of_an_event_is_refused(event_id: str) -> None:
     with pytest.raises(InvalidInput, match="id of an event"):
-        Event("a", id=kind * 300 or " ")
+        Event("a", id=event_id)

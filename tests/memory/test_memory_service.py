@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skillyard.errors import InvalidInput
 from skillyard.memory import Memory, MemoryService, PersonalMemory, SqlMemoryService
-from skillyard.memory.model import indexed_words, query_words, relevance
+from skillyard.memory.sql_memory import indexed_words, query_words, relevance
 
 
 @pytest.mark.row("000-44")

@@ -123,7 +123,7 @@ async def test_what_a_person_changes_meanwhile_is_theirs(make_workspace: MakeWor
     workspace = make_workspace()
     assert (await workspace.bash("true")).ok
     async with asyncio.timeout(20):
-        while not workspace._alone:  # nothing of the session is at work
+        while not workspace._idle_since_settled:  # nothing of the session is at work
             await asyncio.sleep(0.02)
     (project / ".envrc").write_text("mine")
     seen = await workspace.bash("cat .envrc; echo theirs > .envrc")

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 KEPT_TURNS: Final = 2
 """How many of the newest turns are never compacted."""
 MAX_SKILL_TOKENS: Final = 5_000
-"""Tokens of one used skill that come back after the history was compacted; `SKILLS_IN_ALL` of all of them."""
+"""Tokens of one used skill that come back after the history was compacted; `MAX_SKILLS_TOKENS` of all of them."""
 MAX_SKILLS_TOKENS: Final = 25_000
 
 _UNKNOWN: Final = (

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from skillyard.conversations.skill_usage import SkillUsageLog
     from skillyard.conversations.turn_events import TurnEvent
     from skillyard.library import Catalog
-    from skillyard.workspace import Workspace
 
 
 FOLDER: Final = "folder"
@@ -98,11 +97,6 @@ class TurnRunner:
 
     def _is_unused(self, conversation_id: str) -> bool:
         return conversation_id not in self._tools and not self._workspaces[conversation_id].workspace.is_open
-
-    def open_workspace(self, conversation: Conversation) -> Workspace | None:
-        """The workspace of a conversation if it was used in this process."""
-        made = self._workspaces.get(conversation.id)
-        return made.workspace if made is not None else None
 
     async def end_workspace(self, conversation: Conversation) -> None:
         """End the session of a conversation with all that runs in it; its files stay."""

@@ -1,6 +1,7 @@
 """What SQLite and PostgreSQL do differently: files, types of columns, a few statements, and their errors as ours.
 
-No other module holds SQL of one of them only.
+Other modules that hold SQL of one of them only: `substring_index` (parts of words), `integrity` and `repair` (files of SQLite)
+and `notifications` (LISTEN and NOTIFY of PostgreSQL).
 
 A file of SQLite is private to its owner, and opened by nothing but SQLite: POSIX drops every lock that a process holds on a
 file as soon as the process closes any descriptor of it, whoever opened that one (https://www.sqlite.org/howtocorrupt.html,

@@ -12,14 +12,26 @@ from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity, is_gone
 from skillyard.engine.local_engine import LocalEngine, StartedRun
 from skillyard.engine.pool_engine import PoolEngine
 from skillyard.engine.records import Records
-from skillyard.engine.run_lifecycle import Engine
+from skillyard.engine.run_call import Engine
 from skillyard.engine.run_record import FINAL_STATES, RunFilter, RunRecord, RunState
 from skillyard.engine.slots import EngineKind, EngineSettings, Slots
 from skillyard.engine.tracing import flush_spans, observe_runs
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from skillyard.engine.events import Event, EventRun, FiredEvent, begin_event, ended_event, record_event, waiting_skills
+    from skillyard.engine.events import (
+        EVENT_ID,
+        EVENT_TYPE,
+        MAX_EVENT_NAME,
+        Event,
+        EventRun,
+        EventRunState,
+        FiredEvent,
+        begin_event,
+        ended_event,
+        record_event,
+        waiting_skills,
+    )
     from skillyard.engine.run_files import RunFile, RunFiles, workspace_subject
     from skillyard.engine.scheduler import ScheduleOwners, Scheduler, begin_scheduled
     from skillyard.engine.schedules import EVENT_PREFIX, MissedRunPolicy, Schedule, Schedules, next_times
@@ -27,13 +39,17 @@ if TYPE_CHECKING:
     from skillyard.engine.worker_roster import PoolInfo, WorkerInfo, WorkerRoster
 
 __all__ = [
+    "EVENT_ID",
     "EVENT_PREFIX",
+    "EVENT_TYPE",
     "FINAL_STATES",
+    "MAX_EVENT_NAME",
     "Engine",
     "EngineKind",
     "EngineSettings",
     "Event",
     "EventRun",
+    "EventRunState",
     "FiredEvent",
     "HeartbeatMonitor",
     "LocalEngine",
@@ -72,7 +88,19 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "events": ("Event", "EventRun", "FiredEvent", "begin_event", "ended_event", "record_event", "waiting_skills"),
+        "events": (
+            "EVENT_ID",
+            "EVENT_TYPE",
+            "MAX_EVENT_NAME",
+            "Event",
+            "EventRun",
+            "EventRunState",
+            "FiredEvent",
+            "begin_event",
+            "ended_event",
+            "record_event",
+            "waiting_skills",
+        ),
         "run_files": ("RunFile", "RunFiles", "workspace_subject"),
         "scheduler": ("ScheduleOwners", "Scheduler", "begin_scheduled"),
         "schedules": ("EVENT_PREFIX", "MissedRunPolicy", "Schedule", "Schedules", "next_times"),

@@ -25,12 +25,18 @@ if TYPE_CHECKING:
     from skillyard.engine.local_engine import StartedRun
     from skillyard.search import Match
 
-_TYPE: Final = re.compile(r"[A-Za-z0-9_-]+(?:[.:/][A-Za-z0-9_-]+)*")
-_LONGEST: Final = 200
+_TYPE: Final = re.compile(r"^[A-Za-z0-9_-]+(?:[.:/][A-Za-z0-9_-]+)*$")
+_ID: Final = re.compile(r"^[!-~]+$")
+EVENT_TYPE: Final = _TYPE.pattern
+"""The pattern of an event's type: words with `.`, `:` or `/` between them."""
+EVENT_ID: Final = _ID.pattern
+"""The pattern of an event's id: printable ASCII without spaces."""
+MAX_EVENT_NAME: Final = 200
+"""Characters of a type or an id."""
 _MOST: Final = 100
 """Of the skills that wait for one event, so many run."""
 
-EventRunState = Literal["begun", "repeated", "asks", "refused"]
+EventRunState = Literal["begun", "repeated", "needs_approval", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +55,13 @@ class Event:
     source: str = "library"
 
     def __post_init__(self) -> None:
-        if len(self.type) > _LONGEST or not _TYPE.fullmatch(self.type):
+        if len(self.type) > MAX_EVENT_NAME or not _TYPE.fullmatch(self.type):
             raise InvalidInput(
                 f"{single_line(self.type)[:60]!r} is no type of an event", hint="words with dots between: calendar.reminder"
             )
-        if not self.id.strip() or len(self.id) > _LONGEST or not self.id.isprintable():
-            raise InvalidInput("the id of an event is 1 to 200 printable characters", hint="leave it out for a new event")
+        if len(self.id) > MAX_EVENT_NAME or not _ID.fullmatch(self.id):
+            message = f"the id of an event is 1 to {MAX_EVENT_NAME} printable ASCII characters without spaces"
+            raise InvalidInput(message, hint="leave it out for a new event")
 
     @property
     def about(self) -> dict[str, str]:
@@ -71,8 +78,8 @@ class Event:
 class EventRun(WireForm):
     """What became of one skill that waits for the event by the type it `declared`.
 
-    `state` is `begun`; `repeated` when the same event has begun the run before; `asks` when somebody has to approve first, and
-    nothing was begun; `refused` for the `reason`. A run that was waited for has the `status` in which it ended.
+    `state` is `begun`; `repeated` when the same event has begun the run before; `needs_approval` when somebody has to approve
+    first, and nothing was begun; `refused` for the `reason`. A run that was waited for has the `status` in which it ended.
     """
 
     skill: str
@@ -123,7 +130,7 @@ async def begin_event(
         except DatabaseUnavailable:
             raise
         except ApprovalRejected as error:
-            one = replace(one, state="asks", reason=error.message)
+            one = replace(one, state="needs_approval", reason=error.message)
         except SkillyardError as error:
             one = replace(one, state="refused", reason=error.message)
         runs.append(one)

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from skillyard.database import ChangeNotifier
     from skillyard.engine.journal import Journal
     from skillyard.engine.records import Records
-    from skillyard.engine.run_call import RunCall
-    from skillyard.engine.run_lifecycle import Runner
+    from skillyard.engine.run_call import RunCall, Runner
     from skillyard.engine.run_queue import QueuedRun, RunQueue
     from skillyard.engine.slots import Slots
     from skillyard.engine.worker_roster import WorkerRoster

@@ -1,4 +1,4 @@
-"""A run in an engine: its request and what the engine adds, the text form that a worker gets, and whether its result is kept.
+"""The ports of an engine, and a run in one: its request, what the engine adds, the text for a worker, whether it is kept.
 
 `RunCall` is the run inside a process; `write_request` and `read_request` pass it to a worker as a `WorkerRequest`.
 `CachePolicy` says under which key and for how long a result is kept; a kept one is given as a run of its own.
@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from skillyard.engine.run_record import RunRecord, recorded_format, recorded_limits
 from skillyard.engine.slots import SlotRequest
@@ -30,6 +30,42 @@ from skillyard.plain_json import to_plain_json
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
+
+
+class Runner(Protocol):
+    """Executes one run without recording it; `skillyard.execution.Executor` is one."""
+
+    def can_run(self, skill: Skill) -> bool:
+        """Whether the skill has something that could be started; looks at files, starts nothing."""
+
+    async def run(self, request: RunRequest) -> Run:
+        """Execute the request and return the result.
+
+        Raises:
+            SkillyardError: it could not be started.
+        """
+
+
+class Engine(Protocol):
+    """Executes runs: each is recorded before it starts and ends in exactly one final state."""
+
+    def can_run(self, skill: Skill) -> bool:
+        """Whether the skill has something that could be started; looks at files, starts nothing."""
+
+    async def run(self, request: RunRequest) -> Run:
+        """Execute the request, or return a cached result that is still valid, unless it is to be `fresh`.
+
+        With a `workspace` the run works in this process. A result is only cached for a request without arguments, packages,
+        files and a workspace.
+
+        Raises:
+            InvalidInput: the priority is not from -100 to 100.
+            DatabaseUnavailable: the run cannot be recorded; nothing was started.
+            SkillyardError: it could not be started; the reason is in the record.
+        """
+
+    async def cancel(self, run_id: str) -> bool:
+        """End a run that waits or works in this engine, as `cancelled`; False when none of that id does, or it has ended."""
 
 
 _MOST_IMPORTANT: Final = 100

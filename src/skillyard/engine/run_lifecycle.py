@@ -1,80 +1,37 @@
-"""One run from its slot to its end, the same in every engine: executed, recorded, its memories saved; the protocols of both.
-
-Writes that the database could not take because it was away are tried again for as long as this process lives: a run that
-has ended in a process that lives must not stay `running` in the records for ever, since nobody else may end it. Whatever
-ends before the database is back leaves the run to `Journal.recover`.
-"""
+"""One run from its slot to its end, the same in every engine: executed, recorded, its memories saved."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from skillyard.concurrency import completed, in_thread
+from skillyard.engine.deferred_writes import defer_write, is_temporary, write_or_defer
 from skillyard.engine.live_output import LiveOutputWriter
 from skillyard.engine.run_call import remaining_cache_seconds
 from skillyard.engine.slots import Slots
 from skillyard.engine.tracing import trace_run
-from skillyard.errors import DatabaseDamaged, DatabaseUnavailable, ExecutionProblem, SkillyardError
+from skillyard.errors import ExecutionProblem, SkillyardError
 from skillyard.execution import Run, RunError
 from skillyard.memory import keep_suggestions
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill
     from skillyard.engine.journal import Journal
-    from skillyard.engine.run_call import RunCall
+    from skillyard.engine.run_call import RunCall, Runner
     from skillyard.engine.run_record import RunState
-    from skillyard.execution import RunRequest
     from skillyard.memory import MemoryService
     from skillyard.times import Timing
-
-
-class Runner(Protocol):
-    """Executes one run without recording it; `skillyard.execution.Executor` is one."""
-
-    def can_run(self, skill: Skill) -> bool:
-        """Whether the skill has something that could be started; looks at files, starts nothing."""
-
-    async def run(self, request: RunRequest) -> Run:
-        """Execute the request and return the result.
-
-        Raises:
-            SkillyardError: it could not be started.
-        """
-
-
-class Engine(Protocol):
-    """Executes runs: each is recorded before it starts and ends in exactly one final state."""
-
-    def can_run(self, skill: Skill) -> bool:
-        """Whether the skill has something that could be started; looks at files, starts nothing."""
-
-    async def run(self, request: RunRequest) -> Run:
-        """Execute the request, or return a cached result that is still valid, unless it is to be `fresh`.
-
-        With a `workspace` the run works in this process. A result is only cached for a request without arguments, packages,
-        files and a workspace.
-
-        Raises:
-            InvalidInput: the priority is not from -100 to 100.
-            DatabaseUnavailable: the run cannot be recorded; nothing was started.
-            SkillyardError: it could not be started; the reason is in the record.
-        """
-
-    async def cancel(self, run_id: str) -> bool:
-        """End a run that waits or works in this engine, as `cancelled`; False when none of that id does, or it has ended."""
 
 
 CANCELLED: Final = RunError("CANCELLED", "the run was cancelled")
 _TOO_LATE: Final = "this run was recorded as ended before it ended: its memories are not saved"
 _log = logging.getLogger(__name__)
-_deferred: set[asyncio.Task[None]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,42 +194,3 @@ async def _record_end(run_id: str, stop: Callable[[], bool], timing: Timing) -> 
     except SkillyardError as problem:
         _log.error("run %s could not be recorded: %s", run_id, problem.message)
         return True
-
-
-def is_temporary(problem: Exception) -> bool:
-    """Whether the database may take later what it did not take now; not a value that it refuses, and not when it is damaged."""
-    return isinstance(problem, DatabaseUnavailable) and not isinstance(problem, DatabaseDamaged)
-
-
-def defer_write(run_id: str, write: Callable[[], Awaitable[object]], timing: Timing) -> None:
-    """Call `write` until the database takes it; what else it raises is logged, and ends it."""
-    task = asyncio.create_task(_retry(run_id, write, timing))
-    _deferred.add(task)
-    task.add_done_callback(_deferred.discard)
-
-
-async def write_or_defer(run_id: str, write: Callable[[], Awaitable[bool | None]], timing: Timing) -> bool | None:
-    """Call `write` now and give what it gives; None when the database is away, and it is called again later."""
-    try:
-        return await write()
-    except DatabaseUnavailable as problem:
-        _log.warning("run %s is to be recorded later: %s", run_id, problem.message)
-        defer_write(run_id, write, timing)
-        return None
-
-
-async def _retry(run_id: str, write: Callable[[], Awaitable[object]], timing: Timing) -> None:
-    wait = timing.first_retry_s
-    while True:
-        await asyncio.sleep(wait)
-        try:
-            await write()
-        except Exception as problem:
-            if is_temporary(problem):
-                wait = min(timing.longest_retry_s, 2 * wait)
-                continue
-            _log.exception("how run %s ended could not be recorded later either", run_id)
-            return
-        else:
-            _log.info("how run %s ended is recorded now", run_id)
-            return

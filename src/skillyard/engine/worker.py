@@ -14,11 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from skillyard.concurrency import completed, in_thread
+from skillyard.engine.deferred_writes import write_or_defer
 from skillyard.engine.journal import Journal
 from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity
 from skillyard.engine.run_call import RunCall, WorkerRequest, cache_policy_of, read_request
 from skillyard.engine.run_files import RunFiles
-from skillyard.engine.run_lifecycle import RunLifecycle, record_end, run_error, write_or_defer
+from skillyard.engine.run_lifecycle import RunLifecycle, record_end, run_error
 from skillyard.engine.run_queue import (
     ClaimedRun,
     QueueLimits,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from skillyard.catalog import Skill
     from skillyard.database import Database
-    from skillyard.engine.run_lifecycle import Runner
+    from skillyard.engine.run_call import Runner
 
 
 _STOPPED: Final = RunError("INTERRUPTED", "its worker was stopped before the run had ended")

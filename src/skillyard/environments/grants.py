@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _FILE: Final = "environments.json"
 _LARGEST: Final = 4 * 1024 * 1024
 _MOST: Final = 200
+_DISTRIBUTION: Final = re.compile(r"[A-Za-z0-9._-]+")
 _NPM: Final = re.compile(
     r"(?P<name>(?:@[a-z0-9~-][a-z0-9._~-]{0,100}/)?[A-Za-z0-9~-][A-Za-z0-9._~-]{0,200})"
     r"(?:@(?P<range>[A-Za-z0-9.^~<>=|*+ -]{1,100}))?"
@@ -88,9 +90,9 @@ class SkillGrant(WireForm):
     def merged(self, other: SkillGrant) -> SkillGrant:
         """What either of the two grants."""
         return SkillGrant(
-            _union(self.packages, other.packages),
-            _union(self.npm, other.npm),
-            _union(self.programs, other.programs),
+            union_of(self.packages, other.packages),
+            union_of(self.npm, other.npm),
+            union_of(self.programs, other.programs),
             self.build or other.build,
             self.registries or other.registries,
         )
@@ -119,7 +121,8 @@ class SkillGrant(WireForm):
 NO_GRANT: Final = SkillGrant()
 
 
-def _union(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+def union_of(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    """What is in either, each once, in the order of the first."""
     return tuple(dict.fromkeys((*first, *second)))
 
 
@@ -160,6 +163,18 @@ def npm_parts(package: str) -> tuple[str, str]:
     """The name and the range (`*` for any) of an npm package."""
     match = _NPM.fullmatch(package)
     return (match["name"], match["range"] or "*") if match else (package, "*")
+
+
+@lru_cache(maxsize=2048)
+def package_key(kind: str, written: str) -> str:
+    """The name of one of the `packages` or `npm` without version and extras, as package managers compare it.
+
+    One of the `programs` is given as it is.
+    """
+    if kind == "packages":
+        match = _DISTRIBUTION.match(written)
+        return re.sub(r"[-_.]+", "-", match[0] if match else written).lower()
+    return npm_parts(written)[0] if kind == "npm" else written
 
 
 def program_name(written: str) -> str:
@@ -252,14 +267,6 @@ class GrantBook:
                 message = f"the grants of all skills together would be over {_LARGEST} bytes"
                 raise InvalidInput(message, hint="take back what is not needed: skillyard environment revoke")
             replace_file(path, data)
-
-    def all_recorded(self) -> tuple[SkillGrant, ...]:
-        """Every recorded and configured grant, of whatever skill.
-
-        Raises:
-            InvalidConfiguration: the file of consents cannot be understood.
-        """
-        return (*self._entries().values(), *self._settings.values())
 
     def _entries(self) -> Mapping[str, SkillGrant]:
         path = self._path

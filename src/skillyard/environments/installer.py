@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from skillyard.environments.grants import package_key
 from skillyard.environments.package_index import PackageIndex, index_proxy
 from skillyard.errors import DependenciesUnavailable
 from skillyard.files import delete_tree, locked_scratch
@@ -49,11 +50,6 @@ def text_digest(text: str) -> str:
 def unavailable(packages: Sequence[str], what: str, hint: str) -> DependenciesUnavailable:
     """The error about packages that are not there."""
     return DependenciesUnavailable(f"{what}: {', '.join(packages)}", hint=hint, dependencies=list(packages))
-
-
-def _bare(package: str) -> str:
-    """The name of a package without its version, as an installer writes it."""
-    return re.match(r"@?[^@\s<>=!~;\[(,]*", package.lower())[0].strip()  # type: ignore[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +86,11 @@ class InstallCall:
         if refused:
             meaning = f"the index leads to {', '.join(refused)}: name it in `{self.hosts_setting}` if you trust it"
         what = f"the packages cannot be installed ({meaning})" if meaning else "the packages cannot be installed"
-        named = [package for package in self.packages if _bare(package) in output.lower()] if meaning else []
+        kind = "npm" if self.tool == "npm" else "packages"
+        named = [package for package in self.packages if package_key(kind, package) in output.lower()] if meaning else []
         raise unavailable(named or self.packages, what, f"{self.tool} says: {why}" if why else f"{self.tool} gives no reason")
 
     def _output(self, environment: Mapping[str, str]) -> tuple[int, str]:
-        import os
         import subprocess
 
         process = subprocess.Popen(  # noqa: S603

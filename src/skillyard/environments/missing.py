@@ -9,14 +9,12 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from skillyard.environments.grants import NPM_WORD, PROGRAM_WORD, SkillGrant, npm_parts
+from skillyard.environments.grants import NPM_WORD, PROGRAM_WORD, SkillGrant, npm_parts, package_key
 from skillyard.environments.program_table import distribution_of, find_program, install_hint, npm_package_of
 from skillyard.environments.script_uses import install_lines
 from skillyard.errors import InvalidInput
 from skillyard.sandbox import GrantedEnvironment
 
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-_SEPARATORS: Final = re.compile(r"[-_.]+")
 _TAIL: Final = 8_000
 _LONGEST_COMMAND: Final = 20_000
 _MOST_NAMED: Final = 20
@@ -124,18 +122,12 @@ def _here(wanted: SkillGrant, environment: GrantedEnvironment) -> SkillGrant:
     if environment.python_packages and wanted.packages:
         with contextlib.suppress(OSError):
             names = (entry.name for entry in os.scandir(environment.python_packages) if entry.name.endswith(".dist-info"))
-            distributions = {_plain(name.partition("-")[0]) for name in names}
+            distributions = {package_key("packages", name.partition("-")[0]) for name in names}
     return SkillGrant(
-        packages=tuple(one for one in wanted.packages if _plain(one) in distributions),
+        packages=tuple(one for one in wanted.packages if package_key("packages", one) in distributions),
         npm=tuple(one for one in wanted.npm if _has_npm(environment.node_modules, npm_parts(one)[0])),
     )
 
 
 def _has_npm(folder: str, name: str) -> bool:
     return bool(folder) and Path(folder, name, "package.json").is_file()
-
-
-def _plain(requirement: str) -> str:
-    """The name of a package as an index compares it, without versions and extras."""
-    name = _NAME.match(requirement)
-    return _SEPARATORS.sub("-", name[0]).lower() if name else ""

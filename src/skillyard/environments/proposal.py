@@ -7,16 +7,14 @@ modules and of the standard library are left out; files over the caps are not lo
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
 from skillyard.environments.declared import declared_needs
-from skillyard.environments.grants import NO_GRANT, SkillGrant, npm_package, npm_parts, python_package
+from skillyard.environments.grants import NO_GRANT, SkillGrant, npm_package, package_key, python_package
 from skillyard.environments.program_table import (
     COMMON,
     PROGRAMS,
@@ -121,23 +119,11 @@ def skill_needs(directory: str, name: str, granted: SkillGrant = NO_GRANT) -> Sk
 
 
 def _with_state(item: ProposedItem, granted: SkillGrant) -> ProposedItem:
-    has = {_bare(item.kind, one) for one in getattr(granted, item.kind)}
-    if _bare(item.kind, item.name) not in has:
+    has = {package_key(item.kind, one) for one in getattr(granted, item.kind)}
+    if package_key(item.kind, item.name) not in has:
         return item
     there = item.kind != "programs" or find_program(item.name) is not None
     return ProposedItem(item.kind, item.name, item.where, item.declared, "granted" if there else "missing")
-
-
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-
-
-@lru_cache(maxsize=2048)
-def _bare(kind: str, written: str) -> str:
-    """The name without versions, in the one spelling that package managers compare."""
-    if kind == "packages":
-        match = _NAME.match(written)
-        return re.sub(r"[-_.]+", "-", match[0] if match else written).lower()
-    return npm_parts(written)[0] if kind == "npm" else written
 
 
 class _SkillReader:
@@ -150,12 +136,12 @@ class _SkillReader:
 
     def add(self, kind: str, written: str, where: str, *, declared: bool = False) -> None:
         """Note one need; the first spelling stays, and what declares a version comes first."""
-        key = (kind, _bare(kind, written))
+        key = (kind, package_key(kind, written))
         name, was_declared, places = self._found.setdefault(key, (written, declared, []))
         self._found[key] = (name, was_declared or declared, places)
         if where and len(places) < _MOST_EVIDENCE and where not in places:
             places.append(where)
-        for program in PROGRAMS_OF_PACKAGES.get(_bare(kind, written), ()) if kind != "programs" else ():
+        for program in PROGRAMS_OF_PACKAGES.get(package_key(kind, written), ()) if kind != "programs" else ():
             self.add("programs", program, where)
 
     def items(self) -> Iterator[ProposedItem]:

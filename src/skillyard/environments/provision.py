@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from skillyard.environments.declared import DeclaredNeeds, declared_needs, script_block
-from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, GrantBook, SkillGrant
+from skillyard.environments.declared import declared_needs, script_block
+from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, GrantBook, SkillGrant, union_of
 from skillyard.environments.installer import text_digest
 from skillyard.environments.node_packages import NodePackages
 from skillyard.environments.package_index import index_settings, registry_variables
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill
     from skillyard.environments.proposal import SkillNeeds
 
-_NOT_THERE: Final = DeclaredNeeds()
 _BROWSER: Final = "chromium"
 
 
@@ -75,14 +74,14 @@ class EnvironmentRequest:
         return replace(programs, python_packages=python_packages, node_modules=node_modules, commands=commands, digest=digest)
 
     def _python(self, block: ScriptBlock, declared: tuple[str, ...]) -> Path | None:
-        required, requires_python = _together(block.dependencies, self.requested.packages), block.requires_python
+        required, requires_python = union_of(block.dependencies, self.requested.packages), block.requires_python
         if not (required or requires_python or declared or self.grant.packages):
             return None
         interpreter = PythonInterpreter.of_sandbox()
         if requires_python:
             require_python(requires_python, interpreter.version, block.allows(interpreter.version))
-        agreed = _together(required, self.grant.packages)
-        everything = _together(agreed, declared)
+        agreed = union_of(required, self.grant.packages)
+        everything = union_of(agreed, declared)
 
         def packages(names: tuple[str, ...], *, install: bool) -> PythonPackages:
             return PythonPackages(names, interpreter, requires_python, install, self.grant.build, self.settings)
@@ -94,8 +93,8 @@ class EnvironmentRequest:
         return packages(agreed, install=set(required) <= set(self.grant.packages)).folder() if agreed else None
 
     def _node(self, declared: tuple[str, ...]) -> Path | None:
-        agreed = _together(self.requested.npm, self.grant.npm)
-        everything = _together(agreed, declared)
+        agreed = union_of(self.requested.npm, self.grant.npm)
+        everything = union_of(agreed, declared)
         if not everything:
             return None
         if self.install:
@@ -103,10 +102,6 @@ class EnvironmentRequest:
         if everything != agreed and (found := NodePackages(everything, False, self.settings).find()):
             return found
         return NodePackages(agreed, set(self.requested.npm) <= set(self.grant.npm), self.settings).folder() if agreed else None
-
-
-def _together(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*first, *second)))
 
 
 def _browsers(programs: GrantedEnvironment, packages: tuple[str, ...]) -> dict[str, str]:

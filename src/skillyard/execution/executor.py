@@ -11,9 +11,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
-from skillyard.environments import NO_GRANT, GrantBook, SkillGrant
-from skillyard.environments.package_index import index_settings
-from skillyard.environments.provision import EnvironmentRequest, granted_programs, require_programs, with_registries
+from skillyard.environments import (
+    NO_GRANT,
+    EnvironmentRequest,
+    GrantBook,
+    SkillGrant,
+    granted_programs,
+    index_settings,
+    require_programs,
+    with_registries,
+)
 from skillyard.errors import ExecutionProblem, FileMissing, InvalidInput, InvalidPolicy, SkillyardError
 from skillyard.execution.distributed import McpServer, call_server, declared_worker_pool, read_servers, server_problem
 from skillyard.execution.http_service import NO_ENDPOINT, call_service, has_endpoint

@@ -3,7 +3,6 @@
 from skillyard.interop.adoption import FOREIGN_FORMATS, ForeignFormat, adopt_skills
 from skillyard.interop.conversion import FORMATS, ConversionResult, PackageFormatName, convert
 from skillyard.interop.manifest import (
-    MANIFEST_FIELDS,
     CatalogEntry,
     ManifestProblem,
     manifest_problems,
@@ -47,7 +46,6 @@ __all__ = [
     "CLIENTS",
     "FOREIGN_FORMATS",
     "FORMATS",
-    "MANIFEST_FIELDS",
     "ORIGINALS_FILE",
     "SHARED_FIELDS",
     "CatalogEntry",

@@ -30,11 +30,6 @@ TEXTS: Final[Mapping[str, int]] = {
 LISTS: Final[Mapping[str, tuple[int, int]]] = {"trigger_keywords": (20, 50), "tags": (10, 30)}
 """How many items each list may have, and how many characters each item."""
 ADDRESSES: Final = ("homepage", "documentation", "icon_url", "repository")
-MANIFEST_FIELDS: Final = (
-    *("skill_id", "name", "version", "description", "trigger_keywords", "author", "homepage", "documentation"),
-    *("category", "tags", "icon_url", "license", "repository", "entry", "tools", "config", "anthropic", "container"),
-)
-"""Every field of a Semibot manifest, in its order."""
 
 _TOOL_NAME: Final = 100
 _SKILL_ID: Final = re.compile(r"[a-zA-Z0-9._:/-]+")

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from skillyard.catalog import SkillCatalog
 from skillyard.errors import ApprovalRejected, NotExecutable, PermissionDenied, SkillyardError
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from skillyard.search import Match, Reranker, SearchIndex
     from skillyard.times import Timing
     from skillyard.workspace import ToolAuthorizer, Workspace, Workspaces
-
-_RERANKED: Final = 30  # matches that a reranker is shown
 
 
 class Catalog(SkillCatalog):
@@ -115,10 +113,10 @@ class Catalog(SkillCatalog):
         Raises:
             InvalidInput: a limit below 1, or a confidence outside 0 to 1.
         """
-        from skillyard.search import rerank, search_skills, skill_filter
+        from skillyard.search import RERANKED, rerank, search_skills, skill_filter
 
         only = skill_filter(source, tag, domain, permission=permission, permission_of=self.rules().decide)
-        many = limit if reranker is None else max(limit, _RERANKED)
+        many = limit if reranker is None else max(limit, RERANKED)
         matches = search_skills(self._search_index(), text, limit=many, min_confidence=min_confidence, only=only)
         return rerank(text, matches, reranker)[:limit] if reranker else matches
 
@@ -388,16 +386,7 @@ class Catalog(SkillCatalog):
             InvalidPolicy: the table has an invalid value.
             InvalidConfiguration: so has the table of an MCP server.
         """
-        from skillyard.execution import Executor
-
-        return Executor.from_configuration(
-            self.configuration,
-            timeout_ms=timeout_ms,
-            install=install,
-            requests_grant=requests_grant,
-            prewarm=prewarm,
-            data=self.data_directory,
-        )
+        return self._services().executor(timeout_ms=timeout_ms, install=install, requests_grant=requests_grant, prewarm=prewarm)
 
     def grants(self) -> SkillGrants:
         """What is granted to skills here, by `[skills.NAME]` of the user's settings and by recorded consents.
@@ -405,9 +394,7 @@ class Catalog(SkillCatalog):
         Raises:
             InvalidConfiguration: a table names something that is no package or program.
         """
-        from skillyard.environments import SkillGrants
-
-        return SkillGrants.configured(self.configuration, self.data_directory)
+        return self._services().grants()
 
     def workspace(
         self,

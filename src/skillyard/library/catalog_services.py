@@ -12,11 +12,12 @@ from skillyard.errors import NotExecutable, RecordExists
 from skillyard.permissions import Approvals, PermissionGate, Rules, SqlApprovalStore
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from skillyard.agent_definitions import AgentStore
     from skillyard.catalog import Permission, SkillCatalog
     from skillyard.engine import Schedule, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
+    from skillyard.environments import SkillGrants
     from skillyard.execution import Executor
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approver
@@ -56,6 +57,35 @@ class CatalogServices:
         """The check before each use of a skill, with the approvals of this catalog."""
         return PermissionGate(Rules.for_catalog(self._catalog), self.approvals.asking(approver))
 
+    def executor(
+        self,
+        *,
+        timeout_ms: int | None = None,
+        install: bool = False,
+        requests_grant: bool = False,
+        prewarm: int | None = None,
+        pools: Collection[str] = (),
+    ) -> Executor:
+        """The executor of the catalog's skills, as `Executor.from_configuration` makes it."""
+        from skillyard.execution import Executor
+
+        catalog = self._catalog
+        return Executor.from_configuration(
+            catalog.configuration,
+            timeout_ms=timeout_ms,
+            install=install,
+            requests_grant=requests_grant,
+            prewarm=prewarm,
+            pools=pools,
+            data=catalog.data_directory,
+        )
+
+    def grants(self) -> SkillGrants:
+        """What the catalog's skills are granted."""
+        from skillyard.environments import SkillGrants
+
+        return SkillGrants.configured(self._catalog.configuration, self._catalog.data_directory)
+
     def workspace_options(
         self,
         permissions: Mapping[str, Permission] | Rules | None,
@@ -63,12 +93,11 @@ class CatalogServices:
         writable: Sequence[str] = (),
     ) -> WorkspaceOptions:
         """What workspaces over the catalog may do and are given. Blocks."""
-        from skillyard.environments import SkillGrant, SkillGrants
+        from skillyard.environments import SkillGrant
         from skillyard.workspace import catalog_options
 
         catalog = self._catalog
-        grants = SkillGrants.configured(catalog.configuration, catalog.data_directory)
-        environment = grants.environment(SkillGrant.from_words(packages))
+        environment = self.grants().environment(SkillGrant.from_words(packages))
         rules = permissions if isinstance(permissions, Rules) else Rules.for_catalog(catalog, permissions)
         return catalog_options(catalog, rules, environment=environment, writable=writable)
 
@@ -95,13 +124,10 @@ class CatalogServices:
 
     def engine(self, *, record: bool) -> PoolEngine:
         """The engine of all runs of the catalog."""
-        from skillyard.execution import Executor
-
         catalog = self._catalog
         if self._engine is None:
-            executor = Executor.from_configuration(catalog.configuration, data=catalog.data_directory)
             self._engine = PoolEngine.of(
-                catalog.configuration, executor, self.records, slots=self.slots, organisation=catalog.data_directory
+                catalog.configuration, self.executor(), self.records, slots=self.slots, organisation=catalog.data_directory
             )
         return self._engine if record else self._engine.unrecorded()
 
@@ -113,7 +139,6 @@ class CatalogServices:
     def worker(self, pools: tuple[str, ...], *, concurrency: int, slots: Slots | None) -> Worker:
         """A worker with the skills of the catalog, for these pools or the pool of all runs."""
         from skillyard.engine import Worker
-        from skillyard.execution import Executor
         from skillyard.registry import skill_with_content
 
         catalog = self._catalog
@@ -121,9 +146,7 @@ class CatalogServices:
         pools = pools or (settings.pool,)
 
         def runner(timeout_ms: int) -> Executor:
-            return Executor.from_configuration(
-                catalog.configuration, timeout_ms=timeout_ms, prewarm=0, pools=pools, data=catalog.data_directory
-            )
+            return self.executor(timeout_ms=timeout_ms, prewarm=0, pools=pools)
 
         return Worker(
             self.records.database,
@@ -144,15 +167,12 @@ class CatalogServices:
         self, begin: Callable[[Awaitable[StartedRun]], Awaitable[StartedRun]] | None, makers: ScheduleOwners | None
     ) -> Scheduler:
         """A scheduler of the catalog's schedules."""
-        from skillyard.engine import Event, Scheduler, begin_scheduled
-        from skillyard.execution import Executor
+        from skillyard.engine import Scheduler, begin_scheduled
 
         catalog = self._catalog
 
         def engine() -> PoolEngine:
-            return self.engine(record=True).through(
-                Executor.from_configuration(catalog.configuration, prewarm=0, data=catalog.data_directory)
-            )
+            return self.engine(record=True).through(self.executor(prewarm=0))
 
         async def start(schedule: Schedule, run_id: str) -> tuple[StartedRun, ...]:
             if schedule.event is not None:
@@ -178,7 +198,7 @@ class CatalogEvents:
         """Run every skill that declares the type of the event, the highest priority first; return when all have ended.
 
         Each gets the event's data as parameters, and `event` in its context. An event of the same id runs a skill once. Where a
-        rule says `ask` the `approver` decides; without one the skill is reported as `asks`, and does not run.
+        rule says `ask` the `approver` decides; without one the skill is reported as `needs_approval`, and does not run.
 
         Raises:
             DatabaseUnavailable: the records cannot be used.
@@ -204,10 +224,10 @@ class CatalogEvents:
         import asyncio
 
         from skillyard.engine import begin_event, record_event, waiting_skills
-        from skillyard.execution import Executor, RunRequest
+        from skillyard.execution import RunRequest
 
         catalog, services = self._catalog, self._services
-        executor = Executor.from_configuration(catalog.configuration, prewarm=0, data=catalog.data_directory)
+        executor = services.executor(prewarm=0)
         engine = services.engine(record=True).through(executor)
 
         async def start(skill: Skill, run_id: str) -> StartedRun:

@@ -1,7 +1,4 @@
-"""One memory, how well it fits a query by its words, the port of memory services, and what a skill may have kept through it.
-
-Words are those of the search room: without English endings, and for Chinese, Japanese and Korean pairs of characters. Single
-characters of those scripts are kept as well, so that a query of one character finds something.
+"""One memory, the port of memory services, and what a skill may have kept through it.
 
 Each suggestion of a skill stands alone: one that is refused or cannot be saved never loses the others. Nothing is saved for
 another owner than the run's own, the skill cannot pass itself off as something else, and nothing is saved twice for one run.
@@ -143,43 +140,6 @@ def _is_json(metadata: Mapping[str, object]) -> bool:
     except (TypeError, ValueError, RecursionError):
         return False
     return True
-
-
-_REVERSE_WEIGHT: Final = 0.8
-_MOST: Final = 64
-_LONGEST_QUERY: Final = 20_000
-"""In characters; the words of a message of 400,000 take 0.2 s."""
-
-
-def indexed_words(text: str) -> str:
-    """The words a memory is indexed by, separated by spaces."""
-    terms = _words(text)
-    single = [character for word in terms if not word.isascii() and len(word) == 2 for character in word]
-    return " ".join(dict.fromkeys([*terms, *single]))
-
-
-def query_words(text: str) -> tuple[str, ...]:
-    """The words that the first 20,000 characters of a query look for, each once, at most 64."""
-    return tuple(dict.fromkeys(_words(text[:_LONGEST_QUERY])))[:_MOST]
-
-
-def relevance(query: tuple[str, ...], indexed: str) -> float:
-    """From 0 to 1: the share of the query's words that the memory has, or 0.8 of the share of the memory's that the query has.
-
-    The second is for long questions: "what tea shall I buy for tomorrow's guests" concerns a memory that only says "tea".
-    """
-    stored = set(indexed.split(" "))
-    hits = sum(word in stored for word in query)
-    if not hits:
-        return 0.0
-    content = sum(len(word) != 1 or word.isascii() for word in stored) or len(stored)
-    return max(hits / len(query), _REVERSE_WEIGHT * min(1.0, hits / content))
-
-
-def _words(text: str) -> list[str]:
-    from skillyard.search.words import words  # its tables are large, and a run that remembers nothing needs none
-
-    return words(text)
 
 
 @runtime_checkable

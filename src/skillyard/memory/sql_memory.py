@@ -1,4 +1,8 @@
-"""Memories in the database of the records, recalled by full-text search."""
+"""Memories in the database of the records, recalled by full-text search.
+
+Words are those of the search room: without English endings, and for Chinese, Japanese and Korean pairs of characters. Single
+characters of those scripts are kept as well, so that a query of one character finds something.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from sqlalchemy import Connection, Row, Select, and_, delete, exists, insert, or
 
 from skillyard.database import matching_any_word, memories, memory_tags
 from skillyard.errors import InvalidInput, RecordExists
-from skillyard.memory.model import Memory, MemoryMatch, Owner, indexed_words, query_words, relevance, validate_memory
+from skillyard.memory.model import Memory, MemoryMatch, Owner, validate_memory
 
 if TYPE_CHECKING:
     from skillyard.database import Database
@@ -225,3 +229,40 @@ class SqlMemoryService:
 
     def _table(self) -> MemoryTable:
         return MemoryTable(self._database())
+
+
+_REVERSE_WEIGHT: Final = 0.8
+_MOST: Final = 64
+_LONGEST_QUERY: Final = 20_000
+"""In characters; the words of a message of 400,000 take 0.2 s."""
+
+
+def indexed_words(text: str) -> str:
+    """The words a memory is indexed by, separated by spaces."""
+    terms = _words(text)
+    single = [character for word in terms if not word.isascii() and len(word) == 2 for character in word]
+    return " ".join(dict.fromkeys([*terms, *single]))
+
+
+def query_words(text: str) -> tuple[str, ...]:
+    """The words that the first 20,000 characters of a query look for, each once, at most 64."""
+    return tuple(dict.fromkeys(_words(text[:_LONGEST_QUERY])))[:_MOST]
+
+
+def relevance(query: tuple[str, ...], indexed: str) -> float:
+    """From 0 to 1: the share of the query's words that the memory has, or 0.8 of the share of the memory's that the query has.
+
+    The second is for long questions: "what tea shall I buy for tomorrow's guests" concerns a memory that only says "tea".
+    """
+    stored = set(indexed.split(" "))
+    hits = sum(word in stored for word in query)
+    if not hits:
+        return 0.0
+    content = sum(len(word) != 1 or word.isascii() for word in stored) or len(stored)
+    return max(hits / len(query), _REVERSE_WEIGHT * min(1.0, hits / content))
+
+
+def _words(text: str) -> list[str]:
+    from skillyard.search.words import words  # its tables are large, and a run that remembers nothing needs none
+
+    return words(text)

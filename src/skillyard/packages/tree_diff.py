@@ -159,7 +159,7 @@ _ALL_SHOWN: Final = 512 * 1024  # characters of all files together
 _TRUNCATED: Final = "the lines go on; read the files themselves"
 _TOO_LONG: Final = "comparing its lines took too long; read the files themselves"
 _INLINE_LIMIT: Final = 64 * 1024
-"""Of changed files, in bytes: less is compared in this process, in the bounded steps of `line_matching`."""
+"""Of changed files, in bytes: less is compared in this process, in the bounded steps of `unified_diff`."""
 _SECONDS: Final = 10.0
 _MEMORY_MB: Final = 512
 

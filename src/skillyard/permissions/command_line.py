@@ -14,7 +14,7 @@ from typing import Final
 from skillyard.errors import WorkProblem
 from skillyard.permissions.shell_builtins import runs_later
 from skillyard.permissions.shell_script import LONGEST_COMMAND, Redirection, ShellScript, SimpleCommand, parse_shell
-from skillyard.permissions.shell_words import ShellWord, ansi_c, is_descriptor, word_set
+from skillyard.permissions.shell_words import SHELLS, ShellWord, ansi_c, is_descriptor, word_set
 
 _DEEPEST: Final = 8  # commands that run a command that runs a command
 _SIGNS: Final = "|([{$`<"
@@ -175,7 +175,6 @@ _WRAPPERS: Final = {
     "toybox": _wrapper(),
     "entr": _wrapper("", "cdnprsz", passes=False, more=True),
 }
-_SHELLS: Final = word_set("sh bash dash zsh ksh mksh ash rbash fish")
 _LOADER: Final = _wrapper("--library-path --preload --argv0 --audit --inhibit-rpath", passes=False)
 _LOADER_NAME: Final = re.compile(r"ld(?:-linux|-musl|64|\.so|-\d)|ld\.so")
 _RUNNERS: Final = word_set(  # they run a text, or a command that stands where it cannot be told from their other words
@@ -228,7 +227,7 @@ class _LineExpansion:
         """Follow a command whose program is known."""
         if base in _RUNNERS:
             self.unclear.append(f"what {base} runs cannot be understood")
-        if base in _SHELLS or base in ("eval", "trap", "su", "script", "runuser"):
+        if base in SHELLS or base in ("eval", "trap", "su", "script", "runuser"):
             self._shell(base, command, depth)
         elif base == "find":
             self.steps.append(CommandStep(command))
@@ -341,7 +340,7 @@ class _LineExpansion:
         file = next((n for n, word in enumerate(words) if not (word.text or "").startswith(("-", "+"))), None)
         if at is not None and (file is None or at < file or base in ("su", "script", "runuser")):
             after = next((word for word in words[at + 1 :] if not (word.text or "").startswith(("-", "+"))), None)
-            self._text(command, after.text if after else None, depth, passes=base in _SHELLS)
+            self._text(command, after.text if after else None, depth, passes=base in SHELLS)
             if any((word.text or "--").startswith(("--", "+", "-O")) for word in words[:at]):
                 self.unclear.append(f"the options of {base} cannot be understood")
             return

@@ -235,10 +235,10 @@ class _LineDecision:
             return None
         for step in self.line.steps:
             found = opaque_reason(step.command)
-            if found is None or (step.passes and found[1] == step.name):  # the script of `bash -c` is read
+            if found is None or (step.passes and found.word == step.name):  # the script of `bash -c` is read
                 continue
-            if not self._is_named(step, found[1]):
-                reason = f"{found[0]}, perhaps what a rule to {about[0]} is about"
+            if not self._is_named(step, found.word):
+                reason = f"{found.reason}, perhaps what a rule to {about[0]} is about"
                 return LevelRuling("ask", f"{about[0]} {about[1]}", reason, step.command.text)
         return None
 

@@ -9,25 +9,27 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from skillyard.permissions.shell_builtins import assigned_names
 from skillyard.permissions.shell_script import SimpleCommand
-from skillyard.permissions.shell_words import ShellWord, word_set
+from skillyard.permissions.shell_words import SHELLS, ShellWord, word_set
 
 _SYSTEM_FOLDERS: Final = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"})
 _ONLY_TELLS: Final = word_set("--version --help -h -V")
-_INTERPRETERS: Final = word_set(
-    # languages
-    "python pypy perl ruby node nodejs deno bun tsx ts-node php lua luajit Rscript julia tclsh wish guile racket osascript "
-    "pwsh java jshell groovy scala swift erl elixir iex ghci runghc ocaml sbcl clisp bpython ipython jupyter "
-    # shells with a script file
-    "sh bash dash zsh ksh mksh ash rbash fish csh tcsh "
-    # builders, runners of tests and packages: a file of the project says what they run
-    "make gmake ninja cmake meson bazel just task rake gulp grunt ant mvn gradle tox nox pytest invoke fab npx bunx pipx uvx "
-    "cargo go dotnet docker podman kubectl vagrant ansible ansible-playbook pre-commit "
-    # editors, viewers and debuggers with commands of their own
-    "vi vim nvim view ex ed emacs nano gdb lldb sqlite3 psql mysql ftp sftp lftp telnet nc ncat socat screen tmux expect"
+_INTERPRETERS: Final = (
+    word_set(
+        # languages
+        "python pypy perl ruby node nodejs deno bun tsx ts-node php lua luajit Rscript julia tclsh wish guile racket osascript "
+        "pwsh java jshell groovy scala swift erl elixir iex ghci runghc ocaml sbcl clisp bpython ipython jupyter "
+        "csh tcsh "  # shells beside `SHELLS`: nothing reads their language
+        # builders, runners of tests and packages: a file of the project says what they run
+        "make gmake ninja cmake meson bazel just task rake gulp grunt ant mvn gradle tox nox pytest invoke fab npx bunx pipx "
+        "uvx cargo go dotnet docker podman kubectl vagrant ansible ansible-playbook pre-commit "
+        # editors, viewers and debuggers with commands of their own
+        "vi vim nvim view ex ed emacs nano gdb lldb sqlite3 psql mysql ftp sftp lftp telnet nc ncat socat screen tmux expect"
+    )
+    | SHELLS
 )
 """With any argument but a question for the version they may do anything."""
 
@@ -74,7 +76,7 @@ _SED: Final = _escape("-f --file", script=_HARMLESS_SED)
 _PACKAGES: Final = _escape(
     words="run run-script test t start stop restart exec x dlx install i ci add rebuild create init explore publish pack"
 )
-ESCAPES: Final[Mapping[str, ProgramEscape]] = {
+_ESCAPES: Final[Mapping[str, ProgramEscape]] = {
     "git": _escape(
         "--exec-path --config-env --upload-pack --receive-pack --exec -x --ext-diff --textconv -O --open-files-in-pager "
         "--extcmd --template --config",
@@ -106,7 +108,7 @@ ESCAPES: Final[Mapping[str, ProgramEscape]] = {
     "crontab": _escape(script=re.compile(r"")),
     "openssl": _escape("-engine -provider"),
     "gcc": _escape("-wrapper"), "g++": _escape("-wrapper"), "cc": _escape("-wrapper"),
-    "strip": _escape(), "install": _escape("--strip-program"),
+    "install": _escape("--strip-program"),
 }  # fmt: skip
 _PROGRAM_VARIABLES: Final = re.compile(
     r"GIT_.*|.*PAGER|EDITOR|VISUAL|.*_EDITOR|BROWSER|LESSOPEN|LESSCLOSE|LESS|MORE|LD_.*|DYLD_.*|PERL5.*|PYTHON(?!UNBUFFERED|UTF8|"
@@ -117,26 +119,33 @@ _PROGRAM_VARIABLES: Final = re.compile(
 )
 
 
-def opaque_reason(command: SimpleCommand) -> tuple[str, str] | None:
-    """Why what a command does cannot be seen, and the word that a rule must name to allow it; None when it can be seen.
+class Opacity(NamedTuple):
+    """Why what a command does cannot be seen, and the `word` that a rule must name to allow it.
 
     The word is the program itself where any call of it is opaque.
     """
+
+    reason: str
+    word: str
+
+
+def opaque_reason(command: SimpleCommand) -> Opacity | None:
+    """Why what a command does cannot be seen; None when it can be seen."""
     for name in assigned_names(command):
         if name is not None and _PROGRAM_VARIABLES.fullmatch(name):
-            return f"{name} names what other programs run", f"{name}="
+            return Opacity(f"{name} names what other programs run", f"{name}=")
     if not command.words or not (name := command.words[0].text):
         return None
     folder, slash, base = name.rpartition("/")
     words = command.words[1:]
     if slash and folder not in _SYSTEM_FOLDERS:
-        return f"{name} is a file whose content is not known", name
+        return Opacity(f"{name} is a file whose content is not known", name)
     if base in _INTERPRETERS or _VERSIONED.fullmatch(base):
         tells = bool(words) and all(word.text in _ONLY_TELLS for word in words)
-        return None if tells else (f"{base} may run anything", name)
-    escape = ESCAPES.get(base)
+        return None if tells else Opacity(f"{base} may run anything", name)
+    escape = _ESCAPES.get(base)
     found = _escaping_word(escape, words) if escape else None
-    return (f"{base} can run, write or delete something by {found[:40]!r}", found) if found else None
+    return Opacity(f"{base} can run, write or delete something by {found[:40]!r}", found) if found else None
 
 
 def _escaping_word(escape: ProgramEscape, words: Sequence[ShellWord]) -> str | None:

@@ -33,6 +33,10 @@ def word_set(words: str) -> frozenset[str]:
     return frozenset(words.split(" "))
 
 
+SHELLS: Final = word_set("sh bash dash zsh ksh mksh ash rbash fish")
+"""Shells that take their script as an option, as `sh -c` does."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShellWord:
     """One word: as it is written, and as the program gets it; `text` None is anything, also no word or several."""

@@ -34,7 +34,7 @@ from skillyard.registry.candidate import (
     stage_skill,
 )
 from skillyard.registry.model import Fetcher, InstallReport, OperationResult
-from skillyard.registry.pending_updates import left_version
+from skillyard.registry.pending_updates import deprecated_version
 from skillyard.registry.upgrade_checks import (
     accept_replacements,
     consent_required,
@@ -150,9 +150,9 @@ class InstallPipeline:
                     self.records.logs.end(log, skill_id, current, "unchanged")
                     pruned = self._prune(skill_id, operation)  # what an installation that was killed did not come to
                     return replace(self._result(candidate, log, "unchanged", current, current), pruned=pruned)
-                left = left_version(self.records.read.versions(skill_id), candidate.digest)
-                if left is not None and request.operation == "update" and not request.force:
-                    warning = f"version {left.version} was left: `--force` brings it back"
+                deprecated = deprecated_version(self.records.read.versions(skill_id), candidate.digest)
+                if deprecated is not None and request.operation == "update" and not request.force:
+                    warning = f"version {deprecated.version} is deprecated: `--force` brings it back"
                     candidate = replace(candidate, warnings=(*candidate.warnings, warning))
                     self.records.logs.end(log, skill_id, current, "unchanged")
                     return self._result(candidate, log, "kept", current, current)

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 PINNED: Final = "pinned"
 """The tag of a pinned version."""
 
-PendingState = Literal["current", "update", "left", "pinned", "unknown"]
+PendingState = Literal["current", "update", "deprecated", "pinned", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class PendingUpdate(WireForm):
     """Whether there is something else where an installed skill came from, and what an update would change.
 
-    `current`: the same content; `update`: other content, with its `available` declared version and the `difference`; `left`:
-    content that was rolled back from or deprecated, which no update brings back; `pinned`: no update is wanted; `unknown`:
-    nobody can tell, for the `reason`.
+    `current`: the same content; `update`: other content, with its `available` declared version and the `difference`;
+    `deprecated`: content that was rolled back from or deprecated, which no update brings back; `pinned`: no update is
+    wanted; `unknown`: nobody can tell, for the `reason`.
     """
 
     skill_id: str
@@ -40,6 +40,6 @@ class PendingUpdate(WireForm):
     difference: FolderDifference | None = None
 
 
-def left_version(recorded: Iterable[SkillVersion], digest: str) -> SkillVersion | None:
+def deprecated_version(recorded: Iterable[SkillVersion], digest: str) -> SkillVersion | None:
     """The version with this content that was rolled back from or deprecated; None when there is none."""
     return next((version for version in recorded if version.digest == digest and version.status == "deprecated"), None)

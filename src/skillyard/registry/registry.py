@@ -35,7 +35,7 @@ from skillyard.registry.model import (
     RollbackOptions,
     check_edits,
 )
-from skillyard.registry.pending_updates import PINNED, PendingUpdate, left_version
+from skillyard.registry.pending_updates import PINNED, PendingState, PendingUpdate, deprecated_version
 from skillyard.registry.requirements import unmet_skill_requirements
 from skillyard.registry.source_fetcher import SourceFetcher, source_from_origin
 from skillyard.registry.upgrade_checks import refuse_replacements, rollback_replacements, rollback_target
@@ -208,7 +208,7 @@ class Registry:
     ) -> InstallReport:
         """Fetch a skill again from where it came from, and install what is there when it is something else.
 
-        Content that was left by a rollback, or deprecated, is not brought back without `force`.
+        Content that was rolled back from, or deprecated, is not brought back without `force`.
 
         Raises:
             InvalidSource: it was uploaded, and comes from nowhere.
@@ -261,11 +261,10 @@ class Registry:
             return PendingUpdate(skill_id, "unknown", version, declared, reason="its source no longer has it")
         if found.digest == current.digest:
             return PendingUpdate(skill_id, "current", version, declared, found.declared_version)
-        left = left_version(self.installed.versions(skill_id), found.digest)
-        reason = f"it is the content of version {left.version}, which was left" if left else None
-        return PendingUpdate(
-            skill_id, "left" if left else "update", version, declared, found.declared_version, reason, found.difference
-        )
+        deprecated = deprecated_version(self.installed.versions(skill_id), found.digest)
+        reason = f"it is the content of version {deprecated.version}, which is deprecated" if deprecated else None
+        state: PendingState = "deprecated" if deprecated else "update"
+        return PendingUpdate(skill_id, state, version, declared, found.declared_version, reason, found.difference)
 
     def _refuse_pinned(self, skill_id: str) -> None:
         version = self.tags.of(skill_id).get(PINNED)

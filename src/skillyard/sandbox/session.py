@@ -93,12 +93,6 @@ class SandboxSession:
         """The hosts that were asked for."""
         return self._proxy.contacts if self._proxy else ()
 
-    @property
-    def processes_refused(self) -> bool:
-        """Whether the kernel has refused a process or thread since the session began."""
-        cgroup = self._session.cgroup
-        return cgroup is not None and cgroup.out_of_processes()
-
     def send(self, data: bytes) -> bool:
         """Write to the first program's input; `False` when it takes no more."""
         return self._watch.send(data)

@@ -19,10 +19,11 @@ from urllib.parse import quote
 from skillyard._version import __version__
 from skillyard.errors import InvalidConfiguration
 from skillyard.paths import is_inside
+from skillyard.scanner.credentials import CREDENTIAL_RULES
 from skillyard.scanner.dangerous_commands import CALL_RULES, OBFUSCATION_RULES, PERSISTENCE_RULES, RESOURCE_RULES
 from skillyard.scanner.finding import Finding, Report, ScanRule, Severity
 from skillyard.scanner.injection import HIDDEN_RULES, INJECTION_RULES
-from skillyard.scanner.network import CREDENTIAL_RULES, DOWNLOAD_RULES, FLOW_RULES, NETWORK_RULES
+from skillyard.scanner.network import DOWNLOAD_RULES, FLOW_RULES, NETWORK_RULES
 from skillyard.scanner.permissions import PERMISSION_RULES
 from skillyard.settings_reader import Setting, Settings, SettingsReader, text
 from skillyard.text import nearest, shorten, single_line

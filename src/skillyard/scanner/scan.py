@@ -18,6 +18,7 @@ from skillyard.document import parse_document
 from skillyard.errors import WorkMemoryExceeded, WorkTimedOut
 from skillyard.offload import report_progress
 from skillyard.packages import sniff
+from skillyard.scanner.credentials import CREDENTIAL_PATTERNS, find_secrets
 from skillyard.scanner.dangerous_commands import (
     OBFUSCATION_PATTERNS,
     PERSISTENCE_PATTERNS,
@@ -30,12 +31,10 @@ from skillyard.scanner.finding import NOT_TEXT, SEVERITIES, Finding, Report, Ski
 from skillyard.scanner.injection import decode_tag_characters, find_hidden_text, find_injection, misleading_name
 from skillyard.scanner.matching import find
 from skillyard.scanner.network import (
-    CREDENTIAL_PATTERNS,
     NETWORK_PATTERNS,
     UNPARSED_PYTHON_PATTERNS,
     find_downloads,
     find_flows,
-    find_secrets,
     hosts_in,
     network_use,
 )

@@ -11,12 +11,12 @@ from skillyard.search.evaluation import (
     read_trigger_cases,
 )
 from skillyard.search.index import SearchIndex
+from skillyard.search.matches import Match, Reason
 from skillyard.search.ranking import find_relevant_skills, match_event, named_skills, search_skills, skill_filter
 from skillyard.search.reranking import (
+    RERANKED,
     EmbeddingReranker,
     JudgeReranker,
-    Match,
-    Reason,
     Reranker,
     chat_address,
     embeddings_address,
@@ -24,6 +24,7 @@ from skillyard.search.reranking import (
 )
 
 __all__ = [
+    "RERANKED",
     "Collision",
     "EmbeddingReranker",
     "Evaluation",

@@ -28,7 +28,7 @@ from skillyard.search.words import runs, words
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
-    from skillyard.search.reranking import Match
+    from skillyard.search.matches import Match
 
 
 DEPTHS: Final = (1, 5, 10)

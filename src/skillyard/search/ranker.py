@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from skillyard.search.matches import Scores
 from skillyard.search.pages import word_number
 from skillyard.search.postings import K1, PLACES, STEP, pairs_of
-from skillyard.search.reranking import Scores
 from skillyard.search.scoring import find_candidates, name_rarity, name_strengths, ranges, request_terms, slices
 
 if TYPE_CHECKING:

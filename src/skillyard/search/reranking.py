@@ -1,6 +1,6 @@
-"""Matches of a search, each with its confidence and its reasons; and rerankers, by which a model orders the best ones again.
+"""Rerankers, by which a model orders the best matches of a search again.
 
-Rerankers are optional, and nothing is imported without one. `EmbeddingReranker` compares the meaning of request and skill by
+They are optional, and nothing is imported without one. `EmbeddingReranker` compares the meaning of request and skill by
 any function that turns texts into vectors: a model on this machine (`StaticModel.from_pretrained(folder).encode` of model2vec,
 `SentenceTransformer(folder).encode`), or an address (`embeddings_address`). `JudgeReranker` asks a chat model for the order
 (`chat_address`). Addresses speak OpenAI's protocol.
@@ -16,76 +16,14 @@ import logging
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from dataclasses import replace
+from typing import Any, Final, Protocol
 
 from skillyard.errors import InvalidInput, NetworkFailed
+from skillyard.search.matches import Match
 from skillyard.text import shorten, single_line
 
-if TYPE_CHECKING:
-    from skillyard.catalog import Skill
-
-
-SURE: Final = 0.5
-"""The confidence from which a match is sure."""
-
-
-class Scores(NamedTuple):
-    """The best skills of one request, best first, as four lists of the same length."""
-
-    numbers: list[int] = []  # noqa: RUF012 - never changed
-    """Their numbers in the index."""
-    values: list[float] = []  # noqa: RUF012
-    covered: list[float] = []  # noqa: RUF012
-    """The share of the request's weight that each has, 0 to 1."""
-    positions: list[int] = []  # noqa: RUF012
-    """The position of each among all skills of all segments."""
-
-
-class Reason(NamedTuple):
-    """One reason for a match: the field, the word or phrase as it is written there, and its share of the request's weight."""
-
-    field: str
-    written: str
-    weight: float
-
-
-@dataclass(frozen=True)
-class Match:
-    """A skill that fits a request, how sure that is (0 to 1), and in `duplicates` the ids of skills with nearly its content."""
-
-    skill: Skill
-    confidence: float
-    duplicates: tuple[str, ...] = ()
-    _why: Callable[[], list[tuple[str, str]]] = field(default=list, repr=False, compare=False)
-    _weigh: Callable[[str], float] = field(default=lambda _: 0.0, repr=False, compare=False)
-
-    @property
-    def sure(self) -> bool:
-        """Whether it is more likely right than not; the others are only the nearest there are."""
-        return self.confidence >= SURE
-
-    @cached_property
-    def matched(self) -> tuple[str, ...]:
-        """Because of what: at most eight words or phrases that the skill and the request share, each after its field.
-
-        The fields are `name:`, `phrase:`, `keyword:`, `description:` and `text:` (headings, body and names of files).
-        """
-        return tuple(f"{kind}:{written}" for kind, written in self._why())
-
-    def explain(self) -> tuple[Reason, ...]:
-        """The reasons of `matched` with what each weighs in the request (0 to 1), in the same order."""
-        return tuple(Reason(kind, written, self._weigh(written)) for kind, written in self._why())
-
-    def to_dict(self) -> dict[str, Any]:
-        """The match as plain data: `{"id", "name", "confidence", "sure", "matched", "duplicates"?}`."""
-        shape: dict[str, Any] = {"id": self.skill.id, "name": self.skill.name, "confidence": self.confidence}
-        shape |= {"sure": self.sure, "matched": list(self.matched)}
-        return shape | ({"duplicates": list(self.duplicates)} if self.duplicates else {})
-
-
-CANDIDATES: Final = 30
+RERANKED: Final = 30
 """Matches that a reranker receives."""
 _SMOOTH: Final = 10  # added to each rank, so that the first ones do not decide alone
 _TEXT: Final = 1_000  # characters of one skill that a reranker receives
@@ -137,7 +75,7 @@ def rerank(request: str, matches: Sequence[Match], reranker: Reranker) -> list[M
 
     When the reranker fails, the order stays and a warning is logged.
     """
-    first, rest = list(matches[:CANDIDATES]), list(matches[CANDIDATES:])
+    first, rest = list(matches[:RERANKED]), list(matches[RERANKED:])
     texts = [shorten(single_line(f"{match.skill.name}: {match.skill.description[: 4 * _TEXT]}"), _TEXT) for match in first]
     try:
         scores = [float(score) for score in reranker.scores(request, texts)] if len(first) > 1 else []

@@ -28,7 +28,7 @@ _SHARE: Final = 20  # looks may take a twentieth of the time
 class HeldGuard:
     """What is held back in one folder, as it was when the session began or when nothing of the session was at work.
 
-    Methods block, but for `refuse` and `notes`; one at a time may be called.
+    Methods block, but for `refuse` and `take_set_aside`; one at a time may be called.
     """
 
     def __init__(self, folder: str, writable: frozenset[str]) -> None:
@@ -46,7 +46,7 @@ class HeldGuard:
         """How long to wait between two looks."""
         return min(max(_LEAST_SECONDS, self._cost * _SHARE), _MOST_SECONDS)
 
-    def changed(self) -> bool:
+    def accept_current(self) -> bool:
         """Take what is there for what a person wants there; whether that is something else than a session is shown."""
         found = self._look(within=False)
         same = {path: _shown_mark(mark) for path, mark in found.items()} == {
@@ -92,13 +92,13 @@ class HeldGuard:
             if before is None and not stat.S_ISLNK(mark.kind) and self._is_moved(mark):
                 continue
             gone.append(path)
-            self._hold(path, before)
+            self._set_aside_and_restore(path, before)
         for path in self._places.keys() - found.keys():
-            self._lost(path)
+            self._restore_missing(path)
         if gone:  # what was put back is another file
             self._places |= {path: mark for path, mark in self._look().items() if path in self._places and path in gone}
 
-    def notes(self) -> tuple[str, ...]:
+    def take_set_aside(self) -> tuple[str, ...]:
         """The paths that were set aside since this was last called."""
         found, self._set_aside = tuple(dict.fromkeys(self._set_aside)), []
         return found
@@ -122,14 +122,14 @@ class HeldGuard:
             mark.identity == one.identity and mark.changed == one.changed for one in self._places.values()
         )
 
-    def _hold(self, path: str, before: PlaceMark | None) -> None:
+    def _set_aside_and_restore(self, path: str, before: PlaceMark | None) -> None:
         folder = WorkspaceFolder(self._folder)
         folder.set_aside(path)
         self._set_aside.append(path)
         if before is not None:
             self._put_back(folder, path, before)
 
-    def _lost(self, path: str) -> None:
+    def _restore_missing(self, path: str) -> None:
         """Something is not there any more: where no mount has kept it, it is put back."""
         if _is_repository(path, self._places[path]):
             WorkspaceFolder(self._folder).find_again(path, self._places[path].identity)

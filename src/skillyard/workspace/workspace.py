@@ -48,7 +48,7 @@ _WORD: Final = re.compile(r"[^\s;|&()<>'\"`=,]+")
 _MOST_WORDS: Final = 2_000
 _LINK_SECONDS: Final = 10.0
 _MOST_JUDGED: Final = 5  # times, for a call in whose time the working folder becomes another
-_beside: Final[ContextVar[ToolAuthorizer | None]] = ContextVar("authorizer of a call", default=None)
+_call_authorizer: Final[ContextVar[ToolAuthorizer | None]] = ContextVar("authorizer of a call", default=None)
 _ALIASES: Final = {"py": "python", "python3": "python", "js": "javascript", "node": "javascript", "ts": "typescript"}
 
 
@@ -74,7 +74,7 @@ class Workspace:
         self.folder: Final = checked_folder(folder)
         self.options = options or WorkspaceOptions()
         self._authorizer = authorizer
-        self._begun = resumed
+        self._had_session = resumed
         self._note = FRESH_NOTE
         self._session: WorkspaceSession | None = None
         self._opening = asyncio.Lock()
@@ -84,8 +84,8 @@ class Workspace:
         self._guards: list[asyncio.Task[None]] = []
         self._held = HeldGuard(self.folder, self.options.writable) if self.options.held_back else None
         self._holding = asyncio.Lock()
-        self._begun_calls = 0
-        self._alone = True  # whether nothing of the session can write now
+        self._calls_so_far = 0
+        self._idle_since_settled = True  # whether nothing of the session can write now
         self._idle: asyncio.TimerHandle | None = None
         self._calls = 0
         self._files = FileTools(self.options, self.authorize, lambda: self.judged, self.session, self._refuse_held)
@@ -158,11 +158,11 @@ class Workspace:
             inspect.signature(method).bind(**arguments)
         except TypeError as error:
             return refusal_answer(tool, InvalidInput(f"the arguments do not fit {tool}: {error}", hint="see the tool's schema"))
-        token = _beside.set(authorizer)
+        token = _call_authorizer.set(authorizer)
         try:
             return await method(**{**arguments, **more})
         finally:
-            _beside.reset(token)
+            _call_authorizer.reset(token)
 
     async def bash(
         self,
@@ -276,18 +276,20 @@ class Workspace:
             before = self._session if self._session is not None and self._session.alive else None
             if before is None:
                 await self._end_session()
-            changed = self._held is not None and (before is None or self._alone) and await self._look_again(self._held)
-            self._begun_calls += 1
+            changed = (
+                self._held is not None and (before is None or self._idle_since_settled) and await self._look_again(self._held)
+            )
+            self._calls_so_far += 1
             if before is not None and before.options == self.options and not changed:
-                self._alone = False
+                self._idle_since_settled = False
                 return before, False
-            fresh = self._begun
+            fresh = self._had_session
             if self._held is not None:
                 await self._end_session()  # nothing may change the folder while copies are mounted over it
             held = self._held.to_show() if self._held is not None else ()
             opened = await WorkspaceSession.open(self.folder, self.options, held)
             await self._end_session()
-            self._session, self._alone = opened, False
+            self._session, self._idle_since_settled = opened, False
             self._note = FRESH_NOTE
             if before is not None:
                 opened.follow(before)
@@ -297,13 +299,13 @@ class Workspace:
             if self._held is not None:
                 self._held.begin(opened.channel.session.held, mounted=opened.channel.session.isolation != "landlock")
                 self._guards.append(asyncio.create_task(self._watch_held(opened)))
-            self._begun = True
+            self._had_session = True
             return self._session, fresh
 
     @property
     def judged(self) -> bool:
         """Whether somebody has rules about this call: an authorizer has, unless its `judges` says that there are none now."""
-        return any(getattr(one, "judges", True) for one in filter(None, (self._authorizer, _beside.get())))
+        return any(getattr(one, "judges", True) for one in filter(None, (self._authorizer, _call_authorizer.get())))
 
     async def authorize(self, tool: str, subject: str, folder: str | None = None, content: str | None = None) -> str:
         """Ask whether a tool may be used so in a folder (None: the working folder), in which alone it may be done.
@@ -312,7 +314,7 @@ class Workspace:
             PermissionDenied: it may not.
         """
         folder = folder or self.working_folder
-        for authorizer in filter(None, (self._authorizer, _beside.get())):
+        for authorizer in filter(None, (self._authorizer, _call_authorizer.get())):
             ruling = await authorizer.authorize(tool, subject, folder=folder, content=content)
             if not ruling.allowed:
                 message = ruling.reason or f"{tool} is not allowed here"
@@ -339,7 +341,7 @@ class Workspace:
     async def _look_again(self, held: HeldGuard) -> bool:
         """Take what is there now for what the user wants there: nothing of a session can have written since the last look."""
         async with self._holding:
-            return await asyncio.to_thread(held.changed)
+            return await asyncio.to_thread(held.accept_current)
 
     async def _settle(self) -> None:
         if self._held is not None:
@@ -350,27 +352,27 @@ class Workspace:
         """The answer to a call that may have written, with what was set aside."""
         assert self._held is not None  # noqa: S101 # else nobody asks
         await self._settle()
-        paths = self._held.notes()
+        paths = self._held.take_set_aside()
         if not paths:
             return answer
         error = held_back_error(paths)
-        told = f"[Held back: {error.message}. It was moved to .skillyard/held-back. {error.hint}]"
+        notice = f"[Held back: {error.message}. It was moved to .skillyard/held-back. {error.hint}]"
         code = answer.code if not answer.ok else error.code
         data = {**answer.data, "held_back": error.details["paths"]}
-        return replace(answer, ok=False, code=code, text=f"{answer.text}\n{sanitize(told)}", data=data)
+        return replace(answer, ok=False, code=code, text=f"{answer.text}\n{sanitize(notice)}", data=data)
 
     async def _watch_held(self, session: WorkspaceSession) -> None:
         """Look at what is held back for as long as anything of the session may write."""
         assert self._held is not None  # noqa: S101 # else nobody watches
         while session.alive:
             await asyncio.sleep(self._held.seconds)
-            if self._alone:
+            if self._idle_since_settled:
                 continue
-            busy, begun = self._calls > 0, self._begun_calls
+            busy, begun = self._calls > 0, self._calls_so_far
             left = await asyncio.to_thread(session.channel.session.processes)
             await self._settle()
             counted = session.channel.session.isolation != "container"  # an engine elsewhere shows no processes
-            self._alone = counted and not busy and not left and begun == self._begun_calls
+            self._idle_since_settled = counted and not busy and not left and begun == self._calls_so_far
 
     async def _command(
         self, tool: str, subject: str, language: str, code: str, timeout: int | None, listener: CommandListener | None

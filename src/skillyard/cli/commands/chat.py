@@ -157,8 +157,6 @@ class _ChatSession:
 
     def go_on(self) -> int:
         """Line by line, until the input ends."""
-        from skillyard.errors import SkillyardError
-
         self._screen.note(f"conversation {self._conversation.id[-10:]} with {self._conversation.model or 'the default model'}")
         self._help()
         self.note_folder()

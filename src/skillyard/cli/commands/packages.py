@@ -33,15 +33,15 @@ def key_path(name: str) -> Path:
         return Path(name)
     if not _NAME.fullmatch(name):
         raise UsageProblem(f"{name!r} is no name for a key", hint="letters, digits, dot, dash and underscore")
-    return _folder_key_file() / f"{name}.pem"
+    return _key_folder() / f"{name}.pem"
 
 
 def key_paths() -> list[Path]:
     """Every key, by name."""
-    return sorted(_folder_key_file().glob("*.pem"))
+    return sorted(_key_folder().glob("*.pem"))
 
 
-def _folder_key_file() -> Path:
+def _key_folder() -> Path:
     from skillyard.catalog import home_directory
 
     return Path(home_directory()) / "keys"
@@ -105,7 +105,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
             f"{arguments.signer!r} is no key of a signer",
             hint="one is ed25519: and 44 characters of base64, as `skillyard key` and `skillyard verify` tell it",
         )
-    verified = _folder_verify(path) if path.is_dir() else _archive(path)
+    verified = _verify_folder(path) if path.is_dir() else _verify_archive(path)
     expected = arguments.digest and f"sha256:{arguments.digest.lower().removeprefix('sha256:')}"
     right = not expected or expected in (verified["digest"], verified["archive_sha256"])
     good = right and (not arguments.signer or set(verified["signers"]) == {arguments.signer})
@@ -133,7 +133,7 @@ def _style(good: bool) -> str:
     return "ok" if good else "error"
 
 
-def _folder_verify(path: Path) -> _Verified:
+def _verify_folder(path: Path) -> _Verified:
     from skillyard.packages import pack, verify_tree
 
     with tempfile.TemporaryDirectory(prefix="skillyard-") as scratch:
@@ -149,7 +149,7 @@ def _folder_verify(path: Path) -> _Verified:
     }
 
 
-def _archive(path: Path) -> _Verified:
+def _verify_archive(path: Path) -> _Verified:
     """What is in an archive; with one skill the digest is that skill's, wherever in the archive it is."""
     from skillyard.packages import choose_skills, digest_of, extract, find_skills, tree_digest, verify_tree
 
@@ -199,14 +199,12 @@ def key_command(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _public(path: object) -> tuple[str | None, str | None]:
+def _public(path: Path) -> tuple[str | None, str | None]:
     """The public half of a key, or why it cannot be had."""
-    from pathlib import Path
-
     from skillyard.packages import SigningKey
 
     try:
-        return SigningKey.read(Path(str(path))).public, None
+        return SigningKey.read(path).public, None
     except InvalidInput as error:
         return None, error.message
 
@@ -235,13 +233,12 @@ def sign_command(arguments: argparse.Namespace) -> int:
     return OK
 
 
-_FORMATS: Final = ("agent-skills", "anthropic", "codex", "semibot", "apexbridge", "claude-plugin", "claude-marketplace")
-
-
 def add_convert_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `convert`."""
+    from skillyard.interop import FORMATS
+
     parser.add_argument("source", metavar="SOURCE", help="the folder of a skill, of several, of a plugin, or an archive")
-    parser.add_argument("--to", required=True, choices=_FORMATS, metavar="FORMAT", help=f"one of: {', '.join(_FORMATS)}")
+    parser.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT", help=f"one of: {', '.join(FORMATS)}")
     parser.add_argument("--out", default="converted", metavar="DIR", help="write below this folder (default: %(default)s)")
     parser.add_argument(
         "--skill", action="append", default=[], metavar="NAME", help="only this skill of the source; may be given several times"
@@ -266,17 +263,20 @@ def convert_command(arguments: argparse.Namespace) -> int:
     return OK
 
 
-_FORMS: Final = ("claude-commands", "cursor", "agents")
 _MIGRATION_STYLES: Final = {"migrated": "ok", "validated": "ok", "skipped": "dim", "failed": "error"}
 
 
 def add_migrate_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `migrate`."""
+    from skillyard.interop import FOREIGN_FORMATS
+
     parser.add_argument("source", nargs="?", metavar="SOURCE", help="with --from: a file, or the folder of a project")
     parser.add_argument(
         "--skill-dir", metavar="DIR", help="a folder of old skills, or one of them (default: $SKILLS_DIR, else skills)"
     )
-    parser.add_argument("--from", dest="form", choices=_FORMS, help="make skills out of what another program keeps in SOURCE")
+    parser.add_argument(
+        "--from", dest="form", choices=FOREIGN_FORMATS, help="make skills out of what another program keeps in SOURCE"
+    )
     parser.add_argument(
         "--to", metavar="DIR", default=".agents/skills", help="with --from: where they go (default: %(default)s)"
     )

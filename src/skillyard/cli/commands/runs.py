@@ -254,7 +254,6 @@ def _context(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
-    from skillyard.cli.confirmation import require_consent
     from skillyard.cli.option_values import parse_json_object
     from skillyard.engine import EVENT_PREFIX, Schedule
 
@@ -400,7 +399,7 @@ def _fire(catalog: Catalog, event: Event, context: dict[str, Any], screen: Scree
         screen.line(
             f"{run.skill}: {run.state}{', ' if said else ''}{said}  {run.run_id if run.state != 'refused' else ''}".rstrip()
         )
-    if any(run.state == "asks" for run in fired.runs):
+    if any(run.state == "needs_approval" for run in fired.runs):
         screen.hint("call this at a terminal to be asked, or write an 'allow' rule for the skill")
     screen.note(f"event {fired.id}" if fired.runs else f"no skill waits for {fired.type}")
     return OK if fired.ok else FAILURE

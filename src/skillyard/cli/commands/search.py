@@ -94,7 +94,7 @@ def _search(catalog: Catalog, arguments: argparse.Namespace, limit: int) -> list
 def _shape(match: Match, arguments: argparse.Namespace) -> dict[str, object]:
     shape: dict[str, object] = dict(match.to_dict())
     if arguments.disclosure:
-        shape["told"] = _disclosed(match, arguments.disclosure)
+        shape["disclosed"] = _disclosed(match, arguments.disclosure)
     if arguments.explain:
         shape["reasons"] = [reason._asdict() for reason in match.explain()]
     return shape

@@ -52,7 +52,7 @@ class ApprovalQuestion:
 class ApprovalQuestions:
     """The open questions of one database, those of the folder `workspace` among them.
 
-    `open`, `of_run` and `answer` block: asynchronous code calls them in a thread.
+    `open`, `for_run` and `answer` block: asynchronous code calls them in a thread.
     """
 
     def __init__(self, database: Callable[[], Database], workspace: str = "", *, patience_s: float = _PATIENCE_S) -> None:

@@ -18,7 +18,20 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from skillyard.access import Keys, Webhook, Webhooks, acting_as, set_audit_subject
-from skillyard.engine import EVENT_PREFIX, Event, MissedRunPolicy, RunState, Schedule, ScheduleOwners, ended_event, next_times
+from skillyard.engine import (
+    EVENT_ID,
+    EVENT_PREFIX,
+    EVENT_TYPE,
+    MAX_EVENT_NAME,
+    Event,
+    EventRunState,
+    MissedRunPolicy,
+    RunState,
+    Schedule,
+    ScheduleOwners,
+    ended_event,
+    next_times,
+)
 from skillyard.errors import FileTooLarge, InvalidInput
 from skillyard.plain_json import read_json
 from skillyard.server.authorization import UNRECORDED, WEBHOOK, CurrentCaller, require_own, require_scope
@@ -242,11 +255,11 @@ class NewEvent(RequestBody):
 
     type: Annotated[
         str,
-        Field(max_length=200, pattern=r"^[A-Za-z0-9_-]+([.:/][A-Za-z0-9_-]+)*$", description="as `calendar.reminder`"),
+        Field(max_length=MAX_EVENT_NAME, pattern=EVENT_TYPE, description="as `calendar.reminder`"),
     ]
     data: dict[str, Any] = Field(default={})
-    id: Annotated[str | None, Field(min_length=1, max_length=200, pattern=r"^[!-~]+$")] = None
-    source: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[!-~]+$")] = "http"
+    id: Annotated[str | None, Field(min_length=1, max_length=MAX_EVENT_NAME, pattern=EVENT_ID)] = None
+    source: Annotated[str, Field(min_length=1, max_length=MAX_EVENT_NAME, pattern=EVENT_ID)] = "http"
     context: dict[str, Any] = Field(default={}, description="as of a run: whose it is the server says")
     wait: bool = False
 
@@ -254,13 +267,14 @@ class NewEvent(RequestBody):
 class EventRunDetail(BaseModel):
     """What became of one skill that waits for the event by the type it `declared`.
 
-    `state` is `begun`; `repeated` when the same event has begun the run before; `refused` for the `reason`. Where a rule
-    requires an approval, the run waits for it. `status` is how a run ended that was waited for.
+    `state` is `begun`; `repeated` when the same event has begun the run before; `needs_approval` when nobody could be asked,
+    and nothing was begun (here such a run waits in the queue for the answer); `refused` for the `reason`. `status` is how a
+    run ended that was waited for.
     """
 
     skill: str
     declared: str
-    state: Literal["begun", "repeated", "asks", "refused"]
+    state: EventRunState
     run_id: str
     reason: str | None = None
     status: str | None = None
