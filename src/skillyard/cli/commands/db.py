@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,11 +16,11 @@ from skillyard.errors import InvalidInput, RecordNotFound
 
 if TYPE_CHECKING:
     from skillyard.access import CopiedRecords
+    from skillyard.cli.backup_homes import ContentsReport, WorkspaceContents
     from skillyard.cli.screen import Screen
-    from skillyard.cli.stored_contents import ContentsReport, WorkspaceContents
     from skillyard.database import Database, DatabaseCheck, DatabaseStatus, RepairReport
     from skillyard.packages import PackageCopyReport
-    from skillyard.registry.backup_archive import BackupHome, StoredContents
+    from skillyard.registry.backup_archive import BackupHome
 
 
 def check_or_repair(arguments: argparse.Namespace) -> int:
@@ -180,14 +179,14 @@ def _copy_packages(arguments: argparse.Namespace) -> PackageCopyReport:
 
 def _workspace_contents(arguments: argparse.Namespace) -> WorkspaceContents | None:
     """What the configured store has of conversations' workspaces; None without a store."""
-    from skillyard.cli.stored_contents import WorkspaceContents
+    from skillyard.cli.backup_homes import WorkspaceContents
 
     store = configured_store(arguments)
     return WorkspaceContents(store) if store is not None else None
 
 
 def _copy_contents(arguments: argparse.Namespace) -> ContentsReport:
-    from skillyard.cli.stored_contents import WorkspaceContents, copy_contents
+    from skillyard.cli.backup_homes import WorkspaceContents, backup_homes, copy_contents
 
     source = _workspace_contents(arguments)
     assert source is not None  # noqa: S101 # packages were copied from it
@@ -280,37 +279,7 @@ def _words(status: DatabaseStatus) -> str:
     return "no tables yet; the first run makes them" if status.revision is None else f"to be upgraded to {status.newest}"
 
 
-_MAIN: Final = "default"
 _MOST_NAMED: Final = 10
-_BELOW: Final = "organisations/"
-
-
-def backup_homes(data: str, database_url: str | None, contents: StoredContents | None = None) -> list[BackupHome]:
-    """Skillyard's own folder and records, then those of each organisation; the `contents` of workspaces are in one store."""
-    from skillyard.access import Organisations
-
-    main = backup_home(_MAIN, data, database_url, contents)
-    assert main is not None  # noqa: S101 # that one there always is
-    with contextlib.closing(main.database()) as database:
-        names = [each.name for each in Organisations(lambda: database).all() if each.name != _MAIN]
-    return [main, *(home for name in names if (home := backup_home(_BELOW + name, data, database_url, contents)))]
-
-
-def backup_home(name: str, data: str, database_url: str | None, contents: StoredContents | None = None) -> BackupHome | None:
-    """The home that a backup calls so, with room for its records; None when it can be none of ours."""
-    from skillyard.access import Organisation
-    from skillyard.document import is_name  # lower-case letters, digits and single dashes
-    from skillyard.registry.backup_archive import BackupHome
-
-    main = BackupHome(_MAIN, Path(data), database_url, contents)
-    if name == _MAIN:
-        return main
-    if not name.startswith(_BELOW) or not is_name(name.removeprefix(_BELOW)):
-        return None
-    organisation = Organisation(name.removeprefix(_BELOW))
-    with contextlib.closing(main.database()) as database, database.write() as connection:
-        organisation.make_schema(connection)
-    return BackupHome(name, Path(organisation.home(data)), organisation.database_url(data, database_url), contents)
 
 
 def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
@@ -321,6 +290,7 @@ def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
 
 def backup_command(arguments: argparse.Namespace) -> int:
     """Write a backup, and report its content."""
+    from skillyard.cli.backup_homes import backup_homes
     from skillyard.registry.backup import write_backup
 
     screen: Screen = arguments.screen
@@ -387,6 +357,8 @@ def restore_command(arguments: argparse.Namespace) -> int:
 
 
 def _backup_home(arguments: argparse.Namespace, name: str) -> BackupHome:
+    from skillyard.cli.backup_homes import backup_home
+
     home = backup_home(name, *configured_database(arguments), _workspace_contents(arguments))
     if home is None:
         raise UsageProblem(f"this Skillyard has no place for {name!r}", hint="upgrade skillyard")

@@ -1,11 +1,12 @@
-"""The contents of conversations' workspaces that lie in the store of packages: for backups, and copies to another store."""
+"""The homes that a backup or a copy is made of, and the contents of their workspaces in the store of packages."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.engine.run_files import workspace_manifests
@@ -17,8 +18,10 @@ from skillyard.workspace import snapshot_blobs, snapshot_store
 
 if TYPE_CHECKING:
     from skillyard.database import Database
-    from skillyard.registry.backup_archive import BackupHome
+    from skillyard.registry.backup_archive import BackupHome, StoredContents
 
+_MAIN: Final = "default"
+_BELOW: Final = "organisations/"
 _CONVERSATION: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -91,7 +94,7 @@ def copy_contents(
     """
     workspaces, missing, blobs, new = set(), set(), 0, 0
     for home in homes:
-        with closing(home.database()) as records:
+        with contextlib.closing(home.database()) as records:
             for workspace, digest in source.of(records):
                 workspaces.add(workspace)
                 blobs += 1
@@ -105,3 +108,31 @@ def copy_contents(
                 if not check:
                     target.write(workspace, digest, data)
     return ContentsReport(len(workspaces), blobs, new, tuple(sorted(missing)))
+
+
+def backup_homes(data: str, database_url: str | None, contents: StoredContents | None = None) -> list[BackupHome]:
+    """Skillyard's own folder and records, then those of each organisation; the `contents` of workspaces are in one store."""
+    from skillyard.access import Organisations
+
+    main = backup_home(_MAIN, data, database_url, contents)
+    assert main is not None  # noqa: S101 # that one there always is
+    with contextlib.closing(main.database()) as database:
+        names = [each.name for each in Organisations(lambda: database).all() if each.name != _MAIN]
+    return [main, *(home for name in names if (home := backup_home(_BELOW + name, data, database_url, contents)))]
+
+
+def backup_home(name: str, data: str, database_url: str | None, contents: StoredContents | None = None) -> BackupHome | None:
+    """The home that a backup calls so, with room for its records; None when it can be none of ours."""
+    from skillyard.access import Organisation
+    from skillyard.document import is_name  # lower-case letters, digits and single dashes
+    from skillyard.registry.backup_archive import BackupHome
+
+    main = BackupHome(_MAIN, Path(data), database_url, contents)
+    if name == _MAIN:
+        return main
+    if not name.startswith(_BELOW) or not is_name(name.removeprefix(_BELOW)):
+        return None
+    organisation = Organisation(name.removeprefix(_BELOW))
+    with contextlib.closing(main.database()) as database, database.write() as connection:
+        organisation.make_schema(connection)
+    return BackupHome(name, Path(organisation.home(data)), organisation.database_url(data, database_url), contents)
