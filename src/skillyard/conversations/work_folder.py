@@ -23,11 +23,10 @@ from skillyard.errors import (
     StoreFailed,
 )
 from skillyard.files import delete_tree
-from skillyard.packages import open_store
 from skillyard.paths import open_inside, safe_relative
 from skillyard.sandbox.work_files import MAXIMUM_DEPTH
 from skillyard.text import single_line
-from skillyard.workspace import FolderSnapshots, WorkspaceFolder, options_from_settings
+from skillyard.workspace import FolderSnapshots, WorkspaceFolder, options_from_settings, snapshot_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,7 +129,7 @@ class WorkFolder:
     def _snapshots(self) -> FolderSnapshots | None:
         if not self._store:
             return None
-        own = open_store(f"{self._store.rstrip('/')}/workspaces/{self._conversation}")
+        own = snapshot_store(self._store, self._conversation)
         return FolderSnapshots(self.path, own, SqlSnapshotRecord(self._records.database, self._conversation, self._turn))
 
     def make(self) -> str:

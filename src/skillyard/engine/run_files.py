@@ -7,7 +7,7 @@ upload for a day, the files of a schedule as long as the schedule, the manifest 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -33,6 +33,7 @@ _ALL_UPLOADS: Final = 256 * 1024 * 1024
 _SCHEDULE: Final = "schedule "
 _UPLOAD: Final = "upload "
 _WORKSPACE: Final = "workspace "
+_MANIFESTS: Final = 20  # at a time: one may have megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,19 @@ def schedule_subject(name: str) -> str:
 def workspace_subject(conversation_id: str) -> str:
     """Under what the manifest of a conversation's workspace is."""
     return f"{_WORKSPACE}{conversation_id}"
+
+
+def workspace_manifests(database: Database) -> Iterator[tuple[str, bytes]]:
+    """The conversations whose workspaces were saved for every machine, by id, each with its manifest.
+
+    Raises:
+        DatabaseUnavailable: the database cannot be used.
+    """
+    query = select(run_files.c.subject, run_files.c.content).where(run_files.c.subject.startswith(_WORKSPACE, autoescape=True))
+    with database.read() as connection:
+        rows = connection.execute(query.order_by(run_files.c.subject).execution_options(yield_per=_MANIFESTS))
+        for row in rows:
+            yield row.subject.removeprefix(_WORKSPACE), row.content
 
 
 @dataclass(frozen=True, slots=True)

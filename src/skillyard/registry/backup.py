@@ -1,9 +1,10 @@
 """Backups: everything a server keeps, in one file, made while it runs, and restored into either kind of database.
 
-`write_backup` makes the file: the database at one moment, then the versions it refers to. They never change, so they are copied
-while the server works; one that is deleted meanwhile is listed in `gone`. `check_backup` verifies the file. `restore_backup`
-writes all to a staging folder and verifies it before it replaces the existing data: the database in one transaction, skills by
-two renames. A restore that was killed in between is run again: earlier data are deleted only at the end.
+`write_backup` makes the file: the database at one moment, then the versions and the contents of workspaces that it refers to.
+They never change, so they are copied while the server works; a version that is deleted meanwhile is listed in `gone`.
+`check_backup` verifies the file. `restore_backup` writes all to a staging folder and verifies it before it replaces the
+existing data: contents in the store, the database in one transaction, skills by two renames. A restore that was killed in
+between is run again: earlier data are deleted only at the end.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from sqlalchemy import and_, select, update
 
 from skillyard._version import __version__
 from skillyard.database import Database, has_records, replace_records, skill_definitions, skill_versions
-from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput
+from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput, MalformedArchive
 from skillyard.files import delete_tree, locked, wait_for_disk
 from skillyard.packages import tree_digest, tree_entries
 from skillyard.paths import CLOEXEC, DIRECTORY, NOFOLLOW, is_reserved
 from skillyard.registry.backup_archive import (
+    CONTENTS,
     RECORDS,
     SKILLS,
     STAGING,
@@ -39,12 +41,17 @@ from skillyard.registry.backup_archive import (
 from skillyard.registry.version_store import VersionStore
 from skillyard.wire import WireForm
 
+_LARGEST_CONTENT = 64 * 1024 * 1024
 _FOLDER = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class BackupReport(WireForm):
-    """What went into a backup; `gone` are versions that were deleted while it was made, or before, as `skill@version`."""
+    """What went into a backup; `gone` are versions that were deleted while it was made, or before, as `skill@version`.
+
+    `contents` counts what it holds of the store for conversations' workspaces, `missing` are those some of whose contents the
+    store did not have any more, and `contents_in` is the bucket where all of them stay.
+    """
 
     file: str
     bytes: int
@@ -53,6 +60,9 @@ class BackupReport(WireForm):
     versions: int
     records: int
     gone: tuple[str, ...]
+    contents: int = 0
+    missing: tuple[str, ...] = ()
+    contents_in: str = ""
 
 
 def write_backup(
@@ -93,7 +103,11 @@ def _write(
     gone = tuple(name for home in counts for name in home["gone"])
     skills = sum(len({name.partition("@")[0] for name in home["versions"]}) for home in counts)
     versions = sum(len(home["versions"]) for home in counts)
-    return BackupReport(str(target), size, len(counts), skills, versions, sum(home["records"] for home in counts), gone)
+    return BackupReport(
+        str(target), size, len(counts), skills, versions, sum(home["records"] for home in counts), gone,
+        sum(home["contents"] for home in counts), tuple(name for home in counts for name in home["missing"]),
+        next((home["contents_in"] for home in counts if home["contents_in"]), ""),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +124,7 @@ class _HomeBackup:
         on_disk = {(skill, version) for skill in self.home.versions.skills() for version in self.home.versions.names(skill)}
         with tempfile.TemporaryDirectory(prefix=".skillyard-backup-", dir=self.scratch) as folder:
             rows, recorded, current = self._records(Path(folder))
+            contents = self._contents(Path(folder))
         digests: dict[str, str] = {}
         gone: list[str] = []
         for skill, version in sorted(on_disk | recorded):
@@ -123,7 +138,25 @@ class _HomeBackup:
         for name, path in self.home.files():
             with contextlib.suppress(FileNotFoundError):
                 self.archive.add_file(f"{self.home.name}/files/{name}", path)
-        return {"records": rows, "versions": digests, "gone": gone}
+        return {"records": rows, "versions": digests, "gone": gone, **contents}
+
+    def _contents(self, scratch: Path) -> dict[str, Any]:
+        """Write the contents of workspaces that the copy of the records names; gives how many, and what is missing or stays."""
+        store, count, named, missing = self.home.contents, 0, 0, set()
+        if store is not None:
+            self.progress("the contents of workspaces")
+            with contextlib.closing(Database.open(str(scratch), f"sqlite:///{scratch}/{RECORDS}")) as copy:
+                for workspace, digest in store.of(copy):
+                    named += 1
+                    if store.stays:
+                        break
+                    data = store.read(workspace, digest)
+                    if data is None:
+                        missing.add(workspace)
+                        continue
+                    self.archive.add_data(f"{self.home.name}/{CONTENTS}/{workspace}/{digest.removeprefix('sha256:')}", data)
+                    count += 1
+        return {"contents": count, "missing": sorted(missing), "contents_in": store.stays if store and named else ""}
 
     def _records(self, scratch: Path) -> tuple[int, set[tuple[str, str]], dict[str, str | None]]:
         """Write a copy of the records; gives their number, the versions that should be on the disk, and the current ones."""
@@ -180,11 +213,18 @@ class _HomeBackup:
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport(WireForm):
-    """What was restored."""
+    """What was restored.
+
+    `contents` counts what was put into the store for conversations' workspaces; `unplaced` what the backup has of it and no
+    store is configured for. `contents_in` is the bucket where the contents were when the backup was made.
+    """
 
     homes: tuple[str, ...]
     versions: int
     records: int
+    contents: int = 0
+    unplaced: int = 0
+    contents_in: str = ""
 
 
 def restore_backup(
@@ -204,6 +244,7 @@ def restore_backup(
         InstallProblem: something is there already, and no `force`.
         DatabaseUnavailable: the records cannot be written; run it again when they can.
         InvalidInput: files cannot be written.
+        StoreFailed: the contents of workspaces cannot be put into the store; the records were not changed.
     """
     report = progress or (lambda name: None)
     report("verifying the backup")
@@ -218,13 +259,19 @@ def restore_backup(
             for restore in restores:
                 report(f"restoring {restore.home.name}")
                 restore.verify()
+            placed = [(restore, restore.put_contents()) for restore in restores]
             rows = sum(restore.put_in_place() for restore in restores)
     except OSError as error:
         raise InvalidInput(
             f"the backup cannot be written: {error}", hint="make room, then run it again with --force"
         ) from error
     return RestoreReport(
-        tuple(restore.home.name for restore in restores), sum(len(restore.recorded["versions"]) for restore in restores), rows
+        tuple(restore.home.name for restore in restores),
+        sum(len(restore.recorded["versions"]) for restore in restores),
+        rows,
+        sum(count for restore, count in placed if restore.home.contents is not None),
+        sum(count for restore, count in placed if restore.home.contents is None),
+        next((found for restore in restores if (found := restore.recorded.get("contents_in", ""))), ""),
     )
 
 
@@ -268,6 +315,16 @@ class _HomeRestore:
             skill, _, version = name.partition("@")
             if tree_digest(versions.path(skill, version)) != digest:
                 raise DigestMismatch(f"{name} is not what was backed up", hint="use another backup", expected=digest)
+
+    def put_contents(self) -> int:
+        """Put the contents of workspaces into the store, where there is one; gives how many the backup has."""
+        found = sorted((self.staging / CONTENTS).glob("*/*"))
+        if self.home.contents is not None:
+            for path in found:
+                if path.stat().st_size > _LARGEST_CONTENT:
+                    raise MalformedArchive(f"{path.name} is too large for a content of a workspace", hint="use another backup")
+                self.home.contents.write(path.parent.name, f"sha256:{path.name}", path.read_bytes())
+        return len(found)
 
     def put_in_place(self) -> int:
         """Replace the records, then the skills and the other files; gives the number of records."""

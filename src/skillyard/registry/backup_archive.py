@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, Literal, NamedTuple, Self
+from typing import IO, Any, Final, Literal, NamedTuple, Protocol, Self
 
 from skillyard.database import Database
 from skillyard.errors import DigestMismatch, InvalidInput, MalformedArchive, PathRefused
@@ -81,6 +81,11 @@ class ArchiveWriter:
             mode, counted = stat.S_IMODE(status.st_mode), _Hashing(file)
             self._tar.addfile(_member(name, status.st_size, mode), counted)
             self._entries[name] = BackupEntry("f", mode, counted.digest.hexdigest(), status.st_size)
+
+    def add_data(self, name: str, data: bytes) -> None:
+        """Put in a file with these bytes."""
+        self._tar.addfile(_member(name, len(data), 0o600), io.BytesIO(data))
+        self._entries[name] = BackupEntry("f", 0o600, hashlib.sha256(data).hexdigest(), len(data))
 
     def add_link(self, name: str, target: str) -> None:
         """Note a link; it is no member of the archive."""
@@ -206,20 +211,43 @@ def _member(name: str, size: int, mode: int) -> tarfile.TarInfo:
     return member
 
 
+class StoredContents(Protocol):
+    """Contents that records refer to and that lie in a store: those of conversations' workspaces, by workspace and digest."""
+
+    @property
+    def stays(self) -> str:
+        """Where they stay, when a backup is not to hold them; empty when it is."""
+
+    def of(self, records: Database) -> Iterator[tuple[str, str]]:
+        """Each workspace with each digest that the records name; an empty digest stands for what cannot be known."""
+
+    def read(self, workspace: str, digest: str) -> bytes | None:
+        """One content; None when it is not there any more."""
+
+    def write(self, workspace: str, digest: str, data: bytes) -> None:
+        """Put one content there."""
+
+
 RECORDS: Final = "records.db"
+CONTENTS: Final = "contents"
 SKILLS: Final = "skills"
 STAGING: Final = ".restore"
 _LEFT_OUT: Final = frozenset({"cache", SKILLS, "organisations"})
+_SNAPSHOT: Final = ("conversations", "files.snapshot")  # what a folder had, also hidden files: after a restore it has others
 _DATABASE: Final = (".db", ".db-wal", ".db-shm", ".db-journal", ".lock")
 
 
 @dataclass(frozen=True, slots=True)
 class BackupHome:
-    """One home: its name in a backup, its folder, and where its records are (None: in the folder)."""
+    """One home: its name in a backup, its folder, and where its records are (None: in the folder).
+
+    `contents` is where the contents of its conversations' workspaces are (None: there is no store).
+    """
 
     name: str
     home: Path
     database_url: str | None = None
+    contents: StoredContents | None = None
 
     @property
     def versions(self) -> VersionStore:
@@ -240,6 +268,8 @@ class BackupHome:
             for name in sorted(files):
                 path = Path(folder, name)
                 if name.startswith(".") or name.endswith(_DATABASE) or is_reserved(path):
+                    continue
+                if len(inside.parts) == 2 and (inside.parts[0], name) == _SNAPSHOT:
                     continue
                 if path.is_file() and not path.is_symlink():
                     yield (inside / name).as_posix(), path

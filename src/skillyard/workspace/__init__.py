@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skillyard.workspace.folder import WorkspaceEntry, WorkspaceFile, WorkspaceFolder, WorkspaceListing
     from skillyard.workspace.preview import FilePreview, PreviewImage, preview_file
     from skillyard.workspace.session import BackgroundProcess
-    from skillyard.workspace.snapshot import FolderSnapshots, SnapshotRecord, SnapshotReport
+    from skillyard.workspace.snapshot import FolderSnapshots, SnapshotRecord, SnapshotReport, snapshot_blobs, snapshot_store
     from skillyard.workspace.snapshot_tree import SnapshotLimits
     from skillyard.workspace.store import WorkspaceRecord, Workspaces
     from skillyard.workspace.workspace import Workspace, checked_folder
@@ -58,6 +58,8 @@ __all__ = [
     "checked_folder",
     "options_from_settings",
     "preview_file",
+    "snapshot_blobs",
+    "snapshot_store",
     "workspaces_in_conversations",
 ]
 
@@ -67,7 +69,7 @@ __getattr__, __dir__ = lazy_exports(
         "folder": ("WorkspaceEntry", "WorkspaceFile", "WorkspaceFolder", "WorkspaceListing"),
         "preview": ("FilePreview", "PreviewImage", "preview_file"),
         "session": ("BackgroundProcess",),
-        "snapshot": ("FolderSnapshots", "SnapshotRecord", "SnapshotReport"),
+        "snapshot": ("FolderSnapshots", "SnapshotRecord", "SnapshotReport", "snapshot_blobs", "snapshot_store"),
         "snapshot_tree": ("SnapshotLimits",),
         "store": ("WorkspaceRecord", "Workspaces"),
         "workspace": ("Workspace", "checked_folder"),

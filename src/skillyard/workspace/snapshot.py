@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 from skillyard.errors import ConversationBusy, DigestMismatch, PackageMissing
 from skillyard.files import lock_file, replace_file
-from skillyard.packages import Store, digest_of
+from skillyard.packages import Store, digest_of, open_store
 from skillyard.wire import WireForm
 from skillyard.workspace.snapshot_tree import (
     FolderScan,
@@ -303,6 +303,19 @@ class FolderSnapshots:
         blobs = {blob for pieces in made.pieces.values() for blob, _, _ in pieces}
         made.blobs = {blob: size for blob, size in made.blobs.items() if blob in blobs}
         return made, packer.moved, number
+
+
+def snapshot_store(address: str, name: str) -> Store:
+    """The part of the store at `address` that has the contents of one workspace."""
+    return open_store(f"{address.rstrip('/')}/workspaces/{name}")
+
+
+def snapshot_blobs(manifest: bytes) -> dict[str, int] | None:
+    """What a snapshot has in its store, by digest with its size in bytes; None for a manifest that cannot be read."""
+    try:
+        return dict(_Manifest.read(manifest).blobs)
+    except (ValueError, TypeError, KeyError, AttributeError, zlib.error):
+        return None
 
 
 class _Packer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +16,7 @@ from skillyard.errors import InvalidInput, RecordNotFound
 
 if TYPE_CHECKING:
     from skillyard.access import CopiedRecords
+    from skillyard.cli.backup_homes import ContentsReport, WorkspaceContents
     from skillyard.cli.screen import Screen
     from skillyard.database import Database, DatabaseCheck, DatabaseStatus, RepairReport
     from skillyard.packages import PackageCopyReport
@@ -109,7 +109,10 @@ def add_db_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--organisation", metavar="NAME", help="with check and repair: of this one (default: the server's own)")
     parser.add_argument("--to", metavar="URL", help="with copy: the other database; what it has already is not copied again")
     parser.add_argument(
-        "--to-store", metavar="PLACE", help="with copy: bring the packages into this store, a folder or s3://bucket/prefix"
+        "--to-store",
+        metavar="PLACE",
+        help="with copy: bring the packages, and the contents of conversations' workspaces, into this store, a folder or "
+        "s3://bucket/prefix",
     )
     parser.add_argument("--check", action="store_true", help="with copy: change nothing; end with 1 when something is missing")
 
@@ -137,6 +140,7 @@ def _copy(arguments: argparse.Namespace) -> int:
     """Copy records, packages or both elsewhere; `lacking` is what was missing."""
     from skillyard.access import move_records
     from skillyard.database import database_url, redacted_url
+    from skillyard.packages import shown_address
 
     screen: Screen = arguments.screen
     if not arguments.to and not arguments.to_store:
@@ -149,12 +153,15 @@ def _copy(arguments: argparse.Namespace) -> int:
             raise UsageProblem(f"{redacted_url(there)} is the database that is copied", hint="name another one with --to")
         moved = move_records(data, configured, arguments.to, check=arguments.check)
     packages = _copy_packages(arguments) if arguments.to_store else None
-    lacking = sum(one.new_rows for one in moved) + (packages.new if packages else 0)
+    contents = _copy_contents(arguments) if arguments.to_store else None
+    lacking = sum(one.new_rows for one in moved) + sum(one.new for one in (packages, contents) if one)
     if screen.as_json:
-        screen.data(_copy_report(moved, packages))
+        screen.data(_copy_report(moved, packages, contents))
     else:
-        _show(screen, moved, packages, check=arguments.check)
-    return FAILURE if arguments.check and lacking else OK
+        _show(screen, moved, packages, contents, check=arguments.check)
+    if moved and not arguments.to_store and (store := _workspace_contents(arguments)) is not None:
+        screen.note(f"the contents of conversations' workspaces stay in {shown_address(store.address)}: go on with that store")
+    return FAILURE if (arguments.check and lacking) or (contents and contents.missing) else OK
 
 
 def _copy_packages(arguments: argparse.Namespace) -> PackageCopyReport:
@@ -170,17 +177,44 @@ def _copy_packages(arguments: argparse.Namespace) -> PackageCopyReport:
     return copy_packages(open_store(source), open_store(arguments.to_store), check=arguments.check)
 
 
-def _copy_report(moved: Sequence[CopiedRecords], packages: PackageCopyReport | None) -> dict[str, object]:
+def _workspace_contents(arguments: argparse.Namespace) -> WorkspaceContents | None:
+    """What the configured store has of conversations' workspaces; None without a store."""
+    from skillyard.cli.backup_homes import WorkspaceContents
+
+    store = configured_store(arguments)
+    return WorkspaceContents(store) if store is not None else None
+
+
+def _copy_contents(arguments: argparse.Namespace) -> ContentsReport:
+    from skillyard.cli.backup_homes import WorkspaceContents, backup_homes, copy_contents
+
+    source = _workspace_contents(arguments)
+    assert source is not None  # noqa: S101 # packages were copied from it
+    homes = backup_homes(*configured_database(arguments), source)
+    return copy_contents(homes, source, WorkspaceContents(arguments.to_store), check=arguments.check)
+
+
+def _copy_report(
+    moved: Sequence[CopiedRecords], packages: PackageCopyReport | None, contents: ContentsReport | None
+) -> dict[str, object]:
     """The copy as plain data; the server's own records stand at the top, as they did before there were organisations."""
     report: dict[str, object] = {}
     if moved:
         main = moved[0].to_dict()
         report = {"from": main["from"], "to": main["to"], "tables": main["tables"]}
         report["organisations"] = [one.to_dict() for one in moved[1:]]
-    return report | ({"packages": packages.to_dict()} if packages else {})
+    named = {"packages": packages, "workspaces": contents}
+    return report | {name: one.to_dict() for name, one in named.items() if one}
 
 
-def _show(screen: Screen, moved: Sequence[CopiedRecords], packages: PackageCopyReport | None, *, check: bool) -> None:
+def _show(
+    screen: Screen,
+    moved: Sequence[CopiedRecords],
+    packages: PackageCopyReport | None,
+    contents: ContentsReport | None,
+    *,
+    check: bool,
+) -> None:
     what = "MISSING" if check else "COPIED"
     rows = [
         (one.organisation, table.table, f"{table.rows:,}", f"{table.new:,}")
@@ -195,6 +229,18 @@ def _show(screen: Screen, moved: Sequence[CopiedRecords], packages: PackageCopyR
             screen.line(f"{one.organisation} stays where it is: {one.source}")
     if packages:
         screen.line(f"{counted(packages.packages, 'package')} in the store, {packages.new:,} {what.lower()}")
+    if contents and contents.workspaces:
+        held = f"{counted(contents.blobs, 'content')} of {counted(contents.workspaces, 'workspace')}"
+        screen.line(f"{held} in the store, {contents.new:,} {what.lower()}")
+        _show_missing(screen, contents.missing)
+
+
+def _show_missing(screen: Screen, missing: Sequence[str]) -> None:
+    """Name the conversations some of whose files are lost, unless the disk of the machine where they worked has them."""
+    for name in missing[:_MOST_NAMED]:
+        screen.line(f"{name}: files of its workspace are not in the store any more", style="warning")
+    if len(missing) > _MOST_NAMED:
+        screen.line(f"… and {len(missing) - _MOST_NAMED:,} more workspaces", style="warning")
 
 
 def _backfill(arguments: argparse.Namespace) -> int:
@@ -233,36 +279,7 @@ def _words(status: DatabaseStatus) -> str:
     return "no tables yet; the first run makes them" if status.revision is None else f"to be upgraded to {status.newest}"
 
 
-_MAIN: Final = "default"
-_BELOW: Final = "organisations/"
-
-
-def backup_homes(data: str, database_url: str | None) -> list[BackupHome]:
-    """Skillyard's own folder and records, then those of each organisation."""
-    from skillyard.access import Organisations
-
-    main = backup_home(_MAIN, data, database_url)
-    assert main is not None  # noqa: S101 # that one there always is
-    with contextlib.closing(main.database()) as database:
-        names = [each.name for each in Organisations(lambda: database).all() if each.name != _MAIN]
-    return [main, *(home for name in names if (home := backup_home(_BELOW + name, data, database_url)))]
-
-
-def backup_home(name: str, data: str, database_url: str | None) -> BackupHome | None:
-    """The home that a backup calls so, with room for its records; None when it can be none of ours."""
-    from skillyard.access import Organisation
-    from skillyard.document import is_name  # lower-case letters, digits and single dashes
-    from skillyard.registry.backup_archive import BackupHome
-
-    main = BackupHome(_MAIN, Path(data), database_url)
-    if name == _MAIN:
-        return main
-    if not name.startswith(_BELOW) or not is_name(name.removeprefix(_BELOW)):
-        return None
-    organisation = Organisation(name.removeprefix(_BELOW))
-    with contextlib.closing(main.database()) as database, database.write() as connection:
-        organisation.make_schema(connection)
-    return BackupHome(name, Path(organisation.home(data)), organisation.database_url(data, database_url))
+_MOST_NAMED: Final = 10
 
 
 def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
@@ -273,12 +290,13 @@ def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
 
 def backup_command(arguments: argparse.Namespace) -> int:
     """Write a backup, and report its content."""
+    from skillyard.cli.backup_homes import backup_homes
     from skillyard.registry.backup import write_backup
 
     screen: Screen = arguments.screen
     lock = open_lock(arguments)
     report = write_backup(
-        backup_homes(*configured_database(arguments)),
+        backup_homes(*configured_database(arguments), _workspace_contents(arguments)),
         Path(arguments.file),
         beside=[lock.path] if lock.path.is_file() else [],
         force=arguments.force,
@@ -290,6 +308,12 @@ def backup_command(arguments: argparse.Namespace) -> int:
     screen.line(f"{report.file}: {', '.join(held)}; {report.bytes / 1e6:,.1f} MB")
     for name in report.gone:
         screen.line(f"{name} was deleted before it could be read", style="warning")
+    if report.contents:
+        screen.line(f"{counted(report.contents, 'content')} of conversations' workspaces")
+    _show_missing(screen, report.missing)
+    if report.contents_in:
+        screen.line(f"the contents of conversations' workspaces are not in it: they stay in {report.contents_in}")
+        screen.hint("back up that bucket by its own means, or `skillyard db copy --to-store FOLDER` brings them into a folder")
     return OK
 
 
@@ -322,11 +346,20 @@ def restore_command(arguments: argparse.Namespace) -> int:
         screen.data(done.to_dict())
     else:
         screen.line(f"restored {counted(done.versions, 'version')} and {counted(done.records, 'record')}")
+        if done.contents:
+            screen.line(f"put {counted(done.contents, 'content')} of conversations' workspaces into the store")
+        if done.unplaced:
+            screen.line(f"{counted(done.unplaced, 'content')} of conversations' workspaces had no place", style="warning")
+            screen.hint("set `store` in [packages] of your skillyard.toml, then restore again with --force")
+        if done.contents_in:
+            screen.line(f"the contents of conversations' workspaces were in {done.contents_in}: go on with that store")
     return OK
 
 
 def _backup_home(arguments: argparse.Namespace, name: str) -> BackupHome:
-    home = backup_home(name, *configured_database(arguments))
+    from skillyard.cli.backup_homes import backup_home
+
+    home = backup_home(name, *configured_database(arguments), _workspace_contents(arguments))
     if home is None:
         raise UsageProblem(f"this Skillyard has no place for {name!r}", hint="upgrade skillyard")
     return home
