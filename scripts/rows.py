@@ -1,4 +1,7 @@
-"""Print which requirement rows have a test: `make rows`. Exits 1 when a test names a row that does not exist."""
+"""Print the state of each requirement row and the interfaces at which a test shows it: `make rows`.
+
+Exits 1 when a test names a row that does not exist.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,31 @@ _ROW = re.compile(r"^\| ((?:\d{3}|[CD])-\d+) \| (.+) \|$", re.MULTILINE)
 def required_rows() -> dict[str, str]:
     """The rows of `docs/requirements.md`: id to sentence."""
     return dict(_ROW.findall((ROOT / "docs/requirements.md").read_text("utf-8")))
+
+
+INTERFACES = {
+    "cli": "CLI",
+    "server": "HTTP",
+    "web": "page",
+    "mcp": "MCP",
+    "conversations": "chat",
+    "tools": "tools",
+    "library": "library",
+}
+"""The interface that the tests of a folder use; those of every other folder use the parts of the library themselves."""
+
+
+def interfaces(tests: list[str]) -> list[str]:
+    """The interfaces that these tests (`tests/folder/file::test`) use, in their order; `parts` when it is none."""
+    used = {INTERFACES.get(Path(test).parts[1], "parts") for test in tests}
+    return [name for name in (*INTERFACES.values(), "parts") if name in used]
+
+
+def state(tests: list[str]) -> str:
+    """`ok` where a test uses an interface, `part` where tests show only the parts below, `open` without a test."""
+    if not tests:
+        return "open"
+    return "part" if interfaces(tests) == ["parts"] else "ok"
 
 
 @cache
@@ -45,9 +73,13 @@ def main() -> int:
     required, marked = required_rows(), marked_rows()
     for row, sentence in required.items():
         tests = marked.get(row, [])
-        sys.stdout.write(f"{'ok  ' if tests else 'open'} {row:7} {len(tests):3}  {sentence}\n")
-    covered = sum(row in marked for row in required)
-    sys.stdout.write(f"\n{covered} of {len(required)} rows have a test\n")
+        sys.stdout.write(
+            f"{state(tests):4} {row:7} {len(tests):3}  {sentence}  [{', '.join(interfaces(tests)) or 'no test'}]\n"
+        )
+    states = [state(marked.get(row, [])) for row in required]
+    sys.stdout.write(
+        f"\n{len(required) - states.count('open')} of {len(required)} rows have a test, {states.count('ok')} at an interface\n"
+    )
     unknown = sorted(set(marked) - set(required))
     for row in unknown:
         sys.stdout.write(f"unknown row {row}: {', '.join(marked[row])}\n")

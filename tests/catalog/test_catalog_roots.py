@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from skillyard.catalog import Root, SkillCatalog
+from skillyard import Catalog, SkillTools
+from skillyard.catalog import Root, SkillCatalog, roots
 from skillyard.catalog.roots import newest
+from skillyard.errors import DeleteRefused
+from skillyard.permissions import ApprovalAnswer, ApprovalRequest
 
 
 @pytest.fixture
@@ -52,7 +55,7 @@ def test_a_linked_skill_folder_is_followed_and_a_broken_link_is_skipped(home: Pa
     assert [skill.id for skill in catalog.all()] == ["user:linked"]
 
 
-@pytest.mark.row("001-4", "C-11")
+@pytest.mark.row("001-4", "C-11", "C-32")
 def test_project_skills_are_found_walking_up_to_the_git_root_and_the_closest_wins(
     project: Path, make_skill: Any, home: Path
 ) -> None:
@@ -77,7 +80,7 @@ def test_without_a_git_root_the_walk_ends_at_the_home_folder_whose_skills_are_th
     assert [root.source for root in catalog.roots if root.path == str(home / ".claude/skills")] == ["user"]
 
 
-@pytest.mark.row("001-5", "C-11")
+@pytest.mark.row("001-5", "C-11", "C-33")
 def test_the_environment_names_a_root_that_comes_after_the_users(
     home: Path, make_skill: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +129,47 @@ def test_versions_are_ordered_as_people_mean_them(names: list[str], best: str) -
     assert newest(names) == newest(names[::-1]) == best
 
 
-@pytest.mark.row("001-7", "001-28")
+@pytest.mark.row("001-7")
+def test_skills_that_are_built_in_come_last_and_are_nobody_s_to_delete(
+    home: Path, make_skill: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pdf", "docx"):
+        make_skill(tmp_path / "package/skills", name)
+    make_skill(home / "skillyard/skills/pdf", "1", front_matter="name: pdf\ndescription: Installed.")
+    (home / "skillyard/skills/pdf/current").symlink_to("1")
+    monkeypatch.setattr(roots, "__file__", str(tmp_path / "package/catalog/roots.py"))
+    catalog = Catalog.discover(cwd=tmp_path, cache=False)
+    assert [(skill.id, skill.status) for skill in catalog.all()] == [
+        ("installed:pdf", "ok"),
+        ("builtin:docx", "ok"),
+        ("builtin:pdf", "shadowed"),
+    ]
+    with pytest.raises(DeleteRefused):
+        catalog.delete("builtin:docx")
+
+
+@pytest.mark.row("001-28")
+async def test_a_program_adds_a_source_a_field_and_a_check_before_each_use(make_skill: Any, tmp_path: Path, home: Path) -> None:
+    header = "name: deploy\ndescription: Deploys. Use in a test.\nmetadata: {team: payments}"
+    make_skill(tmp_path / "company", "deploy", front_matter=header)
+    catalog = Catalog.discover(roots=[tmp_path / "company"], cwd=tmp_path, cache=False)
+    skill = catalog.get("deploy")
+    assert skill.document().metadata.metadata["team"] == "payments"
+    asked: list[str] = []
+
+    class OnlyPayments:
+        """A check of the program's own, which the gate asks before each use."""
+
+        async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+            team = str(catalog.get(request.skill_id).document().metadata.metadata["team"])
+            asked.append(team)
+            return ApprovalAnswer("reject", "not on Fridays")
+
+    tools = SkillTools(catalog, permissions={"*": "ask"}, approver=OnlyPayments())
+    result = await tools.call("skill", {"skill": "deploy"})
+    assert (result.ok, result.code, asked) == (False, "approval_rejected", ["payments"])
+
+
 def test_installed_skills_are_found_behind_their_current_version(home: Path, make_skill: Any, tmp_path: Path) -> None:
     store = home / "skillyard/skills"
     make_skill(store / "pdf", "20260101-000000", front_matter="name: pdf\ndescription: Old.")

@@ -143,7 +143,6 @@ async def test_a_rejected_call_gives_the_model_a_text(models: Any, agent_of: Mak
     assert "was not approved" in models.seen[-1].last
 
 
-@pytest.mark.row("003-12")
 async def test_enforced_allowed_tools_hold_for_the_tools_of_the_host(
     models: Any, agent_of: Make, skills: Callable[..., SkillToolset], skills_root: Path, make_skill: Callable[..., Path]
 ) -> None:

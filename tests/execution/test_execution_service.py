@@ -101,6 +101,7 @@ async def test_parameters_are_posted_as_json_and_the_answer_is_the_output(ask: A
     run = await ask({"location": "上海"}, headers={"X-Unit": "C"})
     assert (run.status, run.output, run.format) == ("ok", {"place": "上海", "temperature": 18.2}, "object")
     assert (run.kind, run.isolation, run.error, run.warnings) == ("service", "none", None, ())
+    assert run.verdict == f"ok after {run.duration_ms:,} ms, asked over HTTP"
     assert server.first_lines == ["POST /v1 HTTP/1.1"]
     assert server.sent == {"location": "上海"}
     assert (server.header("content-type"), server.header("x-unit")) == ("application/json", "C")

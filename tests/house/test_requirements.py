@@ -24,6 +24,13 @@ def test_the_rows_of_finding_telling_and_loading_all_have_a_test(rows: ModuleTyp
     assert sorted(owed - marked) == []
 
 
+def test_the_state_of_a_row_says_where_tests_show_it(rows: ModuleType) -> None:
+    assert rows.state([]) == "open"
+    assert rows.state(["tests/catalog/test_a.py::test_b"]) == "part"
+    tests = ["tests/mcp/test_a.py::test_b", "tests/cli/test_a.py::test_b", "tests/engine/test_a.py::test_b"]
+    assert (rows.state(tests), rows.interfaces(tests)) == ("ok", ["CLI", "MCP", "parts"])
+
+
 def _lock(name: str) -> list[str]:
     return (ROOT / name).read_text("utf-8").splitlines()
 

@@ -157,6 +157,7 @@ WAYS: dict[str, Callable[[Catalog], Awaitable[Asked]]] = {
 }
 
 
+@pytest.mark.row("000-37", "C-30")
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_same_request_has_the_same_outcome(way: str, catalog: Catalog) -> None:
     run, files = await WAYS[way](catalog)

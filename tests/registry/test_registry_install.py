@@ -40,7 +40,7 @@ def _as_git(folder: Path, target: Path) -> Source:
     return Source("git", str(target / ".git"))
 
 
-@pytest.mark.row("003-17", "003-7", "002-16")
+@pytest.mark.row("003-7", "002-16")
 @pytest.mark.parametrize("way", ["folder", "zip", "tar.gz", "skill", "git"])
 def test_the_same_skill_is_installed_from_every_kind_of_source(way: str, data: Path, tmp_path: Path) -> None:
     registry = Registry(str(data), fetcher=SourceFetcher(others={"git": GitFetcher(local=True)}))
@@ -57,6 +57,55 @@ def test_the_same_skill_is_installed_from_every_kind_of_source(way: str, data: P
     catalog = Catalog.discover(environ={"SKILLYARD_HOME": str(data), "HOME": str(tmp_path)}, cwd=tmp_path, cache=False)
     assert sorted(skill.slug for skill in catalog if skill.source == "installed") == names
     registry.close()
+
+
+PUBLIC: dict[str, dict[str, str | bytes]] = {
+    "letterhead": {
+        "SKILL.md": "---\nname: letterhead\ndescription: The look of our letters. Use for anything with a header.\n"
+        "license: Complete terms in LICENSE.txt\n---\n\n# Letterhead\n\nSee [the fonts](./fonts/README.md).\n",
+        "LICENSE.txt": "All rights to the letter.\n" * 200,
+        "fonts/README.md": "One font.\n",
+        "fonts/Plain-Bold.ttf": bytes(range(256)) * 40,
+    },
+    "sheets": {
+        "SKILL.md": '---\nname: sheets\ndescription: "Comprehensive work with sheets: (1) new, (2) formulas, (3) charts. '
+        'When an agent needs sheets for: any"\nlicense: Proprietary. LICENSE.txt has complete terms\n---\n\n# Sheets\n',
+        "recalc.py": "import sys\nprint(sys.argv)\n",
+        "ooxml.md": "# Office Open XML\n" + "A line.\n" * 600,
+        "ooxml/schemas/ISO-IEC29500-4_2016/a.xsd": "<schema/>\n",
+        "ooxml/scripts/validation/__init__.py": "",
+        "ooxml/scripts/unpack.py": "#!/usr/bin/env python3\nprint('unpacked')\n",
+    },
+    "template": {"SKILL.md": "---\nname: template-skill\ndescription: Replace with a description.\n---\n\n# Insert here\n"},
+}
+"""Skills of our writing in the shapes of the public ones: files beside the text, packages below, a name unlike its folder."""
+
+
+@pytest.fixture
+def public(tmp_path: Path) -> Path:
+    """The folder of public skills that the variable SKILLS names, or ours of the same shape."""
+    if given := os.environ.get("SKILLS"):
+        return Path(given)
+    for skill, files in PUBLIC.items():
+        for name, content in files.items():
+            path = tmp_path / "public/skills" / skill / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return tmp_path / "public"
+
+
+@pytest.mark.row("003-17")
+def test_public_skills_install_whole_and_are_offered(registry: Registry, public: Path, data: Path, tmp_path: Path) -> None:
+    folders = {file.parent for file in public.rglob("SKILL.md")}
+    assert len(folders) == (18 if "SKILLS" in os.environ else 3)
+    results = registry.install(str(public)).results
+    assert len(results) == len(folders)
+    assert {result.digest for result in results} == {tree_digest(folder) for folder in folders}
+    environ = {"SKILLYARD_HOME": str(data), "HOME": str(tmp_path)}
+    catalog = Catalog.discover(environ=environ, cwd=tmp_path, cache=False)
+    usable = {skill.slug for skill in catalog if skill.source == "installed" and skill.status == "ok"}
+    assert usable == {result.skill_id for result in results}
+    assert len(catalog.prompt().kept) == len(folders)
 
 
 @pytest.mark.row("003-5", "003-14", "003-3", "D-8", "002-16")

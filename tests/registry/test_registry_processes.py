@@ -36,6 +36,7 @@ def test_eight_processes_install_the_same_and_other_skills_at_once(
     registry.close()
 
 
+@pytest.mark.row("D-34")
 @pytest.mark.abuse("F18")
 def test_eight_processes_that_change_one_skill_take_turns(
     data: Path, database_address: str, write: Any, tmp_path: Path, processes: Any
@@ -50,6 +51,7 @@ def test_eight_processes_that_change_one_skill_take_turns(
     logs = registry.installed.history("tidy", limit=1000)
     assert len(logs) == PROCESSES
     assert {log.status for log in logs} == {"success"}
+    assert [log.operation for log in reversed(logs)] == ["install", *["update"] * (PROCESSES - 1)]
     assert len({log.version for log in logs}) == PROCESSES
     known = registry.installed.versions("tidy")
     assert {version.digest for version in known} == {tree_digest(folder) for folder in sources}

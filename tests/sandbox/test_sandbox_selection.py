@@ -37,6 +37,7 @@ def test_without_bubblewrap_landlock_takes_over(monkeypatch: pytest.MonkeyPatch)
     assert choose_backend(Policy()).name == "landlock"
 
 
+@pytest.mark.row("C-31")
 def test_without_anything_a_run_is_refused_with_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skillyard.sandbox.bubblewrap._PROGRAMS", ("/nowhere/bwrap",))
     monkeypatch.setattr(landlock, "landlock_version", lambda: 0)

@@ -247,7 +247,7 @@ def test_a_request_without_a_usable_id_gets_one(client: TestClient, given: str) 
     assert all(one.startswith("req_") for one in ids)
 
 
-@pytest.mark.row("003-13", "003-15")
+@pytest.mark.row("003-13")
 def test_files_of_skills_are_data_and_never_a_page(client: TestClient, pack: Callable[..., bytes]) -> None:
     page = "<!doctype html><script>alert(1)</script>"
     files = {"page.html": page, "logo.svg": "<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"}

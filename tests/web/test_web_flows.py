@@ -85,6 +85,7 @@ def site(site: Site) -> Site:
     return site
 
 
+@pytest.mark.row("003-15")
 def test_a_skill_is_dropped_looked_at_installed_read_run_and_taken_back(site: Site, visit: Open) -> None:
     installed = site.ask("GET", SKILLS)["data"]
     page = visit(site, "/install")

@@ -62,6 +62,7 @@ async def test_a_caller_that_goes_away_ends_its_command(workspace: Workspace) ->
     assert await _running(workspace) == []
 
 
+@pytest.mark.row("003-12")
 @pytest.mark.parametrize(
     ("language", "code"),
     [

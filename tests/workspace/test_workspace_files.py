@@ -20,6 +20,7 @@ PNG = bytes.fromhex(
 )
 
 
+@pytest.mark.row("003-12")
 async def test_a_file_is_written_read_with_numbers_edited_and_read_in_part(workspace: Workspace) -> None:
     assert (await workspace.file_write("notes/a.txt", "one\ntwo\nthree\n")).data["created"] is True
     assert (await workspace.file_read("notes/a.txt")).text == "     1\tone\n     2\ttwo\n     3\tthree"

@@ -27,6 +27,7 @@ def _tools(folder: Path, workspace: Workspace | None = None) -> SkillTools:
     return SkillTools(SkillCatalog.discover(roots=[], cwd=folder, home=folder, environ={}), workspace=workspace, record=False)
 
 
+@pytest.mark.row("003-12", "C-30")
 async def test_the_tools_are_offered_only_where_a_workspace_is_given(workspace: Workspace, tmp_path: Path) -> None:
     assert _tools(tmp_path).names() == ()
     tools = _tools(tmp_path, workspace)
@@ -38,6 +39,7 @@ async def test_the_tools_are_offered_only_where_a_workspace_is_given(workspace: 
     assert set(schema["properties"]) == {"command", "timeout", "background", "process", "stop"}  # type: ignore[call-overload]
 
 
+@pytest.mark.row("003-12", "C-30")
 async def test_a_call_is_answered_with_fenced_output_a_code_and_the_live_text(workspace: Workspace, tmp_path: Path) -> None:
     tools = _tools(tmp_path, workspace)
     heard: list[str] = []
