@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import ast
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from skillyard.cli import language
 from skillyard.cli.command_table import COMMANDS, GROUPS
-from skillyard.cli.program import Parser, add_common_options, leading_parser
+from skillyard.cli.program import Parser, add_common_options, leading_parser, parser_of
 
 Call = Callable[..., Any]
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +28,53 @@ def test_no_command_group_or_common_option_is_missing(call: Call) -> None:
     assert needed <= set(CATALOGUE["messages"])
     assert all(text != english for english, text in CATALOGUE["messages"].items())
     assert leading_parser().prog == "skillyard"
+
+
+def _texts(parser: argparse.ArgumentParser) -> Iterator[str]:
+    yield from (action.help for action in parser._actions if action.help)
+    yield from (group.title for group in parser._action_groups if group.title)
+    yield from [parser.epilog] if parser.epilog else []
+
+
+def test_no_option_of_any_command_is_missing() -> None:
+    needed = {text for name in COMMANDS for text in _texts(parser_of(name))}
+    assert len(needed) > 250
+    assert needed - set(CATALOGUE["messages"]) == set()
+
+
+def _templates(value: ast.expr) -> list[str]:
+    """What a text in the source may come to, with `{}` for each value."""
+    match value:
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.JoinedStr(values=parts):
+            return ["".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)]
+        case ast.IfExp(body=one, orelse=other):
+            return _templates(one) + _templates(other)
+    return []
+
+
+def test_no_note_heading_or_answer_is_missing() -> None:
+    needed = set()
+    for module in (ROOT / "src/skillyard/cli").rglob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+            match node:
+                case ast.Call(func=ast.Attribute(attr="note" | "hint" | "heading" | "line" as kind), args=[text, *_]):
+                    least = language.OWN_TEXT if kind == "line" else 4
+                    needed |= {one for one in _templates(text) if language.own_text(one) >= least}
+    assert len(needed) > 100
+    assert needed - set(CATALOGUE["answers"]) == set()
+
+
+def test_answers_and_notes_are_chinese_with_the_values_in_their_places(call: Call, tmp_path: Path, make_skill: Any) -> None:
+    make_skill(tmp_path / "more/skills", "pdf", description="restored this and that")
+    switched = call("disable", "pdf", "--root", tmp_path / "more/skills", "--lang", "zh")
+    assert switched.out.startswith("config:pdf 现在的状态是 disabled")
+    runs = call("runs", "--lang", "zh")
+    assert "没有运行" in runs.out + runs.err
+    shown = call("show", "pdf", "--root", tmp_path / "more/skills", "--lang", "zh").out
+    assert "\n状态\n" in shown
+    language.choose_language([], {})
 
 
 def test_errors_say_the_same_as_on_the_page() -> None:

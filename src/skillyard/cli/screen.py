@@ -17,7 +17,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, TextIO
 
 from skillyard.cli.failures import with_roots
-from skillyard.cli.language import translated, translated_failure
+from skillyard.cli.language import OWN_TEXT, translated, translated_answer, translated_failure
 from skillyard.text import sanitize, single_line
 
 if TYPE_CHECKING:
@@ -146,7 +146,8 @@ class Screen:
 
     def line(self, text: str = "", *, style: str = "", indent: int = 0) -> None:
         """Write one line for people, whatever is in it: a name with a line break begins no line of its own."""
-        self.text(sanitize(text).replace("\n", " "), style=style, indent=indent)
+        shown = translated_answer(sanitize(text).replace("\n", " "), words=OWN_TEXT)
+        self.text(shown, style=style, indent=indent)
 
     def text(self, text: str, *, style: str = "", indent: int = 0) -> None:
         """Write a text of several lines for people; an indented one keeps its indent when a terminal wraps it."""
@@ -248,17 +249,17 @@ class Screen:
     def heading(self, text: str) -> None:
         """Write the heading of a section, with an empty line before it."""
         self.line()
-        self.line(text, style="bold")
+        self.text(translated_answer(sanitize(text).replace("\n", " ")), style="bold")
 
     def note(self, text: str) -> None:
         """Write one line on standard error, unless notes are unwanted."""
         if not self.quiet:
             sys.stdout.flush()  # where both streams share a destination, the answer precedes its notes
-            _write(sys.stderr, single_line(text) + "\n")
+            _write(sys.stderr, translated_answer(single_line(text)) + "\n")
 
     def hint(self, text: str) -> None:
         """Note what to do next; commands in it name the roots that this one was given."""
-        self.note(translated("hint: ") + with_roots(text, self._roots))
+        self.note(translated("hint: ") + with_roots(translated_answer(single_line(text)), self._roots))
 
     def failure(self, failure: dict[str, str]) -> None:
         """Write an error: one line what, one line how to fix it; for programs also as JSON."""
