@@ -30,6 +30,7 @@ from skillyard.packages.entries import (
     safe_name,
 )
 from skillyard.paths import read_inside, slug
+from skillyard.text import limit_words
 
 PackageFormat = Literal["zip", "tar.gz", "skill"]
 
@@ -103,7 +104,7 @@ def pack(
     data = _WRITERS[chosen](items, _skill_folder(items, root.name) if chosen == "skill" else "")
     if len(data) > limits.archive:
         raise ArchiveTooLarge(
-            f"the package is over {limits.archive} bytes", hint="keep large data out of it", limit=limits.archive
+            f"the package is over {limit_words(limits.archive)}", hint="keep large data out of it", limit=limits.archive
         )
     replace_file(target, data, mode=0o644)
     digest = digest_of_entries((item.path, item.kind, hashlib.sha256(item.data).digest()) for item in items)
