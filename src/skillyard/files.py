@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from skillyard.errors import FileTooLarge
 from skillyard.paths import CLOEXEC, DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW, NONBLOCK, owner_id, refuse_reserved
+from skillyard.text import limit_words
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 _READ: Final = os.O_RDONLY | NOFOLLOW | CLOEXEC
@@ -40,7 +41,7 @@ def read_limited(path: str | os.PathLike[str], limit: int) -> bytes:
     with open(path, "rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise FileTooLarge(f"{os.fspath(path)} is over {limit:,} bytes", hint="make it shorter")
+        raise FileTooLarge(f"{os.fspath(path)} is over {limit_words(limit)}", hint="make it shorter")
     return data
 
 

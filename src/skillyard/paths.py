@@ -23,6 +23,7 @@ from contextlib import suppress
 from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
+from skillyard.text import limit_words
 
 NOFOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
@@ -219,7 +220,7 @@ def read_inside(root: str | os.PathLike[str], relative: str, *, limit: int) -> b
         if len(data) > size:  # it has become longer
             data += file.read(limit - size)
     if len(data) > limit:
-        raise FileTooLarge(f"{relative!r} is over {limit} bytes", hint="read a smaller file, or a part of it")
+        raise FileTooLarge(f"{relative!r} is over {limit_words(limit)}", hint="read a smaller file, or a part of it")
     return data
 
 

@@ -35,6 +35,15 @@ def sanitize(text: str) -> str:
     return _SELECTOR_RUN.sub("", _INVISIBLE.sub("", text))
 
 
+def limit_words(limit: int) -> str:
+    """A limit in bytes as a person reads it.
+
+    >>> limit_words(20 * 1024 * 1024)
+    '20 MB'
+    """
+    return f"{limit >> 20} MB" if limit and not limit % (1 << 20) else f"{limit:,} bytes"
+
+
 def is_text(data: bytes) -> bool:
     """Whether bytes that anybody has written can be shown as text: UTF-8, but for at most a tenth of it, without NUL.
 

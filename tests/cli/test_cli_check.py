@@ -172,3 +172,24 @@ def test_a_rule_that_trusts_a_name_alone_is_told_by_check_and_doctor(call: Any, 
     (found,) = [check for check in call("doctor", "--json").data["checks"] if check["name"] == "permissions"]
     assert (found["status"], "'deploy'" in found["detail"]) == ("warning", True)
     assert "deploy source=" in found["fix"]
+
+
+def test_check_and_scan_find_what_an_installation_refuses(call: Call, tmp_path: Path, make_skill: Call) -> None:
+    folder = tmp_path / "refused"
+    make_skill(folder, "heavy")
+    make_skill(folder, "linked")
+    with (folder / "heavy" / "data.bin").open("wb") as file:
+        file.truncate(21 << 20)
+    (folder / "linked" / "inside").symlink_to("SKILL.md")
+    (folder / "linked" / "outside").symlink_to("/etc/hostname")
+    found = [one for file in call("check", folder, "--json").data["files"] for one in file["diagnostics"]]
+    assert [one["message"] for one in found if one["rule"] == "package-refused"] == [
+        "'data.bin' is over 20 MB",
+        "'inside' is a link",
+        "'outside' is a link",
+    ]
+    assert call("check", folder, "--profile", "manifest").code == 1
+    report = call("scan", folder / "linked", "--json").data["reports"][0]
+    assert [(one["rule"], one["file"]) for one in report["findings"]] == [("link-outside", "outside")]
+    (folder / "linked" / "outside").unlink()
+    assert "nothing found in what was looked into; 1 link not looked into" in call("scan", folder / "linked").out

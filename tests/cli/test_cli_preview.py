@@ -31,6 +31,39 @@ def test_the_skills_of_a_source_are_listed_and_tried_without_installing(call: Ca
     assert call("install", "--list").code == 2
 
 
+@pytest.fixture
+def collection(tmp_path: Path, make_skill: Call) -> Path:
+    """Four skills, of which only `good` may be a package."""
+    folder = tmp_path / "collection"
+    for name in ("good", "heavy", "linked", "wordy"):
+        make_skill(folder, name)
+    with (folder / "heavy" / "data.bin").open("wb") as file:
+        file.truncate(21 << 20)
+    (folder / "linked" / "link").symlink_to("nowhere")
+    with (folder / "wordy" / "SKILL.md").open("ab") as file:
+        file.write(b"word " * 500_000)
+    return folder
+
+
+def test_a_skill_that_no_package_may_be_hides_no_other_one(call: Call, collection: Path) -> None:
+    listed = call("install", collection, "--list", "--json").data["skills"]
+    assert {one["name"]: one["state"] for one in listed} == {
+        "good": "new",
+        "heavy": "refused",
+        "linked": "refused",
+        "wordy": "refused",
+    }
+    tried = call("install", collection, "--dry-run")
+    assert tried.code == 1
+    assert "heavy: 'data.bin' is over 20 MB" in tried.out
+    assert "would install good" in tried.out
+    answer = call("install", collection)
+    assert (answer.code, call("versions", "--json").data["skills"]) == (1, [])
+    assert "error: heavy: 'data.bin' is over 20 MB" in answer.err
+    assert "install the others by name: --skill good" in answer.err
+    assert call("install", collection, "--skill", "good").code == 0
+
+
 def test_an_update_is_announced_compared_and_made(call: Call, source: Path) -> None:
     call("install", source)
     assert call("update", "--check", "--json").data["skills"][0]["state"] == "current"

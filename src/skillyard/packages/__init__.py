@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from skillyard.packages.archive_writer import IGNORED, Package, PackageFormat, copy_tree, is_never_packed, pack
+    from skillyard.packages.archive_writer import (
+        IGNORED,
+        Package,
+        PackageFormat,
+        copy_tree,
+        is_never_packed,
+        pack,
+        package_refusals,
+    )
     from skillyard.packages.digest import TreeEntry, digest_of, tree_digest, tree_entries, tree_size
     from skillyard.packages.entries import PackageLimits
     from skillyard.packages.extraction import ArchiveFormat, Extracted, FoundSkill, choose_skills, extract, find_skills, sniff
@@ -60,6 +68,7 @@ __all__ = [
     "is_signer",
     "open_store",
     "pack",
+    "package_refusals",
     "read_signature",
     "resolve",
     "shown_address",
@@ -75,7 +84,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "is_never_packed", "pack"),
+        "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "is_never_packed", "pack", "package_refusals"),
         "digest": ("TreeEntry", "digest_of", "tree_digest", "tree_entries", "tree_size"),
         "entries": ("PackageLimits",),
         "extraction": ("ArchiveFormat", "Extracted", "FoundSkill", "choose_skills", "extract", "find_skills", "sniff"),

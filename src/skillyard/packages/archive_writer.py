@@ -18,7 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from skillyard.errors import ArchiveTooLarge, InvalidInput, LinkNotAllowed, NoSkillInside, SpecialNotAllowed, UnsafePath
+from skillyard.errors import (
+    ArchiveRefused,
+    ArchiveTooLarge,
+    InvalidInput,
+    LinkNotAllowed,
+    NoSkillInside,
+    SpecialNotAllowed,
+    TooManyFiles,
+    UnsafePath,
+)
 from skillyard.packages.digest import EntryKind, TreeEntry, digest_of, digest_of_entries, tree_entries
 from skillyard.packages.entries import (
     EntryNames,
@@ -30,6 +39,7 @@ from skillyard.packages.entries import (
     safe_name,
 )
 from skillyard.paths import read_inside, slug
+from skillyard.text import limit_words
 
 PackageFormat = Literal["zip", "tar.gz", "skill"]
 
@@ -103,7 +113,7 @@ def pack(
     data = _WRITERS[chosen](items, _skill_folder(items, root.name) if chosen == "skill" else "")
     if len(data) > limits.archive:
         raise ArchiveTooLarge(
-            f"the package is over {limits.archive} bytes", hint="keep large data out of it", limit=limits.archive
+            f"the package is over {limit_words(limits.archive)}", hint="keep large data out of it", limit=limits.archive
         )
     replace_file(target, data, mode=0o644)
     digest = digest_of_entries((item.path, item.kind, hashlib.sha256(item.data).digest()) for item in items)
@@ -156,11 +166,38 @@ def walk_items(root: Path, without: Callable[[str, os.DirEntry[str]], bool]) -> 
         ArchiveRefused: one is a link, a pipe, a device.
     """
     for entry in tree_entries(root, without):
-        if entry.kind == "l":
-            raise LinkNotAllowed(f"{quoted_name(entry.path)} is a link", hint="put the file itself there", entry=entry.path)
-        if entry.kind == "o":
-            raise SpecialNotAllowed(f"{quoted_name(entry.path)} is not a regular file", hint="remove it", entry=entry.path)
+        _check_kind(entry)
         yield entry
+
+
+def _check_kind(entry: TreeEntry) -> None:
+    if entry.kind == "l":
+        raise LinkNotAllowed(f"{quoted_name(entry.path)} is a link", hint="put the file itself there", entry=entry.path)
+    if entry.kind == "o":
+        raise SpecialNotAllowed(f"{quoted_name(entry.path)} is not a regular file", hint="remove it", entry=entry.path)
+
+
+def package_refusals(directory: str | os.PathLike[str], *, limits: PackageLimits = _DEFAULT) -> Iterator[ArchiveRefused]:
+    """Everything for which the folder of a skill is refused as a package, one entry after the other; nothing is read.
+
+    Raises:
+        OSError: a folder cannot be listed.
+    """
+    names, total = EntryNames(limits), 0
+    for entry in sorted(tree_entries(directory, is_never_packed), key=lambda entry: os.fsencode(entry.path)):
+        try:
+            _check_kind(entry)
+            names.claim(safe_name(entry.path, limits), folder=entry.kind == "d")
+            if entry.size > limits.file:
+                raise file_too_large(entry.path, limits.file)
+            check_total(total + entry.size, limits)
+        except (ArchiveTooLarge, TooManyFiles) as error:
+            yield error
+            if "entry" not in error.details:
+                return  # what comes after it is too much too
+        except ArchiveRefused as error:
+            yield error
+        total += min(entry.size, limits.file)
 
 
 def _skill_folder(items: list[_Item], folder: str) -> str:

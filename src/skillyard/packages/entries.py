@@ -26,7 +26,7 @@ from skillyard.errors import (
 )
 from skillyard.files import wait_for_disk
 from skillyard.paths import CLOEXEC, DIRECTORY, NOFOLLOW
-from skillyard.text import sanitize
+from skillyard.text import limit_words, sanitize
 
 _MIB = 1024 * 1024
 
@@ -281,7 +281,7 @@ def malformed(name: str, why: str, hint: str = REPACK_HINT) -> MalformedArchive:
 def file_too_large(name: str, limit: int) -> ArchiveTooLarge:
     """The refusal of one file that is over the limit."""
     return ArchiveTooLarge(
-        f"{quoted_name(name)} is over {limit} bytes", hint="keep large data out of the package", entry=name, limit=limit
+        f"{quoted_name(name)} is over {limit_words(limit)}", hint="keep large data out of the package", entry=name, limit=limit
     )
 
 
@@ -294,7 +294,7 @@ def too_compressed(name: str, limits: PackageLimits) -> ArchiveTooLarge:
 def check_total(size: int, limits: PackageLimits, **details: str) -> None:
     """Refuse files that are too large together."""
     if size > limits.total:
-        why = f"the files are over {limits.total} bytes together"
+        why = f"the files are over {limit_words(limits.total)} together"
         raise ArchiveTooLarge(why, hint="pack less", limit=limits.total, **details)
 
 

@@ -16,6 +16,7 @@ from skillyard.errors import ArchiveTooLarge, MalformedArchive, NoSkillInside
 from skillyard.packages.digest import tree_digest
 from skillyard.packages.entries import PackageLimits
 from skillyard.paths import CLOEXEC, NONBLOCK, is_regular
+from skillyard.text import limit_words
 
 ArchiveFormat = Literal["zip", "tar.gz", "tar"]
 
@@ -94,7 +95,7 @@ def _checked_length(source: int, name: str, limits: PackageLimits) -> int:
         raise MalformedArchive(f"{Path(name).name} is not a file", hint=_FORMATS_HINT)
     if status.st_size > limits.archive:
         raise ArchiveTooLarge(
-            f"{Path(name).name} is over {limits.archive} bytes",
+            f"{Path(name).name} is over {limit_words(limits.archive)}",
             hint="keep large data out of the package",
             limit=limits.archive,
         )

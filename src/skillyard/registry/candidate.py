@@ -97,16 +97,19 @@ def stage_skill(skill: FoundSkill, fetched: FetchedTree, within: Path, limits: P
     return copy, origin
 
 
-def read_candidate(tree: Path, origin: Origin, *, folder_name: str, skill_id: str | None = None) -> Candidate:
+def read_candidate(
+    tree: Path, origin: Origin, *, folder_name: str, skill_id: str | None = None, readable: bool = True
+) -> Candidate:
     """What is in `tree`: SKILL.md is the only truth about it.
 
-    `folder_name` is the name of the folder it came in, `skill_id` the id it has when it is installed already.
+    `folder_name` is the name of the folder it came in, `skill_id` the id it has when it is installed already. A SKILL.md that
+    is not `readable` counts as an empty one.
     """
     from skillyard.catalog.skill_files import take_inventory
     from skillyard.document import DOCUMENT_LIMIT, parse_document
     from skillyard.paths import read_inside
 
-    data = read_inside(tree, "SKILL.md", limit=DOCUMENT_LIMIT)
+    data = read_inside(tree, "SKILL.md", limit=DOCUMENT_LIMIT) if readable else b""
     document = parse_document(data, directory_name=folder_name)
     return Candidate(
         skill_id=skill_id or document.skill_id,

@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard.environments import Requirements
-from skillyard.errors import SkillyardError
+from skillyard.errors import ArchiveRefused, FileProblem, SkillyardError
 from skillyard.packages import (
     FolderDifference,
+    FoundSkill,
+    Origin,
     PackageLimits,
     Source,
     Store,
@@ -49,6 +51,7 @@ from skillyard.registry.upgrade_checks import (
     shown_source,
 )
 from skillyard.registry.version_files import prune_versions, recover, refuse_local_edits, settling, store_package
+from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog.skill_files import SkillFile
@@ -98,8 +101,11 @@ class InstallPipeline:
             pairs = []
             for skill in skills:
                 folder = source_folder_name(skill.path, request.source)
-                tree, origin = stage_skill(skill, fetched, operation.folder, self.limits)
-                pairs.append((read_candidate(tree, origin, folder_name=folder), folder))
+                try:
+                    tree, origin = stage_skill(skill, fetched, operation.folder, self.limits)
+                    pairs.append((read_candidate(tree, origin, folder_name=folder), folder))
+                except (ArchiveRefused, FileProblem) as error:
+                    raise _named_refusal(error, skill, skills) from None
             pairs = select_candidates(pairs, request)
         logs = self._logs(operation, log, [candidate for candidate, _ in pairs], request)
         with log.step("validate_structure", 60):
@@ -225,6 +231,21 @@ def _with_address_warning(candidate: Candidate, source: Source) -> Candidate:
     return replace(candidate, warnings=(*candidate.warnings, warning))
 
 
+_NAMED: Final = 3
+
+
+def _named_refusal(error: SkillyardError, refused: FoundSkill, skills: Sequence[FoundSkill]) -> SkillyardError:
+    """The refusal of one skill, which says of several which one it is, and how the others are installed without it."""
+    if refused.path == ".":
+        return error
+    entry = error.details.get("entry")
+    details = error.details | ({"entry": f"{refused.path}/{entry}"} if isinstance(entry, str) else {})
+    others = [f"--skill {single_line(skill.path)}" for skill in skills if skill is not refused]
+    names = " ".join(others[:_NAMED]) + (" ..." if len(others) > _NAMED else "")
+    hint = "; or install the others by name: ".join(part for part in (error.hint, names) if part)
+    return type(error)(f"{single_line(refused.path)}: {error.message}", hint=hint or None, **details)
+
+
 def _findings(scanner: Scanner, candidate: Candidate) -> tuple[Mapping[str, object], ...]:
     return tuple(finding.to_dict() for finding in scanner(candidate.tree))
 
@@ -289,23 +310,47 @@ def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[
         inspected = []
         for skill in skills:
             folder = source_folder_name(skill.path, request.source)
-            tree, origin = stage_skill(skill, fetched, operation.folder, pipeline.limits)
-            candidate = read_candidate(tree, origin, folder_name=folder)
-            inspected.append(_inspect_candidate(pipeline, candidate, folder, request))
+            try:
+                tree, origin = stage_skill(skill, fetched, operation.folder, pipeline.limits)
+                candidate = read_candidate(tree, origin, folder_name=folder)
+            except (ArchiveRefused, FileProblem) as error:
+                refusal = _named_refusal(error, skill, ())
+                inspected.append(_inspect_refused(pipeline, skill, fetched.origin, refusal, request))
+            else:
+                inspected.append(_inspect_candidate(pipeline, candidate, folder, request))
         return tuple(inspected)
 
 
-def _inspect_candidate(
-    pipeline: InstallPipeline, candidate: Candidate, folder: str, request: InstallRequest
+def _inspect_refused(
+    pipeline: InstallPipeline, skill: FoundSkill, origin: Origin, error: SkillyardError, request: InstallRequest
 ) -> SkillInspection:
+    """A skill that cannot even be staged, as far as it can be read where it is."""
+    folder = source_folder_name(skill.path, request.source)
+    refusal = InstallRefusal(error.code, error.message, error.hint)
+    try:
+        candidate = read_candidate(skill.directory, origin, folder_name=folder)
+    except FileProblem:
+        candidate = read_candidate(skill.directory, origin, folder_name=folder, readable=False)
+    return _inspect_candidate(pipeline, candidate, folder, request, refused=refusal)
+
+
+def _inspect_candidate(
+    pipeline: InstallPipeline,
+    candidate: Candidate,
+    folder: str,
+    request: InstallRequest,
+    *,
+    refused: InstallRefusal | None = None,
+) -> SkillInspection:
+    """What is known of a candidate; one that is `refused` already is not compared with what is installed."""
     from skillyard.catalog.skill_files import list_files
     from skillyard.interop import check_clients
 
-    candidate, refusals = _check_refusals(pipeline, candidate, folder, request)
+    candidate, refusals = (candidate, (refused,)) if refused else _check_refusals(pipeline, candidate, folder, request)
     document = candidate.document
     installed = next((version for version in pipeline.records.read.versions(candidate.skill_id) if version.current), None)
     before = pipeline.versions.path(candidate.skill_id, installed.version) if installed else None
-    before = before if before is not None and before.is_dir() else None
+    before = before if before is not None and before.is_dir() and not refused else None
     tree = candidate.tree
     return SkillInspection(
         skill_id=candidate.skill_id,
@@ -322,14 +367,14 @@ def _inspect_candidate(
         diagnostics=document.diagnostics,
         refusals=refusals,
         findings=_findings(pipeline.scanner, candidate) if pipeline.scanner else (),
-        clients=check_clients(tree, name=folder or candidate.skill_id),
+        clients=() if refused else check_clients(tree, name=folder or candidate.skill_id),
         unmet=pipeline.unmet(candidate.skill_id, candidate.requirements),
         warnings=candidate.warnings,
         signer=candidate.signer,
         installed=installed,
         powers_before=installed_powers(before) if before else None,
         difference=compare_trees(before, tree) if before else None,
-        change=current_power_change(pipeline.versions, candidate),
+        change=None if refused else current_power_change(pipeline.versions, candidate),
     )
 
 

@@ -7,6 +7,8 @@ anything. `RULES` is what is looked for, `to_sarif` what code hosts read.
 from __future__ import annotations
 
 from skillyard.scanner.finding import (
+    LINK,
+    NEVER_PACKED,
     NOT_TEXT,
     SEVERITIES,
     SUBJECTS,
@@ -22,6 +24,8 @@ from skillyard.scanner.rules import RULES, Suppression, read_suppressions, to_sa
 from skillyard.scanner.scan import scan_skill
 
 __all__ = [
+    "LINK",
+    "NEVER_PACKED",
     "NOT_TEXT",
     "RULES",
     "SEVERITIES",

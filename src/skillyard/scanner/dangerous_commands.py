@@ -152,6 +152,8 @@ OBFUSCATION_RULES: Final = (
          "It can differ from the source beside it.", "remove it: it is compiled again from the source", "medium"),
     ScanRule("not-all-read", "obfuscation", "a part of the skill was not scanned",
          "Harmful content may be in the part that was not scanned.", "keep large data out of the skill, or review that part yourself", "medium"),
+    ScanRule("link-outside", "obfuscation", "a link leads out of the skill's folder",
+         "What it leads to is not part of the skill: no scan and no approval covers it, and it is not installed.", "put the file itself there", "medium"),
     ScanRule("not-scanned", "obfuscation", "a file could not be scanned in time",
          "A file that is built so that no scanner can finish it probably hides something.", "make it smaller, or review it yourself", "high"),
     ScanRule("not-parsed", "obfuscation", "a script cannot be parsed as Python; only its text was searched",

@@ -13,6 +13,8 @@ Severity = Literal["high", "medium", "low", "info"]
 
 NOT_TEXT: Final = "it holds no text"
 """Why pictures, fonts and the like are not scanned."""
+LINK: Final = "a link, which is not followed"
+NEVER_PACKED: Final = "never part of a package"
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 
 

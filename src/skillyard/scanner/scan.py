@@ -27,7 +27,7 @@ from skillyard.scanner.dangerous_commands import (
     find_resource_abuse,
     program_in,
 )
-from skillyard.scanner.finding import NOT_TEXT, SEVERITIES, Finding, Report, Skipped, lower_severity
+from skillyard.scanner.finding import LINK, NOT_TEXT, SEVERITIES, Finding, Report, Skipped, lower_severity
 from skillyard.scanner.injection import decode_tag_characters, find_hidden_text, find_injection, misleading_name
 from skillyard.scanner.matching import find
 from skillyard.scanner.network import (
@@ -184,12 +184,23 @@ class _Scan:
         self.note(SourceText(name, "", "text", "data"), Hit("not-scanned", 0, reason, "not read"))
 
     def note_unread(self) -> None:
-        """A skill that is too large to be read gets a finding about it, which nobody overlooks."""
+        """A skill that is too large to be read gets a finding about it, which nobody overlooks; so does a link out of it."""
         for one in self.skipped:
+            if one.reason == LINK and (target := self._outside(one.file)):
+                self.note(SourceText(one.file, "", "text", "data"), Hit("link-outside", 0, "", f"leads to {target}"))
             if one.reason.startswith(TOO_LARGE):
                 self.note(
                     SourceText(one.file, "", "text", "data"), Hit("not-all-read", 0, f"from here on: {one.reason}", "not read")
                 )
+
+    def _outside(self, name: str) -> str:
+        """What a link says when it leads out of the folder; empty when it stays inside."""
+        try:
+            target = os.readlink(f"{self.folder}/{name}")  # noqa: PTH115 # as it is written
+        except OSError:
+            return ""
+        at = os.path.realpath(f"{self.folder}/{name}")
+        return "" if f"{at}/".startswith(f"{os.path.realpath(self.folder)}/") else target
 
     def finish(self, folder_name: str) -> str:
         """What only shows when all files are read; the name SKILL.md gives, else the folder's."""

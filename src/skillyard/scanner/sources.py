@@ -17,7 +17,7 @@ from skillyard.document.front_matter import read_body
 from skillyard.errors import SkillyardError
 from skillyard.packages import IGNORED
 from skillyard.paths import open_inside
-from skillyard.scanner.finding import Skipped
+from skillyard.scanner.finding import LINK, NEVER_PACKED, Skipped
 from skillyard.text import shorten, single_line
 
 Language = Literal["python", "shell", "javascript", "powershell", "markdown", "html", "data", "text"]
@@ -286,9 +286,9 @@ def _walk(folder: Path, prefix: str, depth: int, skipped: list[Skipped]) -> Iter
         name = prefix + entry.name
         mode = entry.stat(follow_symlinks=False).st_mode
         if entry.name in IGNORED:
-            skipped.append(Skipped(name, "never part of a package"))
+            skipped.append(Skipped(name, NEVER_PACKED))
         elif stat.S_ISLNK(mode):
-            skipped.append(Skipped(name, "a link, which is not followed"))
+            skipped.append(Skipped(name, LINK))
         elif stat.S_ISREG(mode):
             yield name
         elif not stat.S_ISDIR(mode):

@@ -11,6 +11,7 @@ import os
 import stat
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from skillyard.interop import ClientCompatibility, ClientName
 
 _ERROR: Final = "error"
+_REFUSALS: Final = 10  # of one skill that are named
 _SEVERITIES: Final = ("error", "warning", "info")
 
 
@@ -135,7 +137,28 @@ def check_target(
     diagnostics = check_document(
         data, file=file, directory_name=directory_name, profile=profile, files=files, extensions=extensions
     )
-    return CheckedFile(target.path, diagnostics, applied, unwritten)
+    return CheckedFile(target.path, (*diagnostics, *_package_refusals(target, file, profile)), applied, unwritten)
+
+
+def _package_refusals(target: CheckTarget, file: str, profile: Profile) -> Sequence[Diagnostic]:
+    """For what in its folder the skill cannot be installed or packed, in the profiles that look for it."""
+    if target.skill is None or profile not in RULES["package-refused"].severity:
+        return ()
+    from skillyard.packages import package_refusals
+
+    try:
+        refused = list(islice(package_refusals(target.skill.directory), _REFUSALS + 1))
+    except OSError:
+        return ()  # what cannot be listed is a finding of its own
+    more = (
+        [diagnose("package-refused", file=file, message="and more such files", profile=profile)]
+        if len(refused) > _REFUSALS
+        else []
+    )
+    return [
+        diagnose("package-refused", file=file, message=error.message, fix=error.hint or "", profile=profile)
+        for error in refused[:_REFUSALS]
+    ] + more
 
 
 def _read(target: CheckTarget) -> bytes:

@@ -15,7 +15,7 @@ from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.openers import discover_catalog, nothing_to_look_at, open_catalog
 from skillyard.cli.screen import counted
 from skillyard.errors import SkillNotFound
-from skillyard.scanner import NOT_TEXT
+from skillyard.scanner import LINK, NEVER_PACKED, NOT_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,7 +201,15 @@ def _draw_summary(screen: Screen, reports: Sequence[Report]) -> None:
     counts = ", ".join(f"{summary[level]} {level}" for level in _LEVELS if summary[level])
     suppressed = f", {summary['suppressed']} suppressed" if summary["suppressed"] else ""
     worst = next((level for level in _LEVELS if summary[level]), "ok")
-    screen.line(f"{counted(summary['skills'], 'skill')}: {counts or 'nothing found'}{suppressed}", style=worst)
+    screen.line(f"{counted(summary['skills'], 'skill')}: {counts or _nothing(reports)}{suppressed}", style=worst)
+
+
+def _nothing(reports: Sequence[Report]) -> str:
+    """That nothing was found, and how much was not looked into."""
+    reasons = [skipped.reason for report in reports for skipped in report.skipped]
+    links, others = reasons.count(LINK), sum(reason not in (LINK, NOT_TEXT, NEVER_PACKED) for reason in reasons)
+    missed = [counted(count, noun) for count, noun in ((links, "link"), (others, "other entry")) if count]
+    return f"nothing found in what was looked into; {' and '.join(missed)} not looked into" if missed else "nothing found"
 
 
 def _draw_rules(screen: Screen) -> None:
