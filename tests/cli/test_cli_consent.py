@@ -94,7 +94,7 @@ def test_an_event_asks_the_person_at_the_terminal(call: Call, on_terminal: Call,
     text = (deploy / "SKILL.md").read_text().replace("---\n", "---\ntriggers: {event_types: [door.opened]}\n", 1)
     (deploy / "SKILL.md").write_text(text)
     fired = call("event", "door.opened", "--id", "door-1", "--json")
-    assert (fired.code, fired.data["runs"][0]["state"]) == (1, "asks")
+    assert (fired.code, fired.data["runs"][0]["state"]) == (1, "needs_approval")
     assert on_terminal("event", "door.opened", "--id", "door-1", answer="n\n")[0] == 1
     code, shown = on_terminal("event", "door.opened", "--id", "door-1", answer="y\n")
     assert (code, "begun, ok" in shown) == (0, True), shown

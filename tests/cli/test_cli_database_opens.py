@@ -35,7 +35,7 @@ def _lines(examples: Path, folder: Path) -> list[list[str]]:
         ["run", "text-statistics", "--input", '{"text": "one"}'], ["test", "text-statistics"], ["runs"],
         ["schedule", "add", "daily", "text-statistics", "--cron", scheduled, "--input", '{"text": "one"}'],
         ["schedule", "due"], ["schedule", "remove", "daily"], ["event"],
-        ["event", "nobody.waits"], ["agents", "create", "clerk"], ["agents"],
+        ["event", "nobody.waits"], ["webhooks", "create", "hook", "--event", "a.b"], ["webhooks"], ["agents", "create", "clerk"], ["agents"],
         ["permissions"], ["permissions", "check-command", "ls"], ["workspace", "list"],
         ["environment", "show", "text-statistics"],
         ["memories"], ["memories", "search", "tea"], ["approvals"], ["chat", "--list"], ["trail"], ["workers"],
