@@ -34,12 +34,12 @@ def make_cached(home: Path) -> None:
     for asked in (python, node):
         asked.lock.parent.mkdir(parents=True, exist_ok=True)
         asked.lock.write_text("locked", "utf-8")
-    folder = python._folder("locked")
+    folder = python._place._of("locked")
     for name in PACKAGES:
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").write_text("", "utf-8")
     for number in range(MODULES):
-        module = node._folder("locked") / "node_modules" / f"module-{number}"
+        module = node._place._of("locked") / "node_modules" / f"module-{number}"
         module.mkdir(parents=True)
         (module / "index.js").write_text("", "utf-8")
 
