@@ -74,7 +74,7 @@ def test_versions_rollback_and_history_tell_one_story(call: Call, source: Path) 
     second = call("update", "tidy", "--json").data["results"][0]["version"]
     versions = call("versions", "tidy", "--json").data["versions"]
     assert [(version["version"], version["current"]) for version in versions] == [(second, True), (first, False)]
-    assert call("rollback", "tidy").out.startswith(f"rolled back tidy {first}, before {second}")
+    assert call("rollback", "tidy").out.startswith(f"rolled back tidy {first} (was version {second})")
     assert "deprecated" in call("versions", "tidy").out
     assert call("uninstall", "tidy").code == 0
     assert [log["operation"] for log in call("history", "--json").data["logs"]] == [

@@ -231,3 +231,8 @@ def test_doctor_says_when_nothing_can_be_kept(call: Call, monkeypatch: pytest.Mo
     assert check["status"] == "error"
     assert check["detail"].startswith(f"{home} cannot be used: /")
     assert "SKILLYARD_HOME" in check["fix"]
+
+
+def test_the_guidance_is_in_the_language_of_the_call(call: Call) -> None:
+    assert "使用技能" in call("prompt", "--guidance", "--lang", "zh").out
+    assert "Using skills" in call("prompt", "--guidance", "--lang", "zh", "--language", "en").out

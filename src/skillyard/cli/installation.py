@@ -212,7 +212,7 @@ def draw_results(screen: Screen, results: Sequence[OperationResult], *, key: str
 def _draw(screen: Screen, result: OperationResult) -> None:
     declared = f" ({result.declared_version})" if result.declared_version else ""
     version = f" {result.version}{declared}" if result.version else ""
-    before = f", before {result.previous}" if result.previous and result.previous != result.version else ""
+    before = f" (was version {result.previous})" if result.previous and result.previous != result.version else ""
     called = "" if result.name == result.skill_id else f" ({result.name})"
     screen.line(f"{result.status} {result.skill_id}{called}{version}{before}", style=_STYLES.get(result.status, "ok"))
     if result.signer and result.status in ("installed", "updated"):

@@ -31,6 +31,11 @@ def choose_language(argv: Sequence[str], environ: Mapping[str, str] | None = Non
     return _chosen
 
 
+def current_language() -> str:
+    """The chosen language: `en` or `zh`."""
+    return _chosen
+
+
 def translated(text: str) -> str:
     """`text` in the chosen language; as it is where the catalogue does not have it."""
     return text if _chosen == "en" else str(_catalogue()["messages"].get(text, text))

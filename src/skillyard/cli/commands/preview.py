@@ -131,7 +131,10 @@ def diff_command(arguments: argparse.Namespace) -> int:
     if screen.as_json:
         screen.data({"difference": difference.to_dict() if difference else None})
     elif difference is None or not difference.files:
-        screen.note("no file differs")
+        screen.note(
+            "no file differs: "
+            + ("the two versions are the same" if arguments.before else "the current version is what its source has")
+        )
     else:
         _draw_files(screen, difference, lines=not arguments.files)
     return OK

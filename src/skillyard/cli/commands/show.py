@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
 from skillyard.cli.failures import FAILURE, OK, require_existing
+from skillyard.cli.language import current_language
 from skillyard.cli.openers import open_catalog, open_skill, unsearched_skills
 from skillyard.cli.option_values import parse_positive
 from skillyard.cli.screen import counted
@@ -294,7 +295,7 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print rules for the use of skills instead, to paste into the file of an agent, such as AGENTS.md or Agent.md",
     )
-    parser.add_argument("--language", choices=("en", "zh"), default="en", help="language of the guidance (default: en)")
+    parser.add_argument("--language", choices=("en", "zh"), help="language of the guidance (default: that of --lang)")
 
 
 def prompt_command(arguments: argparse.Namespace) -> int:
@@ -323,7 +324,7 @@ def _guidance(arguments: argparse.Namespace) -> int:
     from skillyard.prompt import usage_guidance
 
     screen: Screen = arguments.screen
-    text = usage_guidance(arguments.language)
+    text = usage_guidance(arguments.language or ("zh" if current_language() == "zh" else "en"))
     if screen.as_json:
         screen.data({"guidance": text})
     else:

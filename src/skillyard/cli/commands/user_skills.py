@@ -241,7 +241,7 @@ def open_command(arguments: argparse.Namespace) -> int:
     else:
         screen.line(folder)
         if not opened:
-            screen.note("no file manager was found to open it with")
+            screen.note("nothing was opened: no file manager was found; the folder is the one above")
     return OK
 
 
