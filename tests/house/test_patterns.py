@@ -21,6 +21,7 @@ from parsed import source_trees
 from pattern_growth import Subject, super_linear
 
 import skillyard
+from skillyard.cli import language
 from skillyard.permissions.rules import glob
 from skillyard.scanner import network
 
@@ -34,7 +35,8 @@ _PROGRAMS = {  # they run inside a sandbox, where strangers hold up only themsel
 }  # fmt: skip
 # Where functions make patterns of parts, and how many: `samples` has some of each, modules keep what the scanner makes.
 _MADE = {
-    "catalog/catalog.py": 1, "cli/screen.py": 1, "execution/abp_declaration.py": 2, "permissions/rules.py": 2,
+    "catalog/catalog.py": 1, "cli/language.py": 1, "cli/screen.py": 1, "execution/abp_declaration.py": 2,
+    "permissions/rules.py": 2,
     "sandbox/processes.py": 1, "scanner/network.py": 2, "scanner/matching.py": 3,
     "workspace/session_files.py": 3,  # a model's own search, in the sandbox of its session
 }  # fmt: skip
@@ -158,6 +160,8 @@ def samples() -> Iterator[tuple[str, re.Pattern[str], str]]:
     yield "sandbox/processes.py", re.compile(r"run-(\d+)-.+"), "match"
     yield "execution/abp_declaration.py", re.compile(rf"\b{'a ' * 20}a(?:s|es)?\b"), "search"
     yield "cli/screen.py", re.compile(re.escape("a" * 20), re.IGNORECASE), "search"
+    for _, pattern, _ in sorted(language._answers(), key=lambda answer: -answer[1].groups)[:4]:  # with the most values
+        yield "cli/language.py", pattern, "fullmatch"
 
 
 def test_patterns_that_froze_are_found() -> None:
