@@ -132,7 +132,7 @@ class InstallPipeline:
         """One log for each skill: the first continues the existing one."""
         logs = []
         for index, candidate in enumerate(candidates):
-            kind = "update" if self.versions.current(candidate.skill_id) else request.operation
+            kind = _kind(self.versions.current(candidate.skill_id), request)
             own = log
             if index:
                 own = self.records.logs.begin(
@@ -149,6 +149,7 @@ class InstallPipeline:
         skill_id = candidate.skill_id
         with self.versions.locked(skill_id):
             current = self.versions.current(skill_id)
+            self._note_kind(log, current, request)
             if current is not None:
                 refuse_existing(skill_id, request)
                 actual = refuse_local_edits(self.versions, self.records, skill_id, current, force=request.force)
@@ -181,6 +182,12 @@ class InstallPipeline:
             pruned = self._prune(skill_id, operation)
         status: Literal["installed", "updated"] = "updated" if current else "installed"
         return replace(self._result(candidate, log, status, version, current), pruned=pruned)
+
+    def _note_kind(self, log: OpenLog, current: str | None, request: InstallRequest) -> None:
+        """Log it as what it is under the lock of the skill: who lost a race for the first version updates the winner's."""
+        if (kind := _kind(current, request)) != log.operation:
+            log.operation = kind
+            self.records.logs.write(log.id, operation=kind)
 
     def _refuse_what_came_between(self, candidate: Candidate, accepted: frozenset[str], request: InstallRequest) -> None:
         """Check again under the lock of the skill: another version may have been installed since the first check."""
@@ -221,6 +228,11 @@ class InstallPipeline:
             log_id=log.id,
             origin=candidate.origin.to_dict(),
         )
+
+
+def _kind(current: str | None, request: InstallRequest) -> Literal["install", "update"]:
+    """An update where a version serves, else what was asked for."""
+    return "update" if current else request.operation
 
 
 def _with_address_warning(candidate: Candidate, source: Source) -> Candidate:
