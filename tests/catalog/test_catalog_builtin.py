@@ -10,6 +10,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 from skillyard import Catalog, check_document
 from skillyard.cli import main
+from skillyard.errors import DeleteRefused
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ["review-a-skill", "write-a-skill"]
@@ -31,6 +32,8 @@ def test_built_in_skills_come_last_and_give_way_to_a_namesake(home: Path, make_s
         ("builtin:review-a-skill", "ok"),
         ("builtin:write-a-skill", "shadowed"),
     ]
+    with pytest.raises(DeleteRefused):
+        catalog.delete("builtin:review-a-skill")
     assert "builtin" not in {skill.source for skill in Catalog.discover(roots=tmp_path, cwd=tmp_path).all()}
 
 

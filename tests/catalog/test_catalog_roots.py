@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from skillyard import Catalog, SkillTools
-from skillyard.catalog import Root, SkillCatalog, roots
+from skillyard.catalog import Root, SkillCatalog
 from skillyard.catalog.roots import newest
-from skillyard.errors import DeleteRefused
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest
 
 
@@ -127,25 +126,6 @@ def test_only_the_newest_version_of_a_plugin_is_used_by_semantic_order(home: Pat
 )
 def test_versions_are_ordered_as_people_mean_them(names: list[str], best: str) -> None:
     assert newest(names) == newest(names[::-1]) == best
-
-
-@pytest.mark.row("001-7")
-def test_skills_that_are_built_in_come_last_and_are_nobody_s_to_delete(
-    home: Path, make_skill: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("pdf", "docx"):
-        make_skill(tmp_path / "package/skills", name)
-    make_skill(home / "skillyard/skills/pdf", "1", front_matter="name: pdf\ndescription: Installed.")
-    (home / "skillyard/skills/pdf/current").symlink_to("1")
-    monkeypatch.setattr(roots, "__file__", str(tmp_path / "package/catalog/roots.py"))
-    catalog = Catalog.discover(cwd=tmp_path, cache=False)
-    assert [(skill.id, skill.status) for skill in catalog.all()] == [
-        ("installed:pdf", "ok"),
-        ("builtin:docx", "ok"),
-        ("builtin:pdf", "shadowed"),
-    ]
-    with pytest.raises(DeleteRefused):
-        catalog.delete("builtin:docx")
 
 
 @pytest.mark.row("001-28")

@@ -155,7 +155,10 @@ def test_links_and_devices_are_not_opened(make: Make, tmp_path: Path) -> None:
     report = scan_skill(folder)
     assert report.files == ("SKILL.md",)
     assert {skipped.file for skipped in report.skipped} == {"link.sh", "folder", "loop", "pipe.sh"}
-    assert not report.findings
+    assert {(finding.rule, finding.file) for finding in report.findings} == {
+        ("link-outside", "link.sh"),
+        ("link-outside", "folder"),
+    }
 
 
 def test_a_file_that_is_too_long_is_read_in_part_and_reported(make: Make) -> None:

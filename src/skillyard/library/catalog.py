@@ -386,7 +386,16 @@ class Catalog(SkillCatalog):
             InvalidPolicy: the table has an invalid value.
             InvalidConfiguration: so has the table of an MCP server.
         """
-        return self._services().executor(timeout_ms=timeout_ms, install=install, requests_grant=requests_grant, prewarm=prewarm)
+        from skillyard.execution import Executor  # without the services, which load the database
+
+        return Executor.from_configuration(
+            self.configuration,
+            timeout_ms=timeout_ms,
+            install=install,
+            requests_grant=requests_grant,
+            prewarm=prewarm,
+            data=self.data_directory,
+        )
 
     def grants(self) -> SkillGrants:
         """What is granted to skills here, by `[skills.NAME]` of the user's settings and by recorded consents.
@@ -394,7 +403,9 @@ class Catalog(SkillCatalog):
         Raises:
             InvalidConfiguration: a table names something that is no package or program.
         """
-        return self._services().grants()
+        from skillyard.environments import SkillGrants  # without the engine, which who only looks does not need
+
+        return SkillGrants.configured(self.configuration, self.data_directory)
 
     def workspace(
         self,
