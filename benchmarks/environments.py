@@ -17,8 +17,7 @@ from pathlib import Path
 from figures.goals import Goal, print_goals
 
 from skillyard.environments import EnvironmentRequest, SkillGrant
-from skillyard.environments.node_packages import NodePackages
-from skillyard.environments.python_packages import PythonInterpreter, PythonPackages
+from skillyard.environments.locked_packages import NodePackages, PythonInterpreter, PythonPackages
 from skillyard.sandbox import Job, Policy, choose_backend
 
 SCRIPT = "import json\nprint(json.dumps({'ok': True}))\n"

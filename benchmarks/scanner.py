@@ -1,146 +1,172 @@
-"""How often the scanner is right: precision and recall on a labelled folder, false alarms on skills that are known to be fine.
+"""How often the scanner is right: recall on skills with harm and false alarms on skills without, by family, with intervals.
 
-    python benchmarks/scanner.py FOLDER [--fine FOLDER]... [--others FOLDER]...
+    python benchmarks/scanner.py --harmful NAME=GLOB ... --benign NAME=GLOB ... [--apart NAME=GLOB] [--half judged]
 
-`FOLDER` holds skills with an `_expected.json` beside SKILL.md: `expected_safe` or `is_malicious`, and `expected_findings`,
-a list with a `category` each; a skill without one is labelled by a folder `malicious` or `safe` above it. So are the evaluation
-skills of cisco-ai-defense/skill-scanner. `--fine` are skills without harm, `--others` collections nobody labelled. Nothing is
-downloaded, nothing is run. Of the two halves neither is unseen any more: docs/scanning.md says what was measured before.
+Each folder that a glob matches is one skill, whatever is in it; `NAME` is its family. `--apart` are skills whose label
+depends on a conversation: they are reported and not counted. Rules are written with `--half rules` and judged with
+`--half judged`; a hash of the folder's name says which half a skill is in, so that nobody chooses. `--missed` lists
+what was not found and what was found in error, which is only for the half that rules are written on. Nothing is
+downloaded, and nothing is run but with `--run N`: then N skills of each family are watched too, in the sandbox and nowhere
+else, those first that have scripts, in the order of a hash of their names; the tables are about these, by what was found
+by reading, by watching, and by both.
 """
 
 from __future__ import annotations
 
 import argparse
+import glob
+import hashlib
 import json
+import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from skillyard.errors import SkillyardError
-from skillyard.scanner import RULES, Finding, at_least_severity, scan_skill
+from skillyard.scanner import SEVERITIES, scan_skill, watch_skill
 
-FITTING = {
-    "prompt_injection": {"prompt injection", "hidden text"},
-    "data_exfiltration": {"credentials", "data flow", "network"},
-    "hardcoded_secrets": {"credentials", "data flow"},
-    "command_injection": {"dangerous calls", "download and run", "obfuscation"},
-    "obfuscation": {"obfuscation", "hidden text"},
-    "malware": {"obfuscation", "download and run"},
-    "unauthorized_tool_use": {"permissions", "network"},
-    "resource_abuse": {"resource abuse"},
-}
-"""Which of our subjects answer to a category of the labels; no rules look for the others, which count as missed."""
+LEVELS = ("high", "medium", "low")
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """One skill, what its label says, and what the scanner found."""
+class Scanned:
+    """One skill: where it is, which half it belongs to, and the rules that found something, each with its gravest severity."""
 
-    path: str
-    safe: bool
-    categories: frozenset[str]
-    findings: tuple[Finding, ...]
+    folder: str
+    half: str
+    rules: dict[str, str]
+    seconds: float
+    error: str = ""
+    watched_seconds: float = 0.0
+    commands: int = 0
+    """What was run of it: scripts, and blocks of commands."""
+    complete: bool = True
 
-    def flagged(self, level: str) -> bool:
-        """Whether there is a finding at a level or above."""
-        return bool(at_least_severity(self.findings, level))  # type: ignore[arg-type] # one of the severities
-
-    @property
-    def subjects(self) -> set[str]:
-        """What the findings that are more than notes are about."""
-        return {RULES[found.rule].subject for found in at_least_severity(self.findings, "low")}
+    def flagged(self, level: str, by: str = "both") -> bool:
+        """Whether there is a finding at a level or above, by reading, by watching, or by `both`."""
+        return any(
+            SEVERITIES.index(found) <= SEVERITIES.index(level)
+            for rule, found in self.rules.items()
+            if by == "both" or rule.startswith("watched-") == (by == "watching")
+        )
 
 
 def main() -> None:
     """Scan and print the tables."""
-    parser = argparse.ArgumentParser(description="precision, recall and false alarms of the scanner")
-    parser.add_argument("labelled", type=Path, help="a folder of skills with labels")
-    parser.add_argument("--fine", type=Path, action="append", default=[], help="a folder of skills without harm")
-    parser.add_argument("--others", type=Path, action="append", default=[], help="a folder of skills without labels")
+    parser = argparse.ArgumentParser(description="recall and false alarms of the scanner")
+    for kind in ("harmful", "benign", "apart"):
+        parser.add_argument(f"--{kind}", action="append", default=[], metavar="NAME=GLOB", help=f"a family of {kind} skills")
+    parser.add_argument("--half", choices=("rules", "judged", "both"), default="both", help="which skills are looked at")
+    parser.add_argument("--missed", action="store_true", help="list misses and false alarms by folder")
+    parser.add_argument("--save", type=Path, help="write what was found in each skill as JSON")
+    parser.add_argument("--run", type=int, default=0, metavar="N", help="watch so many skills of each family, too")
+    parser.add_argument("--jobs", type=int, default=1, help="scans at the same time")
     given = parser.parse_args()
-    skills = list(labelled(given.labelled))
-    for title, part in (("all", skills), ("first, third, …", skills[::2]), ("second, fourth, …", skills[1::2])):
-        print(f"\n{title}: {len(part)} skills, {sum(not skill.safe for skill in part)} with harm")
-        for level in ("high", "medium", "low"):
-            print(f"  a skill counts as found at {level:6} {verdicts(part, level)}")
-        categories(part)
-    for folder in (*given.fine, *given.others):
-        rate(folder)
+    kept: dict[str, list[dict[str, object]]] = {}
+    for kind in ("harmful", "benign", "apart"):
+        asked = [one.partition("=") for one in getattr(given, kind)]
+        families = {name: scanned(pattern, given.half, given.jobs, given.run) for name, _, pattern in asked}
+        for name, skills in families.items():
+            describe(kind, name, skills, missed=given.missed)
+            kept[f"{kind}/{name}"] = [asdict(skill) for skill in skills]
+        if len(families) > 1:
+            describe(kind, "together", [skill for skills in families.values() for skill in skills])
+    if given.save:
+        given.save.write_text(json.dumps(kept, indent=1), "utf-8")
 
 
-def labelled(folder: Path) -> Iterable[Labelled]:
-    """Every labelled skill below a folder, in the order of paths."""
-    for skill_md in sorted(folder.rglob("SKILL.md")):
-        directory, label = skill_md.parent, {}
-        if (expected := directory / "_expected.json").is_file():
-            label = json.loads(expected.read_text("utf-8"))
-        elif not {"malicious", "safe"} & set(directory.parts):
-            continue
-        safe = label.get("expected_safe", not label["is_malicious"] if "is_malicious" in label else "safe" in directory.parts)
-        wanted = frozenset(found["category"] for found in label.get("expected_findings", ()))
-        findings = tuple(found for found in scan_skill(directory).findings if found.file != "_expected.json")
-        yield Labelled(str(directory.relative_to(folder)), safe, wanted, findings)
+def half_of(name: str) -> str:
+    """The half that a skill belongs to, by its folder's name alone."""
+    return "rules" if hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()[0] % 2 else "judged"
 
 
-def verdicts(skills: Sequence[Labelled], level: str) -> str:
-    """Precision and recall of the verdict on whole skills."""
-    right = sum(skill.flagged(level) for skill in skills if not skill.safe)
-    wrong = [skill.path for skill in skills if skill.safe and skill.flagged(level)]
-    missed = [skill.path for skill in skills if not skill.safe and not skill.flagged(level)]
-    said = f"precision {ratio(right, right + len(wrong))}, recall {ratio(right, right + len(missed))}"
-    return said + (f"; missed {', '.join(missed)}" if missed else "") + (f"; wrong {', '.join(wrong)}" if wrong else "")
+def scanned(pattern: str, half: str, jobs: int, run: int = 0) -> list[Scanned]:
+    """Every skill of a family that is in the half; or `run` of them, which are watched too."""
+    matches = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 # a pattern that may begin anywhere
+    folders = [folder for folder in matches if Path(folder).is_dir()]
+    chosen = [folder for folder in folders if half in ("both", half_of(Path(folder).name))]
+    if run:
+        chosen.sort(key=lambda folder: (not has_scripts(folder), hashlib.sha256(Path(folder).name.encode()).digest()))
+        return [scan_one(folder, run=True) for folder in chosen[:run]]
+    if jobs == 1:
+        return [scan_one(folder) for folder in chosen]
+    with ProcessPoolExecutor(jobs) as pool:
+        return list(pool.map(scan_one, chosen, chunksize=8))
 
 
-def categories(skills: Sequence[Labelled]) -> None:
-    """Recall for each category of each skill; precision over the subjects of findings in skills that list categories."""
-    wanted, found, told, fits = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+def has_scripts(folder: str) -> bool:
+    """Whether there is a file that a sandbox could run."""
+    return any(path.suffix in (".py", ".sh", ".bash", ".js", ".cjs", ".mjs", ".ts") for path in Path(folder).rglob("*.*"))
+
+
+def scan_one(folder: str, *, run: bool = False) -> Scanned:
+    """What the scanner finds in one folder; labels beside a skill are not part of it."""
+    rules: dict[str, str] = {}
+    started, error, watched = time.perf_counter(), "", None
+    try:
+        if run:
+            watched = watch_skill(folder, keep=False, again=True)
+            started = time.perf_counter()
+        for found in scan_skill(folder, watched=watched).findings:
+            if found.file not in ("_expected.json", "_meta.json", "source_meta.json"):
+                rules.setdefault(found.rule, found.severity)
+    except (OSError, SkillyardError) as problem:
+        error = str(problem)
+    spent, half = time.perf_counter() - started, half_of(Path(folder).name)
+    if watched is None:
+        return Scanned(folder, half, rules, spent, error)
+    return Scanned(folder, half, rules, spent, error, watched.seconds, len(watched.commands), watched.complete)
+
+
+def describe(kind: str, name: str, skills: Sequence[Scanned], *, missed: bool = False) -> None:
+    """Print one family."""
+    if not skills:
+        print(f"\n{kind} {name}: no skill")
+        return
+    seconds = sum(skill.seconds for skill in skills)
+    slowest = max(skills, key=lambda skill: skill.seconds)
+    speed = f"{seconds / len(skills) * 1000:.0f} s for 1,000, the slowest {slowest.seconds:.1f} s"
+    print(f"\n{kind} {name}: {len(skills)} skills, {speed}")
+    run = [skill for skill in skills if skill.commands]
+    if run:
+        times = sorted(skill.watched_seconds for skill in run)
+        print(
+            f"  run: {len(run)}, {sum(not skill.complete for skill in run)} of them not in every round; "
+            f"seconds: half within {times[len(times) // 2]:.1f}, the slowest {times[-1]:.1f}"
+        )
+    for level in LEVELS:
+        for by in ("reading", "watching", "both") if run else ("both",):
+            flagged = sum(skill.flagged(level, by) for skill in skills)
+            print(f"  at {level:6} and above{', by ' + by if run else ''}: {share(flagged, len(skills))}")
+    found = Counter(rule for skill in skills for rule, severity in skill.rules.items() if severity in ("high", "medium"))
+    if found:
+        print("  rules at medium and above: " + ", ".join(f"{rule} {number}" for rule, number in found.most_common(15)))
     for skill in skills:
-        if not (skill.categories or skill.safe):
-            continue  # harmful, and nobody wrote down how
-        for category in skill.categories:
-            wanted[category] += 1
-            found[category] += bool(FITTING.get(category, set()) & skill.subjects)
-        for subject in skill.subjects:
-            told[subject] += 1
-            fits[subject] += any(subject in FITTING.get(category, set()) for category in skill.categories)
-    for category in sorted(wanted):
-        without = "" if category in FITTING else "  (no rules look for it)"
-        print(f"    {category:24} recall {ratio(found[category], wanted[category])}{without}")
-    known = [category for category in wanted if category in FITTING]
-    print(f"    {'all with rules':24} recall {ratio(sum(found[c] for c in known), sum(wanted[c] for c in known))}")
-    print(f"    {'all categories':24} recall {ratio(sum(found.values()), sum(wanted.values()))}")
-    for subject in sorted(told):
-        print(f"    {subject:24} precision {ratio(fits[subject], told[subject])}")
-    print(f"    {'all subjects':24} precision {ratio(sum(fits.values()), sum(told.values()))}")
+        if skill.error:
+            print(f"  {skill.folder}: {skill.error}")
+        elif missed and skill.flagged("medium") == (kind == "benign"):
+            said = ", ".join(
+                f"{rule} {severity}"
+                for rule, severity in skill.rules.items()
+                if kind != "benign" or severity in ("high", "medium")
+            )
+            print(f"    {skill.folder}: {said or 'nothing'}")
 
 
-def rate(folder: Path) -> None:
-    """How many skills of a folder have findings, at which level, and how long a scan takes."""
-    count, loud, quiet, rules = 0, 0, 0, Counter[str]()
-    started, slowest = time.perf_counter(), (0.0, "")
-    for skill_md in sorted(folder.rglob("SKILL.md")):
-        before = time.perf_counter()
-        try:
-            findings = scan_skill(skill_md.parent).findings
-        except (OSError, SkillyardError) as error:
-            print(f"  {skill_md.parent}: {error}")
-            continue
-        slowest = max(slowest, (time.perf_counter() - before, skill_md.parent.name))
-        high = at_least_severity(findings, "high")
-        count, loud, quiet = count + 1, loud + bool(high), quiet + (not at_least_severity(findings, "medium"))
-        rules.update({found.rule for found in high})
-    took = time.perf_counter() - started
-    print(f"\n{folder}: {count} skills in {took:.1f} s, the slowest ({slowest[1]}) {slowest[0]:.2f} s")
-    print(f"  with a finding at high {ratio(loud, count)}; with nothing at medium or above {ratio(quiet, count)}")
-    if rules:
-        print("  at high: " + ", ".join(f"{rule} {number}" for rule, number in rules.most_common(12)))
+def share(part: int, whole: int) -> str:
+    """A share with what it is a share of, and its 95 % interval."""
+    low, high = interval(part, whole)
+    return f"{part}/{whole} = {part / whole:.1%} ({low:.1%} to {high:.1%})"
 
 
-def ratio(part: int, whole: int) -> str:
-    """A share with what it is a share of."""
-    return f"{part}/{whole} ({part / whole:.0%})" if whole else "–"
+def interval(part: int, whole: int, z: float = 1.959964) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson's score interval)."""
+    middle = (part + z * z / 2) / (whole + z * z)
+    reach = z * math.sqrt(part * (whole - part) / whole + z * z / 4) / (whole + z * z)
+    return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
 if __name__ == "__main__":

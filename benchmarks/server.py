@@ -72,7 +72,9 @@ def bare(skills: Path) -> None:
     from skillyard import Catalog
     from skillyard.server.shapes.catalog import entry
 
-    data = {"success": True, "data": [entry(skill).model_dump() for skill in Catalog.discover(roots=[skills]).all()[:20]]}
+    catalog = Catalog.discover(roots=[skills])
+    rules = catalog.rules()
+    data = {"success": True, "data": [entry(skill, rules).model_dump() for skill in catalog.all()[:20]]}
     known = json.dumps(data).encode()
     constants = FastAPI()
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/security.md"
+CHINESE_PAGE = ROOT / "docs/zh/security.md"
 _PART = re.compile(r"(?<=<!-- table of attacks -->\n).*?(?=<!-- end of the table -->)", re.DOTALL)
 _CASE = re.compile(r"[A-I]\d+")
 _EACH = ("bwrap", "landlock", "container")
@@ -84,23 +86,27 @@ def _marks(node: ast.FunctionDef | ast.AsyncFunctionDef, fixture: tuple[str, ...
     return marks
 
 
-def table() -> str:
-    """The table: case, attack, the files of its tests, the sandboxes they use."""
+def table(chinese: Mapping[str, str] | None = None) -> str:
+    """The table: case, attack, the files of its tests, the sandboxes they use; in the words of `chinese` where it has them."""
+    said = chinese or {}
+    columns = " | ".join(said.get(column, column) for column in ("Attack", "Shown in", "Sandboxes"))
     lines, tests, letter = [], marked(), ""
     titled = titles()
     for case, words in {**cases(), **catalogue()["nothing_to_attack"]}.items():
         if case[0] != letter and case in cases():
             letter = case[0]
-            lines += ["", f"### {titled[letter]}", "", "| | Attack | Shown in | Sandboxes |", "|---|---|---|---|"]
+            title = titled[letter]
+            lines += ["", f"### {said.get(title, title)}", "", f"| | {columns} |", "|---|---|---|---|"]
         if case in cases():
             shown = tests.get(case, [])
             files = ", ".join(f"`{name}`" for name in sorted({one.file.name for one in shown}))
             backends = ", ".join(name for name in _EACH if any(name in one.backends for one in shown))
-            lines.append(f"| {case} | {words} | {files} | {backends or '-'} |")
-    missing = [f"- **{case}** {words}." for case, words in catalogue()["nothing_to_attack"].items()]
-    return "\n".join([*lines, "", "### Nothing to attack", "", *missing, "", ""])
+            lines.append(f"| {case} | {said.get(words, words)} | {files} | {backends or '-'} |")
+    end = "。" if chinese else "."
+    missing = [f"- **{case}** {said.get(words, words)}{end}" for case, words in catalogue()["nothing_to_attack"].items()]
+    return "\n".join([*lines, "", f"### {said.get('Nothing to attack', 'Nothing to attack')}", "", *missing, "", ""])
 
 
-def written(page: str) -> str:
+def written(page: str, chinese: Mapping[str, str] | None = None) -> str:
     """The page with the table as it is today."""
-    return _PART.sub(lambda _: table(), page)
+    return _PART.sub(lambda _: table(chinese), page)

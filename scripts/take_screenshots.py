@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import shutil
 import sys
 import tempfile
 import zipfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
@@ -48,6 +50,14 @@ RUNS = (
     ("preference-recorder", {"preference": "tea rather than coffee", "category": "drinks"}),
     ("data-processor", {"data": "no list"}),
     ("data-processor", {"data": RECORDS}),
+)
+PAST = (("text-statistics", 14, 0.02, 40), ("data-processor", 9, 0.08, 380), ("weather-query", 5, 0.15, 1_400))
+"""A skill, how often it ran on a day at most, how often it failed, and its milliseconds."""
+ORIGINS = (
+    ("http", "local user", None),
+    ("chat", "local user", "Editor"),
+    ("mcp", "coding agent", None),
+    ("schedule", "local user", None),
 )
 SCHEDULES = (
     ("morning-report", {"cron": "0 8 * * mon-fri", "time_zone": "Europe/Berlin"}, "data-processor", {"data": RECORDS}),
@@ -97,6 +107,7 @@ def scripted(seen: Any) -> Any:
 
 SHOTS = (
     # name, address, colours
+    ("home", "/", "light"),
     ("skills", "/skills", "light"),
     ("skill-run", "/skills/installed:tea-timer?tab=run", "light"),
     ("chat", "/chat/{chat}", "light"),
@@ -172,6 +183,33 @@ def _tea_timer(version: str) -> bytes:
     return stream.getvalue()
 
 
+def past_runs(data: Path) -> None:
+    """Write down two fortnights of runs, as if the server had been in use."""
+    from skillyard.database import Database, runs
+
+    chance, now, rows = random.Random(7), datetime.now(UTC), []  # noqa: S311 # the same pictures each time
+    usual = {"kind": "direct", "parameters": {}, "context": {}, "cache_hit": False, "owner": "default/local user"}
+    for day in range(1, 28):
+        for skill, daily, fails, took in PAST:
+            for number in range(chance.randint(daily // 3, daily) // (3 if (now - timedelta(days=day)).weekday() > 4 else 1)):
+                bad = chance.random() < fails * (3 if day < 14 and skill == "weather-query" else 1)
+                at = now - timedelta(days=day, minutes=number)
+                interface, caller, agent = chance.choice(ORIGINS)
+                rows.append(
+                    usual
+                    | {
+                        "id": f"run_{len(rows):026x}", "skill_id": f"config:{skill}", "skill_name": skill,
+                        "state": "failed" if bad else "succeeded", "error_code": "EXECUTION_ERROR" if bad else None,
+                        "created_at": at, "finished_at": at, "duration_ms": round(took * chance.lognormvariate(0, 0.4)),
+                        "interface": interface, "caller": caller, "agent": agent, "version": "1.0.0",
+                    }
+                )  # fmt: skip
+    database = Database.open(str(data))
+    with database.write() as connection:
+        connection.execute(runs.insert(), rows)
+    database.close()
+
+
 def _form(archive: bytes) -> tuple[str, bytes]:
     mark = "----screenshots"
     head = f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="tea-timer.zip"\r\n\r\n'.encode()
@@ -206,6 +244,7 @@ def main() -> None:
             try:
                 address = json.loads(server.stdout.readline())["address"]
                 known = Server(address).live()
+                past_runs(Path(place, "home/data"))
                 browser = playwright.chromium.launch(
                     executable_path=shutil.which("chromium-headless-shell") or shutil.which("chromium"), args=["--no-sandbox"]
                 )

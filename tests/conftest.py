@@ -45,12 +45,13 @@ def _beside(name: str) -> ModuleType:
 
 
 _beside("archives")
+first_file = _beside("first_file")
 _beside("next_release")
 _beside("lazily")
 _beside("ordinary_user")
 _beside("parsed")
 _beside("pattern_growth")
-_beside("preloaded")
+preloaded = _beside("preloaded")
 postgresql_server = _beside("postgresql")
 scripted_models = _beside("scripted_models")
 
@@ -313,19 +314,19 @@ def _tables_once() -> Iterator[None]:
         return
     from sqlalchemy import Connection, event
 
-    from skillyard.database import connection, dialects, schema_upgrade, substring_index
+    from skillyard.database import connection, dialects, maintenance, registry_tables
 
     seen: dict[str, list[tuple[Any, Any]]] = {}
 
     def upgrade(at: Connection) -> str | None:
         dialects.take_global_lock(at)
-        if schema_upgrade.revision_of(at) is not None:
-            return schema_upgrade.upgrade(at)
+        if maintenance.revision_of(at) is not None:
+            return maintenance.upgrade(at)
         if kept := seen.get(at.dialect.name):
             for statement, parameters in kept:
                 at.exec_driver_sql(statement, parameters)
             if at.dialect.name == "postgresql":
-                substring_index.make_substring_index(at)  # whether an extension is there is different in each database
+                registry_tables.make_substring_index(at)  # whether an extension is there is different in each database
             return None
         executed: list[tuple[Any, Any]] = []
 
@@ -334,7 +335,7 @@ def _tables_once() -> Iterator[None]:
 
         event.listen(at, "before_cursor_execute", note)
         try:
-            before = schema_upgrade.upgrade(at)
+            before = maintenance.upgrade(at)
         finally:
             event.remove(at, "before_cursor_execute", note)
         other = ("PRAGMA", "SELECT", "SAVEPOINT", "RELEASE", "ROLLBACK", "CREATE EXTENSION")
@@ -344,6 +345,25 @@ def _tables_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "upgrade", upgrade)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _files_once(_tables_once: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Copy the first file of SQLite that has its tables (`tests/first_file.py`), here and in the `preloaded` processes."""
+    if importlib.util.find_spec("sqlalchemy") is None:  # the tests of an ordinary user
+        yield
+        return
+    from skillyard.database import connection
+
+    first, upgrade = tmp_path_factory.mktemp("tables") / "first.db", connection.upgrade
+
+    def wanted() -> bool:
+        return connection.upgrade is upgrade  # the room `database` goes through the migrations
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection.Database, "open", first_file.copies(first, wanted))
+        patch.setattr(preloaded, "first_file", lambda: first if wanted() else None)
         yield
 
 
@@ -369,9 +389,9 @@ def _statements_once() -> Iterator[None]:
     from sqlalchemy import Engine
     from sqlalchemy.engine import URL
 
-    from skillyard.database import shared_engines
+    from skillyard.database import connection
 
-    make, compiled = shared_engines.make_engine, _Compiled()
+    make, compiled = connection.make_engine, _Compiled()
 
     def sharing(url: URL) -> Engine:
         engine = make(url)
@@ -379,7 +399,7 @@ def _statements_once() -> Iterator[None]:
         return engine
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared_engines, "make_engine", sharing)
+        patch.setattr(connection, "make_engine", sharing)
         yield
 
 

@@ -30,12 +30,12 @@ def upgrade():
 
 def become_next_release(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Let this process be the next release until `patch` is undone; its migrations are in the `folder`, made by the first."""
-    from skillyard.database import schema_upgrade
+    from skillyard.database import maintenance
 
     migrations = folder / "migrations"
     if not migrations.exists():
-        shutil.copytree(schema_upgrade._MIGRATIONS, migrations, ignore=shutil.ignore_patterns("__pycache__"))
-        text = _MIGRATION.format(revision=NEXT_REVISION, before=schema_upgrade.HEAD)
+        shutil.copytree(maintenance._MIGRATIONS, migrations, ignore=shutil.ignore_patterns("__pycache__"))
+        text = _MIGRATION.format(revision=NEXT_REVISION, before=maintenance.HEAD)
         (migrations / "versions" / f"{NEXT_REVISION}_next_release.py").write_text(text)
-    patch.setattr(schema_upgrade, "_MIGRATIONS", migrations)
-    patch.setattr(schema_upgrade, "HEAD", NEXT_REVISION)
+    patch.setattr(maintenance, "_MIGRATIONS", migrations)
+    patch.setattr(maintenance, "HEAD", NEXT_REVISION)

@@ -29,7 +29,8 @@ _FIRST: Final = 600  # characters of the first, cheap look
 _FIRST_OF_SHORT: Final = 400  # what is repeated often shows itself in fewer
 _SHORT: Final = 8  # characters
 _QUICK_NS: Final = 120  # for each character: what is not slower at first grows linearly, or does not matter
-_SIZES: Final = (3_000, 12_000)
+_SIZES: Final = (2_000, 8_000)
+_SIZES_OF_EVERY_END: Final = (3_000, 12_000)
 _RATIO: Final = 9.0  # of the times for both sizes: 4 is linear, 16 quadratic
 _SLOWEST_NS: Final = 5_000  # for each character: bounded repeats within repeats whose bounds are far too high
 _CASE_SECONDS: Final = 0.5
@@ -239,7 +240,9 @@ def _measure(run: Callable[[Any], object], text: str | bytes, times: int) -> int
     return max(least, 1)
 
 
-def _judge(subject: Subject, ends: Sequence[str] = _ENDS) -> Growth | None:
+def _judge(
+    subject: Subject, ends: Sequence[str] = _ENDS, seconds: float = _CASE_SECONDS, sizes: tuple[int, int] = _SIZES
+) -> Growth | None:
     compiled = re.compile(subject.pattern, subject.flags)
     run: Callable[[Any], int] = {
         "search": lambda text: len(list(compiled.finditer(text))),
@@ -248,30 +251,32 @@ def _judge(subject: Subject, ends: Sequence[str] = _ENDS) -> Growth | None:
     }[subject.use]
     for prefix, pump in texts_for(subject):
         for end in ends if prefix or len(pump) > 2 else ends[-1:]:
-            figures = _grows(run, subject, prefix, pump, end)
+            figures = _grows(run, subject, prefix, pump, end, seconds, sizes)
             if figures:
                 return Growth(subject.place, str(subject.pattern), prefix[:200], pump[:200], end, figures)
     return None
 
 
-def _grows(run: Callable[[Any], int], subject: Subject, prefix: str, pump: str, end: str) -> str:
+def _grows(
+    run: Callable[[Any], int], subject: Subject, prefix: str, pump: str, end: str, seconds: float, sizes: tuple[int, int]
+) -> str:
     def text(size: int) -> str | bytes:
         made = prefix + pump * max(1, size // len(pump)) + end
         return made if isinstance(subject.pattern, str) else made.encode("latin-1", "replace")
 
-    signal.setitimer(signal.ITIMER_VIRTUAL, _CASE_SECONDS)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         first = _FIRST if len(pump) > _SHORT else _FIRST_OF_SHORT
         if _measure(run, text(first), 1) < _QUICK_NS * first:
             return ""
         figures = {}
-        for _ in range(3):  # a wrong judgement needs three bad measurements in a row
-            small, large = (_measure(run, text(size), 2) for size in _SIZES)
-            figures = {size: took // size for size, took in zip(_SIZES, (small, large), strict=True)}
-            if large < small * _RATIO and large < _SLOWEST_NS * _SIZES[1]:
+        for times in (1, 2, 2):  # a wrong judgement needs three bad measurements in a row
+            small, large = (_measure(run, text(size), tries) for size, tries in zip(sizes, (2, times), strict=True))
+            figures = {size: took // size for size, took in zip(sizes, (small, large), strict=True)}
+            if large < small * _RATIO and large < _SLOWEST_NS * sizes[1]:
                 return ""
     except _TooLong:
-        return f"more than {_CASE_SECONDS} s"
+        return f"more than {seconds} s"
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return ", ".join(f"{took} ns at {size}" for size, took in figures.items())
@@ -279,12 +284,13 @@ def _grows(run: Callable[[Any], int], subject: Subject, prefix: str, pump: str, 
 
 def _work() -> None:
     """Judge the patterns of standard input, one line each way."""
-    ends = _ENDS if "every-end" in sys.argv else _ENDS[-1:]
+    ends, sizes = (_ENDS, _SIZES_OF_EVERY_END) if "every-end" in sys.argv else (_ENDS[-1:], _SIZES)
+    seconds = float(sys.argv[1])
     signal.signal(signal.SIGVTALRM, _stop)
     resource.setrlimit(resource.RLIMIT_CPU, (_WORKER_SECONDS, _WORKER_SECONDS))
     for line in sys.stdin:
         place, pattern, is_bytes, flags, use = json.loads(line)
-        found = _judge(Subject(place, pattern.encode("latin-1") if is_bytes else pattern, flags, use), ends)
+        found = _judge(Subject(place, pattern.encode("latin-1") if is_bytes else pattern, flags, use), ends, seconds, sizes)
         sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()
 
@@ -292,16 +298,17 @@ def _work() -> None:
 # --- asking the worker
 
 
-def super_linear(subjects: Sequence[Subject], *, every_end: bool = False) -> list[Growth]:
+def super_linear(subjects: Sequence[Subject], *, every_end: bool = False, seconds: float = _CASE_SECONDS) -> list[Growth]:
     """The patterns that grow faster than the text, in order; a pattern that kills the worker is one of them.
 
-    With `every_end` texts end in three ways, which takes twice as long; one of them has shown every pattern that froze.
+    With `every_end` texts end in three ways and are longer, which takes three times as long; one of them has shown every
+    pattern that froze. So has a text that takes more than `seconds` of processor time.
     """
     found: list[Growth] = []
     waiting = list(subjects)
     while waiting:
         lines = "".join(json.dumps(_line(one)) + "\n" for one in waiting)
-        command = [sys.executable, "-I", __file__, *(["every-end"] if every_end else [])]
+        command = [sys.executable, "-I", __file__, str(seconds), *(["every-end"] if every_end else [])]
         try:
             done = subprocess.run(
                 command, input=lines, capture_output=True, text=True, timeout=_WORKER_SECONDS * 4, check=False

@@ -42,7 +42,7 @@ MODULES: Final = (
     "psycopg",
     "skillyard.catalog.file_watch",
     "skillyard.cli.commands.serve",
-    "skillyard.database.schema_upgrade",
+    "skillyard.database.maintenance",
     "skillyard.engine.worker",
     "skillyard.library.catalog_services",
     "skillyard.mcp.server",
@@ -56,7 +56,7 @@ MODULES: Final = (
     "skillyard.sandbox.landlock",
     "skillyard.search.scoring",
     "skillyard.server.application",
-    "skillyard.server.connection_limits",
+    "skillyard.server.http_server",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite.pysqlite",
     "uvicorn",
@@ -65,9 +65,23 @@ MODULES: Final = (
     "uvicorn.protocols.http.auto",
     "yaml.cyaml",
 )
+_MODELS: Final = (  # what speaks to models: as many modules again, loaded when a first command is given a scripted model
+    "openai.resources.chat",
+    "openai.resources.responses",
+    "pydantic_ai.models.openai",
+    "pydantic_ai.providers.openai",
+    "skillyard.conversations.chat",
+    "skillyard.execution.intent_runs",
+    "skillyard.search.ranker",
+)
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
 _MOST: Final = 1 << 20  # bytes of a request
+
+
+def first_file() -> Path | None:
+    """The file of which new databases of SQLite are copies (`tests/first_file.py`); the fixtures of the tests say which."""
+    return None
 
 
 class Popen:
@@ -91,11 +105,14 @@ class Popen:
         self.stdout: IO[str] | None = None
         self.stderr: IO[str] | None = None
         self._lock = threading.Lock()
+        environment = dict(os.environ if env is None else env)
         request = {
             "command": _words(self.args),
             "cwd": str(cwd or Path.cwd()),
-            "environment": dict(os.environ if env is None else env),
+            "environment": environment,
+            "speaks": "OPENAI_BASE_URL" in environment,
             "session": start_new_session,
+            "first": str(first_file() or ""),
         }
         with contextlib.ExitStack() as ours:
             ends = []
@@ -318,11 +335,14 @@ class _Waiting:
                 if not data:
                     os._exit(0)  # and all of them with this process
                 told = descriptors.pop()
+                request = json.loads(data)
+                if request["speaks"]:
+                    _load(_MODELS)
                 parent = os.getpid()
                 if (pid := os.fork()) == 0:
                     os.close(told)
                     self._leave(parent)
-                    return json.loads(data), descriptors
+                    return request, descriptors
                 os.write(told, f"{pid}\n".encode())
                 self._status[pid] = told
                 for descriptor in descriptors:
@@ -370,6 +390,8 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     time.tzset()
+    if request["first"]:
+        connection.Database.open = copies(Path(request["first"]), lambda: True)  # type: ignore[method-assign]
     command = request["command"]
     sys.argv = [command["kind"], *command["arguments"]]
     sys.path[0] = request["cwd"] if command["kind"] == "-m" else ""
@@ -410,6 +432,17 @@ def _fork_of_fork(path: object, words: Sequence[bytes | str], descriptors: Seque
         os._exit(status)
 
 
+def _load(modules: Sequence[str]) -> None:
+    """Import them, unless they are there; what is here then stays: the forks share its memory."""
+    if all(module in sys.modules for module in modules):
+        return
+    for module in modules:
+        importlib.import_module(module)
+    assert threading.active_count() == len(list(Path("/proc/self/task").iterdir())) == 1, "a fork has only one thread"
+    gc.collect()
+    gc.freeze()
+
+
 def _execute(command: dict[str, Any]) -> None:
     if command["kind"] == "-m":
         runpy.run_module(command["what"], run_name="__main__", alter_sys=True)
@@ -419,13 +452,12 @@ def _execute(command: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy would start others
-    for module in MODULES:
-        importlib.import_module(module)
+    _load(MODULES)
     import prometheus_client.values
+    from first_file import copies
 
-    assert threading.active_count() == len(list(Path("/proc/self/task").iterdir())) == 1, "a fork has only one thread"
-    gc.collect()
-    gc.freeze()  # what is here now stays: the forks share its memory
+    from skillyard.database import connection
+
     child = _Waiting(int(sys.argv[1])).child()
     _become(*child)
     _execute(child[0]["command"])

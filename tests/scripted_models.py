@@ -357,8 +357,9 @@ def _usage(seen: Seen) -> tuple[int, int]:
 
 
 def _pieces(text: str) -> list[str]:
-    """A text as it comes in a stream: in small pieces that end anywhere."""
-    return [text[at : at + 11] for at in range(0, len(text), 11)] or [""]
+    """A text as it comes in a stream: in small pieces that end anywhere; a long one in as many larger ones."""
+    size = max(11, len(text) // 400)
+    return [text[at : at + size] for at in range(0, len(text), size)] or [""]
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -129,3 +129,9 @@ print(delete_tree(tree), tree.exists(), os.listdir(kept), oct(kept.stat().st_mod
 def test_a_tree_is_deleted_with_what_is_shut_and_however_deep_it_is() -> None:
     with ordinary_user(61_248) as user:
         assert user.run("-c", HOSTILE).split() == ["True", "False", "['file']", "0o750", "True"]
+
+
+def test_a_file_that_cannot_be_written_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as refused:
+        replace_file(tmp_path / "none/report.json", b"")
+    assert refused.value.filename == str(tmp_path / "none/report.json")

@@ -10,7 +10,7 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const server = process.env.SKILLYARD_SERVER ?? "http://127.0.0.1:8787";
 
 const FIRST =
-  /[\\/]web[\\/]src[\\/](i18n[\\/]|api[\\/](cache|catalog|client|keys|parts|problem|session)\.|parts[\\/](EmptyState|ErrorState|Loaded|LongList|Page|StateBadge|foreign|hidden|notify)\.)|@mantine[\\/]core[\\/]esm[\\/](core|components[\\/](ActionIcon|AppShell|Badge|Box|Burger|Button|CloseButton|Group|Input|InputBase|Kbd|Loader|NativeSelect|NavLink|Paper|Skeleton|Stack|Text|TextInput|ThemeIcon|Title|Tooltip|Transition|UnstyledButton|VisuallyHidden))[\\/]|@floating-ui[\\/]|@mantine[\\/]hooks[\\/]/;
+  /[\\/]web[\\/]src[\\/](i18n[\\/]|api[\\/](cache|client|insights|keys|parts|problem|runStates|runs|schedules|session)\.|parts[\\/](Bars|ErrorState|Loaded|Page|Section|figures|foreign|hidden|links|notify)\.)|@mantine[\\/]core[\\/]esm[\\/](core|components[\\/](ActionIcon|AppShell|Badge|Box|Burger|Button|Group|Kbd|Loader|NavLink|Paper|Skeleton|Stack|Text|ThemeIcon|Title|Tooltip|Transition|UnstyledButton|VisuallyHidden))[\\/]|@floating-ui[\\/]|@mantine[\\/]hooks[\\/]/;
 
 export default defineConfig({
   plugins: [react()],

@@ -10,6 +10,7 @@ from itertools import count
 
 from skillyard.database import Database
 from skillyard.engine.journal import Journal
+from skillyard.engine.liveness import HeartbeatMonitor
 from skillyard.engine.run_queue import RunQueue, recover_abandoned
 from skillyard.engine.run_record import RunRecord
 from skillyard.engine.worker_roster import WorkerRoster
@@ -28,7 +29,7 @@ def rates(database: Database) -> dict[str, float]:
     queue, roster, journal = RunQueue(database), WorkerRoster(database), Journal(database)
     queue.prepare()
     roster.join("scaling-worker", [_POOL], 4)
-    numbers = count()
+    numbers, silence = count(), HeartbeatMonitor()
 
     def run() -> None:
         name = f"run_{time.time_ns():016x}{next(numbers):010x}"
@@ -42,7 +43,7 @@ def rates(database: Database) -> dict[str, float]:
 
     def beat() -> None:
         roster.heartbeat("scaling-worker")
-        recover_abandoned(database, queue, silent=False)
+        recover_abandoned(database, queue, silence, silent=False)
         queue.wake([_POOL], 4)
         queue.forget_ended()
 

@@ -1,83 +1,124 @@
-"""Measure search on collections of your own; nothing is downloaded.
+"""Every table of docs/search.md, from collections of your own; nothing is downloaded.
 
-    python -m benchmarks.search --natural FILE --top DIR --tasks DIR --queries FILE --core DIR FOLDER...
+    python -m benchmarks.search COLLECTIONS [--skills 12000] [--out FILE]
 
-Every FOLDER is a collection, searched for SKILL.md files; near-copies count once. `--natural` holds requests that authors wrote
-for their own skills, as JSON lines `{"query", "skill" (a path below --top), "kind"}`. `--tasks` holds the tasks of SkillsBench
-with their skills, `--queries` its short requests, `--core` the folder with `tasks.jsonl` and `relevance.json`. What is left
-out is not measured.
+First it says what is missing and not measured. With lightgbm installed every request is ranked by trees that saw neither its
+collection nor a skill of the same name; without it by the trees that are shipped, which were learned from public collections.
+`--out` writes trees of everything that was read.
 """
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Sequence
+import argparse
+import resource
+import sys
+from pathlib import Path
+from typing import Any
 
-from benchmarks.search.collection import Entry, Request
-from benchmarks.search.methods import METHODS, Method, Search, installed
-from benchmarks.search.sets import parse_sets, read_sets
+from benchmarks.search import names, stuffing
+from benchmarks.search.collection import read_collection
+from benchmarks.search.examples import index_of
+from benchmarks.search.methods import METHODS, installed
+from benchmarks.search.sets import CHANGED, KINDS, LAYOUT, Sets, find_places, make_sets, read_pool
+from benchmarks.search.tables import asked, cell
 
-DEPTHS = (1, 5, 10)
-KINDS = ("natural", "tasks, long", "tasks, short", "cut out", "typos")
-
-
-def main() -> None:
-    arguments = parse_sets(__doc__ or "")
-    sets = read_sets(arguments)
-    by_kind = (sets.natural, sets.long, sets.short, sets.cut, sets.typos)
-    counted = ", ".join(f"{len(requests)} {kind}" for kind, requests in zip(KINDS, by_kind, strict=True))
-    print(f"{len(sets.entries)} skills; requests: {counted}")
-    print("hit@1/5/10 in %, [95 % interval of hit@1]\n")
-    print(f"| Method | {' | '.join(KINDS)} | ms per request | index s |\n|{'---|' * (len(KINDS) + 3)}")
-    for name, (method, needs) in METHODS.items():
-        if installed(needs) and (not arguments.only or name in arguments.only):
-            print(row(name, method, sets.entries, sets.changed, by_kind), flush=True)
+_POOL = ("skillyard", "BM25 name + description", "SQLite FTS5 name + description", "BM25 with fields")
 
 
-def row(name: str, method: Method, entries: list[Entry], changed: list[Entry], by_kind: tuple[list[Request], ...]) -> str:
-    """One line of the table."""
-    started = time.perf_counter()
-    search = method(entries)
-    index_s = time.perf_counter() - started
-    cells, took = [], []
-    for kind, requests in zip(KINDS, by_kind, strict=True):
-        by = method(changed) if kind == "cut out" and requests else search
-        ranks, seconds = asked(by, requests)
-        cells.append(cell(ranks))
-        took += seconds
-    return f"| {name} | {' | '.join(cells)} | {1000 * sum(took) / max(len(took), 1):.1f} | {index_s:.1f} |"
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.search", description=f"{__doc__}{LAYOUT}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("collections", nargs="?", default="", metavar="COLLECTIONS", help="a folder of collections")
+    parser.add_argument("--skills", type=int, default=12_000, help="skills of the main table (default: %(default)s)")
+    parser.add_argument("--out", type=Path, help="write trees of everything to this file")
+    arguments = parser.parse_args()
+    places = find_places(Path(arguments.collections or "no collections are named"))
+    for text in [*places.missing, *_packages()]:
+        print(f"not measured: {text}", flush=True)
+    if not places.folders:
+        print(LAYOUT)
+        return 1
+    pool = read_pool(places)
+    sets = make_sets(places, pool, skills=arguments.skills)
+    counted = ", ".join(f"{len(requests)} {kind}" for kind, requests in sets.by_kind().items())
+    print(f"\n{len(sets.entries)} of {len(pool[0])} skills; requests: {counted}; hit@1/5/10 in %, [95 % interval of hit@1]\n")
+    if sets.natural and installed(["lightgbm"]):
+        from benchmarks.search import train
+
+        models = train.run(sets, arguments.out)
+    else:
+        models = {}
+        print(f"| | {' | '.join(KINDS)} |\n|{'---|' * (len(KINDS) + 1)}", flush=True)
+    for name in METHODS:
+        if installed(METHODS[name][1]):
+            print(row("skillyard, trees that are shipped" if name == "skillyard" else name, name, sets), flush=True)
+    if places.things:
+        print(f"\nshort and misspelled names: {names.report(read_collection([str(places.things)])[0])}", flush=True)
+    if sets.natural:
+        print(
+            f"\nfirst of 200 natural requests, when stuffed with words: {stuffing.wins(sets.entries, sets.natural)}", flush=True
+        )
+    if len(sets.entries) < len(pool[0]):
+        whole(make_sets(places, pool, skills=None), models)
+    return 0
 
 
-def asked(search: Search, requests: Sequence[Request]) -> tuple[list[int], list[float]]:
-    """The rank of the first right skill for each request (99: not among ten), and the seconds each took."""
-    ranks, seconds = [], []
-    for request in requests:
-        started = time.perf_counter()
-        found = search(request.text)
-        seconds.append(time.perf_counter() - started)
-        ranks.append(next((at for at, number in enumerate(found) if number in request.right), 99))
-    return ranks, seconds
+def _packages() -> list[str]:
+    """Methods that are not installed."""
+    needed = {"collections left out": ("lightgbm",)} | {name: needs for name, (_, needs) in METHODS.items()}
+    called = {"Stemmer": "PyStemmer", "sklearn": "scikit-learn"}
+    return [
+        f"{name}: pip install {' '.join(called.get(one, one) for one in needs)}"
+        for name, needs in needed.items()
+        if not installed(needs)
+    ]
 
 
-def cell(ranks: Sequence[int]) -> str:
-    """What one method reached with one kind of request."""
-    if not ranks:
-        return ""
-    low, high = interval(ranks)
-    return f"{'/'.join(f'{share(ranks, depth):.1f}' for depth in DEPTHS)} [{low:.0f}–{high:.0f}]"
+def row(title: str, name: str, sets: Sets) -> str:
+    """One line of the main table: a method by kind of request."""
+    method, by_kind = METHODS[name][0], sets.by_kind()
+    search = method(sets.entries)
+    by_changed = method(sets.changed) if any(by_kind[kind] for kind in CHANGED) else search
+    cells = [cell(asked(by_changed if kind in CHANGED else search, many)[0]) for kind, many in by_kind.items()]
+    return f"| {title} | {' | '.join(cells)} |"
 
 
-def share(ranks: Sequence[int], depth: int) -> float:
-    return 100 * sum(rank < depth for rank in ranks) / max(len(ranks), 1)
+def whole(sets: Sets, models: dict[str, Any]) -> None:
+    """Print what natural requests and tasks find among all skills, with the processor time of a request, and the index."""
+    kinds = {kind: many for kind, many in sets.by_kind().items() if many and kind in ("natural", "tasks, long", "tasks, short")}
+    print(f"\n| {len(sets.entries)} skills | {' | '.join(kinds)} | ms per request | index, s | index, MB |")
+    print("|---" * (len(kinds) + 4) + "|")
+    if models:
+        from benchmarks.search import train
+
+        train.among_all(index_of(sets.entries), kinds, models)
+    for name in _POOL:
+        method, needs = METHODS[name]
+        if not installed(needs):
+            continue
+        began, cells, took = _processor_s(), [], []
+        search = method(sets.entries)
+        index_s = _processor_s() - began
+        for many in kinds.values():
+            ranks, seconds = asked(search, many)
+            cells.append(cell(ranks))
+            took += seconds
+        size = f"{_index_mb(sets):.0f}" if name == "skillyard" else ""
+        title = "skillyard, trees that are shipped" if name == "skillyard" else name
+        print(f"| {title} | {' | '.join(cells)} | {1000 * sum(took) / len(took):.1f} | {index_s:.0f} | {size} |", flush=True)
 
 
-def interval(ranks: Sequence[int], *, rounds: int = 1000) -> tuple[float, float]:
-    """The 95 % interval of hit@1 by drawing the requests anew (bootstrap)."""
-    draw = random.Random(7)
-    shares = sorted(share(draw.choices(ranks, k=len(ranks)), 1) for _ in range(rounds))
-    return shares[rounds // 40], shares[-rounds // 40]
+def _index_mb(sets: Sets) -> float:
+    segments = index_of(sets.entries).segments
+    return sum(getattr(one.postings, name).nbytes for one in segments for name in one.postings.__slots__) / 1e6
+
+
+def _processor_s() -> float:
+    """Seconds of this process and of those it has waited for."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in both)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from skillyard.document import parse_document
 from skillyard.errors import SkillyardError
@@ -159,6 +160,48 @@ def cut_out(entries: list[Entry], collections: list[str], *, count: int = 1500) 
         changed[number] = replace(entries[number], description=entries[number].description[: clause.start()])
         requests.append(Request(clause[0], {number}, "cut out", collections[number]))
     return changed, requests
+
+
+QUOTE: Final = re.compile(r"[\"“]([^\"“”\n]{8,90})[\"”]")
+
+
+def quoted_out(
+    entries: list[Entry], changed: list[Entry], collections: list[str], *, count: int = 700
+) -> tuple[list[Entry], list[Request]]:
+    """What a description quotes as said by people is the request, and gone from the entry with everything else it quotes.
+
+    Entries that `changed` has changed already are left as they are, and so are those whose body says the same.
+    """
+    found: list[tuple[int, str]] = []
+    seen: set[str] = set()
+    for number, entry in enumerate(entries):
+        said = [one.strip(" .,!?") for one in QUOTE.findall(entry.description) if 2 <= len(WORD.findall(one)) <= 12]
+        new = [one for one in said if one.lower() not in seen and one.lower() not in entry.body.lower()]
+        if new and changed[number] is entry:
+            seen.update(one.lower() for one in said)
+            found.append((number, new[-1]))
+    random.Random(6).shuffle(found)
+    changed = list(changed)
+    requests = []
+    for number, text in found[:count]:
+        changed[number] = replace(entries[number], description=QUOTE.sub("", entries[number].description))
+        requests.append(Request(text, {number}, "quoted", collections[number]))
+    return changed, requests
+
+
+def as_keywords(requests: Iterable[Request], *, most: int = 6, seed: int = 8) -> list[Request]:
+    """Every second of the requests as a few keywords: its longest words, two to `most` of them, in their order."""
+    draw = random.Random(seed)
+    result = []
+    for request in list(requests)[::2]:
+        long = sorted(
+            {word.lower() for word in WORD.findall(request.text) if len(word) > 3}, key=lambda word: (-len(word), word)
+        )
+        few = set(long[: draw.randint(2, most)])
+        kept = list(dict.fromkeys(word for word in WORD.findall(request.text.lower()) if word in few))
+        if len(kept) > 1:
+            result.append(Request(" ".join(kept), request.right, "keywords", request.collection))
+    return result
 
 
 def with_typos(requests: Iterable[Request], *, seed: int = 3) -> list[Request]:

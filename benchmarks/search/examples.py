@@ -17,9 +17,14 @@ from skillyard.search.words import words
 
 @dataclass(frozen=True)
 class Example:
-    """One request against one index: the skill of each row of `features`, and whether it is right."""
+    """One request against one index of so many skills: the skill of each row of `features`, and whether it is right.
+
+    `kind` is that of the request, or of the catalog when it is not the whole pool.
+    """
 
     request: Request
+    kind: str
+    skills: int
     numbers: Any
     features: Any
     right: Any
@@ -31,8 +36,18 @@ def index_of(entries: Sequence[Entry]) -> SearchIndex:
     return index
 
 
-def examples_of(index: SearchIndex, requests: Sequence[Request], number_of: dict[int, int] | None = None) -> list[Example]:
-    """The examples of `requests`; `number_of` gives the number in the index for those in `right` (None: the same)."""
+def examples_of(
+    index: SearchIndex,
+    requests: Sequence[Request],
+    number_of: dict[int, int] | None = None,
+    *,
+    kind: str = "",
+    without: bool = False,
+) -> list[Example]:
+    """The examples of `requests`; `number_of` gives the number in the index for those in `right` (None: the same).
+
+    With `without` the right skills are taken out of the catalog.
+    """
     result = []
     for request in requests:
         text = request.text[:20_000]
@@ -40,12 +55,13 @@ def examples_of(index: SearchIndex, requests: Sequence[Request], number_of: dict
         extra = expansion(index, text, query_words)
         if not query_words and not extra:
             continue
+        right = request.right if number_of is None else {number_of[one] for one in request.right if one in number_of}
         terms = request_terms(index, query_words, extra)
-        candidates = find_candidates(index, terms)
+        candidates = find_candidates(index, terms, only=(lambda number, right=right: number not in right) if without else None)
         if not len(candidates.positions):
             continue
         features = candidate_features(index, candidates, terms, query_words)
         numbers = index.numbers[candidates.positions]
-        right = request.right if number_of is None else {number_of[one] for one in request.right if one in number_of}
-        result.append(Example(request, numbers, features, np.isin(numbers, list(right))))
+        skills = len(index) - len(right) if without else len(index)
+        result.append(Example(request, kind or request.kind, skills, numbers, features, np.isin(numbers, list(right))))
     return result

@@ -84,8 +84,10 @@ def fts5(entries: Sequence[Entry]) -> Search:
 
     def search(text: str) -> list[int]:
         asked = " OR ".join(f'"{word}"' for word in dict.fromkeys(TOKEN.findall(text.lower())))
+        if not asked:  # no letters of its alphabets
+            return []
         rows = database.execute("select rowid from skills where skills match ? order by bm25(skills) limit 10", (asked,))
-        return [row[0] - 1 for row in rows] if asked else []
+        return [row[0] - 1 for row in rows]
 
     return search
 

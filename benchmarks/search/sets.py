@@ -1,22 +1,28 @@
-"""The sets of requests by kind, and the pool of skills they are asked in, as the command line names them."""
+"""The sets of requests by kind, and the pool of skills they are asked in, from a folder of collections."""
 
 from __future__ import annotations
 
-import argparse
 import random
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from benchmarks.search.collection import (
     Entry,
     Request,
     add_copies,
+    as_keywords,
     collection_of,
     cut_out,
     natural,
+    quoted_out,
     read_collection,
     tasks,
     with_typos,
 )
+
+KINDS = ("natural", "tasks, long", "tasks, short", "cut out", "typos", "quoted", "keywords")
+CUT_OUT = 700
+CHANGED = ("cut out", "quoted")
 
 
 @dataclass(frozen=True)
@@ -30,38 +36,94 @@ class Sets:
     short: list[Request]
     cut: list[Request]
     typos: list[Request]
+    quoted: list[Request]
+    keywords: list[Request]
+
+    def by_kind(self) -> dict[str, list[Request]]:
+        """The requests by the name of their kind; those of `CHANGED` are asked among the changed entries."""
+        every = (self.natural, self.long, self.short, self.cut, self.typos, self.quoted, self.keywords)
+        return dict(zip(KINDS, every, strict=True))
 
 
-def parse_sets(description: str, *, out: bool = False) -> argparse.Namespace:
-    """The arguments that say where skills and requests are."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", help="collections of skills, one folder each")
-    parser.add_argument("--natural", help="requests that authors wrote for their own skills, as JSON lines")
-    parser.add_argument("--top", default="", help="the folder that the paths in --natural start from")
-    parser.add_argument("--tasks", help="the tasks of SkillsBench with their skills")
-    parser.add_argument("--queries", help="its short requests")
-    parser.add_argument("--core", help="the folder with tasks.jsonl and relevance.json")
-    parser.add_argument("--skills", type=int, help="at most so many skills: all that are right, and others by lot")
-    parser.add_argument("--only", action="append", help="names of methods to run")
-    if out:
-        parser.add_argument("--out", required=True, help="the file that is written")
-    return parser.parse_args()
+LAYOUT = """
+COLLECTIONS is a folder with one folder for each collection of skills. What is found there is measured:
+
+  natural.jsonl                  requests that authors wrote for their own skills: {"query", "skill" (a path there), "kind"}
+  */tasks, */data/task_queries.json   the tasks of SkillsBench with their skills, and its short requests
+  */tasks.jsonl, */relevance.json     which of its skills are right for each task
+  anthropics*                    the skills that names.json is about
+"""
 
 
-def read_sets(arguments: argparse.Namespace) -> Sets:
-    """Read the pool, each near-copy once, and the requests; a copy of a right skill is right as well."""
-    folders = [*([arguments.tasks] if arguments.tasks else []), *arguments.folders]
-    entries, number_of = read_collection(folders)
-    asked = natural(arguments.natural, number_of, arguments.top.rstrip("/")) if arguments.natural else []
-    long, short = tasks(arguments.tasks, number_of, arguments.queries, arguments.core) if arguments.tasks else ([], [])
+@dataclass(frozen=True)
+class Places:
+    """Where skills and requests are; None, or no folders, for what is not there."""
+
+    top: Path
+    folders: tuple[str, ...]
+    natural: Path | None
+    tasks: Path | None
+    queries: Path | None
+    core: Path | None
+    things: Path | None
+
+    @property
+    def missing(self) -> list[str]:
+        """What cannot be measured, and what it needs."""
+        needs = {
+            "every table: no collection of skills": bool(self.folders),
+            "natural requests, slips, keywords, left-out collections: natural.jsonl": self.natural is not None,
+            "tasks of SkillsBench: tasks, data/task_queries.json, tasks.jsonl and relevance.json": self.has_tasks,
+            "short and misspelled names: the skills of anthropics": self.things is not None,
+        }
+        return [text for text, there in needs.items() if not there]
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether everything that the tasks need is there."""
+        return None not in (self.tasks, self.queries, self.core)
+
+
+def find_places(top: Path) -> Places:
+    """What there is below a folder of collections."""
+
+    def first(pattern: str) -> Path | None:
+        return next(iter(sorted(top.glob(pattern))), None) if top.is_dir() else None
+
+    queries, relevance = first("*/data/task_queries.json"), first("*/relevance.json")
+    tasks_folder = queries.parent.parent / "tasks" if queries else None
+    core = relevance.parent if relevance and (relevance.parent / "tasks.jsonl").is_file() else None
+    return Places(
+        top,
+        tuple(str(one) for one in sorted(top.iterdir()) if one.is_dir()) if top.is_dir() else (),
+        first("natural.jsonl"),
+        tasks_folder if tasks_folder and tasks_folder.is_dir() else None,
+        queries,
+        core,
+        first("anthropics*skills*") or first("anthropics*"),
+    )
+
+
+def read_pool(places: Places) -> tuple[list[Entry], dict[str, int]]:
+    """Every skill, near-copies once, and the number of each path; the skills of the tasks come first."""
+    return read_collection([*([str(places.tasks)] if places.tasks else []), *places.folders])
+
+
+def make_sets(places: Places, pool: tuple[list[Entry], dict[str, int]], *, skills: int | None) -> Sets:
+    """The requests of every kind in a pool of at most so many skills; a copy of a right skill is right as well."""
+    entries, number_of = list(pool[0]), pool[1]
+    top = str(places.top)
+    asked = natural(str(places.natural), number_of, top) if places.natural else []
+    long, short = tasks(str(places.tasks), number_of, str(places.queries), str(places.core)) if places.has_tasks else ([], [])
     collections = [""] * len(entries)
     for path, number in number_of.items():
-        collections[number] = collections[number] or collection_of(path, [arguments.top.rstrip("/"), *folders])
-    if arguments.skills and arguments.skills < len(entries):
-        entries, collections = _fewer(entries, collections, [*asked, *long, *short], arguments.skills)
+        collections[number] = collections[number] or collection_of(path, [top])
+    if skills and skills < len(entries):
+        entries, collections = _fewer(entries, collections, [*asked, *long, *short], skills)
     changed, cut = cut_out(entries, collections)
-    add_copies(entries, [*asked, *long, *short, *cut])
-    return Sets(entries, changed, asked, long, short, cut, with_typos(asked))
+    changed, quoted = quoted_out(entries, changed, collections)
+    add_copies(entries, [*asked, *long, *short, *cut, *quoted])
+    return Sets(entries, changed, asked, long, short, cut[:CUT_OUT], with_typos(asked)[::2], quoted, as_keywords(asked))
 
 
 def _fewer(entries: list[Entry], collections: list[str], requests: list[Request], most: int) -> tuple[list[Entry], list[str]]:

@@ -1,9 +1,7 @@
 """Whether a skill stuffed with words wins requests that are not its own.
 
-    python -m benchmarks.search.stuffing --natural FILE --top DIR FOLDER...
-
-Arguments as for `python -m benchmarks.search`. Into the same pool go skills whose description, name, body or names of files are
-full of the commonest words of other skills' descriptions; printed is for how many of 200 natural requests each is first.
+Into the same pool go skills whose description, name, body or names of files are full of the commonest words of other skills'
+descriptions; counted is for how many of 200 natural requests each is first.
 """
 
 from __future__ import annotations
@@ -16,17 +14,11 @@ from pathlib import Path
 
 from benchmarks.search.collection import Entry, Request
 from benchmarks.search.examples import index_of
-from benchmarks.search.sets import parse_sets, read_sets
 from skillyard.search import search_skills
 from skillyard.search.words import STOP_WORDS, runs
 
 _REQUESTS = 200
 _WORDS = (40, 250, 3000, 200)  # of description, long description, body, names of files
-
-
-def main() -> None:
-    sets = read_sets(parse_sets(__doc__ or ""))
-    print(wins(sets.entries, sets.natural))
 
 
 def wins(entries: list[Entry], requests: list[Request]) -> dict[str, int]:
@@ -66,7 +58,3 @@ def _stuffed(folder: Path, common: list[str]) -> list[Entry]:
             (directory / f"{word}.md").touch()
         made.append(Entry(name, name, description, body, str(directory), str(path), slug=name))
     return made
-
-
-if __name__ == "__main__":
-    main()

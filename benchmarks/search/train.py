@@ -1,14 +1,13 @@
-"""Fit the learned ranker (`skillyard/search/ranker.npz`); needs `lightgbm`, which is no dependency.
+"""The learned ranker (`skillyard/search/ranker.npz`): fitted with `lightgbm`, which is no dependency, and measured.
 
-    python -m benchmarks.search.train --natural FILE --top DIR --tasks DIR --queries FILE --core DIR --out FILE FOLDER...
-
-Arguments as for `python -m benchmarks.search`. First the requests of each of the larger collections are ranked by a model that
-saw neither that collection nor a skill of the same name; what comes of it is printed and gives the curve of the confidence.
-Then one model of everything is written.
+First the requests of each of the larger collections are ranked by a model that saw neither that collection nor a skill of the
+same name; what comes of it is printed, and gives the curves of the judgement. Then one model of everything is written, where it
+is asked for. `python -m benchmarks.search` does both.
 """
 
 from __future__ import annotations
 
+import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,9 +16,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.search.collection import Entry, Request
+from benchmarks.search import judgement
+from benchmarks.search.collection import Request
 from benchmarks.search.examples import Example, examples_of, index_of
-from skillyard.search.ranker import CLUES, FEATURES, RISING, clues
+from benchmarks.search.sets import CHANGED, KINDS, Sets
+from benchmarks.search.tables import cell
+from skillyard.search import SearchIndex
+from skillyard.search.ranker import BASE, FEATURES, RISING
 
 SETTINGS: Final = {
     "objective": "lambdarank", "learning_rate": 0.08, "num_leaves": 12, "min_data_in_leaf": 40, "feature_fraction": 0.5,
@@ -27,138 +30,133 @@ SETTINGS: Final = {
     "verbose": -1, "num_threads": 1, "seed": 7, "deterministic": True,
     "monotone_constraints": [int(name in RISING) for name in FEATURES],
 }  # fmt: skip
-TREES: Final = 100
+TREES: Final = 50
+START: Final = 6.0
+"""What the sum of the first step, as a share of the best, counts before any tree."""
 WEIGHTS: Final = {
     "natural": 2.0,
     "tasks, long": 1.0,
     "tasks, short": 1.0,
     "cut out": 1.0,
+    "quoted": 1.0,
     "typos": 0.7,
     "small": 0.7,
 }
-"""What each kind of request weighs, however many there are of it."""
-_LARGE: Final = 40  # natural requests from which a collection is left out by itself; the others together
-_CUT_OUT: Final = 700
-_DEPTHS: Final = (1, 5, 10)
+"""What each kind of request weighs, however many there are of it; "keywords" are never learned from."""
+_LARGE: Final = 40  # requests of one kind from which a collection is left out by itself; the others together
+_TINY, _MIDDLE = 20, 1500  # skills of the other catalogs
 
 
-def all_examples(
-    entries: list[Entry],
-    changed: list[Entry],
-    natural: list[Request],
-    tasks: list[Request],
-    cut: list[Request],
-    typos: list[Request],
-) -> list[Example]:
-    """The examples of every kind; "small" are the natural ones in a catalog of nothing but their skills."""
-    examples = examples_of(index_of(entries), [*natural, *tasks, *typos])
-    needed = sorted({min(request.right) for request in [*natural, *tasks]})
-    number_of = {number: at for at, number in enumerate(needed)}
-    few = index_of([replace(entries[number], id=str(at)) for number, at in number_of.items()])
-    examples += examples_of(few, [replace(request, kind="small") for request in natural], number_of)
-    return examples + examples_of(index_of(changed), cut[:_CUT_OUT])
+def all_examples(sets: Sets) -> tuple[list[Example], list[Example]]:
+    """The examples of every kind, and natural ones and tasks with the right skills taken out of the catalog.
+
+    "small" are natural requests in a catalog of nothing but their skills, "tiny" in ones of twenty of those, "middle" in one
+    with 1,500.
+    """
+    whole = index_of(sets.entries)
+    by_kind = sets.by_kind()
+    examples = examples_of(whole, [one for kind, many in by_kind.items() if kind not in CHANGED for one in many])
+    examples += examples_of(index_of(sets.changed), [one for kind in CHANGED for one in by_kind[kind]])
+    gone = examples_of(whole, [*sets.natural, *sets.long, *sets.short], without=True)
+    for kind, numbers in _catalogs(sets):
+        number_of = {number: at for at, number in enumerate(numbers)}
+        requests = [one for one in sets.natural if min(one.right) in number_of]
+        index = index_of([replace(sets.entries[number], id=str(at)) for number, at in number_of.items()])
+        examples += examples_of(index, requests, number_of, kind=kind)
+        gone += examples_of(index, requests, number_of, kind=kind, without=True)
+    return examples, gone
+
+
+def _catalogs(sets: Sets) -> list[tuple[str, list[int]]]:
+    """Smaller catalogs of skills that natural requests are for: the kind, and the numbers of the skills."""
+    needed = sorted({min(request.right) for request in sets.natural})
+    draw = random.Random(9)
+    mixed = draw.sample(needed, len(needed))
+    others = draw.sample(
+        sorted(set(range(len(sets.entries))) - set(needed)), max(0, min(_MIDDLE, len(sets.entries)) - len(needed))
+    )
+    few = [("tiny", mixed[at : at + _TINY]) for at in range(0, len(mixed), _TINY)]
+    return [("small", needed), ("middle", sorted([*needed, *others])), *few]
 
 
 def fit(examples: Sequence[Example]) -> Any:
     """A model of the examples that have a right skill among their candidates; each kind weighs what `WEIGHTS` says."""
     import lightgbm
 
-    used = [one for one in examples if one.right.any() and not one.right.all()]
-    counts = Counter(one.request.kind for one in used)
-    each = [WEIGHTS[one.request.kind] / counts[one.request.kind] * len(used) for one in used]
+    used = [one for one in examples if one.kind in WEIGHTS and one.right.any() and not one.right.all()]
+    counts = Counter(one.kind for one in used)
+    each = [WEIGHTS[one.kind] / counts[one.kind] * len(used) for one in used]
+    table = np.concatenate([one.features for one in used])
     data = lightgbm.Dataset(
-        np.concatenate([one.features for one in used]),
+        table,
         label=np.concatenate([one.right.astype(int) for one in used]),
         group=[len(one.right) for one in used],
         weight=np.repeat(each, [len(one.right) for one in used]),
+        init_score=START * table[:, BASE].astype(float),
         feature_name=list(FEATURES),
     )
     return lightgbm.train(dict(SETTINGS), data, num_boost_round=TREES)
 
 
-def left_out(examples: Sequence[Example], names: Sequence[str]) -> list[tuple[Example, Any]]:
-    """Each example with the scores of a model that saw neither its collection nor a skill of the same name."""
-    counts = Counter(one.request.collection for one in examples if one.request.kind == "natural")
-    large = {name for name, count in counts.items() if count >= _LARGE} | {"SkillsBench"}
-    folds: dict[str, list[Example]] = defaultdict(list)
-    for one in examples:
-        folds[one.request.collection if one.request.collection in large else "others"].append(one)
-    result = []
-    for fold, held in folds.items():
+def scores_of(model: Any, example: Example) -> Any:
+    """The score of each candidate."""
+    return model.predict(example.features) + START * example.features[:, BASE]
+
+
+def left_out(
+    examples: Sequence[Example], gone: Sequence[Example], names: Sequence[str]
+) -> tuple[list[tuple[Example, Any]], list[judgement.Judged], dict[str, Any]]:
+    """Each example with the scores of a model that saw neither its collection nor a skill of the same name; what is judged.
+
+    Last are the models by collection; "others" is that of those that are left out together.
+    """
+    counts = Counter((one.request.collection, one.kind) for one in examples if one.kind in _OWN)
+    large = {name for (name, _), count in counts.items() if count >= _LARGE}
+    folds: dict[str, tuple[list[Example], list[Example]]] = defaultdict(lambda: ([], []))
+    for at, some in enumerate((examples, gone)):
+        for one in some:
+            folds[one.request.collection if one.request.collection in large else "others"][at].append(one)
+    result, said, models = [], [], {}
+    for fold, (held, without) in folds.items():
         known = {names[number] for one in held for number in one.request.right}
-        rest = [one for other, many in folds.items() if other != fold for one in many]
-        model = fit([one for one in rest if known.isdisjoint(names[number] for number in one.request.right)])
-        scored = [(one, model.predict(one.features)) for one in held]
-        print(f"without {fold}: {hits([pair for pair in scored if pair[0].request.kind == 'natural'])}", flush=True)
+        rest = [one for other, (many, _) in folds.items() if other != fold for one in many]
+        models[fold] = model = fit([one for one in rest if known.isdisjoint(names[number] for number in one.request.right)])
+        scored = [(one, scores_of(model, one)) for one in held]
+        said += [judgement.judged(*pair, fold, has=True) for pair in scored if pair[0].kind in _JUDGED]
+        said += [judgement.judged(one, scores_of(model, one), fold, has=False) for one in without]
+        own = [pair for pair in scored if pair[0].kind == "natural"]
+        if own:
+            print(f"| {fold} | {len(own)} | {cell(ranks(own))} | {cell(ranks(own, first=True))} |", flush=True)
         result += scored
-    for kind in WEIGHTS:
-        print(f"{kind}: {hits([pair for pair in result if pair[0].request.kind == kind])}", flush=True)
+    return result, said, models
+
+
+_OWN: Final = ("natural", "tasks, long", "cut out", "quoted")  # the kinds that others are made of
+_JUDGED: Final = (*judgement.KINDS, "tasks, long", "tasks, short")
+
+
+def ranks(scored: Sequence[tuple[Example, Any]], *, first: bool = False) -> list[int]:
+    """The rank of the first right skill for each, 999 when it is no candidate; with `first` in the order of the first step."""
+    result = []
+    for example, scores in scored:
+        order = np.argsort(-(example.features[:, 0] if first else scores), kind="stable")
+        result.append(int(example.right[order].argmax()) if example.right.any() else 999)
     return result
 
 
-def hits(scored: Sequence[tuple[Example, Any]]) -> str:
-    """Hits at rank 1 / 5 / 10 in %, of the ranker and of the first step alone, and how many requests there are."""
-    both = []
-    for at in (0, 1):
-        ranks = []
-        for example, scores in scored:
-            order = np.argsort(-(scores if at == 0 else example.features[:, 0]), kind="stable")
-            ranks.append(int(example.right[order].argmax()) if example.right.any() else 999)
-        both.append("/".join(f"{100 * np.mean(np.array(ranks) < depth):.1f}" for depth in _DEPTHS) if ranks else "")
-    return f"{both[0]} (words alone {both[1]}), {len(scored)} requests"
+def compare(scored: Sequence[tuple[Example, Any]]) -> None:
+    """Print natural requests by the size of the catalog, then the head and the first rows of the table of all kinds."""
+    print("\n| natural requests, skills | collections left out | first step alone |\n|---|---|---|")
+    for kind, title in judgement.KINDS.items():
+        own = [pair for pair in scored if pair[0].kind == kind]
+        print(f"| {title} | {cell(ranks(own))} | {cell(ranks(own, first=True))} |", flush=True)
+    print(f"\n| | {' | '.join(KINDS)} |\n|{'---|' * (len(KINDS) + 1)}")
+    for title, first in (("skillyard, collections left out", False), ("its first step alone", True)):
+        cells = [cell(ranks([pair for pair in scored if pair[0].kind == kind], first=first)) for kind in KINDS]
+        print(f"| {title} | {' | '.join(cells)} |", flush=True)
 
 
-def confidence_curve(scored: Sequence[tuple[Example, Any]], *, skills: int, few: int) -> Any:
-    """The weights of the clues, after a constant: how often the best are right, with the right ones gone for a third."""
-    rows, truth = [], []
-    for at, (example, scores) in enumerate(scored):
-        if example.request.kind not in ("natural", "small", "tasks, long", "tasks, short"):
-            continue
-        gone = at % 3 == 0
-        stays = ~example.right if gone else np.ones(len(scores), np.bool_)
-        if not stays.any():
-            continue
-        column = FEATURES.index("any")
-        words = round(float(np.expm1(example.features[0, FEATURES.index("request_length")])))
-        size = few if example.request.kind == "small" else skills
-        found = clues(scores[stays], example.features[stays][:, column].astype(float), skills=size, words=words)
-        best = np.argsort(-scores[stays], kind="stable")[:5]
-        rows.append(found[best])
-        truth.append(example.right[stays][best])
-    return _logistic(np.concatenate(rows), np.concatenate(truth).astype(float))
-
-
-def _logistic(rows: Any, truth: Any) -> Any:
-    """Newton's method for a logistic regression, a constant first."""
-    table = np.concatenate([np.ones((len(rows), 1)), rows], axis=1)
-    weights = np.zeros(len(CLUES) + 1)
-    for _ in range(30):
-        chance = 1 / (1 + np.exp(-table @ weights))
-        slope = table.T @ (truth - chance) - 0.1 * weights
-        bend = (table * (chance * (1 - chance))[:, None]).T @ table + 0.1 * np.eye(len(weights))
-        weights = weights + np.linalg.solve(bend, slope)
-    return weights
-
-
-def reliability(scored: Sequence[tuple[Example, Any]], curve: Any, *, skills: int, few: int) -> None:
-    """Print, for bands of the confidence that the best match would show, how often it is right."""
-    said: dict[str, list[tuple[float, bool]]] = defaultdict(list)
-    for example, scores in scored:
-        if example.request.kind not in ("natural", "small"):
-            continue
-        covered = example.features[:, FEATURES.index("any")].astype(float)
-        words = round(float(np.expm1(example.features[0, FEATURES.index("request_length")])))
-        size = few if example.request.kind == "small" else skills
-        chance = 1 / (1 + np.exp(-(clues(scores, covered, skills=size, words=words) @ curve[1:] + curve[0])))
-        best = int(np.argmax(scores))
-        said[example.request.kind].append((float(chance[best]), bool(example.right[best])))
-    for kind, pairs in said.items():
-        for low, high in ((0, 0.15), (0.15, 0.3), (0.3, 0.5), (0.5, 0.7), (0.7, 0.85), (0.85, 1.01)):
-            inside = [right for chance, right in pairs if low <= chance < high]
-            print(f"{kind} {low}–{high}: {len(inside)} requests, right {np.mean(inside) if inside else 0:.2f}")
-
-
-def write(model: Any, out: Path, curve: Any) -> None:
+def write(model: Any, out: Path, curve: Any, fitting: Any) -> None:
     """The trees of a model as arrays, the form that `skillyard.search.ranker` reads."""
     root: list[int] = []
     feature, threshold, left, right, value = [], [], [], [], []
@@ -189,22 +187,35 @@ def write(model: Any, out: Path, curve: Any) -> None:
         right=np.array(right, np.int32),
         value=np.array(value, np.float32),
         depth=np.array([deepest], np.int32),
+        base=np.array([START], np.float64),
         curve=np.array(curve, np.float64),
+        fitting=np.array(fitting, np.float64),
     )
 
 
-def main() -> None:
-    from benchmarks.search.sets import parse_sets, read_sets
+def run(sets: Sets, out: Path | None) -> dict[str, Any]:
+    """Print everything that is measured with collections left out, and return the models by the collection that each left out.
 
-    arguments = parse_sets(__doc__ or "", out=True)
-    sets = read_sets(arguments)
-    examples = all_examples(sets.entries, sets.changed, sets.natural, [*sets.long, *sets.short], sets.cut, sets.typos[::2])
-    scored = left_out(examples, [entry.name for entry in sets.entries])
-    sizes = {"skills": len(sets.entries), "few": len({min(request.right) for request in sets.natural})}
-    curve = confidence_curve(scored, **sizes)
-    reliability(scored, curve, **sizes)
-    write(fit(examples), Path(arguments.out), curve)
+    `out` is where the model of everything is written.
+    """
+    examples, gone = all_examples(sets)
+    print("| left out | requests | skillyard | first step alone |\n|---|---|---|---|")
+    scored, said, models = left_out(examples, gone, [entry.name for entry in sets.entries])
+    judgement.report(said)
+    if out is not None:
+        write(fit(examples), out, judgement.confidence_curve(said), judgement.fitting_curve(said))
+    compare(scored)
+    return models
 
 
-if __name__ == "__main__":
-    main()
+def among_all(index: SearchIndex, kinds: dict[str, list[Request]], models: dict[str, Any]) -> None:
+    """Print two rows of the table of all skills: each request by the model that left its collection out, and the first step."""
+    scored = {
+        kind: [
+            (one, scores_of(models[one.request.collection if one.request.collection in models else "others"], one))
+            for one in examples_of(index, many)
+        ]
+        for kind, many in kinds.items()
+    }
+    for title, first in (("skillyard, collections left out", False), ("its first step alone", True)):
+        print(f"| {title} | {' | '.join(cell(ranks(some, first=first)) for some in scored.values())} | | | |", flush=True)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from benchmarks.soak.parts import skillyard
 
-__all__ = ["HomeCommands", "Promised"]
+__all__ = ["Commands", "HomeCommands", "Promised"]
 
 _LONGEST_S: Final = 120
 _TROUBLE: Final = ("database_unavailable", "database_damaged", "malformed", "Traceback", "internal_error")
@@ -48,16 +48,25 @@ class Promised:
             self.done[what] += 1
 
 
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Where commands are called, with which environment, and how: `start` and `pace` are those of `soak_home`."""
+
+    folder: Path
+    environment: Mapping[str, str]
+    start: Callable[..., Any] = subprocess.Popen
+    pace: float = 1.0
+
+
 class HomeCommands:
     """One worker that calls the command line, one command after the other; some are killed with -9.
 
     `number` tells its names from those of other workers; `turns` counts what it has done.
     """
 
-    def __init__(
-        self, number: int, folder: Path, environment: Mapping[str, str], promised: Promised, seed: int, kills: float
-    ) -> None:
-        self._number, self._folder, self._environment, self._promised = number, folder, environment, promised
+    def __init__(self, number: int, commands: Commands, promised: Promised, seed: int, kills: float) -> None:
+        self._number, self._commands, self._promised = number, commands, promised
+        self._folder = commands.folder
         self._chance = random.Random(f"{seed}-{number}")
         self._kills = kills
         self.turns = 0
@@ -144,14 +153,14 @@ class HomeCommands:
     def _call(self, words: list[str], *, rooted: bool = True) -> dict[str, Any] | None:
         """What the command answered; None when it was killed or ended badly."""
         command = skillyard(*words, "--json", *(["--root", str(self._folder / "skills")] if rooted else []))
-        process = subprocess.Popen(
+        process = self._commands.start(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=dict(self._environment), cwd=self._folder / "project",
+            env=dict(self._commands.environment), cwd=self._folder / "project",
         )  # fmt: skip
         what = " ".join(words[:2] if words[0] in ("schedule", "agents", "keys", "db", "memories") else words[:1])
         if self._chance.random() < self._kills:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(self._chance.uniform(0.2, 2))
+                process.wait(self._chance.uniform(0.2, 2) * self._commands.pace)
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
                 process.communicate()

@@ -20,13 +20,13 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from benchmarks.soak.home_commands import HomeCommands, Promised
+from benchmarks.soak.home_commands import Commands, HomeCommands, Promised
 from benchmarks.soak.parts import free_port, skillyard
 
 __all__ = ["HomeReport", "soak_home"]
@@ -82,23 +82,35 @@ class HomeReport:
         return "\n".join([*lines, f"{'good' if self.good else 'NOT GOOD'}; the same again: --seed {self.seed}"])
 
 
-def soak_home(folder: Path, *, seconds: float, seed: int, workers: int = 2, kills: float = 0.15, turns: int = 0) -> HomeReport:
+def soak_home(
+    folder: Path,
+    *,
+    seconds: float,
+    seed: int,
+    workers: int = 2,
+    kills: float = 0.15,
+    turns: int = 0,
+    start: Callable[..., Any] = subprocess.Popen,
+    pace: float = 1.0,
+) -> HomeReport:
     """Use one home in the empty `folder` for so long, and until each worker had so many `turns`, one for each kind of command.
 
-    `kills` is the share of commands that are killed; the server is killed once at least.
-    """
+    `kills` is the share of commands that are killed; the server is killed once at least. `start` starts a command as
+    `subprocess.Popen` does; where that takes a tenth of the time, a `pace` of 0.1 kills as early in what it does.
+    """  # fmt: skip
     environment = _prepared(folder)
     promised, stop, deleted = Promised(), threading.Event(), _Deleted()
     chance = random.Random(seed)
     began = time.monotonic()
-    with _serving(folder, environment, promised, deleted) as server:
-        loops = [HomeCommands(number, folder, environment, promised, seed, kills) for number in range(workers)]
+    with _serving(folder, environment, promised, deleted, start) as server:
+        commands = Commands(folder, environment, start, pace)
+        loops = [HomeCommands(number, commands, promised, seed, kills) for number in range(workers)]
         threads = [threading.Thread(target=loop.go_on, args=(stop,)) for loop in loops]
         threads.append(threading.Thread(target=_ask, args=(server.port, promised, stop)))
         for thread in threads:
             thread.start()
         while time.monotonic() < began + seconds or any(loop.turns < turns for loop in loops):
-            stop.wait(chance.uniform(4, 10))
+            stop.wait(chance.uniform(4, 10) * pace)
             if chance.random() < 0.5 or not promised.done["server, killed"]:
                 server.kill_and_start()
                 promised.count("server, killed")
@@ -152,9 +164,9 @@ class _Deleted:
 class _Server:
     """`skillyard serve` over the home, started anew after each kill."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str], deleted: _Deleted) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str], deleted: _Deleted, begin: Callable[..., Any]) -> None:
         self.port = free_port()
-        self._folder, self._environment, self._deleted = folder, environment, deleted
+        self._folder, self._environment, self._deleted, self._begin = folder, environment, deleted, begin
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._start()
@@ -164,7 +176,7 @@ class _Server:
     def _start(self) -> None:
         options = ["--port", str(self.port), "--root", str(self._folder / "skills"), "--grace", "10"]
         with (self._folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = self._begin(
                 skillyard("serve", *options), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(self._environment),
                 cwd=self._folder / "project",
             )  # fmt: skip
@@ -201,8 +213,10 @@ class _Server:
 
 
 @contextmanager
-def _serving(folder: Path, environment: Mapping[str, str], promised: Promised, deleted: _Deleted) -> Iterator[_Server]:
-    server = _Server(folder, environment, deleted)
+def _serving(
+    folder: Path, environment: Mapping[str, str], promised: Promised, deleted: _Deleted, start: Callable[..., Any]
+) -> Iterator[_Server]:
+    server = _Server(folder, environment, deleted, start)
     try:
         yield server
     finally:

@@ -244,7 +244,9 @@ def _root(catalog: Catalog, root: Root) -> MachineCheck:
     detail = f"{root.path}: {'; '.join(fact for fact in facts if fact)}"
     if root.status == "missing" and root.source == "config":  # somebody named it
         return MachineCheck("root config", "warning", detail, "make the folder, or name another one")
-    if root.status in ("ok", "missing"):
+    if root.status == "missing":
+        return MachineCheck(f"root {root.source}", "ok", f"{root.path}: absent; a skill that is put there is found")
+    if root.status == "ok":
         return MachineCheck(f"root {root.source}", "ok", detail, "skillyard check " + root.path if unusable else None)
     return MachineCheck(f"root {root.source}", "warning", detail, _ROOT_FIXES.get(root.status))
 

@@ -232,6 +232,10 @@ class ConsentRequired(InstallProblem, code="consent_required", status=403):
     """The new version may do more than the installed one; `details["changes"]` says exactly what."""
 
 
+class GraveFindings(InstallProblem, code="grave_findings", status=403):
+    """The scanner found harm that the operator's policy stops; `details["findings"]` has each, `rules` what to accept."""
+
+
 class SignerChanged(InstallProblem, code="signer_changed"):
     """The new version is signed with another key than the versions before, or not at all; `details` has both keys.
 

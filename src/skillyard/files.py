@@ -8,17 +8,23 @@ link, or that does not match its checksum counts as absent and is rewritten.
 from __future__ import annotations
 
 import contextlib
+import errno
 import marshal
 import os
 import stat
+import struct
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import FileTooLarge
 from skillyard.paths import CLOEXEC, DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW, NONBLOCK, owner_id, refuse_reserved
 from skillyard.text import limit_words
+
+if TYPE_CHECKING:
+    import io
+
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 _READ: Final = os.O_RDONLY | NOFOLLOW | CLOEXEC
@@ -45,7 +51,9 @@ def read_limited(path: str | os.PathLike[str], limit: int) -> bytes:
     return data
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
+def replace_file(
+    path: str | os.PathLike[str], data: bytes | Iterable[bytes | memoryview], *, mode: int = 0o600, durable: bool = True
+) -> None:
     """Write `data` beside `path` and move it into place, so that a reader finds the old file or the new one, never a part.
 
     `mode` are the new file's permissions. `durable` waits until the disk has it, so that a crash leaves one or the other too.
@@ -54,10 +62,14 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, mode: int = 0o600
         OSError: it cannot be written; the old file is as it was, and nothing is left beside it.
     """
     beside = f"{os.fspath(path)}.{os.getpid()}-{os.urandom(4).hex()}"
-    descriptor = os.open(beside, _NEW, 0o600)
+    try:
+        descriptor = os.open(beside, _NEW, 0o600)
+    except OSError as error:
+        error.filename = os.fspath(path)  # which people know
+        raise
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            file.writelines([data] if isinstance(data, bytes) else data)
             file.flush()
             if hasattr(os, "fchmod"):
                 os.fchmod(descriptor, mode)
@@ -318,14 +330,72 @@ def write_private_cache(path: str, kind: bytes, content: Any) -> None:
         replace_file(path, kind + zlib.crc32(body).to_bytes(4, "big") + body, durable=False)
 
 
-def _read(path: str, largest: int) -> bytes:
-    descriptor = os.open(path, _READ_FLAGS)
+_LENGTHS: Final = struct.Struct("<4sIQ")  # what it is, the checksum of the content, and how long that is
+_ALIGNED: Final = 64
+
+
+def map_private_cache(path: str, kind: bytes, *, largest: int) -> tuple[Any, list[memoryview]] | None:
+    """The content and the arrays of a file that `write_mapped_cache` wrote; None when there is none that can be trusted.
+
+    The arrays are read from the disk where and when they are used. They outlive the file.
+    """
+    import mmap
+
     try:
+        with _opened(path, largest) as file:
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError):  # ValueError: it is empty
+        return None
+    try:
+        known, checksum, length = _LENGTHS.unpack_from(data)
+        body = data[_LENGTHS.size : _LENGTHS.size + length]
+        if known != kind or zlib.crc32(body) != checksum:
+            return None
+        content, sizes = marshal.loads(body)  # noqa: S302 - written by this program, for this user alone
+    except (struct.error, EOFError, ValueError, TypeError):
+        return None
+    arrays, at = [], _LENGTHS.size + length
+    for size in sizes:
+        at += -at % _ALIGNED
+        arrays.append(data[at : at + size])
+        at += size
+    return (content, arrays) if at == len(data) else None
+
+
+def write_mapped_cache(path: str, kind: bytes, content: Any, arrays: Sequence[Any]) -> None:
+    """Write the content and the arrays (buffers of any numbers) in one step; what cannot be written is done without.
+
+    The content has a checksum, the arrays have none: the disk has them before the file is there.
+    """
+    views = [memoryview(array).cast("B") if memoryview(array).nbytes else memoryview(b"") for array in arrays]
+    body = marshal.dumps((content, [len(view) for view in views]))
+    pieces: list[bytes | memoryview] = [_LENGTHS.pack(kind, zlib.crc32(body), len(body)), body]
+    at = _LENGTHS.size + len(body)
+    for view in views:
+        padding = -at % _ALIGNED
+        pieces += [bytes(padding), view]
+        at += padding + len(view)
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        replace_file(path, pieces)
+
+
+def _read(path: str, largest: int) -> bytes:
+    with _opened(path, largest) as file:
+        return file.readall()
+
+
+@contextlib.contextmanager
+def _opened(path: str, largest: int) -> Iterator[io.FileIO]:
+    """Open a file of ours.
+
+    Raises:
+        OSError: it is missing, too large, no regular file, or others may write it.
+    """
+    descriptor = os.open(path, _READ_FLAGS)
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
         status = os.fstat(descriptor)
         foreign = owner_id() is not None and (status.st_uid != owner_id() or status.st_mode & 0o022)
         if foreign or not stat.S_ISREG(status.st_mode) or status.st_size > largest:
-            return b""
-        with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
-            return file.readall()
-    finally:
-        os.close(descriptor)
+            raise OSError(errno.EINVAL, "it is no private file of this size", path)
+        yield file

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import SkillUnusable, SkillyardError
+from skillyard.errors import FileTooLarge, SkillUnusable, SkillyardError
 from skillyard.execution import find_entry
 from skillyard.sandbox import can_start
+from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillFile
@@ -83,7 +84,7 @@ def read_skill_detail(catalog: Catalog, skill: Skill) -> SkillDetail:
     """Look at the skill's folder now; a SKILL.md that cannot be read leaves its fields out."""
     try:
         document = skill.document()
-    except SkillUnusable:
+    except (SkillUnusable, FileTooLarge):
         document = None
     return SkillDetail(
         skill=skill,
@@ -95,6 +96,40 @@ def read_skill_detail(catalog: Catalog, skill: Skill) -> SkillDetail:
         entry=_entry(skill, document),
         needs=catalog.grants().needs(skill),
     )
+
+
+def model_text(catalog: Catalog, skill: Skill) -> str:
+    """What a model reads when it loads the skill with the tool `skill`, outside of a workspace.
+
+    Raises:
+        SkillUnusable: its SKILL.md cannot be read.
+    """
+    from skillyard.permissions import AllowedTools
+    from skillyard.tools.reading_tools import RUN_WITH_TOOL, has_scripts, render_skill
+
+    document, files = skill.document(), tuple(file.name for file in skill.files())
+    running = RUN_WITH_TOOL if has_scripts(files) and catalog.executor().can_run(skill) else ""
+    tools = AllowedTools(skill.allowed_tools, mode=catalog.configuration.allowed_tools)
+    return render_skill(skill, document.body, files, tools=tools, running=running)
+
+
+_FILES: Final = 100
+_NAME: Final = 200  # characters of a file's name
+_SENTENCE: Final = 500
+_SENTENCES: Final = 50
+
+
+def approval_summary(skill: Skill) -> dict[str, object]:
+    """What a person should see before they approve a skill: its `files`, what it `may` do, and its `source`."""
+    from skillyard.registry import read_powers
+
+    try:
+        files = [{"name": shorten(single_line(file.name), _NAME), "size": file.size} for file in skill.files()[:_FILES]]
+        powers = read_powers(skill.directory, skill.document()).sentences()
+        may = [shorten(single_line(sentence), _SENTENCE) for sentence in powers[:_SENTENCES]]
+        return {"files": files, "may": may, "source": skill.source}
+    except (SkillyardError, OSError):
+        return {"files": [], "may": [], "source": skill.source}
 
 
 def _entry(skill: Skill, document: Document | None) -> str | None:

@@ -17,7 +17,9 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, 678_901, UTC)
 Moving = tuple[str, str | None, str]
 
 
-@pytest.fixture(params=["sqlite-postgresql", "postgresql-sqlite", "postgresql-postgresql"])
+@pytest.fixture(
+    params=["sqlite-postgresql", "postgresql-sqlite", pytest.param("postgresql-postgresql", marks=pytest.mark.long)]
+)
 def moving(request: pytest.FixtureRequest, address_of: Callable[[str], str], tmp_path: Path) -> Moving:
     """A home with two organisations that have runs, where its records are, and an empty database."""
     first, _, second = request.param.partition("-")

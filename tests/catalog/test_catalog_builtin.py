@@ -32,8 +32,9 @@ def test_built_in_skills_come_last_and_give_way_to_a_namesake(home: Path, make_s
         ("builtin:review-a-skill", "ok"),
         ("builtin:write-a-skill", "shadowed"),
     ]
-    with pytest.raises(DeleteRefused):
+    with pytest.raises(DeleteRefused) as refused:
         catalog.delete("builtin:review-a-skill")
+    assert refused.value.hint == "`skillyard disable builtin:review-a-skill`"
     assert "builtin" not in {skill.source for skill in Catalog.discover(roots=tmp_path, cwd=tmp_path).all()}
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from skillyard.catalog import SkillCatalog, walk
-from skillyard.catalog.walk import MAX_DEPTH, MAX_DEPTH_NAMED
+from skillyard.catalog import SkillCatalog, summaries
+from skillyard.catalog.summaries import MAX_DEPTH, MAX_DEPTH_NAMED
 from skillyard.document import RULES
 
 
@@ -30,6 +30,16 @@ def test_a_folder_is_a_skill_when_it_has_a_skill_md_and_hidden_folders_are_skipp
     (skills_root / "loose.md").write_text("---\nname: x\ndescription: y\n---\n")
     catalog = discover(skills_root)
     assert [(skill.id, skill.status) for skill in catalog.all()] == [("config:any-name", "ok")]
+
+
+def test_hidden_folders_in_which_agents_and_collections_keep_skills_are_searched(skills_root: Path, make_skill: Any) -> None:
+    for place in (".claude/skills", "app/.agents/skills", ".curated", ".claude/worktrees/one", ".other/skills", ".agents"):
+        make_skill(skills_root / place, f"in-{place.strip('.').replace('/', '-').replace('.', '')}")
+    (skills_root / ".claude/skills/linked").mkdir()
+    (skills_root / ".claude/skills/linked/SKILL.md").symlink_to(skills_root / ".curated/in-curated/SKILL.md")
+    assert relative(discover(skills_root)) == [
+        ".claude/skills/in-claude-skills", ".curated/in-curated", "app/.agents/skills/in-app-agents-skills",
+    ]  # fmt: skip
 
 
 def test_nested_folders_are_searched_and_a_skill_ends_the_descent(skills_root: Path, make_skill: Any) -> None:
@@ -156,7 +166,7 @@ def test_a_file_that_disappears_between_finding_and_reading_is_broken(skills_roo
     from skillyard.catalog.summaries import read_facts
 
     folder = make_skill(skills_root, "going")
-    (found,) = walk.walk(str(skills_root)).stamps
+    (found,) = summaries.walk(str(skills_root)).stamps
     (folder / "SKILL.md").unlink()
     facts = read_facts(str(skills_root), found, "standard")
     assert facts[1] is not None
@@ -217,7 +227,7 @@ def test_a_root_beyond_the_caps_is_truncated_and_says_so(
 ) -> None:
     for number in range(6):
         make_skill(skills_root / f"group-{number}", f"skill-{number}")
-    monkeypatch.setattr(walk, cap, 7 if cap == "MAX_ENTRIES" else 3)
+    monkeypatch.setattr(summaries, cap, 7 if cap == "MAX_ENTRIES" else 3)
     catalog = discover(skills_root)
     (root,) = catalog.roots
     assert root.status == "truncated"

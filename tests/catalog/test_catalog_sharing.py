@@ -65,6 +65,22 @@ def test_a_machine_without_more_processes_reads_alone(many: Path, monkeypatch: p
     assert listing(many) == expected
 
 
+def test_an_interrupt_ends_the_helper_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked_map, "_may_fork", lambda: True)
+    parent, children, fork = os.getpid(), [], os.fork
+    monkeypatch.setattr(os, "fork", lambda: children.append(fork()) or children[-1])
+
+    def interrupted(some: list[int]) -> list[int]:
+        if os.getpid() != parent:
+            threading.Event().wait()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        forked_map.forked_map(list(range(200)), interrupted, least=100)
+    with pytest.raises(ChildProcessError):  # it is gone, and was waited for
+        os.waitpid(children[0], os.WNOHANG)
+
+
 def test_a_process_with_two_threads_is_not_forked() -> None:
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)

@@ -70,11 +70,13 @@ def examples() -> Path:
 @pytest.fixture
 def process(request: pytest.FixtureRequest) -> Process:
     """Give a function that runs a command in another process, with pipes: one of its own where its start is tried,
-    a fork of one that has it loaded for those of what a command does.
+    or where what it imports is not there, a fork of one that has it loaded for those of what a command does.
     """
-    start = subprocess.run if request.path.name in ("test_cli_program.py", "test_cli_chat.py") else preloaded.run
+    alone = request.path.name == "test_cli_program.py"
 
     def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        others = options.get("env", os.environ).get("PYTHONPATH") != os.environ.get("PYTHONPATH")
+        start = subprocess.run if alone or others else preloaded.run
         command = [sys.executable, "-m", "skillyard", *map(str, arguments)]
         done: subprocess.CompletedProcess[str] = start(command, capture_output=True, text=True, timeout=60, **options)
         return done

@@ -56,4 +56,5 @@ def test_rules_about_skills_are_given_by_pattern(call: Any, examples: Path) -> N
     assert changed.code == 0, changed.err
     settings = call("agents", "show", "strict", "--json").data["settings"]
     assert list(settings["permissions"].items()) == [("pdf*", "ask"), ("weather-*", "deny")]
+    assert "permissions: pdf*=ask, weather-*=deny" in call("agents", "show", "strict").out
     assert call("agents", "create", "wrong", "--permission", "pdf=maybe").code == 2

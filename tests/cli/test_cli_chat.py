@@ -154,11 +154,10 @@ def test_what_cannot_be_is_said_in_two_lines(talk: Any, arguments: list[str], co
     assert hint in answer.err
 
 
-@pytest.mark.parametrize("command", ["chat", "trail"])
-def test_where_what_speaks_to_models_is_missing_that_is_said(command: str, process: Any, tmp_path: Path) -> None:
+def test_where_what_speaks_to_models_is_missing_that_is_said(process: Any, tmp_path: Path) -> None:
     (tmp_path / "pydantic_ai").mkdir()
     (tmp_path / "pydantic_ai/__init__.py").write_text("raise ImportError('not here')")
-    done = process(command, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    done = process("chat", env=os.environ | {"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         "error: the packages for talking to models are not installed",
@@ -261,6 +260,6 @@ def test_a_command_that_a_rule_asks_about_is_shown_and_answered_at_the_terminal(
     assert code == 0, said
     assert "Run a command in /workspace?" in said
     assert "  | ls | cat; rm a.txt" in said
-    assert "asked by  ask Bash(rm:*) of the operator" in said
+    assert "asked by  the operator's rule `ask Bash(rm:*)`" in said
     assert (tmp_path / "mine/a.txt").exists() != done
     assert ("was not approved: not that" in models.seen[-1].last) != done

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from skillyard.cli.commands import check
+from skillyard.offload import forked_map
 
 Call = Callable[..., Any]
 _COLON = "name: colon\ndescription: Use when: a colon is unquoted."
@@ -29,6 +30,23 @@ def test_the_answer_for_programs_has_its_promised_shape(call: Call, skills_root:
     errors = sum(found["severity"] == "error" for found in wrong["diagnostics"])
     warnings = sum(found["severity"] == "warning" for found in wrong["diagnostics"])
     assert answer.data["summary"] == {"files": 2, "ok": 1, "errors": errors, "warnings": warnings}
+
+
+def test_two_processes_find_what_one_finds_in_the_same_order(
+    call: Call, skills_root: Path, make_skill: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(70):
+        make_skill(skills_root, f"skill-{number:02}", **({"raw": b"---\nname: [\n---\n"} if number % 9 == 0 else {}))
+    alone = call("check", skills_root, "--json")
+    forks: list[int] = []
+    fork = os.fork
+    monkeypatch.setattr(os, "fork", lambda: forks.append(fork()) or forks[-1])
+    monkeypatch.setattr(check, "_WORTH_SHARING", 50)
+    monkeypatch.setattr(forked_map, "_may_fork", lambda: True)
+    together = call("check", skills_root, "--json")
+    assert (together.code, together.data) == (alone.code, alone.data)
+    assert len(forks) == 1
+    assert len(together.data["files"]) == 70
 
 
 def test_people_see_file_and_line_rule_message_and_fix(call: Call, skills_root: Path, make_skill: Call) -> None:
@@ -193,3 +211,20 @@ def test_check_and_scan_find_what_an_installation_refuses(call: Call, tmp_path: 
     assert [(one["rule"], one["file"]) for one in report["findings"]] == [("link-outside", "outside")]
     (folder / "linked" / "outside").unlink()
     assert "nothing found in what was looked into; 1 link not looked into" in call("scan", folder / "linked").out
+
+
+@pytest.mark.row("002-13", "003-2", "C-3")
+def test_a_package_is_valid_exactly_when_an_install_takes_it(call: Call, tmp_path: Path, make_skill: Call) -> None:
+    root = tmp_path / "packages"
+    make_skill(root, "whole")
+    make_skill(root, "nameless", front_matter="description: Does it. Use in a test.")
+    make_skill(root, "undescribed", front_matter="name: undescribed")
+    make_skill(root, "bare").joinpath("SKILL.md").write_text("# Bare\n\nOnly words.\n")
+    make_skill(root, "bytes").joinpath("SKILL.md").write_bytes(b"---\nname: bytes\ndescription: \xff\n---\n")
+    make_skill(root, "linked").joinpath("inside").symlink_to("SKILL.md")
+    make_skill(root, "odd", front_matter="name: odd\ndescription: Odd. Use in a test.\nversion: [1]\nsecurity: strict")
+    names = sorted(folder.name for folder in root.iterdir())
+    checked = {name: call("check", "--package", root / name).code for name in names}
+    assert checked == {name: call("install", root / name, "--dry-run", "--yes").code for name in names}
+    assert [name for name, code in checked.items() if code == 0] == ["odd", "whole"]
+    assert "error: SKILL.md does not declare its name and description" in call("check", "--package", root / "bare").out

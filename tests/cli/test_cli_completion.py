@@ -20,7 +20,7 @@ def _words(call: Call, *typed: str) -> list[str]:
 
 def test_commands_options_values_and_names_are_completed(call: Call, project: Path, make_skill: Call) -> None:
     make_skill(project / ".claude" / "skills", "tidy")
-    assert _words(call, "ins") == ["install"]
+    assert _words(call, "inst") == ["install"]
     assert "--dry-run" in _words(call, "install", "--d")
     assert _words(call, "check", "--severity", "") == ["error", "warning", "info"]
     assert _words(call, "workspace", "l") == ["list"]
@@ -42,7 +42,27 @@ def test_bash_takes_the_words(call: Call) -> None:
         'COMP_WORDS=(skillyard show "two words"); COMP_CWORD=2; _skillyard; printf "[%s]" "${COMPREPLY[@]}"\n'
     )
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30)
-    assert (done.stdout, done.stderr) == ("[show][two words]", "")
+    assert (done.stdout, done.stderr) == ("[show][two\\ words]", "")
+
+
+def test_a_name_that_a_shell_would_run_is_not_completed(call: Call, project: Path, make_skill: Call) -> None:
+    folder = make_skill(project / ".claude" / "skills", "tidy")
+    document = project / ".claude" / "skills" / "tidy" / "SKILL.md"
+    document.write_text('---\nname: "we$(touch PWNED)"\ndescription: Does it. Use in a test.\n---\nDo it.\n')
+    offered = _words(call, "show", "")
+    assert offered, folder
+    assert not any(set(word) & set("$()`;&|<> '\"") for word in offered)
+
+
+def test_bash_quotes_what_it_puts_into_the_line(call: Call, tmp_path: Path) -> None:
+    script = call("completion", "bash").out + (
+        "skillyard() { printf '%s\\n' 'we$(touch PWNED)' '*'; }\n"
+        'COMP_WORDS=(skillyard show ""); COMP_CWORD=2; _skillyard\n'
+        'printf "%s\\n" "${#COMPREPLY[@]}"; eval "echo ${COMPREPLY[*]}"\n'
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("2\nwe$(touch PWNED) *\n", "")
+    assert not (tmp_path / "PWNED").exists()
 
 
 @pytest.mark.row("004-15")

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from skillyard.cli.command_table import COMMANDS
+from skillyard.cli.program import COMMANDS
 
 ROOT = Path(__file__).parents[2]
-ELSEWHERE = {"serve", "worker", "mcp"}
-"""They go on until they are stopped: the soak of a shared home watches a server; a worker needs PostgreSQL."""
+ELSEWHERE = {"serve", "worker", "mcp", "adopt"}
+"""They go on until they are stopped: the soak of a shared home watches a server; a worker needs PostgreSQL. `adopt`
+installs what somebody edited."""
 
 
 def _lines(examples: Path, folder: Path) -> list[list[str]]:
@@ -31,15 +32,17 @@ def _lines(examples: Path, folder: Path) -> list[list[str]]:
         ["mirror", "export", str(folder / "mirror")], ["history"],
         ["list"], ["show", "text-statistics"], ["search", "text"], ["prompt"], ["read", "text-statistics"],
         ["eval", "triggers", str(folder / "prompts.json")], ["disable", "text-statistics"], ["enable", "text-statistics"],
+        ["state", "text-statistics", "pinned"], ["state"], ["use", "--none"], ["verify"],
         ["run", "preference-recorder", "--input", '{"preference": "tea", "category": "drink"}', "--context", '{"userId": "a"}'],
         ["run", "text-statistics", "--input", '{"text": "one"}'], ["test", "text-statistics"], ["runs"],
         ["schedule", "add", "daily", "text-statistics", "--cron", scheduled, "--input", '{"text": "one"}'],
         ["schedule", "due"], ["schedule", "remove", "daily"], ["event"],
         ["event", "nobody.waits"], ["webhooks", "create", "hook", "--event", "a.b"], ["webhooks"],
-        ["agents", "create", "clerk"], ["agents"],
+        ["agents", "create", "clerk"], ["agents"], ["agents", "detected"],
+        ["link", "mine", "--to", "claude"], ["unlink", "mine"], ["connect", "claude", "-y"], ["disconnect", "claude", "-y"],
         ["permissions"], ["permissions", "check-command", "ls"], ["workspace", "list"],
         ["environment", "show", "text-statistics"],
-        ["memories"], ["memories", "search", "tea"], ["approvals"], ["chat", "--list"], ["trail"], ["workers"],
+        ["memories"], ["memories", "search", "tea"], ["approvals"], ["chat", "--list"], ["trail"], ["insights"], ["workers"],
         ["keys", "create", "mine", "--scope", "skills:read"], ["keys"], ["organisations", "create", "clinic"], ["audit"],
         ["db", "status"], ["db", "upgrade"], ["db", "check"], ["db", "backfill"], ["db", "repair"],
         ["db", "copy", "--to", f"sqlite:///{folder}/copied.db"],
@@ -84,5 +87,5 @@ def test_no_command_opens_a_database_file_that_may_be_in_use(
 
 _ROOTED = {
     "environment", "list", "show", "search", "prompt", "read", "disable", "enable", "run", "test", "eval", "schedule", "event",
-    "chat",
+    "chat", "state",
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from skillyard.cli.command_table import COMMANDS
+from skillyard.cli.program import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/cli.md").read_text("utf-8")
@@ -27,12 +28,22 @@ def generator() -> ModuleType:
 
 
 def laid_out(page: str) -> str:
-    """The page as it is; its words only on a newer Python, which sets columns otherwise and writes `-o, --output FILE`."""
-    return page if sys.version_info < (3, 12) else re.sub(r"(-\w) [A-Z]+, (?=--)", r"\1, ", " ".join(page.split()))
+    """The page as it is; its letters only on a newer Python, which sets columns otherwise and writes `-o, --output FILE`."""
+    return (
+        page
+        if sys.version_info < (3, 12)
+        else re.sub(r"(-\w) [A-Z]+, (?=--)", r"\1, ", " ".join(page.split())).replace(" ", "")
+    )
 
 
 def test_every_help_on_the_page_is_todays(generator: ModuleType) -> None:
     assert laid_out(generator.generated(PAGE)) == laid_out(PAGE), "run `make docs`"
+
+
+def test_every_help_on_the_chinese_page_is_todays(generator: ModuleType) -> None:
+    page = generator.CHINESE_PAGE.read_text("utf-8")
+    assert re.findall(r"<!-- skillyard .*", page) == re.findall(r"<!-- skillyard .*", PAGE)
+    assert laid_out(generator.generated(page, "zh")) == laid_out(page), "run `make docs`"
 
 
 def test_a_help_that_changed_would_be_noticed(generator: ModuleType) -> None:
@@ -42,9 +53,19 @@ def test_a_help_that_changed_would_be_noticed(generator: ModuleType) -> None:
 
 
 def test_the_rules_of_the_scanner_on_the_page_are_todays(generator: ModuleType) -> None:
-    page = generator.SCANNING.read_text("utf-8")
+    page, chinese = (name.read_text("utf-8") for name in (generator.SCANNING, generator.CHINESE_SCANNING))
+    texts = json.loads((ROOT / "scripts/chinese.json").read_text("utf-8"))["scanner"]
     assert generator.with_scanner_rules(page) == page, "run `make docs`"
+    assert generator.with_scanner_rules(chinese, texts) == chinese, "run `make docs`"
     assert generator.with_scanner_rules(page.replace("`fork-bomb`", "`fork-bombe`")) == page
+
+
+def test_the_coding_agents_on_the_page_are_todays(generator: ModuleType) -> None:
+    page, chinese = (name.read_text("utf-8") for name in (generator.CODING_AGENTS, generator.CHINESE_CODING_AGENTS))
+    texts = json.loads((ROOT / "scripts/chinese.json").read_text("utf-8"))["coding agents"]
+    assert generator.with_coding_agents(page) == page, "run `make docs`"
+    assert generator.with_coding_agents(chinese, texts) == chinese, "run `make docs`"
+    assert generator.with_coding_agents(page.replace("| `codex` |", "| `codecks` |")) == page
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -55,7 +76,8 @@ def test_every_command_is_on_the_page(name: str) -> None:
 def test_the_shapes_that_programs_rely_on_are_on_the_page() -> None:
     words = " ".join(PAGE.split())
     for shape in (
-        '{"skills": [{"id", "name", "description", "source", "directory", "status", "reason", "diagnostics"}], "roots":',
+        '{"skills": [{"id", "name", "description", "source", "directory", "status", "reason", "state", "diagnostics"}], '
+        '"roots":',
         '{"rule", "severity", "message", "file", "line", "fix"}',
         '{"files": [{"path", "ok", "diagnostics"}], "summary": {"files", "ok", "errors", "warnings"}}',
         '{"text", "tokens", "kept", "shortened", "omitted": [{"id", "reason"}]}',

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from skillyard.cli import language
-from skillyard.cli.command_table import COMMANDS, GROUPS
-from skillyard.cli.program import Parser, add_common_options, leading_parser, parser_of
+from skillyard.cli.program import COMMANDS, GROUPS, Parser, add_common_options, leading_parser, parser_of
 
 Call = Callable[..., Any]
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,6 +86,7 @@ def test_help_and_errors_are_chinese_when_asked_for(call: Call) -> None:
     assert shown.startswith("用法：skillyard COMMAND")
     assert "查找和阅读:" in shown
     assert "在沙箱中运行技能的脚本" in call("run", "--help", "--lang=zh").out
+    assert "安装镜像有而本机没有的内容" in call("mirror", "--help", "--lang", "zh").out  # of an action of a command
     answer = call("show", "nothing", "--lang", "zh")
     assert answer.err.startswith("错误：没有这个技能（there is no skill 'nothing'）\n提示：")
     assert call("show", "nothing", "--lang", "zh", "--json").data["error"]["message"] == "there is no skill 'nothing'"

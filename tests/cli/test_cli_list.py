@@ -32,6 +32,7 @@ def test_the_list_for_programs_has_its_promised_shape(call: Call, skills_root: P
         "directory": str(skills_root / "good"),
         "status": "ok",
         "reason": None,
+        "state": "automatic",
         "diagnostics": [],
     }
     assert bad["status"] == "broken"
@@ -108,9 +109,16 @@ def test_an_empty_list_says_where_it_looked_and_what_to_do(call: Call, skills_ro
 
 def test_a_root_that_is_not_there_is_said_aloud(call: Call, tmp_path: Path) -> None:
     answer = call("list", "--root", tmp_path / "nowhere", "--json")
-    assert answer.code == 1
+    assert answer.code == 2
     assert answer.data["roots"][0]["status"] == "missing"
     assert answer.err.startswith(f"warning: {tmp_path / 'nowhere'}: there is no such folder\n")
+
+
+@pytest.mark.parametrize("command", [("search", "words"), ("show", "pdf"), ("run", "pdf"), ("prompt",)])
+def test_nothing_found_in_a_root_that_is_not_there_is_wrong_usage(call: Call, tmp_path: Path, command: tuple[str, ...]) -> None:
+    answer = call(*command, "--root", tmp_path / "nowhere")
+    assert answer.code == 2
+    assert f"{tmp_path / 'nowhere'}" in answer.err
 
 
 def test_a_root_without_a_name_is_wrong_usage(call: Call) -> None:

@@ -47,7 +47,7 @@ def test_all_skills_are_switched_at_once(call: Call, home: Path) -> None:
     call("new", "one", "--description", _ABOUT)
     assert call("disable", "--all").code == 0
     assert call("show", "one", "--json").data["status"] == "disabled"
-    assert "`skillyard enable --all`" in call("list").out
+    assert "`skillyard enable --all`" in call("list").err
     assert call("enable", "--all").code == 0
     assert call("show", "one", "--json").data["status"] == "ok"
     assert call("enable").code == 2
@@ -82,18 +82,19 @@ def test_nothing_is_overwritten(call: Call, home: Path) -> None:
 @pytest.mark.parametrize("name", ["Report Writer", "../up", "-x", "a--b", "x" * 65, "报告"])
 def test_a_name_that_breaks_the_rule_is_refused_with_the_rule(call: Call, home: Path, name: str) -> None:
     answer = call("new", "--description", _ABOUT, "--json", "--", name)
-    assert answer.code == 1
-    assert answer.data["error"]["code"] == "invalid_input"
+    assert answer.code == 2
+    assert answer.data["error"]["code"] == "usage"
     assert "lower-case" in answer.data["error"]["hint"]
 
 
 @pytest.mark.row("001-21", "001-24")
 def test_a_disabled_skill_stays_listed_and_can_come_back(call: Call, project: Path, make_skill: Call) -> None:
     make_skill(project / ".agents/skills", "mine")
-    assert (
-        call("disable", "mine").out
-        == "project:mine is now disabled: " + call("list", "--json").data["skills"][0]["reason"] + "\n"
-    )
+    assert call("disable", "mine").out == f"project:mine is now {call('list', '--json').data['skills'][0]['reason']}\n"
+    listed = call("list")
+    described = call("show", "mine", "--json").data["description"]
+    assert described[:40] in listed.out
+    assert "enables it" in listed.err
     assert call("list", "--json").data["skills"][0]["status"] == "disabled"
     assert call("disable", "mine").code == 0
     assert call("enable", "mine", "--json").data["skill"]["status"] == "ok"
@@ -113,6 +114,7 @@ def test_only_user_skills_are_deleted_and_only_after_a_yes(call: Call, project: 
     refused = call("delete", "shared", "--yes", "--json")
     assert refused.code == 1
     assert refused.data["error"]["code"] == "delete_refused"
+    assert call("delete", "shared").err.startswith("error: Can only delete user skills")  # before it asks anybody
 
 
 def test_a_person_is_asked_before_anything_is_deleted(call: Call, on_terminal: Call) -> None:

@@ -97,6 +97,58 @@ def test_workspaces_say_what_was_done_or_that_there_is_none(call: Call) -> None:
     assert call("workspace", "remove", "mine").out == "removed mine\n"
 
 
+def test_a_workspace_says_what_is_missing_and_what_was_held_back(call: Call, project: Path) -> None:
+    for words, said in (
+        (("exec",), "say which command to run"),
+        (("exec", "--dir", project, "--id", "a", "--", "ls"), "give --dir or --id, not both"),
+        (("exec", "--id", "trial", "ls", "-la"), "after `--`: -- ls -la"),
+        (("exec", "--dir", "/", "--", "ls"), "cannot be a workspace"),
+        (("remove",), "say which workspace to remove"),
+    ):
+        assert said in call("workspace", *words).err, words
+    held = call("workspace", "exec", "--dir", project, "--", "mkdir .idea && echo x > .idea/a.xml")
+    assert held.code == 1
+    assert "error: held back: .idea: programs outside" in held.err
+    assert "--writable .idea" in held.err
+    assert call("workspace", "exec", "--dir", project, "--writable", ".idea/", "--", "mkdir .idea").code == 0
+
+
+def test_words_of_the_command_line_that_cannot_be_end_with_2(call: Call, project: Path) -> None:
+    for words, said in (
+        (("list", "--root", project / "absent"), "check the path of --root"),
+        (("prompt", "--root", project / "absent"), "there is no such folder"),
+        (("install", project / "absent"), f"there is nothing at {project / 'absent'}"),
+        (("workspace", "exec", "--writable", "/etc", "--", "ls"), "'/etc' is a path"),
+        (("serve", "--port", "99999"), "a port is a number from 1 to 65535"),
+        (("pin", "pdf", "9"), "`skillyard rollback NAME VERSION`"),
+        (("event", "order.created", '{"a": 1}'), "comes after --data"),
+        (("approvals", "approve"), "say which skill to approve"),
+        (("migrate", project), "say what SOURCE holds"),
+    ):
+        answer = call(*words)
+        assert (answer.code, said in answer.err) == (2, True), (words, answer.err)
+
+
+def test_a_skill_file_that_is_too_long_is_listed_with_a_warning_and_shown(
+    call: Call, skills_root: Path, make_skill: Call
+) -> None:
+    folder = make_skill(skills_root, "big", body="x" * 3_000_000)
+    assert "config:big: its SKILL.md is over 1 MB" in call("list", "--root", skills_root).err
+    shown = call("show", "big", "--root", skills_root)
+    assert (shown.code, str(folder) in shown.out, "over 1 MB" in shown.out) == (0, True, True)
+    assert call("prompt", "--root", skills_root, "--budget", "5").code == 1
+
+
+def test_what_an_install_brings_is_counted_and_listed_without_empty_columns(
+    call: Call, tmp_path: Path, make_skill: Call
+) -> None:
+    scripts = {f"scripts/a{number}.py": "import pypdf\n" for number in range(9)}
+    make_skill(tmp_path / "source", "many", files={**scripts, "scripts/run.sh": "qpdf a"})
+    previewed = call("install", tmp_path / "source", "--dry-run").out
+    assert "  has 10 scripts; --json names them\n  asks for program:qpdf\n  asks for pypdf\n" in previewed
+    assert call("install", tmp_path / "source", "--list").out.splitlines()[0].split() == ["SKILL", "HERE", "DESCRIPTION"]
+
+
 def test_a_workspace_of_a_server_must_be_there(call: Call, project: Path) -> None:
     answer = call("mcp", "--workspace", project / "missing")
     assert answer.code == 2

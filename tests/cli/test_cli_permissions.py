@@ -24,10 +24,10 @@ def operator(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
-        ("git log | head -3", 0, "allow\n  allowed by allow Bash(git:*), allow Bash(head:*) of the operator"),
-        ("git -C x push", 1, "deny\n  denied by deny Bash(git push:*) of the operator: a rule to deny is about it"),
+        ("git log | head -3", 0, "allow\n  allowed by the operator's rule `allow Bash(git:*), allow Bash(head:*)`"),
+        ("git -C x push", 1, "deny\n  denied by the operator's rule `deny Bash(git push:*)`"),
         ("git log; git commit -m x ./a", 1, "  it is about: git commit -m x ./a\n  files it names: ./a\n  operator: allow, "),
-        ("git log; id", 1, "ask\n  to be asked about by the rules of the operator: no rule is about it\n  it is about: id\n"),
+        ("git log; id", 1, "ask\n  to be asked about by the operator's rules: no rule is about it\n  it is about: id\n"),
     ],
 )
 def test_a_command_is_decided_with_the_reason(call, operator, project, command, code, said):
@@ -75,12 +75,12 @@ def test_what_cannot_be_meant_says_what_to_do(call, operator, project):
 def test_a_command_in_a_workspace_obeys_the_rules(call, operator, project):
     denied = call("workspace", "exec", "--dir", project, "--", "git log | git -C . push")
     assert (denied.code, denied.out) == (1, "")
-    assert "error: denied by deny Bash(git push:*) of the operator" in denied.err
+    assert "error: denied by the operator's rule `deny Bash(git push:*)`" in denied.err
     assert "hint: do it another way" in denied.err
     (project / "skillyard.txt").write_text("abc")
     asked = call("workspace", "exec", "--dir", project, "--json", "--", "touch a")
     assert (asked.code, asked.data["code"]) == (1, "approval_rejected")
-    assert "needs approval and there is nobody to ask" in asked.data["text"]
+    assert "needs approval by the operator's rules and there is nobody to ask" in asked.data["text"]
     assert not (project / "a").exists()
     assert call("workspace", "exec", "--dir", project, "--", "head -c 2 skillyard.txt").out == "ab"
 

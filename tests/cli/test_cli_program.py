@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from skillyard.cli.command_table import COMMANDS, GROUPS
 from skillyard.cli.commands import show as list_command
+from skillyard.cli.program import COMMANDS, GROUPS
 
 Call = Callable[..., Any]
 

@@ -38,6 +38,7 @@ def test_runs_are_listed_newest_first_with_what_went_wrong(call: Call, examples:
     assert [run["state"] for run in listed] == ["failed", "succeeded"]
     assert set(listed[0]) == {
         "run_id", "skill", "state", "status", "error", "cache_hit", "duration_ms", "created_at", "finished_at", "schedule",
+            "interface", "caller", "agent", "version",
     }  # fmt: skip
 
 

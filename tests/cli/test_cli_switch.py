@@ -59,3 +59,31 @@ def test_doctor_says_what_is_switched_off_and_where(call: Any, projects: tuple[P
     found = [check for check in checks if check["name"] == "switched off"]
     assert [check["detail"] for check in found] == [f"deploy in {projects[0]}/.claude/skills"]
     assert _hint(f"`{found[0]['fix']}`")[:2] == ["enable", "deploy"]
+
+
+def test_a_state_is_given_and_listed_and_taken_back(call: Any, skills_root: Path, make_skill: Any) -> None:
+    make_skill(skills_root, "pdf")
+    named = ("--root", str(skills_root))
+    assert call("state", *named).err.startswith("every skill is automatic")
+    assert call("state", "pdf", "pinned", *named).out == "config:pdf is now pinned\n"
+    assert call("state", *named).out.split() == ["pinned", "config:pdf"]
+    assert "pinned" in call("list", *named).out
+    assert call("state", "pdf", "off", *named).out.startswith("config:pdf is now disabled")
+    assert call("state", "pdf", "automatic", *named).out == "config:pdf is now ok\n"
+    assert call("state", "pdf", "loud", *named).code == 2
+
+
+def test_a_set_of_the_project_is_used_and_listed(call: Any, tmp_path: Path, make_skill: Any) -> None:
+    (tmp_path / "p/.git").mkdir(parents=True)
+    for name in ("pdf", "docx"):
+        make_skill(tmp_path / "p/.claude/skills", name)
+    (tmp_path / "p/skillyard.toml").write_text('[skills]\nbuilt-in = false\n[sets]\nbackend = ["pdf", "sql"]\n')
+    here = ("--project", str(tmp_path / "p"))
+    assert call("use", *here).out.split() == ["backend", "pdf,", "sql"]
+    used = call("use", "backend", *here)
+    assert used.out == "in use: the set backend, 1 skill\n"
+    assert "not found here: sql" in used.err
+    assert call("use", *here).out.split() == ["*", "backend", "pdf,", "sql"]
+    assert "not in the set 'backend'" in call("show", "docx", *here).out
+    assert call("use", "frontend", *here).code == 1
+    assert call("use", "--none", *here).out == "in use: all skills, 2 skills\n"

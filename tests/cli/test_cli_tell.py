@@ -184,7 +184,7 @@ def test_the_mcp_server_answers_over_standard_input_and_output(examples: Path) -
 def test_a_pin_that_fits_no_skill_is_an_error_with_a_way_out(call: Call, examples: Path) -> None:
     answer = call("prompt", "--root", examples, "--pin", "text-statistic-s")
     assert (answer.code, answer.out) == (1, "")
-    assert "did you mean config:text-statistics" in answer.err
+    assert "did you mean text-statistics" in answer.err
     part = call("prompt", "--root", examples, "--budget", "100", "--pin", "statistics", "--json").data
     assert "config:text-statistics" in part["kept"] + part["shortened"]
 

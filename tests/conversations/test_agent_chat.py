@@ -156,6 +156,35 @@ async def test_a_rejected_call_is_a_text_for_the_model_and_a_session_answer_hold
     assert turn.answer == "Ok."
 
 
+async def test_what_was_refused_is_not_asked_again_in_its_turn(
+    open_chat: Any, pdf: Path, skills_root: Path, make_skill: Callable[..., Path]
+) -> None:
+    make_skill(skills_root, "tidy", description="Tidies up.")
+    desk = await open_chat(settings=ChatSettings(permissions={"*": "ask"}))
+    desk.models.script(
+        Call("skill", {"skill": "pdf"}),
+        Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"}),
+        Call("skill", {"skill": "tidy"}),
+        Call("skill", {"skill": "pdf"}),
+        Say("Without it."),
+    )
+    turn, events = await desk.say("Fill in the form")
+    (first,) = [event.data for event in events if event.kind == "ask"]
+    await desk.chat.answer(turn, first["id"], ApprovalAnswer("reject", "not today"))
+    turn, events = await desk.watch(turn)
+    titles = [event.data["question"]["title"] for event in events if event.kind == "ask"]
+    assert (turn.state, titles[-1]) == ("waiting", "Load skill: tidy")
+    (second,) = turn.questions
+    await desk.chat.answer(turn, second["call"], ApprovalAnswer("once"))
+    turn, events = await desk.watch(turn)
+    assert (turn.state, turn.answer) == ("done", "Without it.")
+    assert len([event for event in events if event.kind == "ask"]) <= 2
+    assert "was not approved: not today" in desk.models.seen[-1].last
+    desk.models.script(Call("skill", {"skill": "pdf"}), Say("Asked anew."))
+    turn, _ = await desk.say("And now?")
+    assert turn.state == "waiting"  # another turn, another answer
+
+
 @pytest.mark.row("001-18")
 async def test_what_was_allowed_for_a_conversation_holds_after_a_restart_until_it_is_taken_back(
     open_chat: Any, pdf: Path, skills_root: Path

@@ -6,12 +6,12 @@ import asyncio
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 from scripted_models import Call, Fail, Hold, Say
 
@@ -237,7 +237,7 @@ async def test_a_turn_whose_process_is_killed_is_marked_and_nothing_of_it_runs_t
     make_skill(skills_root, "count", files={"scripts/main.py": COUNTS + slow})
     desk = await open_chat()
     desk.models.script(Call("run_skill", {"name": "count"}), Hold("Counting"), Say("Not counted again."))
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(skills_root), desk.conversation.id], stdout=subprocess.PIPE)
+    worker = preloaded.Popen([sys.executable, "-c", WORKER, str(skills_root), desk.conversation.id], stdout=preloaded.PIPE)
     try:
         if where == "model":
             await asyncio.to_thread(desk.models.holding.wait, 60)

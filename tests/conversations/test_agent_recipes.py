@@ -1,4 +1,7 @@
-"""Every recipe of the documentation, run as a reader would, against a model server that checks what it gets."""
+"""Every recipe of the documentation, run as a reader would, against a model server that checks what it gets.
+
+Those of the frameworks that take longest to import are run in `make test-long`.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,18 @@ def _recipes(page: str) -> list[tuple[str, str]]:
 
 RECIPES = _recipes("docs/agents.md")
 IN_WORKSPACES = _recipes("docs/workspaces.md")
+_SLOW_TO_IMPORT = {"deepagents", "adk"}
+
+
+def _parameters(recipes: list[tuple[str, str]], ids: list[str]) -> list[Any]:
+    return [
+        pytest.param(name, code, id=known, marks=[pytest.mark.long] if name in _SLOW_TO_IMPORT else [])
+        for (name, code), known in zip(recipes, ids, strict=True)
+    ]
 
 
 _IMPORTING = """
-import ast, importlib, json, os, sys, threading, traceback
+import ast, gc, importlib, json, os, sys, threading, traceback
 sys.argv = ["-c"]
 for line in sys.stdin:
     told = json.loads(line)
@@ -39,6 +50,7 @@ for line in sys.stdin:
         if isinstance(one, ast.ImportFrom):
             module = importlib.import_module(one.module)
             [getattr(module, name.name) for name in one.names]
+    gc.freeze()  # a fork need not look at, and so copy, what it will keep
     assert threading.active_count() == 1, "a fork has only one thread"
     if (pid := os.fork()) == 0:
         status = 1
@@ -111,7 +123,7 @@ def _count_words(seen: Seen) -> Say | Call:
 
 
 @pytest.mark.row("004-14")
-@pytest.mark.parametrize(("name", "code"), RECIPES, ids=[f"{at}-{name}" for at, (name, _) in enumerate(RECIPES)])
+@pytest.mark.parametrize(("name", "code"), _parameters(RECIPES, [f"{at}-{name}" for at, (name, _) in enumerate(RECIPES)]))
 def test_a_recipe_loads_a_skill_runs_it_and_answers(
     name: str, code: str, models: Any, recipes: Recipes, tmp_path: Path, home: Path
 ) -> None:
@@ -144,7 +156,7 @@ def _write_and_count(seen: Seen) -> Say | Call:
     return Say(f"It has {re.search(r'words: ([0-9]+)', seen.last)[1]} words.")  # type: ignore[index]
 
 
-@pytest.mark.parametrize(("name", "code"), IN_WORKSPACES, ids=[name for name, _ in IN_WORKSPACES])
+@pytest.mark.parametrize(("name", "code"), _parameters(IN_WORKSPACES, [name for name, _ in IN_WORKSPACES]))
 def test_a_recipe_works_in_a_workspace(name: str, code: str, models: Any, recipes: Recipes, tmp_path: Path, home: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "project").mkdir()

@@ -20,7 +20,7 @@ from skillyard.conversations import (
     SkillUsageLog,
     Turn,
 )
-from skillyard.conversations.turn_events import (
+from skillyard.conversations.conversation import (
     EventPosition,
     EventPositioner,
     TurnEvent,

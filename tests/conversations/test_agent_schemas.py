@@ -104,7 +104,14 @@ async def test_an_open_object_stays_open_in_a_conversation(model: str, open_chat
     assert desk.models.faults == []
 
 
-@pytest.mark.parametrize("model", ["openai:gpt-5", "anthropic:claude-sonnet-4-6", "google_genai:gemini-2.5-flash"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "openai:gpt-5",
+        pytest.param("anthropic:claude-sonnet-4-6", marks=pytest.mark.long),  # each imports another part of langchain
+        pytest.param("google_genai:gemini-2.5-flash", marks=pytest.mark.long),
+    ],
+)
 async def test_an_open_object_stays_open_through_langchain(model: str, models: Any, catalog: Catalog) -> None:
     from langchain.agents import create_agent
     from langchain.chat_models import init_chat_model

@@ -166,7 +166,7 @@ async def agent_prompt(home: Home) -> Texts:
 
 
 async def started(home: Home) -> Texts:
-    from skillyard.conversations.slash_commands import parse_command
+    from skillyard.conversations.model_context import parse_command
 
     command = parse_command(f"/{home.hostile} now", SkillTools(home.catalog, record=False))
     assert command is not None

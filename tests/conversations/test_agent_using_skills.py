@@ -15,8 +15,7 @@ from scripted_models import Call, Fail, Say, Seen
 from skillyard import Catalog
 from skillyard.agent_definitions import AgentDraft, AgentSkill, AgentStore
 from skillyard.conversations import ChatSettings
-from skillyard.conversations.model_context import MAX_SKILL_TOKENS
-from skillyard.conversations.slash_commands import fill_arguments
+from skillyard.conversations.model_context import MAX_SKILL_TOKENS, fill_arguments
 from skillyard.errors import InvalidInput, PermissionDenied, RecordNotFound, SkillUnusable, VersionNotFound
 from skillyard.permissions import ApprovalAnswer
 from skillyard.prompt import count_tokens

@@ -14,7 +14,7 @@ import pytest
 from scripted_models import Call, Say
 
 from skillyard import Catalog
-from skillyard.conversations import Chat, ChatSettings, conversation_workspace
+from skillyard.conversations import Chat, ChatSettings, conversation_tools
 from skillyard.environments import SkillGrant, SkillGrants
 from skillyard.errors import DependenciesUnavailable, DiskFull, InvalidInput, PathRefused
 from skillyard.permissions import ApprovalAnswer
@@ -23,6 +23,7 @@ from skillyard.sandbox import GrantedEnvironment
 WORKSPACE_TOOLS = ("bash", "code_run", "file_read", "file_write", "file_edit", "file_list", "file_search")
 
 
+@pytest.mark.row("003-12", "C-30")
 async def test_a_model_works_with_a_shell_code_and_files(open_chat: Callable[..., Any], pdf: Path) -> None:
     desk = await open_chat()
     desk.models.script(
@@ -75,7 +76,7 @@ async def test_a_tool_is_taken_away_or_asked_about_by_its_name(open_chat: Callab
     assert not {"bash", "search_skills"} & set(desk.models.seen[0].tools)
     (refused,) = desk.results(events)
     assert (refused["code"], refused["rule"]) == (
-        "permission_denied", "denied by deny bash of the conversation: the conversation takes this tool away",
+        "permission_denied", "denied by the conversation's rule `deny bash`: the conversation takes this tool away",
     )  # fmt: skip
     assert turn.state == "waiting"
     (question,) = turn.questions
@@ -99,7 +100,7 @@ async def test_a_command_is_asked_about_and_the_answer_holds_for_that_command(op
     turn, events = await desk.say("Go")
     (denied,) = desk.results(events)
     assert denied["code"] == "permission_denied"
-    assert denied["rule"].startswith("denied by deny Bash(rm:*) of the conversation"), "also in a line with a pipe"
+    assert denied["rule"].startswith("denied by the conversation's rule `deny Bash(rm:*)`"), "also in a line with a pipe"
     (question,) = turn.questions
     assert (question["argument"], question["part"], question["level"]) == (command, "python3 -c 'print(6 * 7)'", "conversation")
     await desk.chat.answer(turn, question["call"], ApprovalAnswer("session"))
@@ -112,7 +113,7 @@ async def test_a_command_is_asked_about_and_the_answer_holds_for_that_command(op
     assert "was not approved: not that" in desk.models.seen[-1].last
     ruled = [step for step in desk.chat.usage_log.of(conversation=desk.conversation.id) if step.event == "ruled"]
     assert [step.ok for step in ruled] == [False, True, True, False]
-    assert "deny Bash(rm:*) of the conversation" in (ruled[0].detail or "")
+    assert "the conversation's rule `deny Bash(rm:*)`" in (ruled[0].detail or "")
 
 
 async def test_a_skill_that_is_loaded_brings_what_it_was_granted_and_the_shell_goes_on(
@@ -143,7 +144,7 @@ async def test_a_skill_that_brings_nothing_new_leaves_the_session_as_it_is(
     open_chat: Callable[..., Any], pdf: Path, skills_root: Path, make_skill: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where more skills are offered than are shown before they are loaded."""
-    monkeypatch.setattr(conversation_workspace, "_MOST_SHOWN", 2)
+    monkeypatch.setattr(conversation_tools, "_MOST_SHOWN", 2)
     for name in ("tidy", "zip"):
         make_skill(skills_root, name)
     desk = await open_chat()
@@ -327,6 +328,35 @@ async def test_a_folder_of_the_user_is_worked_in_and_stays(open_chat: Callable[.
     assert sorted(path.name for path in project.iterdir()) == ["b.txt", "src"]
     with pytest.raises(PathRefused):
         await desk.chat.begin("ada", model="openai-chat:gpt-5", folder="/etc")
+
+
+@pytest.mark.row("001-23", "D-28")
+async def test_each_conversation_sees_the_skills_and_rules_of_the_project_that_it_works_in(
+    open_chat: Callable[..., Any], make_skill: Callable[..., Path], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One program serves many projects: none sees the skills of another."""
+    for name in ("one", "two"):
+        make_skill(tmp_path / name / ".claude/skills", f"deploy-{name}", description=f"Deploys {name}. Use for {name}.")
+        (tmp_path / name / ".git").mkdir()
+    make_skill(tmp_path / "two/.claude/skills", "secret")
+    (tmp_path / "two/skillyard.toml").write_text('[permissions.skills]\nsecret = "deny"\n')
+    make_skill(home / ".claude/skills", "mine")
+    monkeypatch.setenv("SKILLYARD_BUILT_IN", "off")
+    one = await open_chat(catalog=Catalog.discover(cwd=tmp_path / "one"))
+    asked = await one.chat.begin("ada", model="openai-chat:gpt-5", folder=tmp_path / "two")
+    for conversation, there in ((one.conversation, "one"), (asked, "two")):
+        one.models.script(Call("skill", {"skill": f"deploy-{there}"}), Say("Done."))
+        turn = await one.chat.send(conversation, "Deploy it")
+        events = [event async for event in one.chat.events(turn)]
+        if there == "two":  # a skill in a folder that a model works in is asked about
+            (question,) = [event.data["id"] for event in events if event.kind == "ask"]
+            await one.chat.answer(await one.chat.turn(conversation, turn.id), question, ApprovalAnswer("once"))
+            events = [event async for event in one.chat.events(turn)]
+        assert [result["ok"] for result in one.results(events)] == [True]
+        (index,) = {"".join(re.findall(r"^- (\S+):", seen.system, re.MULTILINE)) for seen in one.models.seen[-2:]}
+        assert index == f"deploy-{there}mine"
+        assert [skill.name for skill in one.chat.commands(conversation, "")] == [f"deploy-{there}", "mine"]
+    assert ((await one.chat.get(asked.id, "ada")).to_dict()["folder"], one.conversation.folder) == (str(tmp_path / "two"), None)
 
 
 async def test_the_folder_of_a_skill_is_told_as_the_session_sees_it_in_each_sandbox(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from skillyard.database import connection, schema_upgrade
+from skillyard.database import connection, maintenance
 
 _USE_TABLES = {"test_database_copying", "test_database_file", "test_database_notifier", "test_database_plans"}
 
@@ -16,7 +16,7 @@ _USE_TABLES = {"test_database_copying", "test_database_file", "test_database_not
 @pytest.fixture(autouse=True)
 def _all_migrations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.path.stem not in _USE_TABLES:
-        monkeypatch.setattr(connection, "upgrade", schema_upgrade.upgrade)
+        monkeypatch.setattr(connection, "upgrade", maintenance.upgrade)
 
 
 class Said(NamedTuple):

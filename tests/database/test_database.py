@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -16,10 +17,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import delete, insert, inspect, select, text
+from sqlalchemy.exc import OperationalError
 
 from skillyard.database import HEAD, METADATA, Database, approvals, install_logs, runs, steps
 from skillyard.database.connection import database_url, redacted_url
-from skillyard.database.schema_upgrade import configuration
+from skillyard.database.dialects import translate_error
+from skillyard.database.maintenance import configuration
 from skillyard.errors import DatabaseUnavailable, RecordExists, ValueRefused
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC)
@@ -215,6 +218,15 @@ def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None
     assert "SKILLYARD_DATABASE_URL" in str(refused.value.hint)
 
 
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE])
+def test_a_full_disk_is_named_as_what_may_be_wrong(code: int) -> None:
+    reason = sqlite3.OperationalError("disk I/O error")
+    reason.sqlite_errorcode = code
+    error = translate_error(OperationalError("INSERT", {}, reason), name="skillyard.db", secret=None)
+    assert isinstance(error, DatabaseUnavailable)
+    assert "df -h" in str(error.hint)
+
+
 def test_a_link_in_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home/skillyard.db").symlink_to(tmp_path / "elsewhere")
@@ -233,10 +245,11 @@ def test_who_only_looks_at_skills_loads_no_database(command: list[str]) -> None:
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60).returncode == 0
 
 
-def test_many_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("files", [3, pytest.param(20, marks=pytest.mark.long)])
+def test_many_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Path, files: int) -> None:
     script = (
         "import os, sys\nfrom skillyard.database import Database\n"
-        "for number in range(6):\n"
+        "for number in range(int(sys.argv[2])):\n"
         "    children = []\n"
         "    for _ in range(8):\n"
         "        child = os.fork()\n"
@@ -251,5 +264,6 @@ def test_many_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_pat
         "    if any(os.waitpid(child, 0)[1] for child in children):\n"
         "        sys.exit(1)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-c", script, str(tmp_path), str(files)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

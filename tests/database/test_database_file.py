@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import text
 
 from skillyard import Catalog
-from skillyard.database import Database, dialects, shared_engines
+from skillyard.database import Database, connection, dialects
 from skillyard.errors import PathRefused, SkillyardError
 from skillyard.files import read_limited
 from skillyard.packages import tree_digest
@@ -97,40 +97,40 @@ def test_everybody_in_a_process_shares_one_engine_and_the_last_one_closes_it(tmp
     ]
     engines = {id(database._lease.engine()) for database in (first, *others)}
     assert len(engines) == 1
-    assert shared_engines.is_open_here(home / "skillyard.db")
+    assert connection.is_open_here(home / "skillyard.db")
     for database in others:
         database.close()
         database.close()
-    assert shared_engines.is_open_here(home / "skillyard.db")
+    assert connection.is_open_here(home / "skillyard.db")
     _remember(first, "still")
     first.close()
-    assert not shared_engines.is_open_here(home / "skillyard.db")
+    assert not connection.is_open_here(home / "skillyard.db")
     assert not (home / "skillyard.db-wal").exists()
     _remember(first, "again")  # the next use opens it
-    assert shared_engines.is_open_here(home / "skillyard.db")
+    assert connection.is_open_here(home / "skillyard.db")
     first.close()
 
 
 def test_an_engine_is_let_go_of_with_the_last_who_has_it(tmp_path: Path) -> None:
     Database.open(str(tmp_path)).status()
-    assert not shared_engines.is_open_here(tmp_path / "skillyard.db")
+    assert not connection.is_open_here(tmp_path / "skillyard.db")
 
 
 def test_a_database_collected_while_another_is_opened_locks_nobody_out(tmp_path: Path) -> None:
     """The collector may run anywhere, also where the engines are counted: in a process of its own, as it once hung."""
     script = (
-        "import gc, sys\nfrom pathlib import Path\nfrom skillyard.database import Database, shared_engines\n"
+        "import gc, sys\nfrom pathlib import Path\nfrom skillyard.database import Database, connection\n"
         "one, two = sys.argv[1:]\n"
         "gc.disable()\n"
         "forgotten = [Database.open(one), Database.open(two)]\n"
         "forgotten.append(forgotten)\n"
-        "make = shared_engines.make_engine\n"
-        "shared_engines.make_engine = lambda url: (gc.collect(), make(url))[1]\n"
+        "make = connection.make_engine\n"
+        "connection.make_engine = lambda url: (gc.collect(), make(url))[1]\n"
         "kept = Database.open(two + '/other')\n"
         "del forgotten\n"
         "again = Database.open(two + '/third')\n"
         "homes = (one, two, two + '/other', two + '/third')\n"
-        "print([shared_engines.is_open_here(Path(home, 'skillyard.db')) for home in homes])\n"
+        "print([connection.is_open_here(Path(home, 'skillyard.db')) for home in homes])\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "one"), str(tmp_path / "two")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)

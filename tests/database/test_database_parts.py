@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, insert, make_url, or_, select, text, update
 
 from skillyard.database import Database, isolated_url, make_schema, skill_definitions
-from skillyard.database.substring_index import make_substring_index
+from skillyard.database.registry_tables import make_substring_index
 from skillyard.registry.record_queries import page_of_skills
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -144,7 +144,7 @@ def test_a_database_that_was_compacted_finds_the_same(tmp_path: Path) -> None:
 
 def test_a_sqlite_without_trigrams_is_searched_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
-        older.setattr("skillyard.database.substring_index._SINCE", (9, 0))
+        older.setattr("skillyard.database.registry_tables._SINCE", (9, 0))
         database = Database.open(str(tmp_path))
         with database.write() as connection:
             connection.execute(insert(skill_definitions), [_row(key, *texts) for key, texts in TEXTS.items()])

@@ -19,7 +19,7 @@ from sqlalchemy import MetaData, Table, delete, insert, inspect, select, text, u
 from sqlalchemy.types import JSON, Boolean, DateTime, Float, Integer, LargeBinary, TypeEngine
 
 from skillyard.database import HEAD, METADATA, Database, copy_records, runs
-from skillyard.database.schema_upgrade import OLDEST, configuration
+from skillyard.database.maintenance import OLDEST, configuration
 from skillyard.errors import DatabaseUnavailable
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -14,7 +14,7 @@ import pytest
 from next_release import NEXT_REVISION, become_next_release
 from sqlalchemy import Connection, insert, select, text
 
-from skillyard.database import HEAD, Database, connection, runs, schema_upgrade
+from skillyard.database import HEAD, Database, connection, maintenance, runs
 from skillyard.errors import DatabaseUnavailable
 
 COPY = f"skillyard.before-{NEXT_REVISION}.db"
@@ -76,7 +76,7 @@ def test_a_migration_that_fails_midway_changes_nothing_and_leaves_the_copy(
     old: Path, monkeypatch: pytest.MonkeyPatch, fails: Exception
 ) -> None:
     def half(at: Connection) -> Any:
-        schema_upgrade.upgrade(at)
+        maintenance.upgrade(at)
         at.execute(text("DELETE FROM runs"))
         raise fails
 
@@ -86,7 +86,7 @@ def test_a_migration_that_fails_midway_changes_nothing_and_leaves_the_copy(
             Database.open(str(old))
     assert _revision_and_runs(old / "skillyard.db") == (HEAD, ["run_1"])
     assert _revision_and_runs(old / COPY) == (HEAD, ["run_1"])
-    monkeypatch.setattr(connection, "upgrade", schema_upgrade.upgrade)
+    monkeypatch.setattr(connection, "upgrade", maintenance.upgrade)
     Database.open(str(old)).close()
     assert _revision_and_runs(old / "skillyard.db") == (NEXT_REVISION, ["run_1"])
 
@@ -95,7 +95,7 @@ def test_without_room_for_the_copy_nothing_is_upgraded(old: Path, monkeypatch: p
     def full(path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(schema_upgrade, "make_file", full)
+    monkeypatch.setattr(maintenance, "make_file", full)
     with pytest.raises(DatabaseUnavailable, match="no copy of them can be kept"):
         Database.open(str(old))
     assert _revision_and_runs(old / "skillyard.db") == (HEAD, ["run_1"])

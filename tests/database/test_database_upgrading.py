@@ -12,7 +12,7 @@ from next_release import NEXT_REVISION, become_next_release
 from sqlalchemy import Connection, MetaData, func, insert, inspect, select, update
 
 from skillyard.database import Database
-from skillyard.database.schema_upgrade import OLDEST, configuration
+from skillyard.database.maintenance import OLDEST, configuration
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 RUN = {

@@ -24,6 +24,7 @@ def fix(text: str, *, folder: str = "pdf", profile: Profile = "spec") -> FixedDo
             "yaml-unquoted-colon",
         ),
         ("---\nname: pdf\ndescription: @x y\n---\n", "---\nname: pdf\ndescription: '@x y'\n---\n", "yaml-unquoted-value"),
+        ("---\nname: pdf\ndescription: > x: y\n---\n", "---\nname: pdf\ndescription: 'x: y'\n---\n", "yaml-unquoted-value"),
         ("\ufeff---\nname: pdf\ndescription: d\n---\n", "---\nname: pdf\ndescription: d\n---\n", "style-bom"),
         ("\n \n---\nname: pdf\ndescription: d\n---\n", "---\nname: pdf\ndescription: d\n---\n", "style-blank-start"),
         ("---\nname: pdf\ndescription: d\n...\n", "---\nname: pdf\ndescription: d\n---\n", "style-closing-dots"),

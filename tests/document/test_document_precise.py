@@ -99,6 +99,9 @@ def test_no_text_makes_the_reader_fail_in_another_way(text: str) -> None:
         ("a: [never closed\nb: c", "[never closed", "yaml-unquoted-value"),
         ("a: , comma first", ", comma first", "yaml-unquoted-value"),
         ("a: x: y\r\nb: c\r\n", "x: y", "yaml-unquoted-colon"),
+        ("a: > x: y", "x: y", "yaml-unquoted-value"),
+        ("a: >-x\nb: c", "x", "yaml-unquoted-value"),
+        ("a: |2 x\n  two\n\n  three", "x two\nthree", "yaml-unquoted-value"),
     ],
 )
 def test_forgotten_quotes_are_put_in(text: str, value: str, rule: str) -> None:

@@ -21,13 +21,19 @@ from skillyard.times import Timing
 Write = Callable[..., Skill]
 HERE = [(base, kind) for kind in ("local", "pools") for base in ("sqlite", "postgresql")]
 EVERYWHERE = [*HERE, ("postgresql", "queue")]
+TWINS = {("sqlite", "pools"), ("postgresql", "local")}
+"""Where both the database and the engine are tried with another one: only the port's own suite is there in `make test` too."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Whatever takes an engine runs on every one; tests about the process that asks are marked `here`."""
+    """Whatever takes an engine runs on every one and in every database; tests about the process that asks are marked `here`."""
     if "engine" in metafunc.fixturenames:
         here = metafunc.definition.get_closest_marker("here") is not None
-        metafunc.parametrize(("database_address", "engine"), HERE if here else EVERYWHERE, indirect=True)
+        twins = set() if metafunc.module.__name__.endswith("test_engine_port") else TWINS
+        pairs = [
+            pytest.param(*pair, marks=[pytest.mark.long] if pair in twins else []) for pair in (HERE if here else EVERYWHERE)
+        ]
+        metafunc.parametrize(("database_address", "engine"), pairs, indirect=True)
     elif "database_address" in metafunc.fixturenames:
         metafunc.parametrize("database_address", ["sqlite", "postgresql"], indirect=True)
 

@@ -69,6 +69,15 @@ async def test_nobody_waits_for_an_event_of_another_type(catalog: Catalog) -> No
     assert [match.skill.name for match in waiting_skills(catalog.all(), "mail.new")] == ["other"]
 
 
+async def test_nobody_uses_up_the_ids_of_others_or_of_another_type(catalog: Catalog) -> None:
+    event = Event("mail.new", id="1")
+    for user, state in (("ada", "begun"), ("eve", "begun"), ("ada", "repeated")):
+        fired = await catalog.events().fire(event, context={"userId": user})
+        assert [run.state for run in fired.runs] == [state]
+    (match,) = waiting_skills(catalog.all(), "mail.new")
+    assert event.run_id(match.skill, "ada") != Event("mail.old", id="1").run_id(match.skill, "ada")
+
+
 async def test_a_schedule_can_fire_an_event_once_for_each_moment(catalog: Catalog) -> None:
     schedule = catalog.schedules().add(Schedule("tea", "event:mail.new", {"from": "a"}, cron="0 8 * * *"))
     assert schedule.next_at is not None

@@ -121,7 +121,7 @@ def test_a_file_of_consents_that_is_damaged_is_an_error(tmp_path: Path, catalog:
 
 
 def test_nothing_is_granted_when_it_cannot_be_installed(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillyard.environments.python_packages.find_uv", lambda: None)
+    monkeypatch.setattr("skillyard.environments.locked_packages.find_uv", lambda: None)
     with pytest.raises(DependenciesUnavailable, match="needs uv"):
         catalog.grants().allow(catalog.get("pdf"), SkillGrant(("pypdf",)))
     assert not catalog.grants().granted(catalog.get("pdf"))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pattern_growth import growth_of
 
 from skillyard.environments import NO_GRANT, SkillGrant, declared_needs, skill_needs
-from skillyard.environments.missing import missing_grant, missing_hint
 from skillyard.environments.program_table import PROGRAMS, distribution_of, npm_package_of
+from skillyard.environments.proposal import missing_grant, missing_hint
 from skillyard.environments.script_uses import called_programs, code_blocks, install_lines, javascript_uses, python_uses
 
 

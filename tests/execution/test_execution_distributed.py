@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+import socket
+import subprocess
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 
 from skillyard.errors import InvalidConfiguration
 from skillyard.execution import Executor, McpServer, Run, RunRequest
-from skillyard.execution.distributed import read_servers
+from skillyard.execution.remote_services import read_servers
 from skillyard.sandbox import Policy
 
 SERVER = '''
@@ -74,6 +77,12 @@ def executor(program: Path) -> Executor:
     return Executor(ceiling=Policy.ceiling(settings), servers={"weather": server})
 
 
+@pytest.fixture
+def over_http(address: str) -> Executor:
+    """The same over HTTP, where one server answers all: over standard input each call starts one."""
+    return Executor(servers=read_servers({"weather": {"url": address}}))
+
+
 async def call(write_skill: Any, executor: Executor, tool: str, files: Any = None, **parameters: Any) -> Run:
     skill = write_skill(
         files or {"SKILL.md": "x"}, kind="distributed", config={"serverId": "weather", "toolName": tool, "timeoutMs": 20_000}
@@ -90,9 +99,9 @@ async def test_a_tool_of_a_registered_server_does_the_work(write_skill: Any, exe
 
 
 @pytest.mark.row("000-39")
-async def test_text_pictures_and_outcomes_are_read_for_what_they_are(write_skill: Any, executor: Executor) -> None:
+async def test_text_pictures_and_outcomes_are_read_for_what_they_are(write_skill: Any, over_http: Executor) -> None:
     plain, listed, picture, outcome = [
-        await call(write_skill, executor, tool, **parameters)
+        await call(write_skill, over_http, tool, **parameters)
         for tool, parameters in (("words", {"n": 2}), ("words", {"n": 0}), ("picture", {}), ("outcome", {}))
     ]
     assert (plain.output, plain.format) == ("sun sun ", "text")
@@ -108,10 +117,12 @@ async def test_a_server_gets_the_operators_secret_and_it_never_comes_back(write_
 
 
 @pytest.mark.row("D-17", "000-40")
-async def test_a_tool_that_fails_is_a_failure_and_nothing_stands_in(write_skill: Any, executor: Executor) -> None:
+async def test_a_tool_that_fails_is_a_failure_and_nothing_stands_in(
+    write_skill: Any, executor: Executor, over_http: Executor
+) -> None:
     script = {"scripts/execute.py": "def execute():\n    return 'stood in'"}
-    for tool, part in (("broken", "broken"), ("missing", "missing"), ("forecast", "city")):
-        run = await call(write_skill, executor, tool, script)
+    for by, tool, part in ((executor, "broken", "broken"), (over_http, "missing", "missing"), (over_http, "forecast", "city")):
+        run = await call(write_skill, by, tool, script)
         assert (run.status, run.kind) == ("error", "distributed")
         assert run.error is not None
         assert run.error.code == "SANDBOX_EXECUTION_ERROR"
@@ -154,29 +165,23 @@ async def test_a_server_that_cannot_be_started_gives_way(write_skill: Any, progr
     assert (run.status, run.error and "NOT_GRANTED" in run.error.message) == ("denied", True)
 
 
-@pytest.fixture
-async def address(program: Path) -> AsyncIterator[str]:
+@pytest.fixture(scope="module")
+def address(program: Path) -> Iterator[str]:
     """A server over HTTP, in another process."""
-    import socket
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(program), str(port), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
-    )
-    for _ in range(300):
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            await asyncio.sleep(0.1)
-            continue
-        writer.close()
-        await writer.wait_closed()
-        break
-    yield f"http://127.0.0.1:{port}/mcp"
-    process.kill()
-    await process.wait()
+    command = [sys.executable, str(program), str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.row("000-11")

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from pattern_growth import growth_of
 
 from skillyard.catalog import Configuration
-from skillyard.environments import python_packages
-from skillyard.environments.package_index import PackageIndex
-from skillyard.environments.python_packages import uv_environment
+from skillyard.environments import locked_packages
+from skillyard.environments.installer import PackageIndex
+from skillyard.environments.locked_packages import uv_environment
 from skillyard.environments.script_block import SOURCE_LIMIT, ScriptBlock, read_script_block
 from skillyard.errors import DependenciesUnavailable, InvalidPolicy, NotExecutable, PermissionDenied, SkillyardError
 from skillyard.execution import Executor, RunRequest
@@ -89,7 +89,7 @@ async def test_packages_are_installed_once_and_then_used_without_leave(
     assert "iniconfig==" in lock
     assert "--hash=sha256:" in lock
     assert "://" not in lock
-    monkeypatch.setattr(python_packages, "find_uv", lambda: None)
+    monkeypatch.setattr(locked_packages, "find_uv", lambda: None)
     assert (await Executor().run(RunRequest(skill, {}))).error is None
 
 
@@ -102,14 +102,14 @@ async def test_a_package_that_does_not_exist_is_an_error_with_its_reason(write_s
 
 
 async def test_without_uv_the_error_says_how_to_get_it(write_skill, data_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python_packages, "find_uv", lambda: None)
+    monkeypatch.setattr(locked_packages, "find_uv", lambda: None)
     with pytest.raises(DependenciesUnavailable) as caught:
         await Executor(install=True).run(RunRequest(write_skill(SCRIPT), {}))
     assert "pip install 'uv>=0.9'" in (caught.value.hint or "")
 
 
 def test_the_operator_allows_it_in_the_settings(write_skill, data_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python_packages, "find_uv", lambda: None)
+    monkeypatch.setattr(locked_packages, "find_uv", lambda: None)
     allowed = Executor.from_configuration(Configuration(sandbox={"install-dependencies": True}))
     with pytest.raises(DependenciesUnavailable, match="needs uv"):
         asyncio.run(allowed.run(RunRequest(write_skill(SCRIPT), {})))

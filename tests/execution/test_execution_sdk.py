@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from skillyard.execution import Executor, RunRequest, outcome, sdk
+from skillyard.execution import Executor, RunRequest, run, sdk
 from skillyard.execution.executor import sdk_files
 
 PYTHON = """
@@ -175,6 +175,6 @@ async def test_steps_of_tasks_that_run_together_are_each_their_own() -> None:
 
 
 def test_the_module_knows_the_fields_of_an_outcome() -> None:
-    assert sdk._OUTCOME == outcome._FIELDS
+    assert sdk._OUTCOME == run._FIELDS
     names = ("__init__.py", "index.cjs", "index.mjs", "package.json", "testing.cjs", "testing.mjs")
     assert set(sdk_files()) == {f"skillyard_sdk/{name}" for name in names}

@@ -31,6 +31,12 @@ def abuse() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def chinese_docs() -> ModuleType:
+    """The script that knows which Chinese page says what which English one says."""
+    return _script("chinese_docs")
+
+
+@pytest.fixture(scope="session")
 def rows() -> ModuleType:
     """The script that knows which requirement rows have a test."""
     return _script("rows")

@@ -34,6 +34,13 @@ _OTHERS = st.dictionaries(
 )
 _PLUGIN = st.sampled_from([None, b'{"name": "office", "x": 1}', b'{"name":"o","description":"d"}\n', b"{broken"])
 _MARKET = st.sampled_from([None, b'{"name": "shop", "owner": {"name": "me"}, "plugins": []}'])
+_SCHEMA = b'"$schema": "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"'
+_AGENT = st.sampled_from([None, None, b'{%s, "name": "a.b", "version": "1", "extensions": {}}' % _SCHEMA, b"{%s}" % _SCHEMA])
+_SERVERS = {
+    ".mcp.json": b'{"mcpServers": {"one": {"command": "${CLAUDE_PLUGIN_ROOT}/run", "args": ["-x"]}, "two": {"url": "ftp://x"}}}',
+    "mcp.json": b'{"$schema": "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json",\n "mcpServers":'
+    b' {"a": {"type": "sse", "url": "https://a.org"}, "b": {"type": "stdio", "command": "./run"}}}',
+}
 
 
 @st.composite
@@ -46,9 +53,11 @@ def _package(draw: st.DrawFn) -> dict[str, tuple[bytes, bool]]:
         text = new_document(Path(place).name.strip(".") or "one", "What it is. Use it.", draw(_BODIES), extra=fields)
         files[f"{place}/SKILL.md"] = (text.replace("---\n", "---\n# kept\n", 1).encode(), False)
         files[f"{place}/scripts/main.py"] = (draw(_DATA), draw(st.booleans()))
-    for path, data in ((".claude-plugin/plugin.json", draw(_PLUGIN)), (".claude-plugin/marketplace.json", draw(_MARKET))):
-        files |= {path: (data, False)} if data is not None else {}
-    around = draw(_OTHERS) if any(path.startswith(".claude-plugin") for path in files) else {}
+    about = {".claude-plugin/plugin.json": _PLUGIN, ".claude-plugin/marketplace.json": _MARKET, "plugin.json": _AGENT}
+    files |= {path: (data, False) for path, values in about.items() if (data := draw(values)) is not None}
+    around = draw(_OTHERS) if not about.keys().isdisjoint(files) else {}
+    if around and draw(st.booleans()):
+        around |= {path: (data, False) for path, data in _SERVERS.items() if draw(st.booleans())}
     return around | files
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections.abc import Callable
@@ -175,3 +176,18 @@ def test_search_sees_a_skill_that_appeared_since_the_last_request(skills_root: P
     make_skill(skills_root, "knitting", description="Knit jumpers and socks.")
     catalog.refresh()
     assert [match.skill.name for match in catalog.search("knit a jumper")] == ["knitting"]
+
+
+@pytest.mark.row("001-23", "D-28")
+async def test_a_catalog_of_another_folder_uses_the_same_records_and_lasts_longer(make_skill: Any, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        script = {"scripts/execute.py": f"def execute(p):\n    return {name!r}\n"}
+        make_skill(tmp_path / name / ".claude/skills", f"say-{name}", files=script)
+    one = Catalog.discover(cwd=tmp_path / "one", cache=False)
+    two = one.in_folder(tmp_path / "two")
+    assert [skill.name for skill in two if skill.source == "project"] == ["say-two"]
+    assert two.records() is one.records()
+    del one
+    gc.collect()
+    assert (await two.run("say-two")).output == "two"
+    assert [run.skill_name for run in two.records().journal.list()] == ["say-two"]

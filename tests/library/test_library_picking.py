@@ -59,9 +59,9 @@ async def test_the_next_match_is_tried_only_when_nothing_of_a_better_one_ran(ski
     skill("invoice-guide", "Invoices invoices invoices, booking invoices.", None)
     skill("invoice-checked", "Invoices and booking invoices.", fields="input_schema: {required: [n]}")
     skill("invoice-service", "Invoices and booking of invoices.", None, "type: service")
-    skill("zz-ledger", "Invoices and booking of invoices in a ledger.")
+    skill("invoice-zz-ledger", "Invoices and booking of invoices in a ledger.")
     done = await catalog().execute_by_intent("booking invoices")
-    assert done.skill.name == "zz-ledger"
+    assert done.skill.name == "invoice-zz-ledger"
     assert sorted(done.skipped) == ["config:invoice-checked", "config:invoice-guide", "config:invoice-service"]
     with pytest.raises(NotExecutable) as caught:
         await catalog().execute_by_intent("booking invoices", limit=1)

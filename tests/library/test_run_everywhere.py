@@ -166,6 +166,8 @@ async def test_the_same_request_has_the_same_outcome(way: str, catalog: Catalog)
     assert run["duration_ms"] > 0
     assert run["memory_usage"] is None or run["memory_usage"] > 1_000_000
     assert files == FILES
+    record = catalog.records().journal.list()[-1]
+    assert record.interface == {"command line": "cli", "mcp": "library"}.get(way, way)  # its tools were made here
 
 
 @pytest.mark.parametrize("way", ["library", "schedule"])

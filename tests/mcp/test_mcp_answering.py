@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import preloaded
+import pytest
 from mcp import StdioServerParameters
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
+
+from skillyard.catalog import SkillCatalog
+from skillyard.mcp import McpHttpApp
+from skillyard.mcp.handshake import VERSIONS
+from skillyard.tools import SkillTools
 
 Command = Callable[..., StdioServerParameters]
 
@@ -19,6 +27,7 @@ START = {
     "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
 }
+LIST = {"id": 2, "method": "tools/list", "params": {}}
 RUN = {"id": 3, "method": "tools/call", "params": {"name": "run_skill", "arguments": {"name": "pdf"}}}
 
 
@@ -44,6 +53,89 @@ def started(parameters: StdioServerParameters) -> Iterator[preloaded.Popen]:
     words = [parameters.command, *parameters.args]
     with preloaded.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         yield process
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25", "1999-01-01"])
+async def test_the_answer_before_the_sdk_is_there_is_that_of_the_sdk(
+    version: str, server: Any, command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = server().create_initialization_options()
+    message = frames({**START, "params": {**START["params"], "protocolVersion": version}})  # type: ignore[dict-item]
+    (answer,) = piped(command("--no-watch"), message).values()
+    expected = {
+        "capabilities": options.capabilities.model_dump(by_alias=True, mode="json", exclude_none=True, exclude={"extensions"}),
+        "instructions": options.instructions,
+        "protocolVersion": version if version in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION,
+        "serverInfo": {"name": options.server_name, "version": options.server_version}
+        | {"title": options.title, "description": options.description},
+    }
+    assert answer["result"] == expected
+    assert VERSIONS == HANDSHAKE_PROTOCOL_VERSIONS
+
+
+async def test_a_body_that_breaks_off_is_no_error_of_the_server(shop: Path) -> None:
+    app = McpHttpApp(SkillTools(SkillCatalog.discover(roots=[shop], cache=False)), watch=False)
+    arriving = [{"type": "http.request", "body": b'{"jsonrpc"', "more_body": True}, {"type": "http.disconnect"}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return arriving.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
+    async with app.running():
+        await app.answer(scope, receive, send, caller="ada")
+    assert (sent[0]["status"], arriving) == (400, [])
+
+
+@pytest.mark.parametrize("answers", [0, 1])
+def test_a_client_that_goes_away_leaves_no_error(command: Command, answers: int) -> None:
+    with started(command("--no-watch")) as process:
+        for _ in range(answers):
+            process.stdin.write(frames(START))
+            process.stdin.flush()
+            process.stdout.readline()
+        process.stdout.close()
+        with suppress(BrokenPipeError):
+            process.stdin.write(frames(START, {"id": 2, "method": "tools/list"}, RUN))
+            process.stdin.close()
+        assert (process.stderr.read(), process.wait(60)) == ("", 0)
+
+
+def test_tools_are_listed_while_the_sdk_is_imported(command: Command, shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "slow/mcp").mkdir(parents=True)
+    (tmp_path / "slow/mcp/__init__.py").write_text("import time\ntime.sleep(600)\n")
+    parameters = command("--no-watch")
+    words, env = [parameters.command, *parameters.args], {**os.environ, "PYTHONPATH": str(tmp_path / "slow")}
+    ping, more = {"id": "p", "method": "ping"}, {"id": 3, "method": "tools/list", "params": {"cursor": "2"}}
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(frames(START, {"method": "notifications/initialized"}, more, LIST, ping))
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in range(3)]
+        process.kill()
+    assert [answer["id"] for answer in answers] == [1, 2, "p"]
+    assert answers[1]["result"] == {"tools": defined(shop)}
+
+
+@pytest.mark.parametrize("version", [VERSIONS[0], VERSIONS[-1]])
+def test_the_sdk_lists_the_same_tools(version: str, command: Command, shop: Path) -> None:
+    start = {**START, "params": {**START["params"], "protocolVersion": version}}  # type: ignore[dict-item]
+    answers = piped(command("--no-watch"), frames(start, {**LIST, "params": {"cursor": "1"}}))
+    assert answers[2]["result"] == {"tools": defined(shop)}
+
+
+def defined(shop: Path) -> list[dict[str, Any]]:
+    tools = SkillTools(SkillCatalog.discover(roots=[shop], cache=False), repeat="text")
+    return tools.definitions("mcp", abp_tools=True)
+
+
+def test_a_handshake_that_is_not_whole_is_left_to_the_sdk(command: Command) -> None:
+    answers = piped(command("--no-watch"), frames({"id": 1, "method": "initialize", "params": {"protocolVersion": 1}}))
+    assert answers[1]["error"]["code"] == -32602
 
 
 def test_all_that_was_read_is_answered_when_the_input_ends_at_once(command: Command) -> None:

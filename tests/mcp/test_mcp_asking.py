@@ -46,7 +46,7 @@ def test_a_skill_nobody_may_use_is_not_completed(server: Make) -> None:
 
 
 async def test_an_older_client_hears_of_the_addresses_it_watches_and_no_others(
-    command: Command, shop: Path, make_skill: Any
+    forked: Command, shop: Path, make_skill: Any
 ) -> None:
     heard: list[str] = []
     last = anyio.Event()
@@ -57,7 +57,7 @@ async def test_an_older_client_hears_of_the_addresses_it_watches_and_no_others(
             if heard[-1] == "skill://fresh/SKILL.md":
                 last.set()
 
-    async with Client(command(), mode="legacy", message_handler=listen) as client:
+    async with Client(forked(), mode="legacy", message_handler=listen) as client:
         assert client.server_capabilities.resources is not None
         assert client.server_capabilities.resources.subscribe is True
         for uri in ("skill://pdf/forms.md", "skill://weather/SKILL.md", "skill://fresh/SKILL.md", "skill://pdf/SKILL.md"):
@@ -74,13 +74,13 @@ async def test_an_older_client_hears_of_the_addresses_it_watches_and_no_others(
     assert set(heard) == {"skill://pdf/forms.md", "skill://fresh/SKILL.md"}
 
 
-async def test_messages_go_to_who_asked_for_their_level(command: Command) -> None:
+async def test_messages_go_to_who_asked_for_their_level(forked: Command) -> None:
     heard: list[tuple[str, Any]] = []
 
     async def log(message: types.LoggingMessageNotificationParams) -> None:
         heard.append((message.level, message.data))
 
-    async with Client(command("--no-watch"), mode="legacy", logging_callback=log) as client:
+    async with Client(forked("--no-watch"), mode="legacy", logging_callback=log) as client:
         assert client.server_capabilities.logging is not None
         await client.call_tool("skill", {"skill": "nothing"})
         await client.session.send_request(_set_level("error"), types.EmptyResult)

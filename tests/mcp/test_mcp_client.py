@@ -38,7 +38,9 @@ async def test_the_tools_are_those_of_the_service(mode: str, server: Make) -> No
     async with Client(server(), mode=mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {"skill", "skills_list", "skills_load", "read_skill_file", "run_skill"}
-        assert tools["skill"].input_schema["properties"]["skill"]["enum"] == ["PDF Miner", "pdf", "weather"]
+        assert "enum" not in tools["skill"].input_schema["properties"]["skill"]  # clients refuse near names themselves then
+        assert {tool.meta["anthropic/alwaysLoad"] for tool in tools.values() if tool.meta} == {True}
+        assert "PDF Miner; pdf; weather" in str(client.instructions)
         assert tools["skill"].annotations is not None
         assert tools["skill"].annotations.read_only_hint is True
         result = await client.call_tool("skill", {"skill": "weather"})
@@ -61,6 +63,7 @@ async def test_a_tool_that_says_no_answers_with_its_code(mode: str, server: Make
             assert result.is_error
             assert result.structured_content is not None
             assert result.structured_content["code"] == code
+            assert result.structured_content["message"] == text_of(result)  # some clients show a model this alone
         with pytest.raises(MCPError) as caught:
             await client.call_tool("nothing", {})
         assert caught.value.code == types.INVALID_PARAMS
@@ -214,11 +217,11 @@ async def test_a_file_whose_name_is_no_text_hides_no_other_and_ends_no_server(mo
 
 
 async def test_a_run_over_standard_input_is_that_of_this_machine_s_user(
-    command: Callable[..., StdioServerParameters], shop: Path, make_skill: Any
+    forked: Callable[..., StdioServerParameters], shop: Path, make_skill: Any
 ) -> None:
     header = "name: runner\ndescription: Runs.\nresources: {entry: ./scripts/main.py}"
     make_skill(shop, "runner", front_matter=header, files={"scripts/main.py": "print(1)\n"})
-    async with Client(command("--no-watch")) as client:
+    async with Client(forked("--no-watch")) as client:
         assert not (await client.call_tool("run_skill", {"name": "runner"})).is_error
     with contextlib.closing(Records.of(SkillCatalog.discover(roots=[shop], cache=False))) as records:
         (run,) = records.journal.list()

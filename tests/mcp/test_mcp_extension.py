@@ -131,10 +131,11 @@ async def test_params_of_the_wrong_form_are_invalid_params(params: dict[str, Any
 
 async def test_lists_say_how_fresh_they_are_where_the_protocol_has_words_for_it(server: Make) -> None:
     async with Client(server()) as client:
-        answer = await ask(client, "skills/list")
-        assert (answer["ttlMs"], answer["cacheScope"]) == (0, "private")
+        for answer in (await ask(client, "skills/list"), await ask(client, "resources/directory/read", uri="skill://pdf")):
+            assert (answer["ttlMs"], answer["cacheScope"]) == (0, "private")
     async with Client(server(), mode="legacy") as client:
         assert "ttlMs" not in await ask(client, "skills/list")
+        assert "ttlMs" not in await ask(client, "resources/directory/read", uri="skill://pdf")
 
 
 async def test_a_denied_skill_is_not_published(server: Make) -> None:

@@ -30,10 +30,10 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def test_a_server_keeps_sandboxes_ready_and_takes_them_along(
-    command: Callable[..., StdioServerParameters], shop: Path
+    forked: Callable[..., StdioServerParameters], shop: Path
 ) -> None:
     (shop / "pdf/scripts/fill.py").rename(shop / "pdf/scripts/fill-0815.py")
-    async with Client(command("--prewarm", "1", "--no-watch")) as client:
+    async with Client(forked("--prewarm", "1", "--no-watch")) as client:
         for _ in range(3):
             result = await client.call_tool("run_skill", {"name": "pdf"})
             assert not result.is_error

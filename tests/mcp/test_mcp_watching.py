@@ -19,13 +19,12 @@ Command = Callable[..., StdioServerParameters]
 
 async def names(client: Client) -> list[str]:
     skill = next(tool for tool in (await client.list_tools()).tools if tool.name == "skill")
-    found: list[str] = skill.input_schema["properties"]["skill"]["enum"]
-    return found
+    return [line.removeprefix("- **").partition("**")[0] for line in (skill.description or "").splitlines()]
 
 
 @pytest.mark.row("001-14")
-async def test_a_listening_client_is_told_when_a_skill_comes(command: Command, shop: Path, make_skill: Any) -> None:
-    async with Client(command()) as client, client.listen(tools_list_changed=True, resources_list_changed=True) as events:
+async def test_a_listening_client_is_told_when_a_skill_comes(forked: Command, shop: Path, make_skill: Any) -> None:
+    async with Client(forked()) as client, client.listen(tools_list_changed=True, resources_list_changed=True) as events:
         assert "fresh" not in await names(client)
         make_skill(shop, "fresh")
         with anyio.fail_after(20):
@@ -35,7 +34,7 @@ async def test_a_listening_client_is_told_when_a_skill_comes(command: Command, s
         assert "fresh" in await names(client)
 
 
-async def test_an_older_client_is_notified(command: Command, shop: Path, make_skill: Any) -> None:
+async def test_an_older_client_is_notified(forked: Command, shop: Path, make_skill: Any) -> None:
     heard: list[str] = []
     told = anyio.Event()
 
@@ -45,7 +44,7 @@ async def test_an_older_client_is_notified(command: Command, shop: Path, make_sk
             if len(heard) == 2:
                 told.set()
 
-    async with Client(command(), mode="legacy", message_handler=listen) as client:
+    async with Client(forked(), mode="legacy", message_handler=listen) as client:
         assert "fresh" not in await names(client)
         make_skill(shop, "fresh")
         with anyio.fail_after(20):
@@ -54,8 +53,8 @@ async def test_an_older_client_is_notified(command: Command, shop: Path, make_sk
     assert set(heard) == {"notifications/tools/list_changed", "notifications/resources/list_changed"}
 
 
-async def test_a_refresh_asked_for_by_a_tool_is_announced_too(command: Command, shop: Path, make_skill: Any) -> None:
-    async with Client(command("--no-watch")) as client, client.listen(tools_list_changed=True) as events:
+async def test_a_refresh_asked_for_by_a_tool_is_announced_too(forked: Command, shop: Path, make_skill: Any) -> None:
+    async with Client(forked("--no-watch")) as client, client.listen(tools_list_changed=True) as events:
         assert "fresh" not in await names(client)
         make_skill(shop, "fresh")
         await client.call_tool("skills_list", {"refresh": True})

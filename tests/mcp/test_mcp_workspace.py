@@ -105,8 +105,8 @@ async def test_a_command_ends_when_its_client_cancels_it_and_the_session_stays(m
         assert "1" not in lines, "nothing goes on"
 
 
-async def test_over_standard_input_and_output_a_workspace_is_worked_in(command: Command, shop: Path, desk: Path) -> None:
-    async with Client(command("--no-watch", "--workspace", str(desk))) as client:
+async def test_over_standard_input_and_output_a_workspace_is_worked_in(forked: Command, shop: Path, desk: Path) -> None:
+    async with Client(forked("--no-watch", "--workspace", str(desk))) as client:
         loaded = await client.call_tool("skill", {"skill": "pdf"})
         assert isinstance(loaded.content[0], types.TextContent)
         assert f"Skill directory: {shop}/pdf\nRun its scripts with `bash`" in loaded.content[0].text
@@ -130,13 +130,13 @@ async def test_over_standard_input_and_output_a_workspace_is_worked_in(command: 
     assert _is_free(desk / "lock"), "the session ends with the connection"
 
 
-async def test_the_operators_rules_hold_wherever_the_shell_stands(command: Command, desk: Path, home: Path) -> None:
+async def test_the_operators_rules_hold_wherever_the_shell_stands(forked: Command, desk: Path, home: Path) -> None:
     (home / ".config/skillyard").mkdir(parents=True)
     rules = '[permissions.commands]\ndeny = ["Read(secret/**)"]\nask = ["Bash(git:*)"]\n'
     (home / ".config/skillyard/skillyard.toml").write_text(rules, "utf-8")
     (desk / "secret").mkdir()
     (desk / "secret/key").write_text("k3y")
-    async with Client(command("--no-watch", "--workspace", str(desk))) as client:
+    async with Client(forked("--no-watch", "--workspace", str(desk))) as client:
         asked = (await client.call_tool("bash", {"command": "git status"})).structured_content or {}
         assert asked["code"] == "approval_rejected", "nobody can be asked"
         assert not (await client.call_tool("bash", {"command": "cd secret"})).is_error
@@ -144,7 +144,7 @@ async def test_the_operators_rules_hold_wherever_the_shell_stands(command: Comma
         for tool, arguments in calls.items():
             denied = await client.call_tool(tool, arguments)
             assert (denied.structured_content or {})["code"] == "permission_denied", tool
-            assert "deny Read(secret/**) of the operator" in str(denied.content), tool
+            assert "the operator's rule `deny Read(secret/**)`" in str(denied.content), tool
 
 
 def _is_free(lock: Path) -> bool:

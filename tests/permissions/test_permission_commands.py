@@ -579,7 +579,7 @@ def test_a_question_shows_the_very_command_the_part_and_the_files_it_names():
                     "reason": "a rule to ask is about it", "part": "git commit -m 'x y' ./b"}}],
         "allowed": False,
     }  # fmt: skip
-    assert ruling.sentence == "to be asked about by ask Bash(git commit:*) of the operator: a rule to ask is about it"
+    assert ruling.sentence == "to be asked about by the operator's rule `ask Bash(git commit:*)`"
 
 
 @pytest.mark.parametrize(
@@ -704,7 +704,9 @@ async def test_a_gate_asks_about_the_very_call_and_an_answer_for_the_session_hol
     approvals = Approvals(answers)
     gate = CommandGate(lambda: policy, approvals, lambda: "/project", "one", lambda: ("pdf",))
     assert (await gate.authorize("bash", "ls", folder="/project")).allowed
-    assert (await gate.authorize("bash", "ls | dd of=x", folder="/project")).reason.startswith("denied by deny Bash(dd:*)")
+    assert (
+        await gate.authorize("bash", "ls | dd of=x", folder="/project")
+    ).reason == "denied by the operator's rule `deny Bash(dd:*)`"
     for _ in range(2):
         assert (await gate.authorize("bash", "rm a | cat", folder="/project")).allowed
     (asked,) = answers.asked
@@ -907,6 +909,116 @@ sed -n 's/a/b/e' a
 sed 's/a/b/w .env' a
 env -S 'rm y'
 timeout 5 node s.js
+printf 'x\n' | sed -e '1e rm victim'
+sed -e '1e rm victim' p
+sed -n --expression='1e rm victim'
+sed -n -e p -e '1e rm victim' f
+sed -n 1p f -e '1e rm victim'
+sed -ne '1e rm victim' f
+awk -F : 'BEGIN{system("rm victim")}'
+awk -v a=1 'BEGIN{system("rm victim")}'
+awk -F '\t' 'BEGIN{system("rm victim")}'
+gawk -e 'BEGIN{system("rm victim")}'
+busybox awk -F : 'BEGIN{system("rm victim")}'
+tar cIf 'rm victim' t.tar f
+tar cfI t.tar 'rm victim;' f
+tar -cvI 'rm victim' -f t.tar f
+ssh -qo ProxyCommand='rm victim' localhost
+ssh -vvoProxyCommand='rm victim' localhost
+ssh -4oProxyCommand=x localhost
+scp -qoProxyCommand='rm victim' f localhost:
+scp -3qDrm f localhost:
+git clone -u 'rm victim;' ./r y
+git clone -qu 'rm victim;' ./r y
+git -C x clone -qu 'rm victim;' ./r y
+git rebase -mx 'rm victim' y
+git grep -nOrm y
+vim.basic -es -c '!rm victim' -c q
+vimdiff -es -c '!rm victim'
+perl5.36-x86_64-linux-gnu -e 'system("rm victim")'
+python3.11-dbg -c 'import os'
+PYTHON3 -c 'import os'
+pip3.11 install x
+gpg-agent --daemon rm victim
+prove -e rm victim
+prove --exec rm victim
+gcc -wrapper rm,victim a.c
+gcc-12 -wrapper rm,victim a.c
+x86_64-linux-gnu-gcc-12 -wrapper rm,victim a.c
+cpp -wrapper rm,victim a.c
+c99 -wrapper rm,victim a.c
+gcc -fplugin=./x.so a.c
+gcc @options
+sdiff --diff-program=rm a b
+pandoc -F rm a.md
+pandoc --lua-filter f.lua a.md
+pandoc -t ./writer.lua a.md
+zip -qTT 'rm victim' a.zip b
+rsync -ae 'rm victim' a b
+curl -qK c
+wget -qe use_proxy=no u
+npm ex x
+npm tes
+npm it
+npm cit
+npm --cache ls ex rm
+yarn
+poetry run rm victim
+ssh-keygen -D ./x.so
+less +'!rm victim' a
+tcpdump -z rm -w f
+unlink victim
+shred -u victim
+zip -m a.zip victim
+tar --remove-files -cf a.tar victim
+git clean -fdx
+git rm victim
+gio remove victim
+zstd --rm victim
+xz victim
+gzip -9 victim
+gzip -S k victim
+rsync -a --delete-after a b
+"""
+
+_SEEN = r"""
+sed -n 5p a.txt
+sed -n -e 1p -e '3p' a.txt
+sed -i.bak 's/a/b/g' a.txt
+sed --expression='s/a/b/' a.txt
+awk -F : '{print $1}' /etc/passwd
+awk -F: -v n=1 'NR==n' a
+tar czf a.tar.gz src
+tar -tzf a.tar.gz
+tar -xzfIt.tar
+ssh -p 22 -i key host
+git clone -b main x y
+git commit -m 'fix: remove x and O'
+git commit -mfixOx
+git add -u
+git push -u origin main
+git grep -n x
+git log -n 5 --oneline
+gcc -Wall -O2 -o a a.c
+find . -name '*.o' -type f
+curl -sSL -o K http://x
+npm ls
+npm ls --depth 0
+npm --version
+pip list
+pip3.11 show x
+pandoc -f markdown -t html a.md -o a.html
+gzip -dc a.gz
+gzip -k a
+xz --list a.xz
+rsync -avz a b
+zip -r a.zip b
+less a.txt
+apt list
+poetry show
+dpkg -l
+ssh-keygen -t ed25519 -f key
+git diff --stat
 """
 
 
@@ -918,9 +1030,18 @@ def test_what_may_run_anything_is_asked_about_where_something_is_denied(command:
     assert without.authorize("bash", command, "/w", root="/w").permission == "allow"
 
 
+@pytest.mark.parametrize("command", [line for line in _SEEN.splitlines() if line])
+def test_what_a_program_does_by_its_words_alone_is_not_asked_about(command: str) -> None:
+    ruling = CommandPolicy([("operator", CommandRules(deny=["Bash(chmod:*)"]))]).authorize("bash", command, "/w", root="/w")
+    assert ruling.allowed, ruling.sentence
+
+
 @pytest.mark.parametrize(
     ("allowed", "command", "said"),
     [
+        ("Bash(git clone --unshallow:*)", "git clone --unshallow -u x y", "ask"),
+        ("Bash(git clone -u:*)", "git clone -u x y", "allow"),
+        ("Bash(npm ci)", "npm ci", "allow"),
         ("Bash(python3:*)", "python3 s.py", "allow"),
         ("Bash(make test)", "make test", "allow"),
         ("Bash(make test)", "make clean", "ask"),
@@ -958,3 +1079,37 @@ def test_a_rule_allows_what_may_run_anything_by_naming_that_very_command(allowed
 def test_a_denied_name_holds_for_a_search_of_a_whole_folder(tool: str, argument: str, said: str) -> None:
     policy = CommandPolicy([("operator", CommandRules(deny=["Read(.env)"]))])
     assert policy.authorize(tool, argument, "/w", root="/w").permission == said
+
+
+_MOVES = "cd a; cd b; cd c; "
+
+
+@pytest.mark.parametrize(
+    ("tool", "command", "rules"),
+    [
+        ("bash", _MOVES + "; ".join(f"ls x{number}/y" for number in range(1650)), {"ask": ["Read(a{}/**/b*)"]}),
+        ("bash", "ls " + " ".join(f"f{number}" for number in range(3500)), {"deny": ["Read(**/x{})"]}),
+        ("bash", ";".join("a" for _ in range(4000)), {"deny": ["Bash(b{}:*)", "Bash(c{}:*)"]}),
+        ("bash", "a " + "b " * 9000, {"deny": ["Bash(a b c{}:*)"]}),
+        ("bash", " ".join(f">x{number}" for number in range(3000)), {"allow": ["Write(a{}/**)", "Write(x*)"]}),
+        ("file_read", "a/" * 9000, {"deny": ["Read(**/x{}/**/y)"]}),
+    ],
+)
+def test_what_is_too_much_to_compare_with_all_rules_is_not_compared_to_the_end(
+    tool: str, command: str, rules: dict[str, list[str]]
+) -> None:
+    many = {name: [rule.format(n) for rule in entries for n in range(249)] for name, entries in rules.items()}
+    level = CommandRules(**many, default="ask")  # type: ignore[arg-type] # mypy takes the lists for the default
+    ruling = CommandPolicy([("agent", level)]).authorize(tool, command, "/work", root="/work")
+    assert ruling.permission == ("deny" if level.deny else "ask")
+    assert "too much in it to compare" in ruling.reason
+
+
+def test_an_ordinary_command_is_compared_with_many_rules() -> None:
+    secrets = [f"Read(**/secret{number}/**)" for number in range(200)]
+    rules = CommandRules(allow=["Bash(cat:*)"], deny=secrets, ask=[f"Bash(rm{number}:*)" for number in range(200)])
+    policy = CommandPolicy([("agent", rules)])
+    names = " ".join(f"src/f{number}.py" for number in range(100))
+    assert policy.authorize("bash", f"cat {names}", "/work", root="/work").allowed
+    denied = policy.authorize("bash", f"cat {names} x/secret7/key", "/work", root="/work")
+    assert (denied.permission, denied.rule) == ("deny", "deny Read(**/secret7/**)")

@@ -36,6 +36,7 @@ class FakeSkill:
     status: str = "ok"
     reason: str | None = None
     model_invocable: bool = True
+    state: str = "automatic"
     body: str = "# Steps\n\n1. Do it."
     file_names: Sequence[str] = ()
     classes: Inventory = field(default_factory=Inventory)

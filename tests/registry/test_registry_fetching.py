@@ -136,7 +136,7 @@ def test_a_repository_that_fills_the_disk_is_stopped(repository: Path, tmp_path:
     (repository / "noise").write_bytes(os.urandom(2 * 1024 * 1024))
     _git(repository, "add", "-A")
     _git(repository, "commit", "-qm", "noise")
-    monkeypatch.setattr("skillyard.registry.git_fetcher._BOUNDED", ("/bin/sh", "-c", 'ulimit -f 1024 && exec "$@"', "sh"))
+    monkeypatch.setattr("skillyard.registry.source_fetcher._BOUNDED", ("/bin/sh", "-c", 'ulimit -f 1024 && exec "$@"', "sh"))
     with pytest.raises(ArchiveTooLarge):
         GitFetcher(local=True).fetch(Source("git", str(repository)), tmp_path)
 

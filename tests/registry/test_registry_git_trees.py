@@ -11,7 +11,7 @@ import pytest
 
 from skillyard.errors import TooManyFiles
 from skillyard.packages import Source
-from skillyard.registry.git_fetcher import GitFetcher
+from skillyard.registry.source_fetcher import GitFetcher
 
 
 def write(repository: Path, kind: str, data: bytes) -> bytes:

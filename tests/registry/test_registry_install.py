@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -16,7 +17,10 @@ from skillyard.errors import (
     AmbiguousSkill,
     ConsentRequired,
     DigestMismatch,
+    FileTooLarge,
+    GraveFindings,
     InvalidInput,
+    InvalidManifest,
     InvalidSkill,
     LinkNotAllowed,
     LocalEdits,
@@ -274,6 +278,24 @@ def test_of_several_skills_in_a_source_all_or_the_chosen_are_installed(registry:
     assert registry.installed.current("two").origin["path"] == "two"
 
 
+def test_of_a_plugin_only_the_skills_that_it_offers_are_installed(registry: Registry, tmp_path: Path) -> None:
+    plugin, schemas = tmp_path / "office", "https://agent-plugins.org/schemas/1.0.0"
+    about = {"$schema": f"{schemas}/plugin.schema.json", "name": "office"}
+    servers = {"$schema": f"{schemas}/mcp.schema.json", "mcpServers": {"db": {"type": "stdio", "command": "db"}}}
+    texts = {"plugin.json": json.dumps(about), "mcp.json": json.dumps(servers)}
+    for path, name in {"skills/pdf": "pdf", "skills/Odd": "odd", "skills/deep/er": "er", "docs/aside": "aside"}.items():
+        texts[f"{path}/SKILL.md"] = f"---\nname: {name}\ndescription: Does it. Use when it is to be done.\n---\nDo it.\n"
+    for path, text in texts.items():
+        (plugin / path).parent.mkdir(parents=True, exist_ok=True)
+        (plugin / path).write_text(text)
+    (result,) = registry.install(str(plugin)).results
+    assert (result.skill_id, [said.split(" ")[0] for said in result.warnings]) == ("pdf", ["skills/Odd", "the"])
+    assert "not set up here: db" in result.warnings[-1]
+    (plugin / "plugin.json").write_text(json.dumps(about | {"name": "Office"}))
+    with pytest.raises(InvalidManifest, match="no name of a plugin"):
+        registry.install(str(plugin))
+
+
 def test_when_one_of_several_is_refused_none_is_installed(registry: Registry, write: Any) -> None:
     write("good")
     (write("bad") / "SKILL.md").write_text("---\nname: bad\n---\n", "utf-8")
@@ -288,9 +310,22 @@ def test_two_skills_of_one_name_in_a_source_are_told_apart_by_path(registry: Reg
         target = tmp_path / "many" / folder
         target.parent.mkdir(parents=True)
         write().rename(target)
-    with pytest.raises(AmbiguousSkill):
+    with pytest.raises(AmbiguousSkill) as refused:
         registry.install(str(tmp_path / "many"))
+    assert refused.value.hint == "choose one by its path: --skill a/tidy or --skill b/tidy"
     assert registry.install(str(tmp_path / "many"), skills=["b/tidy"]).results[0].origin["path"] == "b/tidy"
+
+
+def test_a_file_that_cannot_be_read_stops_only_its_own_skill_and_says_which(registry: Registry, write: Any) -> None:
+    write("good")
+    with (write("huge") / "SKILL.md").open("r+b") as file:
+        file.truncate(17 * 1024 * 1024)
+    source = str(write("good").parent)
+    with pytest.raises(FileTooLarge, match=r"^huge: 'SKILL.md' is over 1 MB$") as refused:
+        registry.install(source)
+    assert refused.value.hint is not None
+    assert "--skill good" in refused.value.hint
+    assert [result.skill_id for result in registry.install(source, skills=["good"]).results] == ["good"]
 
 
 @pytest.mark.row("C-6")
@@ -343,6 +378,23 @@ def test_what_a_scanner_says_is_advice_and_is_kept(data: Path, write: Any) -> No
     assert result.findings == ({"rule": "x", "message": "it smells"},)
     assert result.warnings == ()
     assert "scan" in [event.step for event in seen]
+    registry.close()
+
+
+def test_grave_findings_stop_an_install_unless_they_are_accepted_or_known(data: Path, write: Any) -> None:
+    class Found:
+        def to_dict(self) -> dict[str, object]:
+            where = {"file": "SKILL.md", "line": 5, "evidence": "x | y", "message": "it smells"}
+            return {"rule": "secret-to-network", "severity": "high", **where}
+
+    registry = Registry(str(data), scanner=lambda directory: [Found()])
+    with pytest.raises(GraveFindings, match=r"tidy/SKILL.md:5 secret-to-network: it smells") as refused:
+        registry.install(str(write()))
+    assert refused.value.details["rules"] == ["secret-to-network"]
+    assert [refusal.code for refusal in registry.inspect(str(write()))[0].refusals] == ["grave_findings"]
+    assert registry.installed.skills() == ()
+    assert registry.install(str(write()), accept=["secret-to-network"]).results[0].status == "installed"
+    assert registry.install(str(write(body="Another text."))).results[0].status == "updated"  # it was accepted before
     registry.close()
 
 

@@ -309,7 +309,7 @@ def test_a_token_in_an_address_is_used_and_nowhere_kept_or_told(
     assert any("may be a secret" in warning for warning in result.warnings)
     lock = ProjectLock(tmp_path / "project")
     (tmp_path / "project").mkdir()
-    lock.record(report.results)
+    lock.record(report.results, open_registry)
     wrong = publish(f"/page{query}", b"<html>")
     for address in (wrong, wrong.replace("/page", "/gone"), wrong.replace("http://", "git+http://"), f"x::{wrong}"):
         with pytest.raises(InvalidSource) as refused:

@@ -160,7 +160,7 @@ def test_a_lock_of_a_stranger_drops_no_signer(
         sign_tree(folder, next_key)
     stranger = Registry(str(tmp_path / "stranger"))
     lock = ProjectLock(tmp_path)
-    lock.record(stranger.install(str(folder)).results)
+    lock.record(stranger.install(str(folder)).results, stranger)
     for _ in range(2):
         with pytest.raises(SignerChanged) as refused:
             lock.sync(registry, force=True, consent=lambda changes: True)
@@ -175,7 +175,7 @@ def test_a_lock_from_another_source_is_asked(registry: Registry, write: Any, tmp
     registry.install(str(write()))
     stranger = Registry(str(tmp_path / "stranger"))
     lock = ProjectLock(tmp_path)
-    lock.record(stranger.install(str(write(body="a stranger's").rename(tmp_path / "other"))).results)
+    lock.record(stranger.install(str(write(body="a stranger's").rename(tmp_path / "other"))).results, stranger)
     with pytest.raises(SourceChanged):
         lock.sync(registry)
     assert [result.status for result in lock.sync(registry, accept_source=True)] == ["updated"]
@@ -186,7 +186,7 @@ def test_a_lock_names_the_signer_and_holds_a_new_machine_to_it(
     registry: Registry, signed: SigningKey, write: Any, tmp_path: Path
 ) -> None:
     lock = ProjectLock(tmp_path)
-    lock.record(registry.install(str(write())).results)
+    lock.record(registry.install(str(write())).results, registry)
     assert json.loads(lock.path.read_text("utf-8"))["skills"]["tidy"]["signer"] == signed.public
     text = lock.path.read_text("utf-8").replace(signed.public, SigningKey.new().public)
     lock.path.write_text(text, "utf-8")
@@ -201,24 +201,24 @@ def test_a_lock_is_not_written_without_the_signer_it_had(
     registry: Registry, signed: SigningKey, write: Any, tmp_path: Path
 ) -> None:
     lock = ProjectLock(tmp_path)
-    lock.record(registry.install(str(write())).results)
+    lock.record(registry.install(str(write())).results, registry)
     before, other = lock.path.read_bytes(), Registry(str(tmp_path / "another"))
     folder = write(body="two")
     (folder / SIGNATURE_FILE).unlink()
     unsigned = other.install(str(folder)).results
     with pytest.raises(SignerChanged):
-        lock.record(unsigned)
+        lock.record(unsigned, registry)
     assert lock.path.read_bytes() == before
     with pytest.raises(SignerChanged, match="the lock names"):
         other.install(str(write(body="three")), signers=lock.signers())
-    lock.record(unsigned, accept_signer=True)
+    lock.record(unsigned, registry, accept_signer=True)
     assert lock.signers() == {}
     other.close()
 
 
 def test_a_signer_in_a_lock_that_is_none_is_refused(registry: Registry, write: Any, tmp_path: Path) -> None:
     lock = ProjectLock(tmp_path)
-    lock.record(registry.install(str(write())).results)
+    lock.record(registry.install(str(write())).results, registry)
     shape = json.loads(lock.path.read_text("utf-8"))
     shape["skills"]["tidy"]["signer"] = "ed25519:me"
     lock.path.write_text(json.dumps(shape), "utf-8")

@@ -1,7 +1,8 @@
 """The attacks of running scripts once more, all of them, as an ordinary user, with the control groups that one has.
 
 `make test` makes them where nothing but Landlock and limits of processes stand before the files of that user, `make test-long`
-in bubblewrap as well; what differs there for an ordinary user is tried by `test_sandbox_ordinary_user.py` in `make test` too.
+in bubblewrap as well, and those of `SLOW`, which go on in the same way whoever starts them; what differs there for an ordinary
+user is tried by `test_sandbox_ordinary_user.py` in `make test` too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ ROOMS = [
     "abuse_files",
     "abuse_processes",
 ]
+SLOW = ["sixty_four_bombs", "has_written[landlock-deep]", *(f"nobody_outside[landlock-{version}]" for version in (3, 4, 5))]
 DISTRIBUTIONS = ["pytest", "pluggy", "iniconfig", "packaging", "pygments", "pytest-asyncio", "typing-extensions"]
 
 
@@ -50,13 +52,17 @@ def user() -> Iterator[OrdinaryUser]:
         yield user
 
 
-@pytest.fixture(scope="module", params=["landlock", pytest.param("bwrap", marks=pytest.mark.long)])
+@pytest.fixture(
+    scope="module",
+    params=["landlock", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("bwrap", "landlock with the slow ones"))],
+)
 def outcome(user: OrdinaryUser, request: pytest.FixtureRequest) -> str:
     """What pytest says of all the attacks in one kind of sandbox, and of those that choose it themselves, in one process."""
     files = [f"tests/sandbox/test_sandbox_{room}.py" for room in ROOMS]
     plugins = ("-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider", "-rA", "--tb=short")
-    other = {"landlock": "bwrap", "bwrap": "landlock"}[request.param]
-    chosen = ("-m", "abuse", "-k", f"not uncounted and not {other}")
+    other = "landlock" if request.param == "bwrap" else "bwrap"
+    left = "".join(f" and not {name}" for name in SLOW) if request.param == "landlock" else ""
+    chosen = ("-m", "abuse", "-k", f"not uncounted and not {other}{left}")
     return user.run("-m", "pytest", *files, *chosen, *plugins, timeout=280, fails=True, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
 
 

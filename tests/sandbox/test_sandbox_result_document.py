@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pattern_growth import growth_of
 
 from skillyard.plain_json import MAXIMUM_DEPTH
-from skillyard.sandbox.results import MalformedResult, read_result
+from skillyard.sandbox.run_output import MalformedResult, read_result
 
 LIMIT = 1024 * 1024
 plain = st.recursive(

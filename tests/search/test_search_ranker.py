@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.search import SearchIndex, search_skills
-from skillyard.search.ranker import FEATURES, RISING, Ranker, candidate_features, ranker
+from skillyard.search.pages import Page, word_number
+from skillyard.search.postings import build_postings, pairs_of
+from skillyard.search.ranker import ANSWER_CLUES, BASE, CLUES, FEATURES, RISING, Ranker, candidate_features, ranker
 from skillyard.search.scoring import as_written, expansion, find_candidates, request_terms
+from skillyard.search.tokenizer import Tokenizer
 from skillyard.search.words import words
 
 
@@ -58,6 +62,9 @@ OFFICE = [
         ("spredsheet", "xlsx"),
         ("exel", "xlsx"),
         ("documnet", "docx"),
+        ("vlookup", "xlsx"),
+        ("potx", "pptx"),
+        ("trakced changes", "docx"),
     ],
 )
 def test_other_names_and_slips_find_the_skill(query, best):
@@ -99,15 +106,20 @@ def test_trees_are_followed_from_root_to_leaf():
     trees = Ranker(
         {
             "root": np.array([0, 3]),
-            "feature": np.array([1, 0, 0, 0]),
+            "feature": np.array([BASE + 1, 0, 0, 0]),
             "threshold": np.array([0.5, np.inf, np.inf, np.inf]),
             "left": np.array([1, 1, 2, 3]),
             "right": np.array([2, 1, 2, 3]),
             "value": np.array([0.0, -1.0, 2.0, 10.0]),
             "depth": np.array([1]),
+            "base": np.array([2.0]),
+            "curve": np.zeros(len(CLUES) + 1),
+            "fitting": np.zeros(len(ANSWER_CLUES) + 1),
         }
     )
-    assert trees.scores(np.array([[9, 0.5], [9, 0.6]], dtype=np.float32)).tolist() == [9.0, 12.0]
+    rows = np.zeros((2, len(FEATURES)), dtype=np.float32)
+    rows[:, BASE + 1], rows[:, BASE] = (0.5, 0.6), (0.0, 0.5)
+    assert trees.scores(rows).tolist() == [9.0, 13.0]
 
 
 def test_reasons_are_whole_words_as_somebody_writes_them() -> None:
@@ -115,3 +127,61 @@ def test_reasons_are_whole_words_as_somebody_writes_them() -> None:
     index = SearchIndex(OFFICE)
     assert as_written(index, "Making MOVIES", words("making movies")) == ["making", "movies"]
     assert as_written(index, "幻灯片", words("presentations providers unheard-of")) == ["presentation", "providers", "unheard"]
+
+
+def test_a_slip_is_first_taken_for_a_word_of_a_name() -> None:
+    common = [DescribedSkill(f"helper-{number}", "Prints a card.") for number in range(6)]
+    index = SearchIndex([*common, DescribedSkill("cart-builder", "Makes vehicles.")])
+    assert expansion(index, "cark", words("cark"))[0][0] == "cart"
+
+
+def test_an_answer_is_judged_as_a_whole() -> None:
+    """What no skill is for reads otherwise than what one is for; a name leaves no doubt."""
+    skills = [*OFFICE, *(DescribedSkill(f"tool-{number}", f"Handles case {number} of the build.") for number in range(30))]
+    foreign = search_skills(skills, "which vaccinations do I need before travelling through edit Kenya and Tanzania in spring")
+    meant = search_skills(skills, "edit a document with tracked changes and comments")
+    assert foreign[0].none_may_fit
+    assert not meant[0].none_may_fit
+    assert foreign[0].fitting < meant[0].fitting
+    assert len({match.fitting for match in meant}) == 1
+    assert search_skills(skills, "the pptx skill")[0].fitting == 1
+
+
+def test_names_answer_while_skills_are_read_and_progress_is_reported() -> None:
+    index = SearchIndex(OFFICE)
+    index.reading = True
+    assert [match.skill.name for match in search_skills(index, "$pptx")] == ["pptx"]
+    assert "segments" not in vars(index)  # nothing was read for it
+    index.reading = False
+    index.prepare()
+    assert "segments" in vars(index)
+    assert len(search_skills(index, "make slides")) >= 1
+
+
+@given(st.lists(st.lists(st.integers(0, 5), max_size=8), min_size=1, max_size=6))
+def test_pairs_of_a_page_are_sorted_and_once(pages: list[list[int]]) -> None:
+    body = [["bcfhkm"[number] * 4 for number in page] for page in pages]
+    made = build_postings([Page(b"", b"", b"", b"", " ".join(one).encode(), b"") for one in body], Tokenizer(len(body)))
+    for number, page in enumerate(body):
+        own = made.pairs[made.pair_starts[number] : made.pair_starts[number + 1]].tolist()
+        assert own == sorted({int(one) for one in pairs_of(np.array([word_number(word) for word in page], np.uint32))})
+
+
+_CHARACTERS = "aAbBzZ019 -_.\n/'éßй漢字一个的を・カ゛が한글ﬁ①™…“”—→、。，　\u0301\u20d0\u200d\ufe0f\u302a\u3099\u4dc0🙂🄰\ud800"
+_PIECES = st.lists(st.sampled_from([*_CHARACTERS, "third party", "ThirdPartyAPI"]), max_size=30).map("".join)
+
+
+@given(st.lists(_PIECES | st.text(max_size=20), max_size=8), st.integers(0, 3))
+def test_words_of_many_texts_at_once_are_those_of_each_run_by_itself(texts: list[str], cut: int) -> None:
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    encoded = [text[: len(text) - cut] for text in encoded]  # also within a character
+    expected = []
+    for text in encoded:
+        plain = re.sub(rb"(?i)\bthird[- ]part(?:y|ies)\b", b"thirdparty", text)
+        alone = re.findall(rb"[A-Za-z0-9\x80-\xff]+", plain)
+        expected.append([word_number(word) for run in alone for word in words(run.decode("utf-8", "replace"))])
+    tokenizer = Tokenizer(1)
+    for _ in range(2):  # new runs, and known ones
+        numbers, lengths = tokenizer.numbers(encoded)
+        assert lengths.tolist() == [len(one) for one in expected]
+        assert numbers.tolist() == [number for one in expected for number in one]

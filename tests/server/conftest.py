@@ -36,6 +36,27 @@ def _timing(timing: Any) -> None:
     """Nothing here waits for seconds."""
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Try on each kind of database what is marked `both_databases`; the rest is tried with PostgreSQL in `make test-long`.
+
+    What differs between the two is tested below the server; here it is enough to see each resource once on both.
+    """
+    if "database_address" in metafunc.fixturenames and not _says_which(metafunc.definition):
+        marked = metafunc.definition.get_closest_marker("both_databases") is not None
+        other = "postgresql" if marked else pytest.param("postgresql", marks=pytest.mark.long)
+        metafunc.parametrize("database_address", ["sqlite", other], indirect=True)
+
+
+@pytest.fixture
+def database_address(request: pytest.FixtureRequest, address_of: Callable[..., str]) -> str:
+    """The URL of a database without records, of the kind that `pytest_generate_tests` says."""
+    return address_of(request.param, bare=False)
+
+
+def _says_which(item: pytest.Item) -> bool:
+    return any(mark.args[0] == "database_address" for mark in item.iter_markers("parametrize"))
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's folder, and Skillyard's own in it."""
@@ -159,7 +180,7 @@ def program(tmp_path: Path, clawhub_runs: Clawhub) -> Program:
 
     def run(name: str, *arguments: str, fails: bool = False, **environment: str) -> str:
         environment = kept | quiet | environment
-        command = next(word for word in arguments if word.isalpha())
+        command = next((word for word in arguments if word.isalpha()), arguments[0])
         loaded = command in clawhub_runs.started if clawhub_runs.each else clawhub_runs.started
         if name == "clawhub" and loaded:
             clawhub_runs.again = clawhub_runs.again or OneProcess(environment)
@@ -260,7 +281,7 @@ class Lasting:
 
 @pytest.fixture
 def keyed(home: Path, database_address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyed]:
-    """A server that wants keys, on a database of each kind."""
+    """A server that wants keys, on SQLite, and on PostgreSQL where the test is marked so."""
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", database_address)
     catalog = Catalog.discover(cwd=home / "project", home=home)
     app = create_app(catalog, Registry.of(catalog), access_policy=AccessPolicy(keys_required=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillyard.coding_agents import McpServerEntry, coding_agents, connect, disconnect
 from skillyard.errors import InvalidInput
+from skillyard.interop import read_agent_plugin
 from skillyard.server.clients.plugin_marketplace import build_commit, decompressed_body, upload_pack_result, wanted_commit
 
 Pack = Callable[..., bytes]
@@ -69,6 +72,8 @@ def test_git_clones_a_plugin_and_finds_it_sound(
         assert Path(clone, "skills/tidy", path).read_text("utf-8") == content
     about = json.loads(Path(clone, ".claude-plugin/plugin.json").read_text("utf-8"))
     assert (about["name"], about["version"]) == ("tidy", "0.0.1")
+    plugin = read_agent_plugin(Path(clone))
+    assert (plugin.name, plugin.version, plugin.skills, plugin.problems) == ("tidy", "0.0.1", ("skills/tidy",), ())
 
 
 def test_the_commit_of_an_older_version_can_still_be_fetched(
@@ -116,3 +121,17 @@ def test_the_same_files_are_always_the_same_commit() -> None:
     made = [build_commit([("b/c", b"1", False), ("b.txt", b"2", True)], message="m", seconds=7) for _ in range(2)]
     assert made[0] == made[1]
     assert made[0].id != build_commit([("b/c", b"1", True), ("b.txt", b"2", True)], message="m", seconds=7).id
+
+
+def test_claude_code_finds_the_server_that_was_written_into_its_configuration(
+    program: Program, tmp_path: Path, make_skill: Callable[..., Path]
+) -> None:
+    home = tmp_path / "of-the-client"
+    (home / ".claude.json").write_text('{\n  "numStartups": 3\n}\n')
+    command = (sys.executable, "-m", "skillyard", "mcp", "--root", str(make_skill(tmp_path / "skills", "tidy").parent))
+    change = connect(coding_agents({"HOME": str(home), "PATH": ""})["claude"], McpServerEntry(command))
+    assert change.write(tmp_path / "data") is not None
+    listed = program("claude", "mcp", "list")
+    assert "skillyard: " in listed and "Connected" in listed
+    disconnect(coding_agents({"HOME": str(home), "PATH": ""})["claude"]).write(tmp_path / "data")
+    assert "skillyard" not in program("claude", "mcp", "list")

@@ -14,6 +14,8 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from skillyard.registry import ProjectLock, Registry
+
 Pack = Callable[..., bytes]
 Program = Callable[..., str]
 FILES = {"references/deep/a b.md": "text", "scripts/run.sh": "true"}
@@ -60,6 +62,22 @@ def test_it_updates_what_it_added(program: Program, address: str, pack: Pack, in
     _install(address, pack("tidy", body="Two."))
     program("skills", "update", "--yes")
     assert "Two." in (installed / "tidy/SKILL.md").read_text("utf-8")
+
+
+def test_its_lock_is_held_to_and_written_so_that_it_restores_from_it(program: Program, tmp_path: Path) -> None:
+    for name in ("tidy", "other"):
+        (tmp_path / name / "references").mkdir(parents=True)
+        (tmp_path / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Tidies up.\n---\nDo it.\n")
+        (tmp_path / name / "references/A b.md").write_text("text")
+    program("skills", "add", str(tmp_path / "tidy"), "--yes", "--agent", "claude-code", "--copy")
+    lock, registry = ProjectLock(tmp_path / "of-the-client"), Registry(str(tmp_path / "data"))
+    assert [(result.skill_id, result.status) for result in lock.sync(registry)] == [("tidy", "installed")]
+    lock.record(registry.install(str(tmp_path / "other")).results, registry)
+    assert [state.state for state in lock.states(registry)] == ["ok", "ok"]
+    registry.close()
+    program("skills", "experimental_install")
+    restored = tmp_path / "of-the-client/.agents/skills"
+    assert {folder.name for folder in restored.iterdir()} == {"tidy", "other"}
 
 
 @pytest.fixture

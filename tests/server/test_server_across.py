@@ -96,9 +96,9 @@ def _events(client: httpx.Client, path: str, **headers: str) -> Iterator[tuple[s
                 found = {}
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["postgresql", pytest.param("sqlite", marks=pytest.mark.long)])
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Two servers, once over each kind of database."""
+    """Two servers over PostgreSQL, and in `make test-long` over SQLite."""
     folder = tmp_path_factory.mktemp("across")
     with ExitStack() as stack:
         if request.param == "postgresql":
@@ -257,6 +257,7 @@ def test_a_server_that_stops_does_not_wait_for_answers(tmp_path: Path) -> None:
         assert (ended["state"], "about to stop" in ended["error"]["message"]) == ("failed", True)
 
 
+@pytest.mark.parametrize("database_address", ["postgresql", pytest.param("sqlite", marks=pytest.mark.long)], indirect=True)
 def test_a_turn_that_one_server_works_on_is_followed_and_gone_on_with_through_the_other(
     tmp_path: Path, database_address: str, models: Any
 ) -> None:

@@ -21,6 +21,7 @@ def _events(client: TestClient, **wanted: str) -> list[dict[str, Any]]:
     return list(found.json()["data"])
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("organisation", ["default", "ours"])
 def test_each_change_is_recorded_once_with_who_made_it(keyed: Any, pack: Callable[..., bytes], organisation: str) -> None:
     admin = keyed.client("admin", organisation=organisation, name="ada")
@@ -34,6 +35,7 @@ def test_each_change_is_recorded_once_with_who_made_it(keyed: Any, pack: Callabl
         (lambda: admin.post(f"{DEFINITIONS}/tidy/rollback", json={}), "rollback", "tidy@"),
         (lambda: admin.post(CATALOG, json=new_skill), "catalog.create", "mine"),
         (lambda: admin.post(f"{CATALOG}/toggle", json={"skill": "mine"}), "catalog.toggle", "mine"),
+        (lambda: admin.put(f"{CATALOG}/state", json={"skill": "mine", "state": "off"}), "catalog.set_state", "mine"),
         (lambda: admin.delete(CATALOG, params={"skill": "mine"}), "catalog.delete", "mine"),
         (lambda: admin.post("/api/v1/keys", json=new_key), "keys.create", "key_"),
     ]
@@ -92,6 +94,7 @@ def test_signing_in_is_recorded_in_the_name_of_the_key(keyed: Any) -> None:
     assert [(one["actor"], one["outcome"]) for one in _events(admin, action="session.open")] == [("bob", "success")]
 
 
+@pytest.mark.both_databases
 def test_the_trail_is_paged_and_narrowed(keyed: Any) -> None:
     admin = keyed.client("admin", name="ada")
     for number in range(5):

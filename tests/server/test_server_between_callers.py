@@ -32,6 +32,7 @@ def _until(look: Callable[[], Any]) -> Any:
     raise AssertionError("it never came")
 
 
+@pytest.mark.both_databases
 @pytest.mark.abuse("H7")
 def test_a_question_is_answered_by_an_admin_of_its_organisation_once(asked: str, keyed: Any) -> None:
     runner = keyed.lasting(*EXECUTES, organisation="ours", name="ada")
@@ -65,6 +66,7 @@ def test_a_question_whose_run_was_ended_is_answered_by_nobody(asked: str, keyed:
     assert admin.get("/api/v1/approvals").json()["data"] == []
 
 
+@pytest.mark.both_databases
 @pytest.mark.abuse("H4")
 def test_a_caller_counts_once_a_day_for_a_skill(keyed: Any, pack: Callable[..., bytes]) -> None:
     admin, other = keyed.client(name="admin"), keyed.client("skills:read", name="other")

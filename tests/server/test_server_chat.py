@@ -120,11 +120,16 @@ def test_an_approval_is_asked_and_answered_over_http(decision: str, answer: str,
     assert any("scripts/check.py" in sentence for sentence in question["may"])
     busy = web.post(f"/conversations/{conversation}/messages", json={"text": "Hello?"})
     assert (busy.status_code, busy.json()["code"]) == (409, "conversation_busy")
+    (waiting,) = web.get("/questions").json()["data"]
+    assert (waiting["conversation_id"], waiting["turn_id"], waiting["request"]) == (conversation, turn, "Load it")
+    assert waiting["calls"] == [{"id": asked["id"], "tool": "skill", "arguments": {"skill": "pdf"}}]
+    assert (waiting["question"]["call"], waiting["question"]["may"]) == (asked["id"], question["may"])
     path = f"/conversations/{conversation}/turns/{turn}/answers"
     assert web.post(path, json={"call": "nosuch", "decision": "once"}).status_code == 409
     assert web.post(path, json={"call": asked["id"], "decision": "perhaps"}).status_code == 400
     given = web.post(path, json={"call": asked["id"], "decision": decision, "reason": "not now"})
     assert given.json()["data"]["state"] == "running"
+    assert web.get("/questions").json()["data"] == []
     told = [data for _, data in events(web, conversation, turn)]
     assert told[0]["event"] == "begin"
     assert told[-1] == {"event": "end", "state": "done", "answer": answer}

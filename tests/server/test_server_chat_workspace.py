@@ -67,6 +67,7 @@ def workbook() -> bytes:
     return stream.getvalue()
 
 
+@pytest.mark.row("003-12")
 def test_commands_are_followed_live_and_their_files_are_there(web: httpx.Client, models: Any) -> None:
     at = begin(web)
     command = (

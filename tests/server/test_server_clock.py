@@ -26,6 +26,7 @@ from skillyard.server.background.approval_questions import ApprovalQuestions
 from skillyard.server.organisation_services import ScheduleClock
 from skillyard.times import Timing, utc_now
 
+pytestmark = pytest.mark.both_databases
 HOUR = timedelta(hours=1)
 JUMPS = pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["ahead", "back"])
 ELSEWHERE = "another machine|boot|space|7|1"

@@ -23,7 +23,7 @@ from fastapi import FastAPI
 from skillyard import Catalog
 from skillyard.registry import Registry
 from skillyard.server import create_app
-from skillyard.server.connection_limits import limited_protocol
+from skillyard.server.http_server import limited_protocol
 from skillyard.server.settings import ConnectionLimits
 
 Served = Callable[..., contextlib.AbstractContextManager[int]]

@@ -28,9 +28,8 @@ from fastapi import FastAPI
 from skillyard import Catalog
 from skillyard.packages import Source
 from skillyard.registry import Registry
-from skillyard.registry.git_fetcher import GitFetcher
 from skillyard.registry.model import FetchedTree
-from skillyard.registry.source_fetcher import SourceFetcher
+from skillyard.registry.source_fetcher import GitFetcher, SourceFetcher
 from skillyard.server import create_app
 
 HELD_S = 0.05
@@ -266,7 +265,7 @@ def test_no_archive_holds_the_loop(watched: Watched) -> None:
     attacks |= {
         "a file of 8 MiB": (413, watched.inspect(archive("x", {"scripts/a.sh": "curl " * 1_600_000}))),
         "a body of 8 MiB": (413, watched.inspect(archive("x", body="[a](b) `c` <d> *e* $f\n" * 360_000))),
-        "many skills": (200, watched.inspect(skills(500))),
+        "many skills": (200, watched.inspect(skills(100))),
         "thousands of skills": (413, watched.inspect(skills(10_000))),
     }
     judge(watched, attacks, 23)

@@ -34,6 +34,7 @@ def test_without_a_key_only_what_is_open_is_answered(keyed: Any) -> None:
         assert answer.json()["hint"]
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     "headers", [{"Authorization": "Bearer {}"}, {"authorization": "bearer  {} "}, {"X-Api-Key": "{}"}], ids=["a", "b", "c"]
 )
@@ -95,6 +96,7 @@ def test_a_revoked_key_is_refused_at_once_by_the_server_that_revoked_it(keyed: A
     assert keyed.nobody.get(LIST, headers=bot).status_code == 401
 
 
+@pytest.mark.both_databases
 def test_a_key_that_is_revoked_elsewhere_holds_a_second_at_most(keyed: Any) -> None:
     """Another process revoked it: this one learns of it when it looks again."""
     secret = keyed.key("skills:read")
@@ -138,6 +140,7 @@ def test_a_client_that_goes_on_with_a_revoked_key_is_slowed_down_alone(keyed: An
     assert keyed.client("skills:read").get(LIST).status_code == 200
 
 
+@pytest.mark.both_databases
 def test_a_page_signs_in_is_known_by_its_cookie_and_signs_out(keyed: Any) -> None:
     secret = keyed.key("skills:read", "skills:write", name="ada")
     page = TestClient(keyed.app, base_url="http://127.0.0.1:8787")

@@ -45,6 +45,7 @@ def address(home: Path, database_address: str) -> Iterator[str]:
         assert "Traceback" not in log.read()
 
 
+@pytest.mark.parametrize("database_address", ["postgresql", pytest.param("sqlite", marks=pytest.mark.long)], indirect=True)
 @pytest.mark.parametrize("requests", [20, pytest.param(200, marks=pytest.mark.long)])
 def test_under_mixed_load_no_answer_is_an_error_and_no_write_is_lost(address: str, pack: Pack, requests: int) -> None:
     def ask(number: int) -> dict[str, int]:

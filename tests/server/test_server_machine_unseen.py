@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import socket
@@ -26,8 +27,6 @@ HEADER = "type: direct\nresources:\n  entry: ./scripts/add.py\n"
 BREAKS = "def execute(parameters):\n    open('b.txt', 'w').write('b')\n    raise ValueError('no')\n"
 SKILLS: Final = ("tidy", "installed:tidy", "shared", "user:private", "broken", "twice", "nothing")
 """An installed skill by both names, one of the server, one of its own, one that is broken, one of two of a name, none."""
-FEW: Final = ("tidy", "shared", "broken")
-"""Those with which every route is asked a second time, over the other kind of database: what is written is the same there."""
 UNANSWERED: Final = frozenset(
     {
         "GET /metrics",  # these four are for who manages the server itself
@@ -67,12 +66,6 @@ def words(home: Path) -> tuple[str, ...]:
     """What names the machine: its folders, its name, its database, and where the program and its Python are."""
     program = str(Path(skillyard.__file__).parent)
     return (str(home), str(home.parent), socket.gethostname(), "skillyard.db", "postgresql:", program, sys.prefix)
-
-
-@pytest.fixture
-def names(database_address: str, request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """The names of skills that every route is asked with."""
-    return SKILLS if database_address.startswith("sqlite") or request.config.getoption("--long") else FEW
 
 
 @pytest.fixture
@@ -207,18 +200,22 @@ def _bodies(operation: str, skill: str, pack: Callable[..., bytes]) -> Iterator[
         yield {"json": _filled(BODIES.get(operation, {}), skill)}
 
 
+@pytest.mark.parametrize("others", [2, pytest.param(len(SKILLS) - 1, marks=pytest.mark.long)])
 @pytest.mark.abuse("H3")
 def test_no_answer_names_the_machine(
+    others: int,
     keyed: Any,
     guest: TestClient,
     used: dict[str, str],
     words: tuple[str, ...],
     pack: Callable[..., bytes],
-    names: tuple[str, ...],
 ) -> None:
+    """Each operation is asked for the installed skill and for some others: in turn, or all of them."""
     told: list[str] = []
     sent = Counter[str]()
     visited: dict[str, set[int]] = {}
+    first, *rest = SKILLS
+    turns = itertools.cycle(rest)
     operations = [
         (method.upper(), path, operation)
         for path, methods in keyed.app.openapi()["paths"].items()
@@ -226,7 +223,7 @@ def test_no_answer_names_the_machine(
     ]
     operations.sort(key=lambda one: (one[0] != "GET", one[0] == "DELETE"))  # what is there is looked at before it is changed
     for method, path, operation in operations:
-        for skill in names:
+        for skill in (first, *itertools.islice(turns, others)):
             address = path.format_map(_Named(_names(used, path, skill)))
             query = QUERY | dict.fromkeys(("skill", "slug", "text", "request"), skill) | {"conversation": used["conversation"]}
             wanted = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"}
@@ -248,9 +245,7 @@ def test_no_answer_names_the_machine(
 
 
 @pytest.mark.abuse("H3")
-def test_no_answer_over_mcp_names_the_machine(
-    guest: TestClient, used: dict[str, str], words: tuple[str, ...], names: tuple[str, ...]
-) -> None:
+def test_no_answer_over_mcp_names_the_machine(guest: TestClient, used: dict[str, str], words: tuple[str, ...]) -> None:
     guest.headers["Accept"] = "application/json, text/event-stream"
     begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     session = guest.post("/mcp", json={"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": begin})
@@ -270,7 +265,7 @@ def test_no_answer_over_mcp_names_the_machine(
 
     tools = [tool["name"] for tool in ask("tools/list")["tools"]]
     for tool in tools:
-        for skill in names:
+        for skill in SKILLS:
             ask("tools/call", name=tool, arguments={"skill": skill, "file_path": "b.txt", "query": skill})
             ask("tools/call", name=tool, arguments={"name": skill, "skill_name": skill, "file_path": "../b.txt"})
     ask("tools/call", name="nothing", arguments={})
@@ -285,10 +280,11 @@ def test_no_answer_over_mcp_names_the_machine(
     ask("prompts/get", name="nothing")
     assert told == []
     assert {"skill", "skills_list", "skills_load", "read_skill_file", "run_skill"} <= set(tools)
-    assert visited["tools/call"] == len(tools) * len(names) * 2
+    assert visited["tools/call"] == len(tools) * len(SKILLS) * 2
     assert min(visited[name] for name in ("resources/read", "prompts/get", "skills/get", "resources/directory/read")) >= 3
 
 
+@pytest.mark.both_databases
 @pytest.mark.abuse("H3")
 def test_workers_are_told_without_their_machine(keyed: Any, guest: TestClient) -> None:
     admin = keyed.client()

@@ -137,9 +137,9 @@ async def test_skills_are_prompts_that_a_person_picks(mode: str, address: str) -
         assert [(wanted.name, wanted.description) for wanted in prompts["pdf"].arguments] == [("request", "which file")]
         plain = await client.get_prompt("weather")
         asked = await client.get_prompt("pdf", {"request": "fill in a.pdf"})
-        texts = [message.content.text for message in asked.messages]  # type: ignore[union-attr] # they are text
-        assert texts[0].startswith("# Skill: pdf")
-        assert texts[1] == "fill in a.pdf"
+        (text,) = [message.content.text for message in asked.messages]  # type: ignore[union-attr] # it is text
+        assert text.startswith("# Skill: pdf")
+        assert text.endswith("\nfill in a.pdf")
         assert len(plain.messages) == 1
         for missing in ("runner", "nothing"):
             with pytest.raises(MCPError) as caught:
@@ -320,6 +320,36 @@ def test_a_session_of_somebody_else_does_not_exist(callers: Callers) -> None:
         assert client.post(address, json=LIST, headers=eve | session).status_code == 404
         assert client.delete(address, headers=eve | session).status_code == 404
         assert client.post(address, json=LIST, headers=ada | session).status_code == 200
+
+
+def test_requests_of_both_generations_are_answered_at_one_address(client: Any, shop: Path) -> None:
+    """Of 2026-07-28 each stands for itself, named in headers that have to fit its body; older ones open a session."""
+    client.headers["Accept"] = "application/json, text/event-stream"
+    named = {"protocolVersion": "2026-07-28", "clientInfo": {"name": "t", "version": "1"}, "clientCapabilities": {}}
+    meta = {f"io.modelcontextprotocol/{name}": value for name, value in named.items()}
+
+    def ask(method: str, headers: dict[str, str] | None = None, **params: Any) -> Any:
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        sent = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, **(headers or {})}
+        answer = client.post("/mcp", json=request, headers=sent)
+        assert "mcp-session-id" not in answer.headers
+        return answer.status_code, json.loads(answer.text.partition("data: ")[2] or answer.text)
+
+    status, found = ask("server/discover")
+    assert (status, "2026-07-28" in found["result"]["supportedVersions"]) == (200, True)
+    uri = {"Mcp-Name": "skill://index.json"}
+    lists = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "skills/list")
+    answers = [found, *(ask(method)[1] for method in lists), ask("resources/read", uri, uri="skill://index.json")[1]]
+    for answer in answers:
+        assert (answer["result"]["ttlMs"], answer["result"]["cacheScope"]) == (0, "private")
+    assert ask("tools/call", {"Mcp-Name": "skills_list"}, name="skills_list", arguments={})[1]["result"]["isError"] is False
+    for headers in ({"Mcp-Method": "prompts/list"}, {"Mcp-Method": ""}, {"MCP-Protocol-Version": "2027-01-01"}):
+        assert ask("tools/list", headers)[0] == 400, headers
+    assert ask("tools/call", {"Mcp-Name": "other"}, name="skills_list", arguments={})[0] == 400
+    assert ask("initialize")[0] == 404
+    begin = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    older = client.post("/mcp", json={"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": begin})
+    assert (older.status_code, "mcp-session-id" in older.headers) == (200, True)
 
 
 def test_the_protocol_s_own_conformance_suite_finds_nothing(address: str) -> None:

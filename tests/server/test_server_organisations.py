@@ -60,6 +60,7 @@ def secret(ours: TestClient, pack: Callable[..., bytes]) -> Iterator[dict[str, A
     }
 
 
+@pytest.mark.both_databases
 def test_another_organisation_sees_nothing_of_it(theirs: TestClient, server: TestClient, secret: dict[str, Any]) -> None:
     start, rest = secret["digest"].removeprefix("sha256:")[:2], secret["digest"].removeprefix("sha256:")[2:]
     for other in (theirs, server):
@@ -103,6 +104,7 @@ def test_another_organisation_changes_nothing_of_it(
     assert state() == before
 
 
+@pytest.mark.both_databases
 def test_agents_and_memories_are_an_organisation_s_own(ours: TestClient, theirs: TestClient, server: TestClient) -> None:
     agent = ours.post("/api/v1/agents", json={"name": "hidden agent"}).json()["data"]["id"]
     memory = ours.post("/api/v1/memories", json={"content": "The secret is tea."}).json()["data"]["id"]
@@ -118,6 +120,7 @@ def test_agents_and_memories_are_an_organisation_s_own(ours: TestClient, theirs:
     assert [one["id"] for one in ours.get("/api/v1/memories").json()["data"]] == [memory]
 
 
+@pytest.mark.both_databases
 def test_the_same_names_in_two_organisations_are_two_things(
     ours: TestClient, theirs: TestClient, secret: dict[str, Any], pack: Callable[..., bytes]
 ) -> None:
@@ -187,6 +190,7 @@ def test_a_script_of_one_organisation_does_not_find_the_home_of_another(
     assert (run["status"], run["output"]) == ("ok", [])
 
 
+@pytest.mark.both_databases
 def test_each_organisation_has_a_folder_and_records_of_its_own(
     keyed: Any, ours: TestClient, secret: dict[str, Any], home: Path, database_address: str
 ) -> None:

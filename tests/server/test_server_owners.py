@@ -54,6 +54,7 @@ def _key_of(keyed: Any, name: str) -> str:
     return next(str(key.id) for key in keyed.keys.all() if key.name == name)
 
 
+@pytest.mark.both_databases
 @pytest.mark.abuse("H1")
 @pytest.mark.parametrize("organisation", ["default", "acme"])
 def test_a_schedule_ends_with_the_key_it_was_made_with(keyed: Any, reporter: str, organisation: str) -> None:
@@ -93,6 +94,7 @@ def test_a_schedule_is_held_when_its_key_expires_and_taken_over_by_who_may(keyed
     assert admin.get(f"{RUNS}/{run['run_id']}").json()["data"]["context"] == {"userId": "default/ci"}
 
 
+@pytest.mark.both_databases
 @pytest.mark.abuse("H2")
 def test_only_who_made_a_schedule_or_an_admin_changes_it(keyed: Any, reporter: str) -> None:
     mine, other, admin = keyed.client(*EXECUTES, name="mine"), keyed.client(*EXECUTES, name="other"), keyed.client(name="admin")

@@ -18,6 +18,7 @@ from skillyard.permissions import ApprovalAnswer, ApprovalRequest
 from skillyard.server.background import approval_questions as module
 from skillyard.server.background.approval_questions import ApprovalQuestions
 
+pytestmark = pytest.mark.both_databases
 REQUEST = ApprovalRequest("user:a", "a", "sha256:0", "s")
 CANCELLED = RunError("CANCELLED", "the run was cancelled")
 

@@ -144,6 +144,37 @@ def test_runs_are_listed_by_skill_state_and_time_in_pages(client: TestClient, sc
     newest = client.get(RUNS).json()["data"][0]["created_at"]
     assert client.get(RUNS, params={"since": newest}).json()["meta"]["total"] == 1
     assert client.get(RUNS, params={"since": "yesterday"}).status_code == 400
+    assert client.get(RUNS, params={"until": newest}).json()["meta"]["total"] == 3
+    assert client.get(RUNS, params={"interface": "http", "caller": "default/local user"}).json()["meta"]["total"] == 4
+    assert client.get(RUNS, params={"interface": "cli"}).json()["meta"]["total"] == 0
+    version = client.get(RUNS).json()["data"][0]["version"]
+    assert client.get(RUNS, params={"version": version or "1.0"}).json()["meta"]["total"] == (4 if version else 0)
+    assert client.get(RUNS, params={"version": "9.9"}).json()["meta"]["total"] == 0
+
+
+def test_insights_add_up_what_ran(client: TestClient, script: Script) -> None:
+    script(ADD)
+    client.post("/api/v1/catalog/refresh")
+    for a in (1, "one"):
+        client.post(RUNS, json={"skill": "adder", "parameters": {"a": a, "b": 0}})
+    report = client.get("/api/v1/insights", params={"by": "caller", "period": "all"}).json()["data"]
+    assert (report["by"], report["complete"], [row["key"] for row in report["rows"]]) == (
+        "caller",
+        True,
+        ["default/local user"],
+    )
+    figures = report["rows"][0]["figures"]
+    assert (figures["runs"], figures["runs_failed"]) == (2, 1)
+    assert figures["p50_ms"] > 0
+    wrong = client.get("/api/v1/insights", params={"since": "2026-01-02", "until": "2026-01-01"})
+    assert (wrong.status_code, wrong.json()["code"]) == (400, "invalid_input")
+
+
+def test_only_an_administrator_sees_who_asked(keyed: Any) -> None:
+    with keyed.client("skills:read") as reader:
+        assert reader.get("/api/v1/insights").status_code == 200
+        refused = reader.get("/api/v1/insights", params={"by": "caller"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
 
 
 @pytest.fixture
@@ -206,6 +237,7 @@ def test_a_cancelled_run_takes_its_question_back(asking: None, live: httpx.Clien
     assert live.get("/api/v1/approvals/questions").json()["data"] == []
 
 
+@pytest.mark.both_databases
 async def test_a_question_that_nobody_answers_is_answered_with_no(tmp_path: Path, database_address: str) -> None:
     from skillyard.database import Database
     from skillyard.permissions import ApprovalRequest

@@ -17,6 +17,7 @@ from skillyard.registry import Registry
 from skillyard.server import create_app
 from skillyard.times import utc_now
 
+pytestmark = pytest.mark.both_databases
 _LOG = {"id": "log_1", "operation_id": "op_1", "operation": "install", "status": "pending", "progress": 0, "steps": []}
 _STEP = {"run_id": "nobody", "position": 0, "step_id": "a", "step_name": "a", "duration": 1.0}
 

@@ -37,6 +37,14 @@ def test_two_versions_are_compared_file_by_file(client: TestClient, two: tuple[s
     }  # fmt: skip
     assert files["notes.md"]["lines"] == "--- a/notes.md\n+++ b/notes.md\n@@ -1,2 +1,2 @@\n-old\n+new\n \n"
     assert (files["gone.md"]["before"], files["gone.md"]["after"], told["unchanged"]) == (2, None, 1)
+    old, new = told["before"], told["after"]
+    assert (old["version"], old["powers"]["scripts"], new["version"], new["powers"]["scripts"]) == (
+        two[0], [], two[1], ["scripts/a.py"],
+    )  # fmt: skip
+    assert old["description_tokens"] == new["description_tokens"] > 0
+    assert old["instruction_tokens"] == new["instruction_tokens"] > 0
+    assert [sentence for sentence in told["widened"] if "scripts/a.py" in sentence]
+    assert client.get(f"{API}/tidy/versions/{two[1]}/diff/{two[0]}").json()["data"]["widened"] == []
     assert client.get(f"{API}/tidy/versions/{two[0]}/diff/current").json()["data"] == told
     assert client.get(f"{API}/tidy/versions/{two[0]}/diff/1.0").json()["code"] == "version_not_found"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from anthropic.types import Message
-from openai.types.chat import ChatCompletionMessage
 
 from skillyard import Catalog, SkillTools
 from skillyard.errors import InvalidInput
@@ -44,6 +42,8 @@ _ANTHROPIC = {
 
 
 async def test_calls_of_a_chat_completion_become_one_message_each(tools: SkillTools) -> None:
+    from openai.types.chat import ChatCompletionMessage
+
     answered = await tools.answer(ChatCompletionMessage.model_validate(_OPENAI))
     assert [(one["role"], one["tool_call_id"]) for one in answered] == [("tool", "a"), ("tool", "b")]
     assert "text-statistics" in str(answered[0]["content"])
@@ -51,6 +51,8 @@ async def test_calls_of_a_chat_completion_become_one_message_each(tools: SkillTo
 
 
 async def test_calls_of_an_anthropic_message_become_one_message(tools: SkillTools) -> None:
+    from anthropic.types import Message  # it takes a second to load
+
     answered = await tools.answer(Message.model_validate(_ANTHROPIC))
     blocks = (await tools.answer(_ANTHROPIC))[0]["content"]
     assert [one["role"] for one in answered] == ["user"]

@@ -34,10 +34,22 @@ def test_the_three_dialects_carry_the_same_schema(skills_root: Path, make_skill:
         assert one["type"] == "function"
         assert set(one["function"]) == {"name", "description", "parameters"}
         assert set(two) == {"name", "description", "input_schema"}
-        assert set(three) == {"name", "title", "description", "inputSchema", "annotations"}
-        assert one["function"]["parameters"] == two["input_schema"] == three["inputSchema"]
+        assert set(three) == {"name", "title", "description", "inputSchema", "annotations", "_meta"}
+        assert one["function"]["parameters"] == two["input_schema"]
+        named = {name: {**shape, "enum": None} for name, shape in two["input_schema"]["properties"].items()}
+        assert named == {name: {**shape, "enum": None} for name, shape in three["inputSchema"]["properties"].items()}
+        assert "enum" not in str(three["inputSchema"])  # so that a near name comes to us, and is answered
         assert two["input_schema"]["additionalProperties"] is False
         assert three["annotations"]["readOnlyHint"] is (three["name"] != "run_skill")
+
+
+def test_what_clients_of_mcp_cut_is_written_shorter(skills_root: Path, make_skill: Any, tools: Tools) -> None:
+    for number in range(30):
+        make_skill(skills_root, f"skill-{number}", description=f"Does the {number}th thing. " + "Use it for that. " * 20)
+    (tool, *_) = tools().definitions("mcp")
+    assert len(tool["description"]) <= 2048 < len(tools().definitions("anthropic")[0]["description"])
+    assert "skill-7" in tool["description"]
+    assert "Use it" not in tools().definitions("mcp", index=False)[0]["description"]
 
 
 @pytest.mark.parametrize("dialect", ["openai", "anthropic", "mcp"])
@@ -134,7 +146,7 @@ async def test_a_fault_inside_a_tool_does_not_stop_the_loop(
 ) -> None:
     make_skill(skills_root, "pdf")
     calls = tools()
-    monkeypatch.setattr("skillyard.tools.load_tools.render_skill", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("skillyard.tools.reading_tools.render_skill", lambda *_, **__: 1 / 0)
     result = await calls.call("skill", {"skill": "pdf"})
     assert (result.ok, result.code) == (False, "internal_error")
     assert "ZeroDivision" not in result.text

@@ -166,7 +166,7 @@ async def test_the_operators_rules_of_commands_hold_wherever_the_shell_stands(
         calls: dict[str, dict[str, object]] = {"bash": {"command": "cat key"}, "file_read": {"file_path": "key"}}
         for tool, arguments in calls.items():
             denied = await made.call(tool, arguments)
-            assert (denied.code, "Read(secret/**) of the operator" in denied.text) == ("permission_denied", True), tool
+            assert (denied.code, "rule `deny Read(secret/**)`" in denied.text) == ("permission_denied", True), tool
         denied = await made.call("bash", {"command": "echo a | tee a; rm a"})
         assert (denied.code, "rm" in denied.text) == ("permission_denied", True)
         assert sorted(path.name for path in (tmp_path / "desk").rglob("*")) == ["key", "secret"]

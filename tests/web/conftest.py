@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ import preloaded
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, sync_playwright
 from playwright.sync_api import Request as Asked
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from scripted_models import ScriptedModels
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -156,16 +158,54 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 _FAILED = pytest.StashKey[bool]()
 
 
+class _Chromium:
+    """Debian's Chromium, without a window; its headless shell, which has no profiles to keep, where that is installed.
+
+    It stays open from one module of this room to the next; an event loop of its own runs in this thread until it is closed.
+    """
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._browser: Browser | None = None
+
+    def browser(self) -> Browser:
+        """The one that is open, or another one."""
+        if self._browser is None or not self._browser.is_connected():
+            self.close()
+            program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
+            assert program is not None, "scripts/system.sh installs it"
+            playwright = self._open.enter_context(sync_playwright())
+            unboxed = ["--no-sandbox"] if os.geteuid() == 0 else []
+            self._browser = playwright.chromium.launch(executable_path=program, args=[*unboxed, "--disable-dev-shm-usage"])
+            self._open.callback(self._browser.close)
+        return self._browser
+
+    def close(self) -> None:
+        """End it."""
+        self._browser = None
+        self._open.close()
+
+
+_CHROMIUM = _Chromium()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """Close the browser when what comes next is of another room."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or nextitem.path.parent != item.path.parent:
+            _CHROMIUM.close()
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium, without a window; its headless shell, which has no profiles to keep, where that is installed."""
-    program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
-    assert program is not None, "scripts/system.sh installs it"
-    with sync_playwright() as playwright:
-        unboxed = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=program, args=[*unboxed, "--disable-dev-shm-usage"])
-        yield browser
-        browser.close()
+    """The browser, in which nothing of this module stays open."""
+    browser = _CHROMIUM.browser()
+    yield browser
+    for context in browser.contexts:
+        context.close()
 
 
 def serve(home: Path, settings: str = "") -> Site:
@@ -261,6 +301,9 @@ def uncut() -> Callable[[Page], None]:
     """Fails where a text goes on behind the edge of a card or window that neither scrolls nor shows an ellipsis."""
 
     def check(page: Page) -> None:
+        # The page lays itself out anew a frame or more after the window's size changed.
+        with suppress(PlaywrightTimeout):
+            page.wait_for_function(f"() => ({_CUT})().length === 0", timeout=5_000)
         assert page.evaluate(_CUT) == []
 
     return check

@@ -168,6 +168,26 @@ def test_small_talk_reads_no_skill(talk: Site, models: ScriptedModels, visit: Op
     expect(row).not_to_contain_text("never used")  # one conversation says nothing
 
 
+def test_a_conversation_works_in_a_folder_of_this_machine(
+    talk: Site, models: ScriptedModels, visit: Open, tmp_path: Path
+) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/notes.txt").write_text("one fish\n")
+    models.script(Say("There is a file."))
+    page = visit(talk, "/chat", width=1440)
+    page.watch.forgive(r"status of 404")  # type: ignore[attr-defined]
+    page.get_by_placeholder("openai:gpt-5").fill(MODEL)
+    page.get_by_label("Folder on this machine").fill(str(tmp_path / "missing"))
+    write(page, "What is here?")
+    expect(page.get_by_text("there is no folder")).to_be_visible()
+    page.get_by_label("Folder on this machine").fill(str(tmp_path / "project"))
+    write(page, "What is here?")
+    expect(turn(page).get_by_text("There is a file.")).to_be_visible()
+    expect(page.get_by_role("treeitem", name="notes.txt")).to_be_visible()
+    page.get_by_role("tab", name="Settings").click()
+    expect(page.get_by_role("tabpanel", name="Settings")).to_contain_text(str(tmp_path / "project"))
+
+
 @pytest.mark.row("001-18")
 def test_calls_about_one_skill_are_refused_together_with_a_reason(talk: Site, models: ScriptedModels, visit: Open) -> None:
     both = [Call("skill", {"skill": "pdf-forms"}), Call("run_skill", {"name": "pdf-forms", "arguments": ["form.pdf"]})]
@@ -261,7 +281,7 @@ def test_a_skill_is_started_by_its_name_with_the_keyboard(talk: Site, models: Sc
     expect(page.get_by_text("Which form?")).to_be_visible()
     assert "The user starts the skill /pdf-forms with: the first page\nplease" in models.seen[0].said
     write(page, "/nothing-of-this-name now")
-    expect(page.get_by_role("alert")).to_contain_text("there is no skill /nothing-of-this-name")
+    expect(page.get_by_role("alert")).to_contain_text("There is no skill /nothing-of-this-name")
     expect(field).to_have_value("/nothing-of-this-name now")
 
 
@@ -300,11 +320,11 @@ def test_a_model_without_a_key_and_one_that_fails_say_what_to_do(talk: Site, mod
     page.get_by_placeholder("openai:gpt-5").fill("deepseek:deepseek-chat")
     write(page, "Hello")
     expect(page.get_by_role("alert")).to_contain_text("needs DEEPSEEK_API_KEY, which is not set")
-    expect(page.get_by_role("alert")).to_contain_text("set DEEPSEEK_API_KEY in the environment")
+    expect(page.get_by_role("alert")).to_contain_text("Set DEEPSEEK_API_KEY in the environment")
     expect(page.get_by_label("Say something")).to_have_value("Hello")
     page.get_by_placeholder("openai:gpt-5").fill("openai-chat:gpt-5")
     page.get_by_label("Say something").press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("the service of the model 'gpt-5' refuses the key (401)")
+    expect(page.get_by_role("alert")).to_contain_text("The service of the model 'gpt-5' refuses the key (401)")
     expect(page.get_by_role("alert")).to_contain_text("The provider answered: no such key")
     page.get_by_role("button", name="Choose another model").click()
     page.get_by_role("tabpanel", name="Settings").get_by_placeholder("openai:gpt-5").fill("openai-chat:gpt-6")
@@ -376,7 +396,7 @@ _HARM = (
 
 def test_a_hostile_model_is_bounded_and_shown_as_text(talk: Site, models: ScriptedModels, visit: Open) -> None:
     def answer(seen: Seen) -> list[Any]:
-        if len(seen.calls) >= 100:
+        if len(seen.calls) >= 50:
             return [Say(f"# {_HARM}\n\n{_HARM}\n\n```html\n{_HARM}\n```\n" + "x" * 60_000)]
         wild: list[Any] = [Call(f"tool_{number}", {"skill": _HARM, _HARM: [_HARM]}) for number in range(48)]
         return [Say(_HARM), Call("skill", {"skill": _HARM}), Call("skill", "{broken"), *wild]
@@ -389,8 +409,8 @@ def test_a_hostile_model_is_bounded_and_shown_as_text(talk: Site, models: Script
     assert main.locator("script, iframe, img, svg[onload], [onerror]").count() == 0
     assert page.evaluate("getComputedStyle(document.body).display") != "none"
     folded = page.get_by_role("button", name="46 more calls")
-    assert folded.count() == 2
-    folded.first.click()
+    assert folded.count() == 1
+    folded.click()
     page.get_by_role("button", name=re.compile("Load <script>")).first.click()
     expect(main.get_by_text("not done").first).to_be_visible()
     text = main.inner_text()

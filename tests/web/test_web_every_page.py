@@ -20,7 +20,8 @@ Site = Any  # of conftest.py, which is no module to import from
 Open = Callable[..., Page]
 
 PAGES = (
-    "/skills", "/skills/config:text-statistics", "/skills/config:text-statistics?tab=run", "/install", "/runs", "/runs/RUN",
+    "/", "/insights", "/skills", "/skills/config:text-statistics", "/skills/config:text-statistics?tab=about",
+    "/skills/config:text-statistics?tab=run", "/install", "/runs", "/runs/RUN",
     "/schedules", "/schedules?add=config:text-statistics", "/schedules/mornings",
     "/chat", "/chat/CHAT", "/chat/ASKS", "/chat/report",
     "/agents", "/agents/new", "/agents/AGENT", "/memory", "/approvals", "/audit", "/keys", "/workers", "/settings", "/doctor",

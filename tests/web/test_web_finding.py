@@ -55,7 +55,7 @@ def test_a_request_in_own_words_finds_the_skill_and_a_filter_narrows_it(site: Si
 
 def test_the_page_of_a_skill_tells_what_is_known_about_it_and_its_tags_lead_on(site: Site, visit: Open) -> None:
     told = site.ask("GET", "/api/v1/catalog/skill?skill=text-statistics")["data"]
-    page = visit(site, "/skills/config:text-statistics")
+    page = visit(site, "/skills/config:text-statistics?tab=about")
     aside = page.get_by_role("complementary").filter(has_text="Digest")
     for fact in (told["id"], told["kind"], told["digest"], told["directory"]):
         expect(aside.get_by_text(fact, exact=True).first).to_be_visible()
@@ -77,7 +77,7 @@ def tidy() -> bytes:
 def test_what_is_shown_of_an_installed_skill_is_edited_and_taken_back(site: Site, visit: Open) -> None:
     body = b"--b\r\nContent-Disposition: form-data; name=file; filename=tidy.zip\r\n\r\n" + tidy() + b"\r\n--b--\r\n"
     site.ask("POST", "/api/v1/skill-definitions/upload-create", raw=body, media="multipart/form-data; boundary=b")
-    page = visit(site, "/skills/installed:tidy")
+    page = visit(site, "/skills/installed:tidy?tab=about")
     shown = page.get_by_role("region", name="In the registry")
     expect(shown.get_by_text("office").first).to_be_visible()
     shown.get_by_role("button", name="Edit").click()

@@ -97,7 +97,7 @@ def test_a_skill_is_dropped_looked_at_installed_read_run_and_taken_back(site: Si
     page.get_by_role("link", name="Open the skill").click()
 
     expect(page.get_by_role("heading", level=1, name="greeter")).to_be_visible()
-    expect(page.get_by_text("Say good day in version 1.0.0.")).to_be_visible()
+    expect(tab(page, "Instructions").get_by_text("Say good day in version 1.0.0.")).to_be_visible()
     files = tab(page, "Files")
     files.get_by_text("manners.md").click()
     expect(files.get_by_text("Bow first.")).to_be_visible()
@@ -119,6 +119,7 @@ def test_a_skill_is_dropped_looked_at_installed_read_run_and_taken_back(site: Si
     page.goto("/install")
     install(page, greeter("2.0.0"))
     page.get_by_role("link", name="Open the skill").click()
+    tab(page, "Instructions")
     expect(page.get_by_text("Say good day in version 2.0.0.")).to_be_visible()
     tab(page, "Versions").get_by_role("button", name="Back to this").first.click()
     page.get_by_role("dialog").get_by_role("button", name="Back to this").click()

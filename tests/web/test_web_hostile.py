@@ -65,7 +65,8 @@ def _send(site: Site, data: bytes) -> None:
     head = b'\r\nContent-Disposition: form-data; name="file"; filename="hostile.zip"\r\n\r\n'
     raw = b"--" + mark + head + data + b"\r\n--" + mark + b"--\r\n"
     media = f"multipart/form-data; boundary={mark.decode()}"
-    site.ask("POST", "/api/v1/skill-definitions/upload-create?force=true", raw=raw, media=media)
+    accepted = "force=true&accept=bidirectional-controls"
+    site.ask("POST", f"/api/v1/skill-definitions/upload-create?{accepted}", raw=raw, media=media)
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ def test_one_script_of_several_works_on_files_and_what_it_makes_is_looked_at(rep
     expect(page.get_by_role("combobox", name="Script")).to_have_attribute("aria-invalid", "true")
     missing = page.get_by_role("alert")
     expect(missing).to_contain_text("Not granted:pypdf")
-    expect(missing.get_by_label("grants it with")).to_have_text("skillyard environment allow reports")
+    expect(missing.get_by_label("grants them with")).to_have_text("skillyard environment allow reports")
     choose(page, page, "scripts/report.py")
     give(page)
     page.get_by_label("Arguments").fill("cities.txt\n--title=a b")

@@ -117,7 +117,7 @@ def test_a_schedule_of_a_taken_name_is_refused_and_nothing_that_was_written_is_l
     form.get_by_text("JSON", exact=True).click()
     form.get_by_role("textbox", name="Parameters").fill('{"data": [1]}')
     form.get_by_role("button", name="Add it").click()
-    expect(form.get_by_role("alert")).to_contain_text("there is a schedule 'nightly' already")
+    expect(form.get_by_role("alert")).to_contain_text("There is a schedule 'nightly' already")
     expect(form.get_by_role("textbox", name="Parameters")).to_have_value(re.compile(r'"data"'))
     form.get_by_label("Name").fill("nightly-too")
     form.get_by_role("button", name="Add it").click()

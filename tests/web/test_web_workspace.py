@@ -289,7 +289,7 @@ def test_the_panel_fits_a_telephone(work: Site, models: ScriptedModels, visit: O
     page.get_by_label("输入消息").fill("开始")
     page.get_by_label("输入消息").press("Enter")
     expect(page.get_by_text("好的。")).to_be_visible()
-    page.get_by_label("工作区、轨迹与设置").click()
+    page.get_by_label("工作区、使用情况与设置").click()
     expect(page.get_by_role("tab", name="文件 (1)")).to_have_attribute("aria-selected", "true")
     for name in ("设置", "终端", "文件 (1)"):
         page.get_by_role("tab", name=name).click()

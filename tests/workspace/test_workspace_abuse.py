@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skillyard.errors import PathRefused
+from skillyard.errors import FileMissing, PathRefused
 from skillyard.sandbox import GrantedEnvironment, Policy
 from skillyard.workspace import WORKSPACE_POLICY, Workspace
 
@@ -207,10 +207,15 @@ async def test_a_command_that_is_denied_is_not_started(make_workspace: MakeWorks
     assert asked[2] == ("code_run", "python\n# deny", workspace.path)
 
 
-@pytest.mark.parametrize("folder", ["/", "/etc", "/usr/share", "/absent/folder"])
+@pytest.mark.parametrize("folder", ["/", "/etc", "/usr/share"])
 def test_a_folder_of_the_system_is_no_workspace(folder: str) -> None:
     with pytest.raises(PathRefused):
         Workspace(folder)
+
+
+def test_a_folder_that_is_not_there_is_no_workspace() -> None:
+    with pytest.raises(FileMissing, match="no folder"):
+        Workspace("/absent/folder")
 
 
 @pytest.mark.abuse("I8")

@@ -16,6 +16,13 @@ async def test_the_folder_exported_variables_and_functions_stay_from_call_to_cal
     assert (answer.ok, answer.exit_code, workspace.working_folder) == (True, 0, f"{workspace.path}/a/b")
 
 
+async def test_only_the_shell_itself_says_what_it_leaves(workspace: Workspace) -> None:
+    """A child that bash has just forked runs the trap of the shell when a signal ends both; both wrote one folder."""
+    await workspace.bash("mkdir -p kept; cd kept; export A=1; (cd /; __skillyard_keep) & __skillyard_keep | cat; wait")
+    after = await workspace.bash('basename "$PWD"; echo $A')
+    assert (after.text, after.fresh) == ("kept\n1", False)
+
+
 async def test_exit_ends_the_command_and_not_the_session(workspace: Workspace) -> None:
     answer = await workspace.bash("mkdir -p kept; cd kept; export A=1; exit 3")
     assert (answer.code, answer.exit_code) == ("command_failed", 3)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillyard.coding_agents import coding_agents
 from skillyard.errors import InvalidConfiguration
 from skillyard.workspace import options_from_settings
-from skillyard.workspace.held_back import HELD_BACK, HeldPlaces, PlaceMark, held_part, held_places
+from skillyard.workspace.answers import WorkspaceAnswer
+from skillyard.workspace.folder import WorkspaceFolder
+from skillyard.workspace.held_back import HELD_BACK, HeldPlaces, PlaceMark, check_writable, held_part
+from skillyard.workspace.held_guard import HeldGuard
 
 if TYPE_CHECKING:
     from tests.workspace.conftest import MakeWorkspace
@@ -76,7 +82,7 @@ async def test_what_appears_is_set_aside_and_the_answer_says_so(make_workspace: 
     assert moved.code == "held_back"
     assert (await workspace.bash("echo fine > AGENTS.md; echo all: > Makefile")).ok
     await workspace.close()
-    left = held_places(str(project))
+    left = HeldPlaces(str(project), frozenset()).look()
     assert {".git", ".vscode"} <= left.keys()
     assert not {".envrc", "sub/.Claude", ".idea", ".mcp.json", "deep/er/.git", "tools/HEAD", ".git/commondir"} & left.keys()
     assert (project / "AGENTS.md").read_text() == "fine\n"
@@ -114,37 +120,114 @@ async def test_names_that_are_allowed_and_folders_of_our_own_are_written(
     own = make_workspace("own", held_back=False)
     assert (await own.bash(f"{_ALONE}; git init -q . && echo x > .envrc")).ok
     assert (await own.file_write(".vscode/tasks.json", "{}")).ok
-    with pytest.raises(InvalidConfiguration, match=r"'\.bash' is not held back"):
-        options_from_settings({"writable": [".bash"]})
+    assert check_writable([".IDEA/"]) == {".idea"}
+    for name, problem, hint in (
+        (".bash", r"nothing of the name '\.bash' is held back", r"did you mean \.bashrc"),
+        ("/etc", "'/etc' is a path", "the name alone"),
+        ("src/.vscode", "'src/.vscode' is a path", r"did you mean \.vscode\?"),
+    ):
+        with pytest.raises(InvalidConfiguration, match=problem) as refused:
+            options_from_settings({"writable": [name]})
+        assert re.search(hint, refused.value.hint)
 
 
 async def test_what_a_person_changes_meanwhile_is_theirs(make_workspace: MakeWorkspace, reachable: Path) -> None:
     project = _project(reachable / "files")
     workspace = make_workspace()
     assert (await workspace.bash("true")).ok
-    async with asyncio.timeout(20):
-        while not workspace._idle_since_settled:  # nothing of the session is at work
-            await asyncio.sleep(0.02)
+
+    async def idle() -> None:
+        async with asyncio.timeout(20):
+            while not workspace._idle_since_settled:  # nothing of the session is at work
+                await asyncio.sleep(0.02)
+
+    await idle()
     (project / ".envrc").write_text("mine")
     seen = await workspace.bash("cat .envrc; echo theirs > .envrc")
     if workspace.path == "/workspace" or seen.code == "held_back":
         assert "mine" in seen.text
+    await idle()
+    (project / ".mise.toml").write_text("mine")
     await workspace.close()
     assert (project / ".envrc").read_text() == "mine"
+    assert (project / ".mise.toml").read_text() == "mine"
 
 
-@given(
-    st.lists(st.sampled_from([*sorted(HELD_BACK), "src", ".", "a.git", "hooks", "config", "objects", "modules"]), max_size=5)
-)
+async def test_a_program_that_writes_at_once_what_was_put_back_gains_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks, copy = tmp_path / "folder/.githooks", tmp_path / "copy"
+    for one in (hooks, copy):
+        one.mkdir(parents=True)
+        (one / "pre-commit").write_text("mine")
+    guard = HeldGuard(str(tmp_path / "folder"), frozenset())
+    await guard.accept_current()
+    guard.begin({".githooks": str(copy)}, mounted=False)
+    put_exactly = WorkspaceFolder.put_exactly
+
+    def put_and_write(folder: WorkspaceFolder, path: str, data: bytes, *, executable: bool) -> None:
+        put_exactly(folder, path, data, executable=executable)
+        (hooks / "post-commit").write_text("evil")
+
+    (hooks / "pre-commit").write_text("evil")
+    with monkeypatch.context() as racing:
+        racing.setattr(WorkspaceFolder, "put_exactly", put_and_write)
+        await guard.settle()
+    assert (hooks / "post-commit").exists()
+    await guard.settle()
+    assert {path.name: path.read_text() for path in hooks.iterdir()} == {"pre-commit": "mine"}
+    status = (hooks / "pre-commit").stat()
+    monkeypatch.setattr(guard, "_differs", lambda *_: False)  # within one tick of the clock of files
+    (hooks / "pre-commit").write_text("evil")
+    assert status.st_size == (hooks / "pre-commit").stat().st_size
+    await guard.finish()
+    assert {path.name: path.read_text() for path in hooks.iterdir()} == {"pre-commit": "mine"}
+
+
+async def test_what_is_changed_after_a_session_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    place, copy = tmp_path / "folder/.envrc", tmp_path / "copy"
+    place.write_text("mine")
+    copy.write_text("mine")
+    guard = HeldGuard(str(tmp_path / "folder"), frozenset())
+    await guard.accept_current()
+    guard.begin({".envrc": str(copy)}, mounted=False)
+    place.write_text("theirs")
+    await guard.finish()
+    told = await guard.check(WorkspaceAnswer("bash", ""))
+    assert (place.read_text(), told.data["held_back"]) == ("mine", [".envrc"])
+    copy.unlink()  # with the session
+    place.write_text("mine, later")
+    told = await guard.check(WorkspaceAnswer("bash", ""))  # a call that was ended with the session
+    assert (place.read_text(), told.ok) == ("mine, later", True)
+
+
+def test_where_coding_agents_look_is_held_back_in_a_project_and_in_a_home() -> None:
+    home = Path("/home/anyone")
+    free = []
+    for agent in coding_agents({"HOME": str(home)}).values():
+        files = dict(agent.mcp.files) if agent.mcp else {}
+        of_user = [agent.user_skills, *([files["user"]] if "user" in files else [])]
+        of_project = [agent.project_skills, *([files["project"]] if "project" in files else [])]
+        places = [str(Path(path).relative_to(home)) for path in of_user] + of_project
+        free += [path for path in places if held_part(path) is None]
+    assert free == []
+
+
+_PARTS = sorted({part for name in HELD_BACK for part in name.split("/")})
+
+
+@given(st.lists(st.sampled_from([*_PARTS, "src", ".", "a.git", "hooks", "config", "objects", "modules"]), max_size=5))
 def test_a_path_is_held_back_by_the_first_part_that_is(parts: list[str]) -> None:
     held = held_part("/".join(parts))
     kept = [part for part in parts if part != "."]
     if held is not None:
         named = held.split("/")
         assert kept[: len(named)] == named
-        assert named[-1] in HELD_BACK
+        assert {named[-1], "/".join(named[-2:])} & HELD_BACK
     else:
-        assert not {part for part in kept if part in HELD_BACK and part != ".git"}
+        pairs = {"/".join(pair) for pair in pairwise(kept)}
+        assert not ({*kept, *pairs} & HELD_BACK) - {".git"}
 
 
 async def test_a_read_only_session_writes_nothing(make_workspace: MakeWorkspace, reachable: Path) -> None:
@@ -172,7 +255,7 @@ async def test_a_repository_is_not_hidden(make_workspace: MakeWorkspace, reachab
     answer = await workspace.bash(f"{_ALONE}; {_HIDDEN[attack]}; true")
     assert answer.code == "held_back", answer.text
     await workspace.close()
-    left = [path for path in held_places(str(project)) if not path.startswith((".vscode", ".git"))]
+    left = [path for path in HeldPlaces(str(project), frozenset()).look() if not path.startswith((".vscode", ".git"))]
     assert left == []
     assert not list(project.glob(".git/modules/*/hooks/*"))
 
@@ -238,7 +321,7 @@ def test_a_folder_that_was_changed_is_listed_again_and_no_other(tmp_path: Path) 
     found = look()
     assert "b/moved/.envrc" in found
     assert "src/deep/.envrc" not in found
-    assert found == held_places(str(project))
+    assert found == HeldPlaces(str(project), frozenset()).look()
     (project / ".vscode" / "tasks.json").write_text("{ }")
     assert look()[".vscode"] != found[".vscode"]
     now[0] = 0  # what is changed in the same moment as it is listed may have the same time then

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.conversations.conversation_workspace import workspace_options
+from skillyard.conversations.conversation_tools import workspace_options
 from skillyard.errors import SandboxUnavailable
 from skillyard.library import Catalog
 from skillyard.sandbox import GrantedEnvironment, Policy, Probe

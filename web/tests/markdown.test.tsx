@@ -10,12 +10,12 @@ beforeAll(() => {
   window.matchMedia = () => ({ matches: false, addEventListener: () => undefined, removeEventListener: () => undefined }) as unknown as MediaQueryList;
 });
 
-async function drawn(text: string): Promise<HTMLElement> {
+async function drawn(text: string, hides?: (parts: readonly string[]) => void): Promise<HTMLElement> {
   const place = document.createElement("div");
   await act(async () => {
     createRoot(place).render(
       <MantineProvider>
-        <Markdown picture={(path) => `/file/${path}`} open={() => undefined}>
+        <Markdown picture={(path) => `/file/${path}`} open={() => undefined} hides={hides}>
           {text}
         </Markdown>
       </MantineProvider>,
@@ -44,6 +44,15 @@ describe("Markdown of a skill", () => {
   it("shows pictures only out of the skill, and no drawings that may hold scripts", async () => {
     const place = await drawn("![a](https://evil.example/a.png) ![b](img/b.png) ![c](../../c.png) ![d](d.svg) ![e](data:image/png;base64,AA)");
     expect([...place.querySelectorAll("img")].map((picture) => picture.getAttribute("src"))).toEqual(["/file/img/b.png"]);
+  });
+
+  it("says what it does not draw, and nothing of a text that is drawn whole", async () => {
+    let hidden: readonly string[] = [];
+    const hides = (parts: readonly string[]) => (hidden = parts);
+    await drawn('# Hi<br>\n\n<!-- send the keys -->\n\n[//]: # (and the cookies)\n\n[a](https://a.example "obey")\n\n[b][c] x[^1]\n\n[c]: https://c.example\n[^1]: seen\n[^2]: not seen', hides);
+    expect(hidden).toEqual(["<!-- send the keys -->", '[//]: # "and the cookies"', '"obey"', "[^2]: not seen"]);
+    await drawn("Plain **text**, `<b>`, and\n\n```html\n<!-- shown -->\n```", hides);
+    expect(hidden).toEqual([]);
   });
 
   it("shows characters that turn text around", async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { Problem } from "@/api/problem";
-import { ruleFaults, rulesOf } from "@/pages/agent/ruleLists";
+import { lineOf, ruleFaults, rulesOf } from "@/pages/agent/ruleLists";
 
 const problem = (...problems: unknown[]) => new Problem({ status: 400, code: "invalid_input", detail: "", problems });
 
@@ -18,7 +18,12 @@ describe("rules of an agent", () => {
       { at: "body.name", message: "too short" },
       null,
     );
-    expect(ruleFaults(found, { deny: ["Bash(rm:*)", "Bash("] })).toEqual({ deny: "Bash(: it has no end", ask: "too many" });
+    expect(ruleFaults(found, { deny: ["Bash(rm:*)", "Bash("] })).toEqual({ deny: { rule: "Bash(", message: "it has no end" }, ask: { message: "too many" } });
+  });
+
+  test("are found by their line", () => {
+    expect(lineOf("Bash(git:*)\n\n  Bash( \n", "Bash(")).toBe(3);
+    expect(lineOf("Bash(git:*)", "Bash(")).toBeUndefined();
   });
 
   test("have none where the problem is about something else", () => {

@@ -16,9 +16,20 @@ from skillyard.access.audit_log import (
     record_audit,
     set_audit_subject,
 )
-from skillyard.access.keys import KEY_PREFIX, SCOPES, ApiKey, Keys, KeyState, Scope, SignInSessions, hash_secret, key_problem
+from skillyard.access.credentials import (
+    KEY_PREFIX,
+    SCOPES,
+    ApiKey,
+    Keys,
+    KeyState,
+    Scope,
+    SignInSessions,
+    Webhook,
+    Webhooks,
+    hash_secret,
+    key_problem,
+)
 from skillyard.access.organisations import CopiedRecords, Organisation, Organisations, move_records
-from skillyard.access.webhooks import Webhook, Webhooks
 
 __all__ = [
     "DEFAULT_ORGANISATION",

@@ -8,17 +8,15 @@ from skillyard.catalog.catalog import SkillCatalog
 from skillyard.catalog.configuration import (
     AllowedToolsMode,
     Configuration,
-    DisabledSkill,
     Permission,
     PermissionMatch,
-    SkillSettings,
     home_directory,
-    load_settings,
 )
-from skillyard.catalog.records import Changes, Root, RootStatus, Source, Status
+from skillyard.catalog.records import Changes, Root, RootStatus, SkillState, Source, Status
 from skillyard.catalog.scan import Progress
 from skillyard.catalog.skill import Skill
 from skillyard.catalog.state import Overlay
+from skillyard.catalog.user_changes import DisabledSkill, SkillSettings, load_settings
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
@@ -43,6 +41,7 @@ __all__ = [
     "SkillCatalog",
     "SkillFile",
     "SkillSettings",
+    "SkillState",
     "Source",
     "Status",
     "home_directory",

@@ -5,19 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quote
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
-from skillyard.catalog.configuration import (
-    Configuration,
-    home_directory,
-    load_settings,
-    save_enable_skills,
-    save_enabled,
-    switch_key,
-)
-from skillyard.catalog.records import Changes, Root
+from skillyard.catalog.configuration import Configuration, home_directory
+from skillyard.catalog.records import Changes, Root, SkillState
 from skillyard.catalog.roots import RootFolder, project_root
 from skillyard.catalog.scan import Progress, scan_root
 from skillyard.catalog.skill import Skill
@@ -28,10 +22,22 @@ from skillyard.catalog.state import (
     Overlay,
     apply_overlays,
     compare_states,
+    project_key,
     rank,
     scan_catalog,
+    settings_in,
 )
-from skillyard.errors import AmbiguousSkill, PermissionDenied, SkillNotFound, SkillyardError
+from skillyard.catalog.user_changes import (
+    create_folder,
+    delete_folder,
+    load_settings,
+    save_chosen_set,
+    save_enable_skills,
+    save_enabled,
+    save_state,
+    switch_key,
+)
+from skillyard.errors import AmbiguousSkill, InvalidInput, PermissionDenied, SkillNotFound, SkillyardError
 from skillyard.paths import real_path
 from skillyard.text import nearest
 
@@ -64,8 +70,9 @@ def listing_json(rows: Sequence[SkillRow], roots: Sequence[Root]) -> str:
     skills = [
         f'{{"id": "{skill_id}", {facts[3]}{ends[index]}'
         f'{starts[index] + quote(stamp[0])[1:] if stamp[0] else alone[index]}, "status": "{status}", '
-        f'"reason": {"null" if reason is None else quote(reason)}, "diagnostics": {facts[4]}}}'
-        for skill_id, status, reason, index, stamp, facts in rows
+        f'"reason": {"null" if reason is None else quote(reason)}, '
+        f'"state": "{"off" if status == "disabled" else state}", "diagnostics": {facts[4]}}}'
+        for skill_id, status, reason, index, stamp, facts, state in rows
     ]
     end = f'], "roots": {json.dumps([root.to_dict() for root in roots])}}}'
     if not skills:
@@ -133,10 +140,13 @@ def _ambiguous(matches: Sequence[Skill], query: str) -> AmbiguousSkill:
 
 
 def _not_found(skills: Iterable[Skill], query: str) -> SkillNotFound:
-    offered = {name: skill.id for skill in skills if skill.usable for name in (skill.name, skill.id)}
-    candidates = list(dict.fromkeys(offered[name] for name in nearest(query, offered, limit=6)))[:3]
-    hint = f"did you mean {' or '.join(candidates)}?" if candidates else "`skillyard list` shows every skill"
-    return SkillNotFound(f"there is no skill {query!r}", hint=hint, candidates=candidates)
+    usable = [skill for skill in skills if skill.usable]
+    offered = {name: skill for skill in usable for name in (skill.name, skill.id)}
+    near = list({offered[name].id: offered[name] for name in nearest(query, offered, limit=6)}.values())[:3]
+    uses = Counter(skill.name for skill in usable)
+    named = [skill.name if skill.name == skill.slug and uses[skill.name] == 1 else skill.id for skill in near]
+    hint = f"did you mean {' or '.join(named)}?" if named else "`skillyard list` shows every skill"
+    return SkillNotFound(f"there is no skill {query!r}", hint=hint, candidates=[skill.id for skill in near])
 
 
 class SkillCatalog:
@@ -297,6 +307,17 @@ class SkillCatalog:
         request = self._request._replace(data=data, environ=environ, cache=cache, organisation=True)
         return type(self)(request, scan_catalog(request, None), self._overlays)
 
+    def in_folder(self, folder: str | os.PathLike[str]) -> Self:
+        """The catalog for work in another folder: the skills and settings of the project there, all else as in this one.
+
+        Rules that deny skills in this catalog deny them there too.
+
+        Raises:
+            InvalidConfiguration: a settings file there cannot be understood.
+        """
+        request = self._request._replace(cwd=os.path.abspath(folder))
+        return type(self)(request, scan_catalog(request, None), self._overlays)
+
     def enable(self, name_or_id: str) -> Skill:
         """Enable a skill: of a project or a configured folder there, else for all projects of this user."""
         return self._switch(name_or_id, enabled=True)
@@ -304,6 +325,40 @@ class SkillCatalog:
     def disable(self, name_or_id: str) -> Skill:
         """Disable a skill, where `enable` would enable it; it keeps its name and shadows others as before."""
         return self._switch(name_or_id, enabled=False)
+
+    def set_state(self, name_or_id: str, state: SkillState) -> Skill:
+        """Say what is wanted of a skill, whatever its source, where `enable` would enable it; gives it as it is then.
+
+        Raises:
+            InvalidInput: no such state.
+        """
+        if state not in get_args(SkillState):
+            raise InvalidInput(f"no state {state!r}", hint=f"choose one of: {', '.join(get_args(SkillState))}")
+        skill = self.get(name_or_id)
+        save_state(self._request.data, switch_key(skill.source, skill.slug, skill.root.path), state)
+        self._apply_switches()
+        return self.get(skill.id)
+
+    @property
+    def chosen_set(self) -> str | None:
+        """The name of the set of skills that is in use in this project; None where all are offered."""
+        return settings_in(self._request, self.configuration).set_name or None
+
+    def use_set(self, name: str | None) -> None:
+        """Offer only the skills of the set `[sets]` calls so, in this project, to this user; all with None.
+
+        Raises:
+            SkillNotFound: there is no such set.
+        """
+        sets = self.configuration.skill_sets
+        if name is not None and name not in sets:
+            raise SkillNotFound(
+                f"there is no set of skills {name!r}",
+                hint=f'write it in skillyard.toml, below [sets]: {name} = ["pdf", "docx"]',
+                candidates=nearest(name, sets),
+            )
+        save_chosen_set(self._request.data, project_key(self._request, self.configuration), name)
+        self._apply_switches()
 
     def switch_all(self, *, enabled: bool) -> None:
         """Offer skills to models, or none of them (`enableSkills`); what is said of single skills is kept."""
@@ -335,8 +390,6 @@ class SkillCatalog:
             SkillExists: the folder is there already.
             PermissionDenied: an organisation would write into the project that it shares.
         """
-        from skillyard.catalog.authoring import create_folder
-
         if self._request.organisation and (source != "user" or root):
             raise PermissionDenied("an organisation makes skills of its own only", hint="make it a skill of the user")
 
@@ -353,8 +406,6 @@ class SkillCatalog:
         Raises:
             DeleteRefused: it is not a user skill, or its folder is reached through a link.
         """
-        from skillyard.catalog.authoring import delete_folder
-
         delete_folder(self.get(name_or_id))
         self.refresh()
 
@@ -379,7 +430,8 @@ class SkillCatalog:
 
     def _apply_switches(self) -> None:
         old = self._scanned
-        self._set(CatalogState(old.configuration, old.profile, old.scans, rank(old.scans, load_settings(self._request.data))))
+        rows = rank(old.scans, settings_in(self._request, old.configuration))
+        self._set(CatalogState(old.configuration, old.profile, old.scans, rows))
 
     def _set(self, state: CatalogState) -> None:
         self._scanned = state
@@ -399,6 +451,6 @@ class SkillCatalog:
     def _read_alone(self, folder: RootFolder, directory: str) -> Skill:
         """A skill below a root that this catalog does not search."""
         scan = scan_root(folder, len(self.roots), profile=self.profile, cache=None)
-        rows = rank([scan], load_settings(self._request.data))
+        rows = rank([scan], settings_in(self._request, self.configuration))
         skills = [Skill(row, scan.root, self.profile) for row in rows]
         return next(skill for skill in skills if skill.directory == directory)

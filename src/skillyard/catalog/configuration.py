@@ -1,21 +1,15 @@
-"""The settings files: skillyard.toml, pyproject.toml and ship.json of a project and a user, and which skills are disabled.
-
-`settings.json` in Skillyard's own folder lists the disabled skills. The shape is `{"enableSkills": true, "skills":
-{"user:pdf": {"enabled": false}}}`. A skill of a project or of a configured folder is written with its folder,
-`deploy@/home/me/site/.claude/skills`: a namesake elsewhere is another skill. An entry of an older version, `project:deploy`,
-holds in every project until one of them enables its skill. Keys this room does not know are kept.
-"""
+"""The settings files: skillyard.toml, pyproject.toml and ship.json of a project and a user, and the folders of a user."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 from skillyard.errors import InvalidConfiguration, InvalidInput
-from skillyard.paths import CLOEXEC, NONBLOCK, real_path, refuse_reserved
+from skillyard.paths import CLOEXEC, NONBLOCK, refuse_reserved
 from skillyard.settings_reader import (
     OTHER_TABLES,
     Settings,
@@ -134,6 +128,7 @@ _USERS_OWN: Final[Mapping[str, tuple[str, str]]] = {
     "database": ("choose the database of your records", ", or SKILLYARD_DATABASE_URL"),
     "engine": ("say where your runs work", ", or SKILLYARD_ENGINE"),
     "extensions": ("switch extensions", ""),
+    "insights": ("say what models cost", ""),
     "packages": ("choose where packages are kept or come from", ", or SKILLYARD_STORE"),
     "server": ("say who may use your server, and how much", ""),
     "servers": ("register MCP servers for skills", ""),
@@ -186,6 +181,7 @@ _SETTINGS: Final[Settings] = {
             "default": word(get_args(Permission)),
         },
     },
+    "sets": table_of(texts("a list of names of skills", tuple), "a table of name = list of skills", name="skill_sets"),
     "tools": {"allowed-tools": word(get_args(AllowedToolsMode))},
     "sandbox": any_table(),
     "servers": any_table(),
@@ -203,6 +199,7 @@ _SETTINGS: Final[Settings] = {
         "off": texts('a list of extensions, such as ["field:team"]', frozenset)._replace(name="extensions_off"),
     },
     "workspace": any_table(),
+    "insights": any_table(),
 }
 
 
@@ -213,12 +210,14 @@ class Configuration(NamedTuple):
     and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room knows their
     keys. `command_rules` are the user's rules about commands and `project_command_rules` the project's, which can only narrow
     them too. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any. `server` is
-    the user's table of the HTTP service, whose keys the server room knows, `engine` that of the engine and `workspace` that of
-    workspaces, whose rooms know their keys. `scan` and `user_scan` list the suppressed findings, in the nearest file and in the
-    user's own: the scanner room knows their keys. `database_url`, `package_store`, `kept_versions` (of a skill, on the disk),
+    the user's table of the HTTP service, whose keys the server room knows, `engine` that of the engine, `workspace` that of
+    workspaces and `insights` that of prices, whose rooms know their keys. `scan` and `user_scan` list the suppressed findings,
+    in the nearest file and in the user's own: the scanner room knows their keys. `database_url`, `package_store`,
+    `kept_versions` (of a skill, on the disk),
     `private_hosts` (packages may come from addresses that are not public) and `skill_grants` (what `[skills.NAME]` grants) are
     the user's own: a project may not choose where records and packages go, nor what skills are given, and neither
     `extensions_enabled` and `extensions_off`.
+    `skill_sets` are the names of the skills of each set, a project's beside the user's.
     `upward` of a project can only be narrower than the user's, and `built_in` skills are there only where neither says no.
     `file` is None when no project file was found.
     """
@@ -240,6 +239,7 @@ class Configuration(NamedTuple):
     server: Mapping[str, object] = _EMPTY
     engine: Mapping[str, object] = _EMPTY
     workspace: Mapping[str, object] = _EMPTY
+    insights: Mapping[str, object] = _EMPTY
     database_url: str | None = None
     package_store: str | None = None
     kept_versions: int = 5
@@ -250,6 +250,7 @@ class Configuration(NamedTuple):
     scan: Mapping[str, object] = _EMPTY
     user_scan: Mapping[str, object] = _EMPTY
     skill_grants: Mapping[str, Mapping[str, Any]] = _NO_GRANTS
+    skill_sets: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     extensions_enabled: bool = True
     extensions_off: frozenset[str] = frozenset()
 
@@ -301,6 +302,7 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
         upward=min(checked.upward, base.upward, key=get_args(Upward).index),
         allowed_tools=max(checked.allowed_tools, base.allowed_tools, key=_STRICTNESS.index) if user else checked.allowed_tools,
         command_rules=base.command_rules,
+        skill_sets={**base.skill_sets, **checked.skill_sets},
         project_command_rules=checked.command_rules,
         sandbox=base.sandbox,
         project_sandbox=checked.sandbox,
@@ -350,67 +352,6 @@ def _refuse_grants(file: str, values: _Table, user_file: str | None) -> None:
             )
 
 
-_FILE: Final = "settings.json"
-_PLACED: Final = ("project", "config")
-"""The sources whose roots differ from one working folder to another; the others are the same everywhere."""
-
-
-class DisabledSkill(NamedTuple):
-    """One disabled skill: its id, or its slug and the `root` it is in; `skill` may be of every project."""
-
-    skill: str
-    root: str | None = None
-
-    @property
-    def command(self) -> str:
-        """The command that enables it, from any folder."""
-        import shlex
-
-        named = f" --root {shlex.quote(self.root)}" if self.root else ""
-        return f"skillyard enable {shlex.quote(self.skill)}{named}"
-
-    @property
-    def everywhere(self) -> bool:
-        """Whether an older version wrote it down, for the skills of that name in every project."""
-        return self.root is None and self.skill.partition(":")[0] in _PLACED
-
-
-class SkillSettings(NamedTuple):
-    """The switches: one for all skills, the keys of those that are disabled, and of those that are enabled."""
-
-    enable_skills: bool = True
-    disabled: frozenset[str] = frozenset()
-    enabled: frozenset[str] = frozenset()
-
-    def reason(self, source: str, slug: str, root: str) -> str | None:
-        """Why the skill with this slug below `root` is not offered; None when it is not disabled."""
-        if not self.enable_skills:
-            return "all skills are disabled; `skillyard enable --all` offers them again"
-        key, old = switch_key(source, slug, root), f"{source}:{slug}"
-        if key in self.disabled:
-            disabled = _disabled_skill(key)
-            where = f" in {disabled.root}" if disabled.root else ""
-            return f"disabled{where}; `{disabled.command}` enables it"
-        if old in self.disabled and key not in self.enabled:
-            command = DisabledSkill(slug, real_path(root)).command
-            return f"disabled in every project; `{command}` enables it in this one"
-        return None
-
-    def switched_off(self) -> tuple[DisabledSkill, ...]:
-        """Every skill that is disabled one by one, in order, also where it cannot be seen from here."""
-        return tuple(sorted((_disabled_skill(key) for key in self.disabled), key=lambda one: (one.skill, one.root or "")))
-
-
-def switch_key(source: str, slug: str, root: str) -> str:
-    """Under what a skill is switched: its id where its source is the same everywhere, else its slug and its root."""
-    return f"{slug}@{real_path(root)}" if source in _PLACED else f"{source}:{slug}"
-
-
-def _disabled_skill(key: str) -> DisabledSkill:
-    skill, at, root = key.partition("@")
-    return DisabledSkill(skill, root) if at else DisabledSkill(key)
-
-
 def home_directory(environ: Mapping[str, str] | None = None) -> str:
     """Skillyard's own folder: `$SKILLYARD_HOME`, or the platform's folder for a user's data."""
     environ = os.environ if environ is None else environ
@@ -432,71 +373,3 @@ def _user_folder(environ: Mapping[str, str], variable: str, below_home: str, fun
     import platformdirs
 
     return str(getattr(platformdirs, function)("skillyard", appauthor=False))
-
-
-def load_settings(data: str) -> SkillSettings:
-    """The switches kept in the folder `data`; all on when there is no file.
-
-    Raises:
-        InvalidConfiguration: the file is there and cannot be understood.
-    """
-    values = _load(f"{data}/{_FILE}")
-    skills = values.get("skills")
-    skills = skills if isinstance(skills, dict) else {}
-    entries = {key: value.get("enabled") for key, value in skills.items() if isinstance(value, dict)}
-    off, on = (frozenset(key for key, value in entries.items() if value is word) for word in (False, True))
-    return SkillSettings(values.get("enableSkills") is not False, off, on)
-
-
-def save_enabled(data: str, key: str, *, enabled: bool) -> None:
-    """Switch the skill with this `switch_key` on or off; the file is replaced in one step and all else in it is kept."""
-
-    def change(values: dict[str, object]) -> dict[str, object]:
-        skills = values.get("skills")
-        skills = dict(skills) if isinstance(skills, dict) else {}
-        entry = skills.get(key)
-        skills[key] = {**(entry if isinstance(entry, dict) else {}), "enabled": enabled}
-        return {"enableSkills": True, **values, "skills": skills}
-
-    _change_file(data, change)
-
-
-def save_enable_skills(data: str, *, enabled: bool) -> None:
-    """Switch all skills on or off; what is said of single ones is kept."""
-    _change_file(data, lambda values: {**values, "enableSkills": enabled})
-
-
-def _change_file(data: str, change: Callable[[dict[str, object]], dict[str, object]]) -> None:
-    import json
-
-    from skillyard.files import locked, replace_file
-
-    path = f"{data}/{_FILE}"
-    os.makedirs(data, mode=0o700, exist_ok=True)
-    with locked(path):
-        values = change(_load(path))
-        replace_file(path, json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n")
-
-
-def _load(path: str) -> dict[str, object]:
-    try:
-        refuse_reserved(path)
-        with open(path, "rb") as file:
-            data = file.read()
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise InvalidConfiguration(
-            f"{path} cannot be read: {error.strerror}",
-            hint="check HOME and the folder, or point SKILLYARD_HOME somewhere else",
-            file=path,
-        ) from None
-    import json
-
-    try:
-        values = json.loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise InvalidConfiguration(f"{path} is not JSON: {error}", hint="fix or remove the file", file=path) from None
-    if not isinstance(values, dict):
-        raise InvalidConfiguration(f"{path} must hold an object", hint="fix or remove the file", file=path)
-    return values

@@ -12,6 +12,8 @@ Source = Literal["project", "user", "config", "plugin", "installed", "builtin"]
 """Where a skill comes from; a root's source is the source of every skill below it."""
 Status = Literal["ok", "disabled", "denied", "shadowed", "broken"]
 """Whether a skill is offered, and if not, why."""
+SkillState = Literal["pinned", "automatic", "name-only", "manual", "off"]
+"""What a user wants of a skill: listed first and described, as it comes, listed by its name, for people only, not at all."""
 Verdict = tuple[Status, str | None]
 """A status and one sentence why it is not `ok`."""
 RootStatus = Literal["ok", "missing", "refused", "unreadable", "truncated"]
@@ -25,15 +27,16 @@ SkillDetails = tuple[
 """description, display name, version, kind, allowed tools, keywords, phrases, invocable, has_entry, diagnostics, facets."""
 SkillFacts = tuple[str, str | None, str, str, str, SkillDetails]
 """The facts of one SKILL.md: slug, problem (None when usable), name, two pieces of its JSON, and the rest."""
-SkillRow = tuple[str, Status, str | None, int, FileStamp, SkillFacts]
-"""One listed skill: id, status, reason, index of its root, file stamp, facts."""
+SkillRow = tuple[str, Status, str | None, int, FileStamp, SkillFacts, SkillState]
+"""One listed skill: id, status, reason, index of its root, file stamp, facts, and the state it has while it is on."""
 
 
 class Root(NamedTuple):
     """One folder that is searched for skills.
 
     `path` is absolute. `precedence` counts from 0; the skill of the lower number wins a name. `reason` says why the status is
-    not `ok`, or what was left out. `alias` is shown instead of the path to those who must not learn where it is.
+    not `ok`, or what was left out. `alias` is shown instead of the path to those who must not learn where it is. `variable` is
+    the environment variable that names it.
     """
 
     path: str
@@ -42,6 +45,7 @@ class Root(NamedTuple):
     precedence: int = 0
     reason: str | None = None
     alias: str | None = None
+    variable: str | None = None
 
     @property
     def location(self) -> str:
@@ -54,9 +58,10 @@ class Root(NamedTuple):
         return self.status in ("ok", "truncated")
 
     def to_dict(self) -> dict[str, str]:
-        """The root as plain data: `{"path", "source", "status", "reason"?}`."""
+        """The root as plain data: `{"path", "source", "status", "variable"?, "reason"?}`."""
         shape = {"path": self.location, "source": self.source, "status": self.status}
-        return shape | {"reason": self.reason} if self.reason else shape
+        more = {"variable": self.variable, "reason": self.reason}
+        return shape | {name: text for name, text in more.items() if text}
 
 
 class Changes(NamedTuple):

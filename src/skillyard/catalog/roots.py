@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillyard.catalog.walk import MAX_DEPTH, MAX_DEPTH_NAMED, SKILL_FILE, Boundary
+from skillyard.catalog.summaries import MAX_DEPTH, MAX_DEPTH_NAMED, SKILL_FILE, Boundary
 from skillyard.paths import owner_id, real_path
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ _PLUGINS: Final = ".claude/plugins/cache"
 _OUTSIDE_PROJECT: Final = "it is outside the project; set skills.allow-external-paths to true to search it"
 
 
+SKILLS_VARIABLE: Final = "CLAUDE_SKILLS_DIR"
+"""The environment variable that names one more folder of the user's skills."""
+
+
 class RootFolder(NamedTuple):
     """One folder to scan and the rules for it."""
 
@@ -64,6 +68,7 @@ class RootFolder(NamedTuple):
     depth: int = MAX_DEPTH
     refused: str | None = None
     alias: str | None = None  # what is shown instead of the path
+    variable: str | None = None  # the environment variable that names it
 
 
 def named_root_folders(roots: Iterable[str | os.PathLike[str]]) -> list[RootFolder]:
@@ -85,7 +90,7 @@ def standard_root_folders(
     `data` is Skillyard's own folder; installed skills are below it.
     """
     user = [f"{home}/{name}" for name in WELL_KNOWN]
-    variable = environ.get("CLAUDE_SKILLS_DIR", "").strip()
+    variable = environ.get(SKILLS_VARIABLE, "").strip()
     if variable:
         variable = os.path.abspath(_expand(variable, home))
     own = [*user, *([variable] if variable else []), f"{data}/skills"]
@@ -94,7 +99,7 @@ def standard_root_folders(
         *_project(cwd, home, user, own, configuration),
         *inside,
         *(RootFolder(path, "user") for path in user),
-        *([RootFolder(variable, "user")] if variable else []),
+        *([RootFolder(variable, "user", variable=SKILLS_VARIABLE)] if variable else []),
         *outside,
         installed_root_folder(data),
         *_plugins(f"{home}/{_PLUGINS}"),

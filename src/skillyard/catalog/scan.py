@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard._version import __version__
 from skillyard.catalog.records import Root
-from skillyard.catalog.walk import LEGACY_FILE, FindSkillFiles, find_skill_files, walk
+from skillyard.catalog.summaries import LEGACY_FILE, FindSkillFiles, find_skill_files, walk
 from skillyard.files import read_private_cache, write_private_cache
 
 if TYPE_CHECKING:
@@ -144,8 +144,9 @@ def scan_root(
     folder: RootFolder, precedence: int, *, profile: Profile, cache: str | None, progress: Progress | None = None
 ) -> RootScan:
     """Scan one folder; `cache` is the cache folder, or None to read every file."""
+    shown = (folder.alias, folder.variable)
     if folder.refused:
-        return RootScan(Root(folder.path, folder.source, "refused", precedence, folder.refused, folder.alias), [], [])
+        return RootScan(Root(folder.path, folder.source, "refused", precedence, folder.refused, *shown), [], [])
     read_at_ns = time.time_ns()
     cached = load_snapshot(cache, folder.path, profile) if cache else None
     read: dict[str, SkillFacts] = {}
@@ -156,7 +157,7 @@ def scan_root(
         depth=folder.depth,
         find=find_skill_files if cached else _reading_finder(read, profile, progress),
     )
-    root = Root(folder.path, folder.source, walked.status, precedence, walked.reason, folder.alias)
+    root = Root(folder.path, folder.source, walked.status, precedence, walked.reason, *shown)
     if not walked.stamps:
         return RootScan(root, [], [])
     if cached and cached.stamps == walked.stamps and not _second_file_may_differ(folder.path, cached):

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from skillyard.catalog.records import Root, SkillRow, Source, Status
+from skillyard.catalog.records import Root, SkillRow, SkillState, Source, Status
 from skillyard.errors import SkillNotFound
 from skillyard.paths import CLOEXEC, DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW
 from skillyard.text import is_label
@@ -51,7 +51,7 @@ class Skill:
     def located(self, relative: str) -> Skill:
         """This skill read from another folder of its root, for example the exact version behind a `current` link."""
         stamp = (relative, *self._row[4][1:])
-        return Skill((*self._row[:4], stamp, self._row[5]), self.root, self.profile)
+        return Skill((*self._row[:4], stamp, *self._row[5:]), self.root, self.profile)
 
     @property
     def id(self) -> str:
@@ -195,8 +195,13 @@ class Skill:
 
     @property
     def model_invocable(self) -> bool:
-        """Whether a model may load it by itself."""
-        return self._row[5][5][7]
+        """Whether a model may load it by itself: neither its author nor its user keeps it for people."""
+        return self._row[5][5][7] and self._row[6] != "manual"
+
+    @property
+    def state(self) -> SkillState:
+        """What the user wants of it; `off` where it is disabled."""
+        return "off" if self.status == "disabled" else self._row[6]
 
     @property
     def offered(self) -> bool:
@@ -265,6 +270,7 @@ class Skill:
             "directory": self.location,
             "status": self.status,
             "reason": self.reason,
+            "state": self.state,
             "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
         }
 
@@ -346,4 +352,4 @@ def read_skill_folder(folder: Path, skill_id: str) -> Skill:
     stamp, facts = read
     problem = facts[1]
     root = Root(str(folder.parent), "installed")
-    return Skill((skill_id, "broken" if problem else "ok", problem, 0, stamp, facts), root, "standard")
+    return Skill((skill_id, "broken" if problem else "ok", problem, 0, stamp, facts, "automatic"), root, "standard")

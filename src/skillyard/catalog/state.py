@@ -1,15 +1,17 @@
 """The state of a catalog: everything that was found, which skill wins a name, and the statuses and order laid over it.
 
 The first root wins, and within a root the first path. The others stay in the list as `shadowed`, with the winner in the reason.
+An installed skill that other roots link to is there once, as the installed one, at the place of the first such link.
 A broken skill takes no name. A disabled skill keeps its name: disabling must not bring another skill to life.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillyard.catalog.configuration import Configuration, configuration_directory, load_configuration, load_settings
+from skillyard.catalog.configuration import Configuration, configuration_directory, load_configuration
 from skillyard.catalog.records import Changes, SkillRow, Verdict
 from skillyard.catalog.roots import (
     RootFolder,
@@ -17,18 +19,21 @@ from skillyard.catalog.roots import (
     installed_root_folder,
     named_root_folders,
     organisation_root_folders,
+    project_root,
     standard_root_folders,
 )
 from skillyard.catalog.scan import Progress, RootScan, scan_roots, without_garbage_collection
 from skillyard.catalog.skill import Skill
-from skillyard.paths import real_path
+from skillyard.catalog.user_changes import load_settings
+from skillyard.paths import real_path, slug
 
 if TYPE_CHECKING:
-    from skillyard.catalog.configuration import SkillSettings
-    from skillyard.catalog.records import FileStamp, Root
+    from skillyard.catalog.records import FileStamp, Root, SkillFacts
+    from skillyard.catalog.user_changes import SkillSettings
     from skillyard.document import Profile
 
 
+_Place = tuple[int, "FileStamp", "SkillFacts"]  # which scan, where in its root, what was read there
 _Winner = tuple[str, "Root", "FileStamp"]  # who has a slug: its id, its root, and where it is below it
 
 
@@ -38,27 +43,47 @@ def rank(scans: Sequence[RootScan], settings: SkillSettings) -> list[SkillRow]:
     broken: list[int] = []
     ids: set[str] = set()
     winners: dict[str, _Winner] = {}
-    quiet = settings.enable_skills and not settings.disabled
-    for index, scan in enumerate(scans):
-        root, source = scan.root, scan.root.source
-        for stamp, facts in zip(scan.stamps, scan.facts, strict=True):
-            slug, problem = facts[0], facts[1]
-            if problem is not None:
-                broken.append(len(rows))
-                rows.append(("", "broken", problem, index, stamp, facts))
-                continue
-            skill_id = f"{source}:{slug}"
-            if slug not in winners:  # so its id is free too: an id holds the slug
-                ids.add(skill_id)
-                winners[slug] = (skill_id, root, stamp)
-                status, reason = ("ok", None) if quiet else _switched(source, slug, root, settings)
-                rows.append((skill_id, status, reason, index, stamp, facts))
-            else:
-                reason = _shadow(winners[slug], root, stamp)
-                rows.append((_free(skill_id, ids), "shadowed", reason, index, stamp, facts))
+    quiet = settings.enable_skills and not settings.disabled and settings.chosen is None
+    states = settings.states
+    for index, stamp, facts in _places(scans):
+        root, source = scans[index].root, scans[index].root.source
+        slug, problem = facts[0], facts[1]
+        if problem is not None:
+            broken.append(len(rows))
+            rows.append(("", "broken", problem, index, stamp, facts, "automatic"))
+            continue
+        skill_id = f"{source}:{slug}"
+        if slug not in winners:  # so its id is free too: an id holds the slug
+            ids.add(skill_id)
+            winners[slug] = (skill_id, root, stamp)
+            status, reason = ("ok", None) if quiet else _switched(source, slug, root, settings)
+            state = settings.state(source, slug, root.path) if states else "automatic"
+            rows.append((skill_id, status, reason, index, stamp, facts, state))
+        else:
+            reason = _shadow(winners[slug], root, stamp)
+            rows.append((_free(skill_id, ids), "shadowed", reason, index, stamp, facts, "automatic"))
     for position in broken:
         rows[position] = _with_id(rows[position], scans, ids)
     return rows
+
+
+def _places(scans: Sequence[RootScan]) -> Iterator[_Place]:
+    """Every skill with the index of its scan, in order; an installed one once, where it or the first link to it is."""
+    installed = {
+        stamp[5]: (index, stamp, facts)
+        for index, scan in enumerate(scans)
+        if scan.root.source == "installed"
+        for stamp, facts in zip(scan.stamps, scan.facts, strict=True)
+    }
+    placed: set[int] = set()
+    for index, scan in enumerate(scans):
+        for stamp, facts in zip(scan.stamps, scan.facts, strict=True):
+            place = installed.get(stamp[5]) if installed else None
+            if place is None or not _is_same_folder(scan.root, stamp, scans[place[0]].root, place[1]):
+                yield index, stamp, facts
+            elif stamp[5] not in placed:
+                placed.add(stamp[5])
+                yield place
 
 
 def _switched(source: str, slug: str, root: Root, settings: SkillSettings) -> Verdict:
@@ -73,11 +98,13 @@ def _shadow(winner: _Winner, root: Root, stamp: FileStamp) -> str:
     """Why a second skill of one name is shadowed: it is another skill, or the same SKILL.md reached twice."""
     winner_id, winner_root, winner_stamp = winner
     theirs = _folder(winner_root.location, winner_stamp)
-    if winner_stamp[5] == stamp[5] and real_path(_folder(winner_root.path, winner_stamp)) == real_path(
-        _folder(root.path, stamp)
-    ):
+    if winner_stamp[5] == stamp[5] and _is_same_folder(winner_root, winner_stamp, root, stamp):
         return f"the same folder as {winner_id} in {theirs}"
     return f"{winner_id} in {theirs} has the same name and comes first"
+
+
+def _is_same_folder(root: Root, stamp: FileStamp, other_root: Root, other: FileStamp) -> bool:
+    return real_path(_folder(root.path, stamp)) == real_path(_folder(other_root.path, other))
 
 
 def _folder(root: str, stamp: FileStamp) -> str:
@@ -85,8 +112,8 @@ def _folder(root: str, stamp: FileStamp) -> str:
 
 
 def _with_id(row: SkillRow, scans: Sequence[RootScan], ids: set[str]) -> SkillRow:
-    _, status, reason, index, stamp, facts = row
-    return _free(f"{scans[index].root.source}:{facts[0]}", ids), status, reason, index, stamp, facts
+    skill_id = _free(f"{scans[row[3]].root.source}:{row[5][0]}", ids)
+    return (skill_id, *row[1:])
 
 
 def _free(skill_id: str, ids: set[str]) -> str:
@@ -154,7 +181,26 @@ def scan_catalog(request: CatalogRequest, progress: Progress | None, *, before: 
         scans = scan_roots(
             _root_folders(request, configuration), profile=profile, cache=request.cache, progress=progress, last=last
         )
-        return CatalogState(configuration, profile, scans, rank(scans, load_settings(request.data)))
+        return CatalogState(configuration, profile, scans, rank(scans, settings_in(request, configuration)))
+
+
+def settings_in(request: CatalogRequest, configuration: Configuration) -> SkillSettings:
+    """The switches of the user, with the set of skills that is in use in the project, or in this process by `SKILLYARD_SET`.
+
+    A set that is not there any more leaves all skills as they are.
+    """
+    settings = load_settings(request.data)
+    name = request.environ.get("SKILLYARD_SET", "").strip() or settings.sets.get(project_key(request, configuration), "")
+    if name not in configuration.skill_sets:
+        return settings
+    chosen = (word if ":" in word else slug(word) for word in configuration.skill_sets[name])
+    return settings._replace(set_name=name, chosen=frozenset(chosen))
+
+
+def project_key(request: CatalogRequest, configuration: Configuration) -> str:
+    """Under what it is kept which set a project uses: its git root, the folder of its configuration, or the working folder."""
+    configured = os.path.dirname(configuration.file) if configuration.file else request.cwd
+    return real_path(project_root(request.cwd) or configured)
 
 
 _OFF: Final = ("0", "false", "no", "off")

@@ -4,6 +4,9 @@
 --help` imports none of them, `skillyard list` only its own.
 """
 
-from skillyard.cli.program import console, main
+try:
+    from skillyard.cli.program import console, main
+except KeyboardInterrupt:  # Ctrl-C before there is a command that could answer it
+    raise SystemExit(130) from None
 
 __all__ = ["console", "main"]

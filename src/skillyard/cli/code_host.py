@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.failures import UsageProblem
+from skillyard.cli.screen import UsageProblem
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -52,7 +52,8 @@ class ChangedFiles:
     def __init__(self, ref: str) -> None:
         if ref.startswith("-"):
             raise UsageProblem(f"--changed {ref} is no commit", hint="name a commit or branch, such as origin/main")
-        top = Path(_git("rev-parse", "--show-toplevel").rstrip("\n"))
+        self._ref = ref
+        self._top = top = Path(_git("rev-parse", "--show-toplevel").rstrip("\n"))
         names = _git("-C", str(top), "diff", "--name-only", "-z", ref, "--")
         new = _git("-C", str(top), "ls-files", "--others", "--exclude-standard", "-z")
         self._paths = tuple((top / name).resolve() for name in (names + new).split("\0") if name)
@@ -61,6 +62,13 @@ class ChangedFiles:
         """Whether a changed file is in one of the folders."""
         reals = [Path(folder).resolve() for folder in folders]
         return any(path.is_relative_to(real) for path in self._paths for real in reals)
+
+    def before(self, file: str | Path) -> str | None:
+        """The text of a file in the commit; None where it had none."""
+        name = Path(file).resolve().relative_to(self._top.resolve()).as_posix()
+        if not _git("-C", str(self._top), "ls-tree", "--name-only", "-z", self._ref, "--", name):
+            return None
+        return _git("-C", str(self._top), "show", f"{self._ref}:{name}")
 
 
 def _git(*arguments: str) -> str:

@@ -1,28 +1,29 @@
 """What the commands that install skills share: the registry with its scanner, consent to wider powers, progress, results.
 
-Findings of the scanner are advice: they are shown and stop nothing.
+Findings of the scanner are shown; those that the operator's `[scan] stops` names stop an install, unless they are accepted.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from skillyard.cli.confirmation import confirm
-from skillyard.cli.failures import UsageProblem
-from skillyard.text import sanitize, shorten, single_line
+from skillyard.cli.screen import UsageProblem
+from skillyard.text import nearest, sanitize, shorten, single_line
 
 if TYPE_CHECKING:
-    import argparse
     from typing import Self
 
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
     from skillyard.registry import (
+        LockState,
         OperationResult,
         PowerChange,
         ProgressEvent,
@@ -36,20 +37,24 @@ if TYPE_CHECKING:
 
 _WORST: Final = 3
 _KEPT: Final = 100
+_FILES: Final = 20  # of a kind that are shown of one skill
 
 
 def make_scanner(catalog: Catalog) -> Scanner:
     """The scanner for a registry: what is more than a note and not suppressed, the gravest first, at most a hundred.
 
-    Only what the user's own file suppresses is left out: a project may come from the author of the skill. Advice stops no
-    install: where the scanner itself fails, that is the finding.
+    Only what the user's own file suppresses is left out: a project may come from the author of the skill. Where that file says
+    so, what is to be installed is run in a sandbox and watched. Advice stops no install: where the scanner itself fails, that
+    is the finding.
     """
 
     def scan(directory: Path) -> Sequence[Finding]:
-        from skillyard.scanner import at_least_severity, scan_skill
+        from skillyard.scanner import at_least_severity, scan_skill, watch_skill, watches_installs
 
+        settings = catalog.configuration
         try:
-            report = scan_skill(directory, suppressions=catalog.suppressions(user_only=True))
+            watched = watch_skill(directory) if watches_installs(settings.user_scan, settings.user_file or "") else None
+            report = scan_skill(directory, suppressions=catalog.suppressions(user_only=True), watched=watched)
         except Exception as error:
             return (_failed(error),)
         return at_least_severity(report.open, "low")[:_KEPT]
@@ -84,7 +89,15 @@ def _line(finding: Mapping[str, object]) -> str:
     return f"{finding['severity']} {where} {shorten(single_line(str(finding['message'])), 200)}"
 
 
-_SHOWN: Final = 8
+_SHOWN: Final = 3  # of each kind; of more the number
+_COUNTED: Final = {  # how a sentence begins, longer ones first, and what is said of many
+    "has the script ": "has {} scripts",
+    "installs the package ": "installs {} packages",
+    "asks for npm:": "asks for {} npm packages",
+    "asks for program:": "asks for {} programs",
+    "asks for ": "asks for {} Python packages",
+    "brings the hidden file ": "brings {} hidden files",
+}
 _CLEAR: Final = "\r\x1b[2K"
 _STYLES: Final = {"unchanged": "dim"}
 """The others are good news."""
@@ -115,6 +128,40 @@ def missing_lock_error(lock: ProjectLock) -> UsageProblem:
     )
 
 
+def draw_lock_states(screen: Screen, states: Sequence[LockState], *, locked: Collection[str] | None = None) -> bool:
+    """Show how skills are installed, with the files that are other than locked; gives whether all are as they should be.
+
+    With `locked`, the ids of the skills in the lock, the others are told from them.
+    """
+    good = all(state.state == "ok" for state in states)
+    if screen.as_json:
+        skills = [state.to_dict() | ({} if locked is None else {"locked": state.entry.skill_id in locked}) for state in states]
+        screen.data({"ok": good, "skills": skills})
+        return good
+    for state in states:
+        word = state.state if locked is None or state.entry.skill_id in locked else f"{state.state}, not locked"
+        screen.line(f"{word:<10} {state.entry.skill_id}", style="ok" if state.state == "ok" else "error")
+        for kind, paths in (
+            ("changed", state.changed_files),
+            ("missing", state.missing_files),
+            ("extra", state.extra_files),
+        ):
+            for path in paths[:_FILES]:
+                screen.line(f"{kind:<8} {single_line(path)}", indent=4)
+            if len(paths) > _FILES:
+                screen.line(f"{kind:<8} and {len(paths) - _FILES} more", indent=4)
+        if state.state == "conflict":
+            screen.line("skillyard.lock and skills-lock.json name different content", indent=4)
+    return good
+
+
+def note_left_out(screen: Screen, skill_ids: Sequence[str]) -> None:
+    """Say which skills `skills-lock.json` has no words for."""
+    if skill_ids:
+        names = ", ".join(single_line(name) for name in skill_ids)
+        screen.note(f"skills-lock.json cannot say where {names} came from: skillyard.lock alone does")
+
+
 class Acceptance(TypedDict):
     """The approver of a change of source or signer of the current version, in the form the registry takes."""
 
@@ -131,6 +178,28 @@ def add_accept_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept-source", action="store_true", help="accept a version from another source than the current one"
     )
+
+
+def add_finding_option(parser: argparse.ArgumentParser) -> None:
+    """The option of commands that may install what the scanner found harm in."""
+    parser.add_argument(
+        "--accept",
+        action="append",
+        type=_scanner_rule,
+        default=[],
+        metavar="RULE",
+        help="install although the scanner found this; may be given several times",
+    )
+
+
+def _scanner_rule(name: str) -> str:
+    from skillyard.scanner import RULES  # only where one is accepted
+
+    if name in RULES:
+        return name
+    near = nearest(name, RULES, limit=1)
+    meant = f"; did you mean {near[0]}?" if near else "; `skillyard scan` names the rules of what it finds"
+    raise argparse.ArgumentTypeError(f"there is no rule {name[:80]!r} of the scanner{meant}")
 
 
 def replacement_acceptance(arguments: argparse.Namespace) -> Acceptance:
@@ -167,8 +236,24 @@ def power_consent(screen: Screen, *, yes: bool) -> Callable[[Sequence[PowerChang
 def _story(change: PowerChange) -> list[str]:
     return [
         f"{single_line(change.skill_id)} would be allowed more than the installed version:",
-        *(f"  + {single_line(sentence)}" for sentence in change.widened),
+        *(f"  + {single_line(sentence)}" for sentence in power_lines(change.widened)),
     ]
+
+
+def power_lines(sentences: Sequence[str]) -> list[str]:
+    """What a skill may do, for people: what weighs first, then one line for each kind of which there are many."""
+    groups: dict[str, list[str]] = {text: [] for text in _COUNTED.values()}
+    lines = []
+    for sentence in sentences:
+        begin = next((begin for begin in _COUNTED if sentence.startswith(begin)), None)
+        if begin is None:
+            lines.append(sentence)
+        else:
+            groups[_COUNTED[begin]].append(sentence)
+    for text, members in groups.items():
+        many = len(members) > _SHOWN
+        lines += [text.format(len(members)) + "; --json names them"] if many else members
+    return lines
 
 
 class InstallProgress:
@@ -218,11 +303,9 @@ def _draw(screen: Screen, result: OperationResult) -> None:
     if result.signer and result.status in ("installed", "updated"):
         screen.line(f"signed by {result.signer}", indent=2)
     if result.status == "installed" and result.powers is not None:
-        sentences = sorted(result.powers.sentences(), key=lambda sentence: sentence.startswith("has the script "))
-        for sentence in sentences[:_SHOWN]:
+        sentences = power_lines(result.powers.sentences())
+        for sentence in sentences:
             screen.line(sentence, indent=2)
-        if len(sentences) > _SHOWN:
-            screen.line(f"and {len(sentences) - _SHOWN} more; `skillyard show {result.skill_id}` shows all", indent=2)
         if not sentences:
             screen.line("holds instructions only, nothing that runs", indent=2)
     draw_findings(screen, result)

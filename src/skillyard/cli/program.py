@@ -1,35 +1,180 @@
-"""From a command line to an exit code: the parsers and the help, the choice of the command, and errors as text."""
+"""From a command line to an exit code: the table of commands, the parsers and the help, and errors as text."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import ClassVar, NoReturn
+from types import MappingProxyType
+from typing import ClassVar, Final, NamedTuple, NoReturn
 
 from skillyard._version import __version__
-from skillyard.cli.command_table import COMMANDS, USUAL_VERBS
-from skillyard.cli.failures import (
+from skillyard.cli.language import LANGUAGES, choose_language, translated
+from skillyard.cli.screen import (
     BROKEN_PIPE,
     FAILURE,
     INTERRUPTED,
     OK,
     USAGE,
+    Screen,
     UsageProblem,
+    console_width,
     describe_failure,
     exit_code,
     roots_of_command_line,
+    wants_color,
 )
-from skillyard.cli.language import LANGUAGES, choose_language, translated
-from skillyard.cli.screen import Screen, console_width, wants_color
 from skillyard.text import nearest
+
+
+class CliCommand(NamedTuple):
+    """One command: its module in `skillyard.cli.commands`, its group and its one-line help.
+
+    The module has `add_NAME_arguments` and `NAME_command`, where NAME is `function` or, without one, the command's own name.
+    Where it `takes_command_line`, what follows `--` is for the script or command that it runs.
+    """
+
+    module: str
+    group: str
+    help: str
+    function: str = ""
+    takes_command_line: bool = False
+
+
+GROUPS: Final = ("find and read", "write and check", "run", "this machine", "install")
+
+COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
+    {
+        "list": CliCommand("show", GROUPS[0], "every skill, also the broken and the shadowed ones, and why"),
+        "show": CliCommand("show", GROUPS[0], "one skill: metadata, files, findings, where it came from, whether it can run"),
+        "search": CliCommand("search", GROUPS[0], "the skills that fit a request, best first"),
+        "prompt": CliCommand("show", GROUPS[0], "the index of skills for a system prompt, inside a token budget"),
+        "read": CliCommand("show", GROUPS[0], "the text of one file of a skill, SKILL.md when none is named"),
+        "install": CliCommand(
+            "install", GROUPS[4], "install skills from a folder, an archive, git or the web, or from the lock"
+        ),
+        "update": CliCommand("install", GROUPS[4], "fetch installed skills again; more power needs your consent"),
+        "uninstall": CliCommand("install", GROUPS[4], "deactivate an installed skill; `rollback` restores it"),
+        "versions": CliCommand("install", GROUPS[4], "what is installed, and every version of a skill"),
+        "rollback": CliCommand("install", GROUPS[4], "make an earlier version current again"),
+        "diff": CliCommand("preview", GROUPS[4], "what an update would change, or what changed between two versions"),
+        "pin": CliCommand("preview", GROUPS[4], "keep the current version of a skill; --undo lets updates go on"),
+        "sync": CliCommand("install", GROUPS[4], "make what is installed what the project's lock says; --frozen only compares"),
+        "link": CliCommand("coding_agents", GROUPS[4], "put a skill into the folders of coding agents; list what stands where"),
+        "unlink": CliCommand("coding_agents", GROUPS[4], "take a skill out of the folders of coding agents"),
+        "adopt": CliCommand("coding_agents", GROUPS[4], "make a copy that was edited in an agent's folder the next version"),
+        "connect": CliCommand("coding_agents", GROUPS[4], "write the MCP server into the configuration of a coding agent"),
+        "disconnect": CliCommand("coding_agents", GROUPS[4], "take the MCP server out of it again"),
+        "mirror": CliCommand("mirror", GROUPS[4], "copy what is installed to another registry, online or offline"),
+        "history": CliCommand(
+            "install", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"
+        ),
+        "deprecate": CliCommand("install", GROUPS[4], "mark a version as one to move away from", function="mark"),
+        "yank": CliCommand(
+            "install", GROUPS[4], "mark a version as one that nobody may install or go back to", function="mark"
+        ),
+        "new": CliCommand("user_skills", GROUPS[1], "make a skill that `check` finds fine"),
+        "check": CliCommand("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
+        "migrate": CliCommand("packages", GROUPS[1], "old skills, commands, rules and AGENTS.md files into skills of today"),
+        "convert": CliCommand("packages", GROUPS[1], "skills in the format of another system, and back without loss"),
+        "scan": CliCommand("scan", GROUPS[1], "scan for security risks: findings with file, line, reason and fix"),
+        "pack": CliCommand("packages", GROUPS[1], "write a skill's folder as one archive, always the same bytes"),
+        "verify": CliCommand(
+            "packages", GROUPS[1], "whether an archive, or everything installed, has the content it should have"
+        ),
+        "key": CliCommand("packages", GROUPS[1], "the keys you sign with: make one, list them"),
+        "sign": CliCommand("packages", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
+        "eval": CliCommand(
+            "search", GROUPS[1], "whether the right skill is found for a list of prompts, before and after an edit"
+        ),
+        "open": CliCommand("user_skills", GROUPS[0], "open the folder of a skill in the file manager, or say where it is"),
+        "enable": CliCommand("user_skills", GROUPS[1], "offer a disabled skill to models again", function="switch"),
+        "disable": CliCommand("user_skills", GROUPS[1], "keep a skill but offer it to no model", function="switch"),
+        "state": CliCommand("user_skills", GROUPS[1], "what is wanted of a skill: pinned, automatic, name-only, manual or off"),
+        "use": CliCommand("user_skills", GROUPS[1], "offer only the skills of a set in this project; list the sets"),
+        "delete": CliCommand("user_skills", GROUPS[1], "delete a user skill from the disk"),
+        "run": CliCommand("run", GROUPS[2], "run a skill's script in the sandbox", takes_command_line=True),
+        "test": CliCommand("runs", GROUPS[2], "try a skill in the sandbox: its tests, its examples, its evals"),
+        "runs": CliCommand("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
+        "workspace": CliCommand(
+            "workspace", GROUPS[2], "run commands in a sandboxed workspace; list and remove workspaces", takes_command_line=True
+        ),
+        "schedule": CliCommand("runs", GROUPS[2], "skills that run at a time, or again and again", takes_command_line=True),
+        "event": CliCommand("runs", GROUPS[2], "something happened: run the skills that wait for it"),
+        "agents": CliCommand("agents", GROUPS[2], "agents: a prompt, model and skills under a name; the exact prompt of each"),
+        "memories": CliCommand("agents", GROUPS[2], "what was remembered: list, search, forget"),
+        "approvals": CliCommand("access", GROUPS[2], "approvals of skills in this workspace: list, give and revoke them"),
+        "permissions": CliCommand("access", GROUPS[2], "rules about commands, and whether one is allowed, and why"),
+        "chat": CliCommand("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
+        "insights": CliCommand("insights", GROUPS[2], "what becomes of skills, by day: use, failures, time, tokens, cost"),
+        "trail": CliCommand("chat", GROUPS[2], "how skills were used in conversations: offered, loaded, read, run"),
+        "mcp": CliCommand("serve", GROUPS[2], "serve the skills to any MCP client over stdio"),
+        "serve": CliCommand("serve", GROUPS[2], "serve the skills over HTTP: to this machine, or with keys to others"),
+        "worker": CliCommand("serve", GROUPS[2], "work for a pool of workers, with the skills of this machine"),
+        "workers": CliCommand("serve", GROUPS[2], "who works for which pool, and what waits"),
+        "keys": CliCommand("access", GROUPS[3], "API keys of the server: make one with scopes, list and revoke them"),
+        "webhooks": CliCommand("access", GROUPS[3], "addresses at which other services report events, each with a secret"),
+        "organisations": CliCommand("access", GROUPS[3], "who shares the server, each with skills and runs of its own"),
+        "audit": CliCommand("access", GROUPS[3], "who changed what, and who was refused"),
+        "db": CliCommand("db", GROUPS[3], "the database: status, integrity check, repair, upgrade, copy"),
+        "backup": CliCommand("db", GROUPS[3], "everything that is kept here in one file, also while a server runs"),
+        "restore": CliCommand("db", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
+        "environment": CliCommand(
+            "environment", GROUPS[3], "packages and programs of skills: what they need, grant and revoke"
+        ),
+        "completion": CliCommand(
+            "completion", GROUPS[3], "complete commands, options and names in bash, zsh and fish", takes_command_line=True
+        ),
+        "doctor": CliCommand("environment", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
+    }
+)
+
+USUAL_VERBS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "add": ("install",),
+        "get": ("install",),
+        "download": ("install",),
+        "upgrade": ("update",),
+        "outdated": ("update --check",),
+        "remove": ("uninstall", "delete"),
+        "rm": ("uninstall", "delete"),
+        "ls": ("list",),
+        "info": ("show",),
+        "cat": ("read",),
+        "find": ("search",),
+        "validate": ("check",),
+        "lint": ("check",),
+        "verify-skill": ("check",),
+        "fix": ("check --fix",),
+        "audit-skill": ("scan",),
+        "init": ("new",),
+        "create": ("new",),
+        "build": ("pack",),
+        "package": ("pack",),
+        "publish": ("pack", "sign", "mirror export"),
+        "exec": ("run", "workspace exec"),
+        "start": ("serve",),
+        "ci": ("sync --frozen",),
+        "lock": ("install --save",),
+        "symlink": ("link",),
+        "freeze": ("pin",),
+    }
+)
+"""What other programs call it, and the commands here that do it."""
+
 
 _ABOUT = "Find agent skills, check them, tell any model about them, run their scripts in a sandbox."
 _AFTER = "`skillyard COMMAND --help` explains a command. Exit codes: 0 fine, 1 findings or failure, 2 wrong usage."
+
+
+_ONE_WORD_TOO_MANY: Final = {
+    "pin": "pin keeps the version that is current; `skillyard rollback NAME VERSION` makes another one current first",
+    "event": "what skills get as parameters comes after --data",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -60,7 +205,8 @@ class Parser(argparse.ArgumentParser):
         """The help in the chosen language, as far as the catalogue has it."""
         for group in self._action_groups:
             group.title = translated(group.title or "")
-        for action in self._actions:
+        choices = [choice for action in self._actions for choice in getattr(action, "_choices_actions", ())]  # of `mirror`
+        for action in [*self._actions, *choices]:
             action.help = translated(action.help) if action.help else action.help
         self.epilog = translated(self.epilog) if self.epilog else None
         usage = super().format_help()
@@ -69,12 +215,20 @@ class Parser(argparse.ArgumentParser):
     def _meant(self, message: str) -> str:
         """The option that a slip of the pen was meant for; empty when none is near."""
         unknown, _, rest = message.partition(": ")
-        word = rest.split(" ", 1)[0].partition("=")[0]
-        if unknown != "unrecognized arguments" or not word.startswith("--"):
+        if unknown != "unrecognized arguments":
             return ""
+        word = rest.split(" ", 1)[0].partition("=")[0]
         options = [option[2:] for option in self._option_string_actions if option.startswith("--")]
-        near = nearest(word[2:], options, limit=1)
-        return f"did you mean --{near[0]}? `{self.prog} --help` lists all options" if near else ""
+        near = nearest(word[2:], options, limit=1) if word.startswith("--") else []
+        if near:
+            return f"did you mean --{near[0]}? `{self.prog} --help` lists all options"
+        name = self.prog.removeprefix("skillyard ")
+        if name in _ONE_WORD_TOO_MANY and not word.startswith("-"):
+            return _ONE_WORD_TOO_MANY[name]
+        command = COMMANDS.get(name)
+        if command is None or not command.takes_command_line:
+            return ""
+        return f"what is for the command or script comes after `--`: -- {rest}"
 
 
 class LeadingParser(Parser):

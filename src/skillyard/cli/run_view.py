@@ -212,6 +212,8 @@ def _facts(record: RunRecord) -> Iterator[tuple[str, str]]:
         if moment is not None:
             yield name, _moment(moment)
     for name, value in (
+        ("asked for", _origin(record)),
+        ("version", record.version),
         ("entry", record.entry),
         ("content", record.digest),
         ("interpreter", record.interpreter),
@@ -228,6 +230,12 @@ def _facts(record: RunRecord) -> Iterator[tuple[str, str]]:
     for name, given in (("input", record.parameters), ("context", record.context), ("tokens", record.token_usage)):
         if given:
             yield name, _cell_record(given, 400)
+
+
+def _origin(record: RunRecord) -> str:
+    """Through which interface, by whom, by a model of which agent."""
+    parts = (record.interface, record.caller and f"by {record.caller}", record.agent and f"agent {record.agent}")
+    return ", ".join(single_line(part) for part in parts if part)
 
 
 def _moment(moment: datetime) -> str:

@@ -7,19 +7,23 @@
     turn = await chat.send(conversation, "How long is this text?")
     async for event in chat.events(turn): ...
 
-It needs the extra `agent`.
+It needs the extra `agent`, but for what became of skills.
 """
 
 from __future__ import annotations
 
-from skillyard.conversations.chat import Chat
-from skillyard.conversations.conversation import Attachment, ChatSettings, Conversation, Turn
-from skillyard.conversations.conversation_store import ConversationStore
-from skillyard.conversations.model_loop import TurnLimits
-from skillyard.conversations.models import available_models
+from typing import TYPE_CHECKING
+
 from skillyard.conversations.skill_usage import SkillUsageEvent, SkillUsageLog, SkillUsageReport
-from skillyard.conversations.toolset import SkillToolset
-from skillyard.conversations.turn_events import TurnEvent
+from skillyard.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from skillyard.conversations.chat import Chat
+    from skillyard.conversations.conversation import Attachment, ChatSettings, Conversation, Turn, TurnEvent
+    from skillyard.conversations.conversation_store import ConversationStore
+    from skillyard.conversations.model_loop import TurnLimits
+    from skillyard.conversations.models import available_models
+    from skillyard.conversations.toolset import SkillToolset
 
 __all__ = [
     "Attachment",
@@ -36,3 +40,15 @@ __all__ = [
     "TurnLimits",
     "available_models",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "chat": ("Chat",),
+        "conversation": ("Attachment", "ChatSettings", "Conversation", "Turn", "TurnEvent"),
+        "conversation_store": ("ConversationStore",),
+        "model_loop": ("TurnLimits",),
+        "models": ("available_models",),
+        "toolset": ("SkillToolset",),
+    },
+)

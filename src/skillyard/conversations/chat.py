@@ -8,14 +8,26 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.conversations.conversation import OPEN_TURN_STATES, ChatSettings, Conversation, Turn, WorkspaceState
+from skillyard.conversations.conversation import (
+    FOLDER,
+    OPEN_TURN_STATES,
+    START_POSITION,
+    ChatSettings,
+    Conversation,
+    EventPosition,
+    EventPositioner,
+    Turn,
+    WaitingQuestion,
+    WorkspaceState,
+    parse_event,
+    replay_events,
+)
 from skillyard.conversations.conversation_store import ConversationStore
 from skillyard.conversations.conversation_tools import StricterRules, settings_from_agent, versions_of_locks, visible_catalog
+from skillyard.conversations.model_context import InvocableSkill, invocable_skills, parse_command
 from skillyard.conversations.model_loop import DEFAULT_TURN_LIMITS, TurnLimits
 from skillyard.conversations.skill_usage import SkillUsageLog
-from skillyard.conversations.slash_commands import InvocableSkill, invocable_skills, parse_command
-from skillyard.conversations.turn_events import START_POSITION, EventPosition, EventPositioner, parse_event, replay_events
-from skillyard.conversations.turn_runner import FOLDER, TurnRunner
+from skillyard.conversations.turn_runner import TurnRunner
 from skillyard.conversations.work_folder import WorkFolder
 from skillyard.errors import ConversationBusy, FileProblem, InvalidInput, RecordNotFound, SandboxUnavailable
 from skillyard.execution.run import new_id
@@ -27,7 +39,7 @@ if TYPE_CHECKING:
 
     from pydantic_ai.models import Model
 
-    from skillyard.conversations.turn_events import TurnEvent
+    from skillyard.conversations.conversation import TurnEvent
     from skillyard.database import Database
     from skillyard.library import Catalog
     from skillyard.permissions import ApprovalAnswer
@@ -74,10 +86,11 @@ class Chat:
     ) -> Conversation:
         """Begin a conversation: with an agent's prompt, skills and rules, or with `settings` of its own.
 
-        It works in a folder of its own, or in `folder`, which belongs to the user and stays when it is deleted.
+        It works in a folder of its own, or in `folder`, which belongs to the user and stays when it is deleted. There it sees
+        the skills of that project, whose settings hold.
 
         Raises:
-            PathRefused: that folder is missing, or one of the system's.
+            FileMissing, PathRefused: that folder cannot be worked in, as `checked_folder` says.
             RecordNotFound: there is no such agent.
             VersionNotFound: a version that it is locked to is not installed.
             InvalidInput: the model cannot be used.
@@ -88,7 +101,7 @@ class Chat:
             agent, model, settings = chosen.name, model or chosen.model, settings or settings_from_agent(chosen)
             memory = {"versions": await asyncio.to_thread(lambda: versions_of_locks(chosen, self._catalog.registry()))}
         if folder is not None:
-            memory[FOLDER] = checked_folder(folder)
+            memory[FOLDER] = checked_folder(folder, self._catalog.data_directory)
         await self._runner.model(model)
         shown = shorten(single_line(title), _TITLE)
         conversation = Conversation(new_id("chat"), owner, shown, agent, model, settings or ChatSettings(), memory)
@@ -106,6 +119,10 @@ class Chat:
     async def list(self, owner: str, *, limit: int = 50, text: str = "") -> tuple[Conversation, ...]:
         """The person's conversations, the last used first; with `text` those whose title or messages contain it."""
         return await asyncio.to_thread(lambda: self.records.list(owner, limit=limit, text=text))
+
+    async def waiting(self, owner: str) -> tuple[WaitingQuestion, ...]:
+        """What the person's conversations wait for, the oldest question first."""
+        return await asyncio.to_thread(self.records.waiting, owner)
 
     async def change(self, conversation: Conversation, *, title: str | None = None, model: str | None = None) -> Conversation:
         """Give a conversation another title, or another model for its next turns.
@@ -129,9 +146,9 @@ class Chat:
         """The skills that a person may start by name and whose name contains `text`, the best first. Blocks."""
         if conversation is None:
             return invocable_skills(self._catalog, self._catalog.rules(), text, limit=limit)
-        settings = conversation.settings
-        rules = StricterRules(self._catalog.rules(), settings.permissions, self._catalog.configuration.permission_match)
-        return invocable_skills(visible_catalog(self._catalog, settings), rules, text, limit=limit)
+        settings, catalog = conversation.settings, self._runner.catalog_of(conversation)
+        rules = StricterRules(catalog.rules(), settings.permissions, catalog.configuration.permission_match)
+        return invocable_skills(visible_catalog(catalog, settings), rules, text, limit=limit)
 
     async def turns(self, conversation: Conversation, *, replaced: bool = False) -> tuple[Turn, ...]:
         """The turns of a conversation; those that lost their process are marked."""

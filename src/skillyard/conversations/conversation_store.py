@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, exists, func, insert, or_, select, update
 
-from skillyard.conversations.conversation import OPEN_TURN_STATES, Attachment, ChatSettings, Conversation, Turn
-from skillyard.conversations.turn_events import condense_events, parse_event
+from skillyard.conversations.conversation import (
+    OPEN_TURN_STATES,
+    Attachment,
+    ChatSettings,
+    Conversation,
+    Turn,
+    WaitingQuestion,
+    condense_events,
+    parse_event,
+)
+from skillyard.conversations.tool_calling import RequestedCall
 from skillyard.database import (
     attachments,
     conversations,
@@ -29,7 +38,7 @@ from skillyard.packages import digest_of
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sqlalchemy import ColumnElement, Connection, Row, Table
 
@@ -40,7 +49,7 @@ if TYPE_CHECKING:
 _ABANDONED: Final = timedelta(hours=6)  # a turn of another machine whose release sends no heartbeats
 _CONFIRMED_HEARTBEATS: Final = 1.5  # for which a turn that seems silent is watched: the clock of the database may have been set
 _MANIFEST: Final = "manifest"
-_HIDDEN: Final = ("stop_asked", "process", "seen_at")
+_HIDDEN: Final = ("stop_asked", "process", "seen_at", "counted")
 
 
 class ConversationStore:
@@ -101,6 +110,17 @@ class ConversationStore:
         query = query.order_by(conversations.c.updated_at.desc(), conversations.c.id.desc()).limit(limit)
         with self._database().read() as connection:
             return tuple(_conversation(row) for row in connection.execute(query))
+
+    def waiting(self, owner: str) -> tuple[WaitingQuestion, ...]:
+        """The person's questions that nobody has answered, the oldest first; those about the same content are one."""
+        own = (conversations.c.owner == owner) & turns.c.replaced.is_(False) & (turns.c.state == "waiting")
+        columns = [turns.c[name] for name in ("id", "request", "pending", "created_at", "conversation_id")]
+        query = (
+            select(*columns, *(conversations.c[name] for name in ("title", "agent"))).join_from(turns, conversations).where(own)
+        )
+        with self._database().read() as connection:
+            rows = connection.execute(query.order_by(turns.c.created_at, turns.c.id)).all()
+        return tuple(question for row in rows for question in _unanswered(row))
 
     def change(self, conversation_id: str, *, used: bool = True, **values: Any) -> None:
         """Change values of a conversation, and with `used` the time of its last use."""
@@ -226,6 +246,34 @@ class ConversationStore:
             self._recover(connection, conversation_id)
             listed = tuple(_turn(row) for row in connection.execute(query))
         return listed if replaced else tuple(turn for turn in listed if not turn.replaced)
+
+    def page_of_turns(
+        self,
+        owner: str,
+        agent: str | None,
+        *,
+        conversation: str | None = None,
+        states: Sequence[str] = (),
+        since: datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> tuple[tuple[Turn, ...], int]:
+        """So many turns of the person's conversations with an agent, the last changed first, and how many there are.
+
+        With `states` only those in one of them, with `since` only those that ended, or began when they are open, not before.
+        Those whose process has ended are marked when their conversation is read (`turns`).
+        """
+        changed = func.coalesce(turns.c.finished_at, turns.c.created_at)
+        wanted = [conversations.c.owner == owner, conversations.c.agent == agent, turns.c.replaced.is_(False)]
+        wanted += [turns.c.state.in_(states)] if states else []
+        wanted += [conversations.c.id == conversation] if conversation is not None else []
+        wanted += [changed >= since] if since is not None else []
+        listed = select(turns).join_from(turns, conversations).where(*wanted)
+        page = listed.order_by(changed.desc(), turns.c.id).limit(limit).offset(offset)
+        counted = select(func.count()).select_from(turns).join(conversations).where(*wanted)
+        with self._database().read() as connection:
+            found = tuple(_turn(row) for row in connection.execute(page))
+            return found, connection.execute(counted).scalar_one()
 
     def keep_file(self, conversation_id: str, file: Attachment) -> None:
         """Record a file, in place of the one of that name."""
@@ -362,6 +410,22 @@ def _mentions(text: str) -> ColumnElement[bool]:
 
 def _names(table: Table) -> list[str]:
     return [column.name for column in table.c]
+
+
+def _unanswered(row: Row[Any]) -> Iterator[WaitingQuestion]:
+    """The open questions of one turn that waits."""
+    pending = row.pending or {}
+    calls = {call["id"]: RequestedCall.read(call) for call in pending.get("wanted", ())}
+    by_digest: dict[str, list[str]] = {}
+    for call_id, question in pending.get("questions", {}).items():
+        if call_id not in pending.get("decided", {}):
+            by_digest.setdefault(question["digest"], []).append(call_id)
+    for ids in by_digest.values():
+        asked = [{"id": one, "tool": calls[one].tool, "arguments": calls[one].shown} for one in ids if one in calls]
+        question = {**pending["questions"][ids[0]], "call": ids[0]}
+        yield WaitingQuestion(
+            row.conversation_id, row.title, row.agent, row.id, row.request, question, tuple(asked), row.created_at
+        )
 
 
 def _conversation(row: Row[Any]) -> Conversation:

@@ -1,25 +1,33 @@
-"""The tools of one conversation: which skills its agent or settings let it use, in which versions, under which rules.
+"""The tools and the workspace of one conversation: which skills it may use, in which versions, under which rules.
 
-`ConversationTools` holds the versions that the conversation began with, and reports changes. `StricterRules`
-are two sets of permission rules at once, of which the stricter one holds. `DeferredApprover` is for approvals that are given
-later: a tool call that needs one is deferred until somebody has decided.
+`ConversationTools` holds the versions that the conversation began with, and reports changes. `StricterRules` are two sets of
+permission rules at once, of which the stricter one holds. `DeferredApprover` is for approvals that are given later: a tool
+call that needs one is deferred until somebody has decided.
+
+The session of the workspace shows every skill that needs nobody's consent, and those that the conversation has loaded.
+Packages and programs are those granted to the loaded skills. When a skill is loaded that needs more, the next call works in a
+new session, which takes over the working folder and the variables and says so.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.agent_definitions import AgentDraft, AgentSkill, catalog_for_agent
 from skillyard.catalog import Skill
 from skillyard.conversations.conversation import ChatSettings
-from skillyard.errors import ApprovalRejected, SkillyardError, VersionNotFound
+from skillyard.environments import NO_GRANT, SkillGrant, find_program
+from skillyard.errors import ApprovalRejected, SandboxUnavailable, SkillyardError, VersionNotFound
+from skillyard.execution import RunOrigin
 from skillyard.permissions import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -30,17 +38,150 @@ from skillyard.permissions import (
     check_tool_permissions,
 )
 from skillyard.permissions.rules import PermissionRuling
-from skillyard.registry import locked_versions, read_powers
+from skillyard.registry import locked_versions
+from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
+from skillyard.skill_detail import approval_summary
 from skillyard.text import shorten, single_line
 from skillyard.tools import SkillTools
+from skillyard.workspace import Workspace, WorkspaceOptions, options_from_settings, workspaces_in_conversations
+from skillyard.workspace.options import skill_mounts
 
 if TYPE_CHECKING:
     from skillyard.catalog import PermissionMatch, SkillCatalog
     from skillyard.conversations.conversation import Conversation
-    from skillyard.conversations.conversation_workspace import ConversationWorkspace
+    from skillyard.environments import SkillGrants
     from skillyard.library import Catalog
     from skillyard.registry import Registry
     from skillyard.tools import ToolResult
+
+_MOST_SHOWN: Final = 200  # skills that are shown before they are loaded
+_log = logging.getLogger(__name__)
+
+
+def workspace_options(catalog: Catalog) -> WorkspaceOptions:
+    """How the workspaces of conversations work, by the operator's table. Blocks: the sandbox is tried.
+
+    Raises:
+        SandboxUnavailable: there are none, because of the table or of this machine.
+        InvalidConfiguration, InvalidPolicy: the table cannot be understood.
+    """
+    settings = catalog.configuration.workspace
+    if not workspaces_in_conversations(settings):
+        raise SandboxUnavailable(
+            "conversations have no workspaces here", hint="the operator has set conversations = false in [workspace]"
+        )
+    options = options_from_settings(settings, home=catalog.data_directory)
+    options.backend_here()
+    return options
+
+
+class ConversationWorkspace:
+    """The workspace of `conversation` over `folder`, and what it shows. `mark` is a file that says it was used before.
+
+    In a folder that is a user's (`users_folder`) some places are held back, in one of the conversation's own none.
+
+    Raises:
+        SandboxUnavailable, InvalidConfiguration, InvalidPolicy: as `workspace_options`.
+        PathRefused: the folder cannot be one.
+    """
+
+    def __init__(
+        self, catalog: Catalog, conversation: Conversation, folder: str, mark: Path, *, users_folder: bool = False
+    ) -> None:
+        self._catalog = catalog
+        self._mark = mark
+        options = replace(workspace_options(catalog), held_back=users_folder)
+        self.workspace: Final = Workspace(folder, options=options, resumed=mark.exists())
+        self.conversation_id: Final = conversation.id
+        self._environments: dict[tuple[str, ...], GrantedEnvironment] = {}
+
+    async def prepare(self, tools: SkillTools, loaded: Sequence[str]) -> tuple[str, ...]:
+        """Show what the conversation may see now; sentences about what was granted and cannot be had."""
+        return await asyncio.to_thread(self._prepare, tools, tuple(loaded))
+
+    def _prepare(self, tools: SkillTools, loaded: tuple[str, ...]) -> tuple[str, ...]:
+        self._mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._mark.touch(mode=0o600)
+        used, more = self._skills(tools, loaded)
+        environment, problems = self._environment(used)
+        over, own_paths = self.workspace.folder, self.workspace.own_paths
+        shown = skill_mounts((*used, *more), over, own_paths, pinned=tools.access.pinned_version)
+        mounts = sorted(shown, key=lambda mount: (mount.target or mount.source, mount.source))
+        self.workspace.show(WorkspaceOptions(skills=tuple(mounts), environment=environment))
+        return problems
+
+    def _skills(self, tools: SkillTools, loaded: tuple[str, ...]) -> tuple[list[Skill], list[Skill]]:
+        """The skills that were loaded, in that order, and others that need nobody's consent.
+
+        The others are the first of all that need none, loaded or not: one that is loaded makes no room for one more.
+        """
+        access = tools.access
+        offered = {skill.id: skill for skill in access.offered()}
+        used = [offered[name] for name in reversed(loaded) if name in offered]
+        first = islice(
+            (
+                skill
+                for skill in offered.values()
+                if access.rules.decide(skill) == "allow" and not self.workspace.may_write(skill.directory)
+            ),
+            _MOST_SHOWN,
+        )
+        return used, [skill for skill in first if skill.id not in loaded]
+
+    def _environment(self, skills: Sequence[Skill]) -> tuple[GrantedEnvironment, tuple[str, ...]]:
+        """What is granted to these skills together; of what does not go together the earlier skills have theirs.
+
+        What is whole is remembered for as long as its folders are there; what could not be had is looked for each time.
+        """
+        grants = self._catalog.grants()
+        granted = [(skill, grant) for skill in skills if (grant := grants.granted(skill))]
+        if not granted:
+            return NOTHING_GRANTED, ()
+        key = tuple(word for _, grant in granted for word in (*grant.words, str(grant.build), str(grant.registries)))
+        known = self._environments.get(key)
+        if known is not None and _is_there(known):
+            return known, ()
+        environment, problems = self._resolve(grants, granted)
+        if not problems:
+            self._environments[key] = environment
+        return environment, problems
+
+    def _resolve(
+        self, grants: SkillGrants, granted: Sequence[tuple[Skill, SkillGrant]]
+    ) -> tuple[GrantedEnvironment, tuple[str, ...]]:
+        """The environment; a program that is not on this machine is left out, as in a run, and reported."""
+        had, kept = NO_GRANT, NOTHING_GRANTED
+        possible: list[tuple[Skill, SkillGrant]] = []
+        problems: list[str] = []
+        for skill, grant in granted:
+            there = tuple(name for name in grant.programs if find_program(name) is not None)
+            missing = [name for name in grant.programs if name not in there]
+            problems += [self._problem(skill, f"the program {name} is not installed on this machine") for name in missing]
+            possible.append((skill, replace(grant, programs=there)))
+            had = had.merged(possible[-1][1])
+        try:
+            return grants.environment(had), tuple(problems)
+        except SkillyardError as error:
+            if len(possible) == 1:
+                return NOTHING_GRANTED, (*problems, self._problem(possible[0][0], error.message))
+        had = NO_GRANT
+        for skill, grant in possible:
+            try:
+                kept = grants.environment(had.merged(grant))
+                had = had.merged(grant)
+            except SkillyardError as error:
+                problems.append(self._problem(skill, error.message))
+        return kept, tuple(problems)
+
+    def _problem(self, skill: Skill, message: str) -> str:
+        _log.info("what was granted to %s cannot be had: %s", skill.id, message)
+        return f"packages or programs of the skill {skill.label!r} are missing: {self._catalog.with_aliases(message)}"
+
+
+def _is_there(environment: GrantedEnvironment) -> bool:
+    """Whether everything that it consists of is still on this machine."""
+    paths = (environment.python_packages, environment.node_modules, *environment.path, *environment.mounts)
+    return all(Path(path).exists() for path in paths if path)
 
 
 _STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
@@ -102,11 +243,7 @@ class StricterRules(Rules):
 
 
 _PENDING: Final = "pending"
-_FILES: Final = 100
-_NAME: Final = 200  # characters of a file's name
 _DESCRIPTION: Final = 1024
-_SENTENCE: Final = 500
-_SENTENCES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +255,15 @@ class ApprovalDecision:
 
 
 _decided: Final[ContextVar[ApprovalDecision | None]] = ContextVar("decided", default=None)
+_refused: Final[ContextVar[Mapping[str, str | None]]] = ContextVar("refused", default={})  # noqa: B039 # never written to
 
 
 class DeferredApprover:
     """An approver for deferred calls: it gives the decision that came with the current call, else defers the call.
 
-    A decision about other content than the current one does not count: the question is asked again. With `find`, which gives a
-    skill for its id, the question lists its files and powers.
+    A decision about other content than the current one does not count: the question is asked again. What was refused in this
+    turn is refused again without a question. With `find`, which gives a skill for its id, the question lists its files and
+    powers.
     """
 
     def __init__(self, find: Callable[[str], Skill | None] | None = None) -> None:
@@ -154,13 +293,17 @@ class DeferredApprover:
 
     def _question(self, request: ApprovalRequest) -> dict[str, object]:
         skill = self._find(request.skill_id) if self._find else None
-        return question_data(request) | (_skill_summary(skill) if skill is not None else {})
+        return question_data(request) | (approval_summary(skill) if skill is not None else {})
 
 
 def _answer_about(digest: str) -> ApprovalAnswer | None:
     decided = _decided.get()
-    given = decided is not None and (decided.digest == digest or decided.answer.decision == "reject")
-    return decided.answer if decided is not None and given else None
+    if decided is not None and (decided.digest == digest or decided.answer.decision == "reject"):
+        return decided.answer
+    refused = _refused.get()
+    if digest not in refused:
+        return None
+    return ApprovalAnswer("reject", refused[digest] or "it was refused before in this turn")
 
 
 def _waiting(what: str, question: Mapping[str, object]) -> ApprovalRejected:
@@ -169,12 +312,13 @@ def _waiting(what: str, question: Mapping[str, object]) -> ApprovalRejected:
 
 
 @contextmanager
-def decision_in_context(decided: ApprovalDecision | None) -> Iterator[None]:
-    """Attach this decision to the calls inside."""
-    token = _decided.set(decided)
+def decision_in_context(decided: ApprovalDecision | None, refused: Mapping[str, str | None] | None = None) -> Iterator[None]:
+    """Attach this decision to the calls inside, and what was `refused` before: the reasons by the digests of contents."""
+    token, refusals = _decided.set(decided), _refused.set(refused or {})
     try:
         yield
     finally:
+        _refused.reset(refusals)
         _decided.reset(token)
 
 
@@ -182,17 +326,6 @@ def question_data(request: ApprovalRequest) -> dict[str, object]:
     """A question as plain data: the request, and the skill's description."""
     described = shorten(single_line(request.description), _DESCRIPTION)
     return {**request.to_dict(), "skillName": request.skill_name, "description": described}
-
-
-def _skill_summary(skill: Skill) -> dict[str, object]:
-    """What a person should see before they agree: the skill's files, and what it may do."""
-    try:
-        files = [{"name": shorten(single_line(file.name), _NAME), "size": file.size} for file in skill.files()[:_FILES]]
-        powers = read_powers(skill.directory, skill.document()).sentences()
-        may = [shorten(single_line(sentence), _SENTENCE) for sentence in powers[:_SENTENCES]]
-        return {"files": files, "may": may, "source": skill.source}
-    except (SkillyardError, OSError):
-        return {"files": [], "may": []}
 
 
 def pending_question(result: ToolResult) -> dict[str, object] | None:
@@ -212,7 +345,8 @@ class ConversationTools:
         self, catalog: Catalog, conversation: Conversation, folder: str, workspace: ConversationWorkspace | None = None
     ) -> None:
         settings = conversation.settings
-        seen = self._catalog = visible_catalog(catalog, settings)
+        seen = self._seen = visible_catalog(catalog, settings)
+        self.catalog: Final = catalog
         records = catalog.records()
         self.skill_tools: Final = SkillTools(
             seen,
@@ -228,6 +362,7 @@ class ConversationTools:
                 tools=check_tool_permissions(settings.tool_permissions),
                 level="conversation" if conversation.agent is None else "agent",
             ),
+            origin=RunOrigin("chat", conversation.owner, conversation.agent),
         )
         self.workspace: Final = workspace
         self._session = conversation.id
@@ -254,7 +389,7 @@ class ConversationTools:
 
     def refresh(self) -> tuple[str, ...]:
         """Rescan the folders; a sentence for the model about each used skill that was changed or removed. Blocks."""
-        self._catalog.refresh()
+        self._seen.refresh()
         return tuple(filter(None, [self._change(skill_id) for skill_id in tuple(self._loaded_digests)]))
 
     def note_used(self, skill: Skill) -> None:
@@ -273,7 +408,7 @@ class ConversationTools:
     def find(self, name: str) -> Skill | None:
         """The skill that a call names, whether or not it may be used."""
         try:
-            return self._catalog.get(name)
+            return self._seen.get(name)
         except SkillyardError:
             return None
 

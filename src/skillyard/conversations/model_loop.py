@@ -20,6 +20,7 @@ from pydantic_ai.messages import BinaryContent, ModelResponse, PartDeltaEvent, P
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RunUsage
 
+from skillyard.conversations.conversation import TurnEvent
 from skillyard.conversations.conversation_tools import ApprovalDecision, decision_in_context, pending_question
 from skillyard.conversations.models import provider_error
 from skillyard.conversations.tool_calling import (
@@ -30,8 +31,7 @@ from skillyard.conversations.tool_calling import (
     response_text,
     write_pictures,
 )
-from skillyard.conversations.turn_events import TurnEvent
-from skillyard.conversations.turn_reporter import call_span, is_traced, report_output
+from skillyard.conversations.turn_reporter import call_span, captures_content, is_traced, report_output
 from skillyard.errors import ModelFailed
 from skillyard.prompt.fence import cut_fenced
 from skillyard.text import sanitize
@@ -41,6 +41,7 @@ from skillyard.wire import WireForm, wire
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
+    from pydantic_ai.models.instrumented import InstrumentationSettings
 
     from skillyard.conversations.tool_calling import ToolCallFormat
 
@@ -71,13 +72,17 @@ class TurnLimitExceeded(ModelFailed, code="turn_limit", status=422):
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome(WireForm):
-    """How far a turn came: its answer, or the `questions` it waits for, by the ids of the calls."""
+    """How far a turn came: its answer, or the `questions` it waits for, by the ids of the calls.
+
+    `refused` are the reasons of what a person has refused in the turn, by the digests of the contents.
+    """
 
     answer: str = field(default="", metadata=wire(hidden=True))
     questions: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     calls: Sequence[RequestedCall] = field(default=(), metadata=wire(name="wanted"))
     answers: Mapping[str, str] = field(default_factory=dict)
     pictures: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
+    refused: Mapping[str, str | None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
         """The state to continue from: the calls of the response that waits, and the results of those that are done."""
@@ -86,7 +91,7 @@ class TurnOutcome(WireForm):
 
 @dataclass(slots=True)
 class ModelLoop:
-    """The work on one turn; `messages` are those of the turn, after the `history`."""
+    """The work on one turn; `messages` are those of the turn, after the `history`, `refused` as a `TurnOutcome` has it."""
 
     model: Model
     form: ToolCallFormat
@@ -99,11 +104,13 @@ class ModelLoop:
     show: Callable[[TurnEvent], Awaitable[None]]
     note: Callable[[], Awaitable[None]]
     done: Callable[[RequestedCall, ToolResult, str, int], Awaitable[None]]
+    skill_attributes: Callable[[RequestedCall], Mapping[str, str]]
     settings: ModelSettings = field(default_factory=lambda: ModelSettings())
     limits: TurnLimits = DEFAULT_TURN_LIMITS
     pictures: bool = True
     usage: RunUsage = field(default_factory=RunUsage)
     partial: str = ""
+    refused: dict[str, str | None] = field(default_factory=dict)
     _seen: Counter[str] = field(default_factory=Counter)
     _calls: int = 0
     _pictures: dict[str, list[BinaryContent]] = field(default_factory=dict)
@@ -140,6 +147,8 @@ class ModelLoop:
         `pictures` are those of the answered ones, as an earlier outcome has them.
         """
         self._pictures = read_pictures(pictures)
+        rejected = [one for one in decided.values() if one.answer.decision == "reject"]
+        self.refused |= {one.digest: one.answer.reason for one in rejected}
         texts: dict[str, str] = dict(answered)
         questions: dict[str, Mapping[str, object]] = {}
         for number, call in enumerate(calls):
@@ -152,7 +161,9 @@ class ModelLoop:
             else:
                 texts[call.id] = text
         if questions:
-            return TurnOutcome(questions=questions, calls=calls, answers=texts, pictures=write_pictures(self._pictures))
+            return TurnOutcome(
+                questions=questions, calls=calls, answers=texts, pictures=write_pictures(self._pictures), refused=self.refused
+            )
         self.messages.append(self.form.reply([(call, texts[call.id]) for call in calls], self._pictures))
         self.messages[:] = limit_pictures(self.messages)
         await self.note()
@@ -167,7 +178,7 @@ class ModelLoop:
                 [*self.history, *self.messages],
                 model_settings=self.settings,
                 model_request_parameters=parameters,
-                instrument=is_traced(),
+                instrument=_instrumentation(),
             ) as stream:
                 events = aiter(stream)
                 while True:
@@ -204,10 +215,10 @@ class ModelLoop:
         if refused is not None:
             result, text = ToolResult(refused, ok=False, code="turn_limit", title="Too many calls"), refused
         else:
-            with decision_in_context(decided), call_span(call.tool, call.id) as ended:
+            with decision_in_context(decided, self.refused), call_span(call) as ended:
                 async with report_output(call.id, self.show) as listener:
                     result, text = await self.form.perform(call, self.session, self.turn_id, listener)
-                ended(result)
+                ended(result, await asyncio.to_thread(self.skill_attributes, call) if is_traced() else {})
         if pending_question(result) is not None:
             return result, text
         if self.pictures and result.images:
@@ -228,6 +239,18 @@ class ModelLoop:
         if self._seen[same] > self.limits.repeats:
             return f"You have made this call {self.limits.repeats} times already. Use what it gave, or do something else."
         return None
+
+
+def _instrumentation() -> InstrumentationSettings | bool:
+    """How pydantic-ai reports a request: with what is said in it only where that is switched on."""
+    if not is_traced():
+        return False
+    from pydantic_ai.models.instrumented import InstrumentationSettings
+
+    content = captures_content()
+    return InstrumentationSettings(
+        include_content=content, include_binary_content=False, include_model_request_parameters=content
+    )
 
 
 def usage_of(usage: RunUsage) -> dict[str, int]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 SkillUsageKind = Literal["offered", "loaded", "read", "run", "ruled", "outcome"]
-_COLUMNS: Final = [column for column in skill_usage.c if column.name != "number"]
+_COLUMNS: Final = [column for column in skill_usage.c if column.name not in ("number", "counted")]
 _OFTEN: Final = 0.3
 _AT_LEAST: Final = 2
 _ENOUGH: Final = 10  # conversations; most of them are about something else

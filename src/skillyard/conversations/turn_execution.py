@@ -15,6 +15,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RunUsage
 
 from skillyard.concurrency import completed
+from skillyard.conversations.conversation import TurnEvent, condense_events
 from skillyard.conversations.conversation_tools import ApprovalDecision
 from skillyard.conversations.model_context import (
     KEPT_TURNS,
@@ -31,25 +32,23 @@ from skillyard.conversations.model_context import (
 from skillyard.conversations.model_loop import ModelLoop, TurnLimits, TurnOutcome, usage_of
 from skillyard.conversations.skill_usage import SkillUsageEvent
 from skillyard.conversations.tool_calling import MOST_PICTURE_BYTES, RequestedCall, call_format_for, limit_pictures
-from skillyard.conversations.turn_events import TurnEvent, condense_events
 from skillyard.conversations.turn_reporter import TurnReporter, turn_span
 from skillyard.errors import ConversationBusy, SkillyardError
 from skillyard.permissions import ApprovalAnswer
 from skillyard.prompt import count_tokens
 from skillyard.text import sanitize, single_line
-from skillyard.tools.load_tools import render_skill
+from skillyard.tools.reading_tools import render_skill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pydantic_ai.models import Model
 
-    from skillyard.conversations.conversation import Attachment, Conversation, Turn
+    from skillyard.conversations.conversation import Attachment, Conversation, LiveTurn, Turn
     from skillyard.conversations.conversation_store import ConversationStore
     from skillyard.conversations.conversation_tools import ConversationTools
+    from skillyard.conversations.model_context import SlashCommand
     from skillyard.conversations.skill_usage import SkillUsageLog
-    from skillyard.conversations.slash_commands import SlashCommand
-    from skillyard.conversations.turn_events import LiveTurn
     from skillyard.conversations.work_folder import WorkFolder
     from skillyard.library import Catalog
 
@@ -129,6 +128,7 @@ class TurnExecution:
         self.messages = load_messages(self.turn.messages)
         self._spent = RunUsage(**self.turn.usage or {})
         loop = await self._loop()
+        loop.refused.update(pending.get("refused") or {})
         decided = {
             call: ApprovalDecision(ApprovalAnswer(it["decision"], it.get("reason")), it["digest"])
             for call, it in pending["decided"].items()
@@ -169,6 +169,7 @@ class TurnExecution:
             show=self.live.show,
             note=self._note,
             done=self._reporter.result,
+            skill_attributes=self._reporter.skill_attributes,
             settings=ModelSettings(temperature=settings.temperature) if settings.temperature is not None else ModelSettings(),
             limits=self.limits,
             pictures=settings.pictures,
@@ -230,8 +231,12 @@ class TurnExecution:
         """Record how the turn ends, whatever happens; a stop that is requested from then on has no effect."""
         ending: Coroutine[Any, Any, None]
         try:
-            with turn_span(self.conversation.id, self.turn.model or "", self.conversation.agent):
-                outcome: TurnOutcome = await work
+            with turn_span(self.conversation.id, self.model, self.conversation.agent) as used:
+                try:
+                    outcome: TurnOutcome = await work
+                finally:
+                    before = self.turn.usage or {}  # of a turn that goes on after an answer
+                    used({name: many - before.get(name, 0) for name, many in usage_of(self._spent).items()})
         except (asyncio.CancelledError, TurnStopped):
             ending = self._ended("stopped")
         except SkillyardError as error:

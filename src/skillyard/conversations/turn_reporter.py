@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from skillyard.conversations.conversation import TurnEvent
 from skillyard.conversations.skill_usage import SkillUsageEvent
 from skillyard.conversations.tool_calling import RequestedCall
-from skillyard.conversations.turn_events import TurnEvent
 from skillyard.engine.live_output import parse_step_note
-from skillyard.engine.tracing import loaded_trace
+from skillyard.engine.tracing import BoundedLabels, loaded_trace
 from skillyard.errors import SkillyardError
 from skillyard.execution.run import MOST_STEPS
 from skillyard.permissions import SKILL_TOOL_NAMES, WORKSPACE_TOOL_NAMES
@@ -27,15 +28,20 @@ from skillyard.sandbox import listen_to_output
 from skillyard.text import sanitize, shorten, single_line
 
 if TYPE_CHECKING:
-    from skillyard.conversations.conversation import Attachment
+    from pydantic_ai.models import Model
+
+    from skillyard.catalog import Skill
+    from skillyard.conversations.conversation import Attachment, LiveTurn
     from skillyard.conversations.conversation_tools import ConversationTools
     from skillyard.conversations.skill_usage import SkillUsageLog
-    from skillyard.conversations.turn_events import LiveTurn
     from skillyard.conversations.work_folder import WorkFolder
     from skillyard.tools import ToolResult
     from skillyard.workspace import CommandListener
 
 
+_CAPTURED: Final = frozenset({"true", "span_only", "span_and_event"})
+_CAPTURED_TEXT: Final = 16_000  # characters of a text in a span
+_skill_labels: Final = BoundedLabels()
 _TOOL_NAMES: Final = frozenset((*SKILL_TOOL_NAMES, *WORKSPACE_TOOL_NAMES))
 
 
@@ -45,27 +51,45 @@ def is_traced() -> bool:
     return trace is not None and type(trace.get_tracer_provider()).__name__ not in ("ProxyTracerProvider", "NoOpTracerProvider")
 
 
+def captures_content() -> bool:
+    """Whether what is said and what tools are given may be in spans: only where the program's variable for that is set."""
+    return os.environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").strip().lower() in _CAPTURED
+
+
 @contextmanager
-def turn_span(conversation_id: str, model: str, agent: str | None) -> Iterator[None]:
-    """The span of a turn."""
+def turn_span(conversation_id: str, model: Model, agent: str | None) -> Iterator[Callable[[Mapping[str, int]], None]]:
+    """The span of a turn; what is given is called at its end with the tokens that it used, by `input_tokens` and so on."""
     attributes = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.conversation.id": conversation_id,
-        "gen_ai.request.model": model,
+        "gen_ai.provider.name": model.system,
+        "gen_ai.request.model": model.model_name,
     }
-    with _span("invoke_agent", attributes | ({"gen_ai.agent.name": agent} if agent else {})):
-        yield
+    with _span("invoke_agent", attributes | ({"gen_ai.agent.name": agent} if agent else {})) as span:
+
+        def used(usage: Mapping[str, int]) -> None:
+            for name in ("input_tokens", "output_tokens") if span is not None else ():
+                span.set_attribute(f"gen_ai.usage.{name}", usage[name])
+
+        yield used
 
 
 @contextmanager
-def call_span(tool: str, call_id: str) -> Iterator[Callable[[ToolResult], None]]:
-    """The span of a call; what is given is called with its result."""
-    name = tool if tool in _TOOL_NAMES else "other"
-    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.id": call_id}
-    with _span(f"execute_tool {name}", attributes) as span:
+def call_span(call: RequestedCall) -> Iterator[Callable[[ToolResult, Mapping[str, str]], None]]:
+    """The span of a call; what is given is called with its result, and with attributes of the skill that it is about."""
+    name = call.tool if call.tool in _TOOL_NAMES else "other"
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.id": call.id}
+    if captures_content():
+        attributes["gen_ai.tool.call.arguments"] = json.dumps(call.shown, ensure_ascii=False, default=str)[:_CAPTURED_TEXT]
+    with _span(f"execute_tool {name}", attributes | {"gen_ai.tool.type": "function"}) as span:
 
-        def ended(result: ToolResult) -> None:
-            if span is not None and not result.ok:
+        def ended(result: ToolResult, skill: Mapping[str, str]) -> None:
+            if span is None:
+                return
+            span.set_attributes(dict(skill))
+            if captures_content():
+                span.set_attribute("gen_ai.tool.call.result", result.text[:_CAPTURED_TEXT])
+            if not result.ok:
                 span.set_attribute("error.type", result.code or "error")
                 span.set_status(loaded_trace().StatusCode.ERROR)
 
@@ -240,8 +264,22 @@ class TurnReporter:
         shown = {"name": file.name, "size": file.size_bytes, "media_type": file.media_type, "origin": file.origin}
         await self.live.show(TurnEvent("file", shown))
 
-    def _skill_of(self, call: RequestedCall) -> str | None:
-        """The id of the skill that a call is about; it counts as used from now on."""
+    def skill_attributes(self, call: RequestedCall) -> dict[str, str]:
+        """Which skill a call is about, in the words of the GenAI conventions, with the digest of its content. Blocks."""
+        skill = self._named_skill(call)
+        if skill is None:
+            return {}
+        skill = self.tools.skill_tools.access.pinned_version(skill)
+        found = {"gen_ai.skill.name": _skill_labels.bounded(skill.name), "skillyard.skill.id": _skill_labels.bounded(skill.id)}
+        try:
+            found["skillyard.skill.digest"] = skill.digest()
+            version = skill.version
+        except (SkillyardError, OSError):  # removed since it was listed
+            return found
+        return found | ({"gen_ai.skill.version": version} if version else {})
+
+    def _named_skill(self, call: RequestedCall) -> Skill | None:
+        """The usable skill that the arguments of a call name."""
         given = call.block.parameters if call.block else call.arguments
         if isinstance(given, str):
             try:
@@ -250,7 +288,12 @@ class TurnReporter:
                 return None
         named = given.get(_SKILL_ARGUMENTS.get(call.tool, ""), given.get("name")) if isinstance(given, Mapping) else None
         skill = self.tools.find(named) if isinstance(named, str) and call.tool in _SKILL_ARGUMENTS else None
-        if skill is None or skill.status != "ok":
+        return skill if skill is not None and skill.status == "ok" else None
+
+    def _skill_of(self, call: RequestedCall) -> str | None:
+        """The id of the skill that a call is about; it counts as used from now on."""
+        skill = self._named_skill(call)
+        if skill is None:
             return None
         self.used.add(skill.id)
         try:

@@ -11,10 +11,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.conversations.conversation_tools import ConversationTools
-from skillyard.conversations.conversation_workspace import ConversationWorkspace
+from skillyard.conversations.conversation import LiveTurn
+from skillyard.conversations.conversation_tools import ConversationTools, ConversationWorkspace
 from skillyard.conversations.models import open_model
-from skillyard.conversations.turn_events import LiveTurn
 from skillyard.conversations.turn_execution import TurnExecution
 from skillyard.conversations.work_folder import WorkFolder
 from skillyard.errors import DatabaseUnavailable, FileProblem, InvalidInput, SandboxUnavailable
@@ -22,19 +21,17 @@ from skillyard.errors import DatabaseUnavailable, FileProblem, InvalidInput, San
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from skillyard.conversations.conversation import Conversation, Turn
+    from skillyard.conversations.conversation import Conversation, Turn, TurnEvent
     from skillyard.conversations.conversation_store import ConversationStore
     from skillyard.conversations.model_loop import TurnLimits
     from skillyard.conversations.skill_usage import SkillUsageLog
-    from skillyard.conversations.turn_events import TurnEvent
     from skillyard.library import Catalog
 
 
-FOLDER: Final = "folder"
-"""Under what the memory of a conversation has the user's folder that it works in."""
 _log = logging.getLogger(__name__)
 _KEPT_TOOLS: Final = 64
 _KEPT_TURNS: Final = 256
+_KEPT_CATALOGS: Final = 16
 
 
 class TurnRunner:
@@ -57,6 +54,7 @@ class TurnRunner:
         self._limits = limits
         self._given_models = dict(models or {})
         self._tools: OrderedDict[str, ConversationTools] = OrderedDict()
+        self._catalogs: OrderedDict[str, Catalog] = OrderedDict()  # by the user's folder that is worked in
         self._live: OrderedDict[str, LiveTurn] = OrderedDict()
         self._models: dict[str, Model] = {}
         self._workspaces: dict[str, ConversationWorkspace] = {}
@@ -65,17 +63,27 @@ class TurnRunner:
 
     def folder(self, conversation: Conversation, turn: Turn | None = None) -> WorkFolder:
         """The files of a conversation; for the `turn` that is executed here, or for everybody else."""
-        users = conversation.memory.get(FOLDER)
         return WorkFolder(
             self._catalog.data_directory,
             conversation.id,
             self._records,
-            str(users) if users else None,
+            conversation.folder,
             store=self._catalog.configuration.package_store,
             settings=self._catalog.configuration.workspace,
             turn_id=turn.id if turn else None,
             busy=turn is None and conversation.id in self._working,
         )
+
+    def catalog_of(self, conversation: Conversation) -> Catalog:
+        """The skills where a conversation works: those of the project of its folder, when it has one of the user's. Blocks."""
+        folder = conversation.folder
+        if folder is None:
+            return self._catalog
+        catalog = self._catalogs.pop(folder, None) or self._catalog.in_folder(folder)
+        self._catalogs[folder] = catalog
+        while len(self._catalogs) > _KEPT_CATALOGS:
+            self._catalogs.popitem(last=False)
+        return catalog
 
     def workspace(self, conversation: Conversation) -> ConversationWorkspace:
         """The workspace of a conversation, made when there is none yet. Blocks.
@@ -88,8 +96,8 @@ class TurnRunner:
             raise SandboxUnavailable("this conversation has no workspace", hint="its settings say so: workspace is false")
         if conversation.id not in self._workspaces:
             folder = self.folder(conversation)
-            users = bool(conversation.memory.get(FOLDER))
-            made = ConversationWorkspace(self._catalog, conversation, folder.make(), folder.mark, users_folder=users)
+            catalog, users = self.catalog_of(conversation), conversation.folder is not None
+            made = ConversationWorkspace(catalog, conversation, folder.make(), folder.mark, users_folder=users)
             for unused in [name for name in tuple(self._workspaces) if self._is_unused(name)][:-_KEPT_TOOLS]:
                 self._workspaces.pop(unused, None)
             self._workspaces.setdefault(conversation.id, made)
@@ -135,7 +143,8 @@ class TurnRunner:
         except (SandboxUnavailable, InvalidInput, FileProblem) as error:
             _log.info("a conversation has no workspace: %s", error.message)
             workspace = None
-        return ConversationTools(self._catalog, conversation, self.folder(conversation).make(), workspace)
+        catalog = self.catalog_of(conversation)
+        return ConversationTools(catalog, conversation, self.folder(conversation).make(), workspace)
 
     def clear(self, conversation: Conversation) -> None:
         """Drop the tools of a conversation: it is deleted, or continues from an earlier turn."""
@@ -170,7 +179,7 @@ class TurnRunner:
         return TurnExecution(
             conversation, turn, earlier, model, tools, live, self._records, self._usage_log,
             self.folder(conversation, turn),
-            self._catalog, self._limits,
+            tools.catalog, self._limits,
         )  # fmt: skip
 
     def start(self, execution: TurnExecution, work: Coroutine[Any, Any, None]) -> None:

@@ -10,13 +10,14 @@ from skillyard.database.connection import Database, database_url, isolated_url, 
 from skillyard.database.dialects import (
     database_now,
     insert_if_new,
+    insert_or_add,
     insert_or_update,
     make_schema,
     matching_any_word,
     notify,
     take_global_lock,
 )
-from skillyard.database.integrity import DatabaseCheck
+from skillyard.database.maintenance import HEAD, DatabaseCheck, DatabaseStatus
 from skillyard.database.notifications import (
     RUN_ENDED_CHANNEL,
     UPDATES_CHANNEL,
@@ -35,6 +36,7 @@ from skillyard.database.registry_tables import (
     api_keys,
     api_sessions,
     audit_events,
+    containing_substring,
     install_logs,
     organisations,
     skill_callers,
@@ -46,10 +48,11 @@ from skillyard.database.registry_tables import (
     webhooks,
 )
 from skillyard.database.repair import RepairReport, repair_file
-from skillyard.database.schema_upgrade import HEAD, DatabaseStatus
-from skillyard.database.substring_index import containing_substring
 from skillyard.database.tables import (
     METADATA,
+    USAGE_BUCKETS,
+    USAGE_DIMENSIONS,
+    USAGE_MEASURES,
     approvals,
     attachments,
     attempts,
@@ -67,6 +70,7 @@ from skillyard.database.tables import (
     steps,
     tool_sessions,
     turns,
+    usage_totals,
     worker_pools,
     workers,
 )
@@ -76,6 +80,9 @@ __all__ = [
     "METADATA",
     "RUN_ENDED_CHANNEL",
     "UPDATES_CHANNEL",
+    "USAGE_BUCKETS",
+    "USAGE_DIMENSIONS",
+    "USAGE_MEASURES",
     "ChangeNotifier",
     "CopiedTable",
     "Database",
@@ -100,6 +107,7 @@ __all__ = [
     "delete_old_live_events",
     "has_records",
     "insert_if_new",
+    "insert_or_add",
     "insert_or_update",
     "install_logs",
     "isolated_url",
@@ -132,6 +140,7 @@ __all__ = [
     "take_global_lock",
     "tool_sessions",
     "turns",
+    "usage_totals",
     "wait_for_change",
     "webhooks",
     "worker_pools",

@@ -1,7 +1,7 @@
 """What SQLite and PostgreSQL do differently: files, types of columns, a few statements, and their errors as ours.
 
-Other modules that hold SQL of one of them only: `substring_index` (parts of words), `integrity` and `repair` (files of SQLite)
-and `notifications` (LISTEN and NOTIFY of PostgreSQL).
+Other modules that hold SQL of one of them only: `registry_tables` (parts of words), `maintenance` and `repair` (files of
+SQLite) and `notifications` (LISTEN and NOTIFY of PostgreSQL).
 
 A file of SQLite is private to its owner, and opened by nothing but SQLite: POSIX drops every lock that a process holds on a
 file as soon as the process closes any descriptor of it, whoever opened that one (https://www.sqlite.org/howtocorrupt.html,
@@ -21,7 +21,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -64,6 +64,9 @@ _DAMAGED_SERVER: Final = "check the log of PostgreSQL, and restore a backup: `sk
 _PRIMARY: Final = 0xFF  # the part of SQLite's extended codes that names the kind
 _DAMAGED_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, "XX001", "XX002")
 """PostgreSQL: data_corrupted, index_corrupted."""
+_FULL: Final = "the disk may be full or failing: look at its free space (`df -h`) and at the log of the system"
+_FULL_CODES: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, "53100")
+"""SQLite reports a full disk as either, by where it notices; PostgreSQL: disk_full."""
 _DUPLICATE_CODES: Final = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE, "23505")
 _TOO_LONG: Final = "54"  # the class of PostgreSQL's codes for what is over a limit of the program
 
@@ -83,13 +86,18 @@ def translate_error(error: SQLAlchemyError | OSError, *, name: str, secret: str 
     if is_damage(reason):
         hint = _DAMAGED if isinstance(reason, sqlite3.Error) else _DAMAGED_SERVER
         return DatabaseDamaged(f"the database {name} is damaged: {reason_text[:300]}", hint=hint)
-    return DatabaseUnavailable(f"the database {name} cannot be used: {reason_text[:300]}", hint=_HINT)
+    hint = _FULL if _kind(reason) in _FULL_CODES else _HINT
+    return DatabaseUnavailable(f"the database {name} cannot be used: {reason_text[:300]}", hint=hint)
 
 
 def is_damage(reason: object) -> bool:
     """Whether a driver's error means that stored data is damaged."""
+    return _kind(reason) in _DAMAGED_CODES
+
+
+def _kind(reason: object) -> object:
     code = _code(reason)
-    return (code & _PRIMARY if isinstance(code, int) else code) in _DAMAGED_CODES
+    return code & _PRIMARY if isinstance(code, int) else code
 
 
 def translate_refusal(context: ExceptionContext) -> DataError | None:
@@ -323,6 +331,14 @@ def insert_or_update(connection: Connection, table: Table, row: Mapping[str, obj
     keys = [column.name for column in table.primary_key]
     others = {name: value for name, value in row.items() if name not in keys}
     return insert(table).values(row).on_conflict_do_update(index_elements=keys, set_=others)
+
+
+def insert_or_add(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, sums: Collection[str]) -> None:
+    """Insert `rows`; where one with the same primary key exists, add the columns `sums` to it."""
+    insert = (postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert)(table)
+    keys = [column.name for column in table.primary_key]
+    added = {name: table.c[name] + insert.excluded[name] for name in sums}
+    connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=added), list(rows))
 
 
 def insert_if_new(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any] | RowMapping]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import delete, func, insert, select, tuple_
 
 from skillyard.database.dialects import advance_sequence, insert_if_new, use_snapshot
-from skillyard.database.schema_upgrade import refuse_newer
+from skillyard.database.maintenance import refuse_newer
 from skillyard.database.tables import (
     METADATA,
     live_events,

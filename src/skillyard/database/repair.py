@@ -20,9 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from skillyard.database.connection import Database
-from skillyard.database.schema_upgrade import make_tables, readable_revision
-from skillyard.database.shared_engines import is_open_here
+from skillyard.database.connection import Database, is_open_here
+from skillyard.database.maintenance import make_tables, readable_revision
 from skillyard.database.sqlite_pages import PageFile, Row
 from skillyard.database.tables import METADATA
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable

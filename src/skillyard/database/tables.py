@@ -22,6 +22,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     UniqueConstraint,
+    false,
     true,
 )
 
@@ -84,6 +85,11 @@ runs: Final = Table(
     Column("files", JSON(none_as_null=True)),  # the names of those it made
     Column("exit_code", Integer),
     Column("memory_usage", BigInteger),  # bytes
+    Column("version", SafeText),  # the one that its skill declares
+    Column("interface", SafeText),  # where it was asked for, by whom, by the model of which agent
+    Column("caller", SafeText),
+    Column("agent", SafeText),
+    Column("counted", Boolean, nullable=False, server_default=false()),  # in `usage_totals`
     CheckConstraint(_STATES, name="state"),
     Index(None, "schedule", "created_at"),
     Index(None, "created_at"),
@@ -323,6 +329,7 @@ turns: Final = Table(
     Column("seen_at", Instant),  # its last heartbeat; none of a release that sent none
     Column("created_at", Instant, nullable=False),
     Column("finished_at", Instant),
+    Column("counted", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("conversation_id", "number"),
     CheckConstraint(_TURN_STATES, name="state"),
     Index(None, "state"),
@@ -353,6 +360,35 @@ skill_usage: Final = Table(
     Column("tokens", Integer, nullable=False),
     Column("duration_ms", Integer, nullable=False),
     Column("at", Instant, nullable=False),
+    Column("counted", Boolean, nullable=False, server_default=false()),
     Index(None, "conversation_id", "number"),
     Index(None, "skill_id", "event"),
 )
+
+USAGE_DIMENSIONS: Final = ("skill_id", "version", "agent", "caller", "interface", "model")
+USAGE_MEASURES: Final = (
+    "offered", "loaded", "followed", "succeeded",  # conversations
+    "runs", "runs_succeeded", "runs_failed", "runs_cancelled", "runs_cached",
+    "refused", "turns", "turns_failed", "input_tokens", "output_tokens", "duration_ms",
+)  # fmt: skip
+USAGE_BUCKETS: Final = 24
+"""Columns `took_0`, …: how many runs took so long; the insights room knows how long."""
+
+usage_totals: Final = Table(  # what happened on one day, added up: an empty text where nobody knows
+    "usage_totals",
+    METADATA,
+    Column("id", SafeText, primary_key=True),  # a digest of the day and the dimensions
+    Column("day", Integer, nullable=False),  # days since 1970, in UTC
+    *(Column(name, SafeText, nullable=False) for name in USAGE_DIMENSIONS),
+    *(Column(name, BigInteger, nullable=False) for name in USAGE_MEASURES),
+    *(Column(f"took_{number}", Integer, nullable=False) for number in range(USAGE_BUCKETS)),
+    Index(None, "day"),
+)
+
+for _table in (runs, turns, skill_usage):  # those that are not counted yet are few
+    Index(
+        f"ix_{_table.name}_uncounted",
+        _table.c.counted,
+        sqlite_where=_table.c.counted.is_(False),
+        postgresql_where=_table.c.counted.is_(False),
+    )

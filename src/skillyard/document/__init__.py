@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.document.records import (
+from skillyard.document.rules import (
     COMPATIBILITY_LIMIT,
     DESCRIPTION_LIMIT,
     DOCUMENT_LIMIT,

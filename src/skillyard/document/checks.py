@@ -12,8 +12,7 @@ from skillyard.document.document import Document, read_opened
 from skillyard.document.fields import FieldReader
 from skillyard.document.front_matter import CODE_LANGUAGES, open_document
 from skillyard.document.metadata import Metadata
-from skillyard.document.records import Diagnostic, Profile
-from skillyard.document.rules import Findings
+from skillyard.document.rules import Diagnostic, Findings, Profile
 from skillyard.errors import ExtensionFailed, PathRefused, WorkProblem
 from skillyard.paths import safe_relative
 from skillyard.text import single_line

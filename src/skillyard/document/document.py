@@ -8,10 +8,8 @@ from typing import cast
 
 from skillyard.document.fields import FieldReader, check_fields, check_required, written_text
 from skillyard.document.front_matter import CodeBlock, OpenedDocument, Section, first_paragraph, open_document, read_body
-from skillyard.document.metadata import Metadata
-from skillyard.document.metadata_reader import read_metadata
-from skillyard.document.records import DESCRIPTION_LIMIT, HEADER_LIMIT, Diagnostic, Facets, NeedMore, Profile, Summary
-from skillyard.document.rules import Findings
+from skillyard.document.metadata import Metadata, read_metadata
+from skillyard.document.rules import DESCRIPTION_LIMIT, HEADER_LIMIT, Diagnostic, Facets, Findings, NeedMore, Profile, Summary
 from skillyard.document.yaml_reader import as_data, as_text
 from skillyard.paths import slug
 from skillyard.text import shorten, without_user
@@ -41,6 +39,14 @@ class Document:
     inferred: tuple[str, ...] = ()
     """The fields among `name` and `description` that are not written: `metadata` has the name of the folder, and the first
     paragraph of the instructions."""
+
+    @property
+    def install_refusal(self) -> str | None:
+        """Why no install takes it: its first error, or the fields that are not written; None when it is taken."""
+        if not self.usable:
+            errors = (one.message for one in self.diagnostics if one.severity == "error")
+            return f"SKILL.md: {next(errors, 'it cannot be used')}"
+        return f"SKILL.md does not declare its {' and '.join(self.inferred)}" if self.inferred else None
 
     @property
     def skill_id(self) -> str:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import yaml_rs
 
-from skillyard.document.records import DEPTH_LIMIT, DESCRIPTION_LIMIT, DOCUMENT_LIMIT, HEADER_LIMIT, KEY_LIMIT, Facets, Summary
+from skillyard.document.rules import DEPTH_LIMIT, DESCRIPTION_LIMIT, DOCUMENT_LIMIT, HEADER_LIMIT, KEY_LIMIT, Facets, Summary
 from skillyard.document.spelling import KINDS, SPELLINGS, split_tools, split_words, tool_parts
 from skillyard.text import sanitize
 
 if TYPE_CHECKING:
-    from skillyard.document.records import Profile
+    from skillyard.document.rules import Profile
 
 
 _ORDINARY: Final = bytes(set(range(32, 127)) - set(b"&!{[")) + b"\n"

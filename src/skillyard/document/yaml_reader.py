@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.document.records import DEPTH_LIMIT, KEY_LIMIT
+from skillyard.document.rules import DEPTH_LIMIT, KEY_LIMIT
 from skillyard.text import shorten
 
 if TYPE_CHECKING:
@@ -262,7 +262,8 @@ class _YamlReader:
 _ATTEMPTS: Final = 12
 _RECOVERABLE: Final = frozenset({"yaml-syntax", "yaml-key-not-text"})
 _ENTRY: Final = re.compile(
-    r"""(?P<key>[ ]*(?:-[ ]+)?(?:"[^"]*"|'[^']*'|[^\s#"'\[\]{}:-][^:\r\n]*):[ \t]+)(?P<value>[^\s#|>].*)"""
+    r"""(?P<key>[ ]*(?:-[ ]+)?(?:"[^"]*"|'[^']*'|[^\s#"'\[\]{}:-][^:\r\n]*):[ \t]+)"""
+    r"""(?P<block>[|>][-+0-9]{0,2}[ \t]*)?(?P<value>[^\s#|>].*)"""
 )
 
 
@@ -355,6 +356,8 @@ def _quote(lines: list[str], index: int, problem: YamlProblem, first_line: int) 
     assert entry is not None  # noqa: S101 - `_entry_at` found it by the same pattern
     start = len(entry["key"])
     key = lines[index][:start]
+    if entry["block"]:  # `> text`: the text belongs on the next line; here the mark is left out
+        lines[index] = key + lines[index][start + len(entry["block"]) :]
     value = lines[index][start:].rstrip()
     if last == index and len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":  # "quotes "inside" quotes"
         lines[index] = key + value[1:-1] + lines[index][start + len(value) :]
@@ -374,6 +377,9 @@ def _repair(name: str, line: int, problem: YamlProblem, fix: str) -> Repair:
     if "mapping values are not allowed" in problem.message:
         message = f"the value of `{name}` holds a colon and is not in quotes"
         return Repair("yaml-unquoted-colon", line, message, f"put the value in quotes: {fix}")
+    if problem.message.endswith("did not find expected comment or line break"):
+        message = f"the text of `{name}` is on the line of its block mark (`>` or `|`) and was read as plain text"
+        return Repair("yaml-unquoted-value", line, message, f"begin the text on the next line, or put it in quotes: {fix}")
     detail = problem.message.removeprefix("the front matter cannot be read: ")
     message = f"the value of `{name}` is not YAML and was read as plain text: {detail}"
     return Repair("yaml-unquoted-value", line, message, f"put the value in quotes, or fix it: {fix}")

@@ -1,7 +1,7 @@
 """Events: something happened, and the skills that wait for it run, in the order of their priority and once for each event.
 
-The id of each run follows from the ids of the event and the skill: an event that is sent again, to whichever server, begins
-nothing a second time. What became of it is in the audit log.
+The id of each run follows from who sent the event, its type and id, and the skill: an event that somebody sends again, to
+whichever server, begins nothing a second time, and nobody can use up the ids of others. What became of it is in the audit log.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class Event:
         """What a run is told of the event, as `event` of its context."""
         return {"type": self.type, "id": self.id, "source": self.source}
 
-    def run_id(self, skill: Skill) -> str:
-        """The id of the run of that skill."""
-        text = f"{self.id}\n{skill.id}"
+    def run_id(self, skill: Skill, owner: str = "") -> str:
+        """The id of the run of that skill for who sent the event."""
+        text = "\n".join((owner, self.type, self.id, skill.id))
         return f"run_{hashlib.sha256(text.encode()).hexdigest()[:26]}"
 
 
@@ -110,9 +110,11 @@ def waiting_skills(skills: Iterable[Skill], event_type: str) -> list[Match]:
 
 
 async def begin_event(
-    event: Event, matches: Sequence[Match], start: Callable[[Skill, str], Awaitable[StartedRun]]
+    event: Event, matches: Sequence[Match], start: Callable[[Skill, str], Awaitable[StartedRun]], *, owner: str = ""
 ) -> tuple[FiredEvent, tuple[StartedRun, ...]]:
     """Begin a run of each skill with `start`, which is given the skill and the id of the run; one that cannot stops no other.
+
+    `owner` is who sent the event: the same id of another owner is another event.
 
     Raises:
         DatabaseUnavailable: the records cannot be used; what was begun goes on, and the same event can be sent again.
@@ -120,7 +122,7 @@ async def begin_event(
     runs: list[EventRun] = []
     begun: list[StartedRun] = []
     for match in matches:
-        run_id = event.run_id(match.skill)
+        run_id = event.run_id(match.skill, owner)
         declared = match.matched[0].removeprefix("event:")
         one = EventRun(match.skill.id, declared, "begun", run_id)
         try:

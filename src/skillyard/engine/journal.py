@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 _LONG: Final = ("stdout", "stderr", "printed", "output", "parameters", "limits", "contacts")  # too long for a list
 _AT_START: Final = (
     "id", "skill_id", "skill_name", "kind", "entry", "digest", "cache_hit", "cached_from", "created_at", "priority", "schedule",
+    "version", "interface", "caller", "agent",
 )  # fmt: skip
 _AT_END: Final = ("status", "format", "message", "isolation", "interpreter", "duration_ms", "exit_code", "memory_usage")
 _OPEN: Final = ("queued", "running")
@@ -286,6 +287,12 @@ def _conditions(only: RunFilter) -> list[ColumnElement[bool]]:
         conditions.append(runs.c.schedule == only.schedule)
     if only.since is not None:
         conditions.append(runs.c.created_at >= only.since)
+    if only.until is not None:
+        conditions.append(runs.c.created_at < only.until)
+    for name in ("interface", "caller", "agent", "version"):
+        value = getattr(only, name)
+        if value is not None:
+            conditions.append(runs.c[name] == value)
     return conditions
 
 
@@ -307,7 +314,7 @@ def _with_steps(connection: Connection, row: Row[Any]) -> RunRecord:
 
 def _record(row: Row[Any]) -> RunRecord:
     values = dict(row._mapping)
-    for name in ("owner", "cache_key"):
+    for name in ("owner", "cache_key", "counted"):
         values.pop(name)
     for name in ("warnings", "limits", "memory_writes", "contacts", "arguments", "packages", "files"):
         if name in values:

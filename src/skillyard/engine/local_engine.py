@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from skillyard.concurrency import completed
-from skillyard.engine.cancellation import CancellationWatch, RunTask
 from skillyard.engine.run_call import RunCall, Runner, cache_policy_of, new_call, run_from_cache
-from skillyard.engine.run_lifecycle import CANCELLED, RunLifecycle, record_end, run_error
+from skillyard.engine.run_lifecycle import CANCELLED, CancellationWatch, RunLifecycle, RunTask, record_end, run_error
 from skillyard.engine.slots import Slots
 from skillyard.engine.tracing import trace_run
 from skillyard.execution import Run, RunError, RunRequest, retry_policy

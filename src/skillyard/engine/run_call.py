@@ -69,6 +69,7 @@ class Engine(Protocol):
 
 
 _MOST_IMPORTANT: Final = 100
+_LONGEST_CALLER: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,16 @@ class RunCall:
             packages=request.packages,
             priority=request.priority,
             schedule=request.schedule,
+            version=getattr(self.skill, "version", None),
+            interface=request.origin.interface,
+            caller=request.origin.caller or _user(request.context),
+            agent=request.origin.agent,
         )
+
+
+def _user(context: Mapping[str, object]) -> str | None:
+    user = context.get("userId")
+    return user[:_LONGEST_CALLER] if isinstance(user, str) and user else None
 
 
 def new_call(request: RunRequest) -> RunCall:

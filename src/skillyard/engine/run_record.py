@@ -40,7 +40,8 @@ QUEUE_OWNER: Final = "queue"
 class RunFilter:
     """Which runs of the journal: of the skill with that id or name, in those states, requested by that schedule.
 
-    `statuses` are how their processes ended, `since` is the earliest time of the request.
+    `statuses` are how their processes ended; they were requested at the earliest at `since` and before `until`, by `caller`,
+    by a model of `agent`, through `interface`; `version` is the one that the skill declared then.
     """
 
     skill: str | None = None
@@ -48,6 +49,11 @@ class RunFilter:
     statuses: Collection[str] = ()
     schedule: str | None = None
     since: datetime | None = None
+    until: datetime | None = None
+    interface: str | None = None
+    caller: str | None = None
+    agent: str | None = None
+    version: str | None = None
 
 
 ALL_RUNS: Final = RunFilter()
@@ -75,9 +81,10 @@ class RunRecord(WireForm, also=("error",)):
 
     `state` is where it is; `status` how its process ended (`ok`, `error`, `timeout`, …). Parameters and context are recorded
     without what stands under a secret's name. `attempt` is the number of this attempt, `attempts` are those before it;
-    `schedule` is the name of the schedule that requested it. Each of `memory_writes` has `saved`: whether a memory service
-    kept it, and else why not. `arguments` and `packages` are those of the request, `files` the names of what the run made;
-    `memory_usage` is in bytes. Times are UTC.
+    `schedule` is the name of the schedule that requested it, `interface`, `caller` and `agent` are of its `RunOrigin` (None
+    in records of older releases), and `version` is the one that its skill declares. Each of `memory_writes` has `saved`:
+    whether a memory service kept it, and else why not. `arguments` and `packages` are those of the request, `files` the
+    names of what the run made; `memory_usage` is in bytes. Times are UTC.
     """
 
     id: str = field(metadata=wire(name="run_id"))
@@ -125,6 +132,10 @@ class RunRecord(WireForm, also=("error",)):
     files: tuple[str, ...] = ()
     exit_code: int | None = None
     memory_usage: int | None = None
+    version: str | None = None
+    interface: str | None = None
+    caller: str | None = None
+    agent: str | None = None
 
     @property
     def error(self) -> dict[str, str | None] | None:
@@ -137,8 +148,12 @@ class RunRecord(WireForm, also=("error",)):
 
 
 _SUMMARY: Final = {"run_id": "id", "skill": "skill_id"} | {
-    name: name for name in ("state", "status", "error", "cache_hit", "schedule", "duration_ms", "created_at", "finished_at")
-}
+    name: name
+    for name in (
+        "state", "status", "error", "cache_hit", "schedule", "interface", "caller", "agent", "version", "duration_ms",
+        "created_at", "finished_at",
+    )
+}  # fmt: skip
 
 
 _STOPPED: Final = ("cancelled", "interrupted")

@@ -16,7 +16,7 @@ from skillyard.access import key_problem
 from skillyard.engine.run_lifecycle import run_error
 from skillyard.engine.run_record import RunRecord
 from skillyard.errors import ApprovalRejected, DatabaseUnavailable, RecordExists, SkillyardError
-from skillyard.execution import RunRequest
+from skillyard.execution import RunOrigin, RunRequest
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
@@ -178,5 +178,6 @@ async def begin_scheduled(
     request = RunRequest(
         skill, schedule.parameters, schedule.context, schedule.entry, schedule.digest, schedule.arguments, schedule.packages,
         files, schedule.workspace, run_id=run_id, priority=schedule.priority, schedule=schedule.name,
+        origin=RunOrigin("schedule"),
     )  # fmt: skip
     return await engine().begin(request)

@@ -14,12 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from skillyard.concurrency import completed, in_thread
-from skillyard.engine.deferred_writes import write_or_defer
 from skillyard.engine.journal import Journal
 from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity
 from skillyard.engine.run_call import RunCall, WorkerRequest, cache_policy_of, read_request
 from skillyard.engine.run_files import RunFiles
-from skillyard.engine.run_lifecycle import RunLifecycle, record_end, run_error
+from skillyard.engine.run_lifecycle import RunLifecycle, record_end, run_error, write_or_defer
 from skillyard.engine.run_queue import (
     ClaimedRun,
     QueueLimits,

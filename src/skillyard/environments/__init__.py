@@ -12,12 +12,15 @@ from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.environments.declared import DeclaredNeeds, Requirements, declared_needs, read_requirements
-    from skillyard.environments.installer import CacheReport, environments_folder, prune_environments
-    from skillyard.environments.missing import missing_hint, session_hint
-    from skillyard.environments.node_packages import find_npm
-    from skillyard.environments.package_index import INDEX_SETTINGS, index_settings
-    from skillyard.environments.program_table import find_program, install_hint
-    from skillyard.environments.proposal import ProposedItem, SkillNeeds, skill_needs
+    from skillyard.environments.installer import (
+        CacheReport,
+        environments_folder,
+        index_settings,
+        prune_environments,
+    )
+    from skillyard.environments.locked_packages import find_npm, find_uv
+    from skillyard.environments.program_table import find_program
+    from skillyard.environments.proposal import ProposedItem, SkillNeeds, missing_hint, session_hint, skill_needs
     from skillyard.environments.provision import (
         EnvironmentRequest,
         SkillGrants,
@@ -25,11 +28,9 @@ if TYPE_CHECKING:
         require_programs,
         with_registries,
     )
-    from skillyard.environments.python_packages import find_uv
     from skillyard.environments.script_block import ScriptBlock, read_script_block
 
 __all__ = [
-    "INDEX_SETTINGS",
     "NO_GRANT",
     "CacheReport",
     "DeclaredNeeds",
@@ -48,7 +49,6 @@ __all__ = [
     "find_uv",
     "granted_programs",
     "index_settings",
-    "install_hint",
     "missing_hint",
     "prune_environments",
     "read_requirements",
@@ -63,14 +63,11 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "declared": ("DeclaredNeeds", "Requirements", "declared_needs", "read_requirements"),
-        "installer": ("CacheReport", "environments_folder", "prune_environments"),
-        "missing": ("missing_hint", "session_hint"),
-        "node_packages": ("find_npm",),
-        "package_index": ("INDEX_SETTINGS", "index_settings"),
-        "program_table": ("find_program", "install_hint"),
+        "installer": ("CacheReport", "environments_folder", "index_settings", "prune_environments"),
+        "locked_packages": ("find_npm", "find_uv"),
+        "program_table": ("find_program",),
+        "proposal": ("ProposedItem", "SkillNeeds", "missing_hint", "session_hint", "skill_needs"),
         "provision": ("EnvironmentRequest", "SkillGrants", "granted_programs", "require_programs", "with_registries"),
-        "python_packages": ("find_uv",),
-        "proposal": ("ProposedItem", "SkillNeeds", "skill_needs"),
         "script_block": ("ScriptBlock", "read_script_block"),
     },
 )

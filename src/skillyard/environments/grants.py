@@ -15,7 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from skillyard.catalog.configuration import home_directory, switch_key
+from skillyard.catalog.configuration import home_directory
+from skillyard.catalog.user_changes import switch_key
 from skillyard.environments.script_block import canonical_requirement
 from skillyard.errors import InvalidConfiguration, InvalidInput, NotExecutable
 from skillyard.wire import WireForm

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.environments.declared import declared_needs, script_block
 from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, GrantBook, SkillGrant, union_of
-from skillyard.environments.installer import text_digest
-from skillyard.environments.node_packages import NodePackages
-from skillyard.environments.package_index import index_settings, registry_variables
+from skillyard.environments.installer import index_settings, registry_variables, text_digest
+from skillyard.environments.locked_packages import NodePackages, PythonInterpreter, PythonPackages, require_python
 from skillyard.environments.program_table import PROGRAMS, browser_builds, find_program, install_hint
-from skillyard.environments.python_packages import PythonInterpreter, PythonPackages, require_python
 from skillyard.environments.script_block import ScriptBlock
 from skillyard.errors import DependenciesUnavailable
 from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment

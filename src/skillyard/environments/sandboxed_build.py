@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from skillyard.environments.installer import PATIENCE_S, unavailable
-from skillyard.environments.package_index import KEPT_VARIABLES, PackageIndex
+from skillyard.environments.installer import KEPT_VARIABLES, PATIENCE_S, PackageIndex, unavailable
 from skillyard.errors import PackageProblem, SandboxUnavailable
 from skillyard.sandbox import GrantedEnvironment, Job, Policy, choose_backend
 from skillyard.sandbox.process_launch import pick_identity

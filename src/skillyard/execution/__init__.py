@@ -8,13 +8,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.execution.distributed import McpServer, worker_pool
 from skillyard.execution.executor import Executor
 from skillyard.execution.kinds import find_entry
-from skillyard.execution.outcome import abp_result, infer_format, read_outcome, result_text, vcp_result
-from skillyard.execution.rerun_policy import ONCE, RetryPolicy, cache_seconds, result_cache_key, retry_policy
-from skillyard.execution.run import Format, MemoryWrite, Run, RunError, StepTrace, new_run_id, verdict
-from skillyard.execution.skill_call import RunRequest, without_credentials
+from skillyard.execution.remote_services import McpServer, worker_pool
+from skillyard.execution.run import (
+    Format,
+    MemoryWrite,
+    Run,
+    RunError,
+    StepTrace,
+    abp_result,
+    infer_format,
+    new_run_id,
+    read_outcome,
+    result_text,
+    vcp_result,
+    verdict,
+)
+from skillyard.execution.skill_call import (
+    ONCE,
+    RetryPolicy,
+    RunOrigin,
+    RunRequest,
+    cache_seconds,
+    result_cache_key,
+    retry_policy,
+    without_credentials,
+)
 from skillyard.execution.work_files import WorkFile, check_travelling, read_work_file, text_files
 from skillyard.lazy_exports import lazy_exports
 
@@ -46,6 +66,7 @@ __all__ = [
     "RetryPolicy",
     "Run",
     "RunError",
+    "RunOrigin",
     "RunRequest",
     "StepTrace",
     "Trial",

@@ -22,8 +22,6 @@ from skillyard.environments import (
     with_registries,
 )
 from skillyard.errors import ExecutionProblem, FileMissing, InvalidInput, InvalidPolicy, SkillyardError
-from skillyard.execution.distributed import McpServer, call_server, declared_worker_pool, read_servers, server_problem
-from skillyard.execution.http_service import NO_ENDPOINT, call_service, has_endpoint
 from skillyard.execution.kinds import (
     KindUnavailable,
     RemoteCall,
@@ -37,8 +35,17 @@ from skillyard.execution.kinds import (
     scripts_in,
     unavailable_message,
 )
-from skillyard.execution.outcome import read_outcome, unwrapped
-from skillyard.execution.run import Run, RunError
+from skillyard.execution.remote_services import (
+    NO_ENDPOINT,
+    McpServer,
+    call_server,
+    call_service,
+    declared_worker_pool,
+    has_endpoint,
+    read_servers,
+    server_problem,
+)
+from skillyard.execution.run import Run, RunError, read_outcome, unwrapped
 from skillyard.execution.run_report import missing_execute, output_value, run_from_answer, run_from_outcome
 from skillyard.execution.skill_call import (
     RunRequest,

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.document import CODE_LANGUAGES, is_in_scripts
 from skillyard.errors import FileMissing, NotExecutable, SkillyardError
-from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome, unwrapped
-from skillyard.execution.run import RunError
+from skillyard.execution.run import RunError, SkillOutcome, infer_format, read_outcome, unwrapped
 from skillyard.paths import read_inside, safe_relative
 from skillyard.plain_json import read_json
 from skillyard.sandbox import Status

@@ -10,12 +10,11 @@ from typing import Final
 from skillyard.document.schema_bounds import UnusableSchema
 from skillyard.errors import WorkProblem
 from skillyard.execution.kinds import RemoteAnswer
-from skillyard.execution.outcome import SkillOutcome
-from skillyard.execution.run import Run, RunError, read_memory_writes, read_steps
+from skillyard.execution.run import Run, RunError, SkillOutcome, read_memory_writes, read_steps
 from skillyard.execution.skill_call import SkillCall, schema_problems
 from skillyard.plain_json import read_json
 from skillyard.sandbox import SandboxResult, Status
-from skillyard.sandbox.results import tail
+from skillyard.sandbox.run_output import tail
 from skillyard.text import single_line
 
 _CODES: Final[Mapping[Status, str]] = {

@@ -1,6 +1,7 @@
 """Other formats: manifests of three protocols, their conversions, and whether a package is one."""
 
 from skillyard.interop.adoption import FOREIGN_FORMATS, ForeignFormat, adopt_skills
+from skillyard.interop.agent_plugins import AgentPlugin, read_agent_plugin
 from skillyard.interop.conversion import FORMATS, ConversionResult, PackageFormatName, convert
 from skillyard.interop.manifest import (
     CatalogEntry,
@@ -31,8 +32,10 @@ from skillyard.interop.package_checks import (
     CLIENTS,
     ClientCompatibility,
     ClientName,
+    ManifestCheck,
     PackageCheck,
     PackageStructure,
+    PluginCheck,
     ProtocolCompatibility,
     check_clients,
     check_package,
@@ -48,17 +51,20 @@ __all__ = [
     "FORMATS",
     "ORIGINALS_FILE",
     "SHARED_FIELDS",
+    "AgentPlugin",
     "CatalogEntry",
     "ClientCompatibility",
     "ClientName",
     "ConversionResult",
     "ForeignFormat",
+    "ManifestCheck",
     "ManifestProblem",
     "MigrationReport",
     "MigrationResult",
     "PackageCheck",
     "PackageFormatName",
     "PackageStructure",
+    "PluginCheck",
     "ProtocolCompatibility",
     "adopt_skills",
     "check_clients",
@@ -79,6 +85,7 @@ __all__ = [
     "manifest_problems",
     "manifest_version",
     "migrate_skills",
+    "read_agent_plugin",
     "read_anthropic_manifest",
     "read_catalog",
     "read_manifest_file",

@@ -10,11 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal, cast, get_args
 
 from skillyard.document import DOCUMENT_LIMIT
 from skillyard.errors import InvalidInput, InvalidManifest, SkillExists
 from skillyard.files import locked_scratch, move_folder, read_limited
+from skillyard.interop.manifest import validate_manifest
+from skillyard.interop.manifest_conversion import (
+    ManifestFormat,
+    convert_manifest,
+    format_of_manifest,
+    json_bytes,
+    parse_object,
+)
 from skillyard.interop.originals import ORIGINALS_FILE, ContainingPackage, Originals, PreservedFile
 from skillyard.interop.plugin_packages import (
     PLUGIN_FILES,
@@ -22,10 +30,11 @@ from skillyard.interop.plugin_packages import (
     PluginFormat,
     SkillGroup,
     group_skills,
-    plugin_json,
     plugin_name,
     redundant_plugin_file,
     remaining_files,
+    remove_redundant,
+    write_plugin_files,
 )
 from skillyard.interop.skill_formats import SKILL_FORMATS, SkillFormat, convert_in_place, format_of_skill
 from skillyard.packages import IGNORED, FoundSkill, choose_skills, copy_tree, extract, find_skills
@@ -33,7 +42,7 @@ from skillyard.paths import slug
 from skillyard.wire import WireForm, wire
 
 PackageFormatName = Literal[
-    "agent-skills", "anthropic", "codex", "semibot", "apexbridge", "claude-plugin", "claude-marketplace"
+    "agent-skills", "anthropic", "codex", "semibot", "apexbridge", "claude-plugin", "claude-marketplace", "agent-plugin"
 ]
 FORMATS: Final[tuple[PackageFormatName, ...]] = get_args(PackageFormatName)
 _SCRATCH: Final = ".converting-"
@@ -71,6 +80,8 @@ def convert(
 ) -> tuple[ConversionResult, ...]:
     """Convert the skills in `source`, a folder or an archive, into folders below `target`.
 
+    A manifest, a file whose name ends with `.json`, becomes a manifest of one of the three formats that have them, in a folder.
+
     Raises:
         NoSkillInside: there is none, or none of a name in `skills`.
         SkillExists: a folder is there already, and no `force`.
@@ -84,12 +95,33 @@ def convert(
     out = Path(target)
     out.mkdir(parents=True, exist_ok=True)
     with locked_scratch(out, _SCRATCH) as scratch:
-        made = list(_unique(_convert_all(source_path, out, to, skills, Path(scratch))))
+        if source_path.suffix.lower() == ".json" and source_path.is_file():
+            made = [_converted_manifest(source_path, to, Path(scratch))]
+        else:
+            made = list(_unique(_convert_all(source_path, out, to, skills, Path(scratch))))
         if not force and (there := next((out / one.name for one in made if os.path.lexists(out / one.name)), None)):
             raise SkillExists(f"{there} already exists", hint="choose another folder with --out, or replace it with --force")
         for one in made:
             move_folder(one.folder, out / one.name)
     return tuple(ConversionResult(out / one.name, one.skills, one.before, to, one.notes) for one in made)
+
+
+def _converted_manifest(source: Path, to: PackageFormatName, scratch: Path) -> _ConvertedFolder:
+    """A manifest that lies by itself, valid before and afterwards."""
+    if to not in get_args(ManifestFormat):
+        formats = ", ".join(get_args(ManifestFormat))
+        raise InvalidInput(f"a manifest alone cannot become {to}", hint=f"one of {formats}; or name the skill's folder")
+    manifest = validate_manifest(parse_object(read_limited(source, DOCUMENT_LIMIT), source.name))
+    converted = validate_manifest(convert_manifest(manifest, cast("ManifestFormat", to)))
+    folder = scratch / "manifest"
+    folder.mkdir()
+    (folder / "manifest.json").write_bytes(json_bytes(converted))
+    before = format_of_manifest(manifest)
+    lost = ", ".join(sorted(manifest.keys() - converted.keys()))
+    notes = [f"it has the format {to} already"] if before == to else []
+    notes += [f"left out, because the format has no fields for them: {lost}"] if lost else []
+    name = str(manifest["name"])
+    return _ConvertedFolder(folder, slug(str(manifest["skill_id"]), name), (name,), before, tuple(notes))
 
 
 def _convert_all(
@@ -119,11 +151,12 @@ def _convert_separately(group: SkillGroup, to: SkillFormat, scratch: Path) -> It
     spare = redundant_plugin_file(group, to)
     made = spare is not None and len(group.formats) == 1
     if spare is not None and not made:
-        around.pop(PLUGIN_FILES[spare], None)
+        for path in remove_redundant(group, spare, to, scratch / "no-package"):
+            around.pop(path, None)
     for skill in group.skills:
         folder = _copy(skill, scratch)
         if spare is not None and group.path_of(skill) == ".":  # the copy is one of the package too
-            (folder / PLUGIN_FILES[spare]).unlink()
+            remove_redundant(group, spare, to, folder)
         before, depth = format_of_skill(folder), len(Originals.read(folder).past)
         notes = [*convert_in_place(folder, to), *package_notes]
         if group.formats:
@@ -164,7 +197,7 @@ def _rewrapped(group: SkillGroup, to: PluginFormat, scratch: Path) -> _Converted
     package = copy_tree(group.root, scratch, without=without)
     skill_folders = {group.path_of(skill): package / group.path_of(skill) for skill in group.skills}
     if spare := redundant_plugin_file(group, to):
-        (package / PLUGIN_FILES[spare]).unlink()
+        remove_redundant(group, spare, to, package)
     notes = [f"left out: {', '.join(left)}"] if left else []
     return _finished(package, group, to, skill_folders, group.formats[0], notes)
 
@@ -240,11 +273,9 @@ def _finished(
 ) -> _ConvertedFolder:
     path = package / PLUGIN_FILES[to]
     there = {at: package / at for at in skill_folders}
-    if not path.is_file():
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(plugin_json(to, package, there, group.name))
+    more = write_plugin_files(package, to, there, group.name)
     name = slug(plugin_name(read_limited(path, DOCUMENT_LIMIT)) or group.name, "plugin")
-    return _ConvertedFolder(package, name, tuple(skill.name for skill in group.skills), before, tuple(notes))
+    return _ConvertedFolder(package, name, tuple(skill.name for skill in group.skills), before, (*notes, *more))
 
 
 def _unique(made: Iterator[_ConvertedFolder]) -> Iterator[_ConvertedFolder]:

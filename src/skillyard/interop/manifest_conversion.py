@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from skillyard.document import Metadata, read_front_matter
 from skillyard.errors import FileProblem, InvalidManifest
@@ -133,6 +133,29 @@ SHARED_FIELDS: Final = (
 _SEMIBOT_ORDER: Final = ("skill_id", "name", "version", *SHARED_FIELDS[3:])
 _OWN_FIELDS: Final = ("license", "repository", "icon_url", "tools", "config", "anthropic", "container")
 _FILE_LIMIT: Final = 1024 * 1024
+
+
+ManifestFormat = Literal["anthropic", "codex", "semibot"]
+
+
+def format_of_manifest(manifest: Mapping[str, object]) -> ManifestFormat:
+    """Which of the three formats a manifest has, by the fields that only one of them has."""
+    if "container" in manifest and "anthropic" not in manifest and "entry" not in manifest:
+        return "anthropic"
+    return "semibot" if {"category", "tags", "entry", "tools", "anthropic", "config"} & manifest.keys() else "codex"
+
+
+def convert_manifest(manifest: Mapping[str, object], to: ManifestFormat) -> dict[str, Any]:
+    """A manifest of any of the three formats in another; unchanged in its own."""
+    before = format_of_manifest(manifest)
+    if before == to:
+        return dict(manifest)
+    if to == "anthropic":
+        return convert_semibot_to_anthropic(manifest)
+    if to == "codex":
+        return convert_semibot_to_codex(manifest)
+    whole = convert_anthropic_to_semibot(manifest)
+    return whole if before == "anthropic" else _without_empty({**whole, "anthropic": None})
 
 
 def convert_anthropic_to_semibot(manifest: Mapping[str, object]) -> dict[str, Any]:

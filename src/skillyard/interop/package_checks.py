@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -18,14 +19,16 @@ from skillyard.document import DESCRIPTION_LIMIT, DOCUMENT_LIMIT, NAME_LIMIT, is
 from skillyard.document.spelling import SPEC_FIELDS
 from skillyard.errors import FileProblem, InvalidInput, InvalidManifest, SkillyardError
 from skillyard.files import read_limited
+from skillyard.interop.agent_plugins import PLUGIN_JSON, AgentPlugin, is_agent_plugin, read_agent_plugin
 from skillyard.interop.manifest import validate_manifest
 from skillyard.interop.manifest_conversion import (
     convert_codex_to_semibot,
     infer_entry,
     manifest_differences,
+    parse_object,
     read_manifest_file,
 )
-from skillyard.packages import tree_entries
+from skillyard.packages import package_refusals, tree_entries
 from skillyard.paths import read_inside
 from skillyard.text import sanitize, shorten, single_line
 from skillyard.wire import WireForm, wire
@@ -34,9 +37,8 @@ if TYPE_CHECKING:
     from skillyard.document import Document
 
 
-SIZE_LIMIT: Final = 100 * 1024 * 1024
-"""The most bytes a package may hold."""
 _DOCUMENT_LIMIT: Final = 1024 * 1024
+_REFUSALS: Final = 10  # of one package, so many are reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,49 @@ class PackageCheck(WireForm):
         return {"path": form.pop("path"), **form.pop("structure"), **form}
 
 
+@dataclass(frozen=True, slots=True)
+class ManifestCheck(WireForm, also=("valid",)):
+    """The check of a manifest that lies by itself: what is wrong with it, and its compatibility."""
+
+    path: str
+    errors: tuple[str, ...]
+    manifest: Mapping[str, object]
+    compatibility: ProtocolCompatibility
+
+    @property
+    def valid(self) -> bool:
+        """Whether there is no error."""
+        return not self.errors
+
+    @property
+    def ok(self) -> bool:
+        """Whether the manifest can be used."""
+        return self.valid
+
+
+@dataclass(frozen=True, slots=True)
+class PluginCheck(WireForm, also=("valid",)):
+    """The check of a plugin of Agent Plugins 1.0: what keeps it, or something in it, out, and what is loaded of it."""
+
+    path: str
+    errors: tuple[str, ...]
+    plugin: AgentPlugin | None
+
+    @property
+    def valid(self) -> bool:
+        """Whether a client loads all of it."""
+        return not self.errors
+
+    @property
+    def ok(self) -> bool:
+        """Whether the plugin can be used as it is."""
+        return self.valid
+
+
 def validate_package_structure(folder: str | Path) -> PackageStructure:
     """What the folder of a package holds and lacks; nothing in it is changed and no link is followed.
+
+    What an install refuses is an error here too: fields of SKILL.md that are not written, links, sizes, names of files.
 
     Raises:
         InvalidInput: there is no such folder.
@@ -114,8 +157,7 @@ def validate_package_structure(folder: str | Path) -> PackageStructure:
     errors += [problem] if problem else []
     warnings += [] if has_manifest else ["Missing recommended file: manifest.json"]
     warnings += ["No entry file found in scripts/ directory"] if has_scripts and not entry else []
-    if sum(sizes) > SIZE_LIMIT:
-        errors.append(f"Package holds {sum(sizes):,} bytes, at most {SIZE_LIMIT:,} are allowed")
+    errors += _refusals(path)
     return PackageStructure(
         errors=tuple(errors),
         warnings=tuple(warnings),
@@ -140,9 +182,18 @@ def _document(folder: Path) -> tuple[bool, list[str], list[str]]:
         return False, [f"Unreadable file: {error.message}"], []
     if not data.strip():
         return True, ["SKILL.md is empty"], []
+    refusal = parse_document(data, directory_name=folder.resolve().name).install_refusal
     texts = read_front_matter(data).texts
     missing = [name for name in ("skill_id", "version") if not texts.get(name)]
-    return True, [], [f"SKILL.md front matter has no {name}" for name in missing]
+    return True, [refusal] if refusal else [], [f"SKILL.md front matter has no {name}" for name in missing]
+
+
+def _refusals(folder: Path) -> list[str]:
+    """For what in the folder no install takes it."""
+    try:
+        return [error.message for error in islice(package_refusals(folder), _REFUSALS)]
+    except OSError as error:
+        return [f"Unreadable folder: {error.strerror}"]
 
 
 def _manifest(folder: Path) -> tuple[bool, str | None]:
@@ -175,12 +226,19 @@ def check_protocol_compatibility(manifest: Mapping[str, object], *, has_skill_md
     return ProtocolCompatibility(anthropic, codex, required, tuple(issues))
 
 
-def check_package(folder: str | Path) -> PackageCheck:
-    """All three checks on one folder: its structure, its manifest, its compatibility.
+def check_package(folder: str | Path) -> PackageCheck | ManifestCheck | PluginCheck:
+    """All three checks on one folder: its structure, its manifest, its compatibility; of a file `*.json` the last two.
+
+    A folder with a `plugin.json` is checked as a plugin of Agent Plugins, unless it is a skill of its own.
 
     Raises:
         InvalidInput: there is no such folder.
     """
+    path = Path(folder)
+    if path.suffix.lower() == ".json" and path.is_file():
+        return _check_manifest(path)
+    if os.path.lexists(path / PLUGIN_JSON) and (is_agent_plugin(path) or not os.path.lexists(path / "SKILL.md")):
+        return _check_plugin(path)
     structure = validate_package_structure(folder)
     try:
         manifest = convert_codex_to_semibot(folder, skill_md_first=True)
@@ -190,24 +248,56 @@ def check_package(folder: str | Path) -> PackageCheck:
     return PackageCheck(str(folder), structure, manifest, compatibility)
 
 
+def _check_manifest(path: Path) -> ManifestCheck:
+    manifest: dict[str, object] = {}
+    errors: tuple[str, ...] = ()
+    try:
+        manifest = parse_object(read_limited(path, _DOCUMENT_LIMIT), path.name)
+        validate_manifest(manifest)
+    except (FileProblem, InvalidManifest) as error:
+        errors = (error.message,)
+    return ManifestCheck(str(path), errors, manifest, check_protocol_compatibility(manifest))
+
+
+def _check_plugin(path: Path) -> PluginCheck:
+    try:
+        plugin = read_agent_plugin(path)
+    except (InvalidManifest, FileProblem) as error:
+        return PluginCheck(str(path), (f"{error.message} ({error.hint})",), None)
+    return PluginCheck(str(path), plugin.problems, plugin)
+
+
 _FRAME: Final = "=" * 60
 
 
-def report_lines(check: PackageCheck) -> Iterator[str]:
+def report_lines(check: PackageCheck | ManifestCheck | PluginCheck) -> Iterator[str]:
     """The report on one package, for people."""
-    structure, compatibility = check.structure, check.compatibility
+    structure = check.structure if isinstance(check, PackageCheck) else None
+    problems = check.structure.errors if isinstance(check, PackageCheck) else check.errors
     yield _FRAME
     yield f"{check.path}: {'valid' if check.ok else 'not valid'}"
     yield _FRAME
-    yield from (f"error: {message}" for message in structure.errors)
-    yield from (f"warning: {message}" for message in structure.warnings)
+    yield from (f"error: {message}" for message in problems)
+    if isinstance(check, PluginCheck):
+        yield from _plugin_lines(check.plugin)
+        return
+    compatibility = check.compatibility
+    yield from (f"warning: {message}" for message in (structure.warnings if structure else ()))
     yield from (f"note: {message}" for message in compatibility.issues)
     answers = {"anthropic": compatibility.anthropic, "codex": compatibility.codex, "semibot": compatibility.semibot}
     yield "protocols: " + ", ".join(f"{name} {'yes' if fits else 'no'}" for name, fits in answers.items())
-    yield f"{structure.file_count:,} files, {structure.total_size_bytes:,} bytes, entry {structure.entry_file or 'none'}"
+    if structure:
+        yield f"{structure.file_count:,} files, {structure.total_size_bytes:,} bytes, entry {structure.entry_file or 'none'}"
 
 
-def closing_line(checks: Sequence[PackageCheck]) -> str:
+def _plugin_lines(plugin: AgentPlugin | None) -> Iterator[str]:
+    if plugin is not None:
+        yield f"Agent Plugins 1.0: {plugin.name}, {plugin.version or 'without a version'}"
+        yield f"skills: {', '.join(plugin.skills) or 'none'}"
+        yield f"MCP servers: {', '.join(plugin.servers) or 'none'}"
+
+
+def closing_line(checks: Sequence[PackageCheck | ManifestCheck | PluginCheck]) -> str:
     """How many of the packages can be used."""
     noun = "package is" if len(checks) == 1 else "packages are"
     return f"{sum(check.ok for check in checks)} of {len(checks)} {noun} valid"

@@ -1,4 +1,4 @@
-"""Packages around skills, Claude plugins and marketplaces: recognized in a folder, and their JSON file written."""
+"""Packages around skills, plugins of two kinds and marketplaces: recognized in a folder, and their JSON files written."""
 
 from __future__ import annotations
 
@@ -11,18 +11,39 @@ from typing import Final, Literal, get_args
 from skillyard.document import DOCUMENT_LIMIT, Document, parse_document
 from skillyard.errors import FileProblem, InvalidManifest
 from skillyard.files import read_limited
+from skillyard.interop.agent_plugins import (
+    PLUGIN_JSON,
+    SERVERS_JSON,
+    agent_plugin_json,
+    is_agent_plugin,
+    servers_for_agents,
+    servers_for_claude,
+)
 from skillyard.interop.manifest import manifest_version
 from skillyard.interop.manifest_conversion import json_bytes, parse_object
 from skillyard.interop.originals import PreservedFile, may_be_preserved
 from skillyard.packages import IGNORED, FoundSkill, TreeEntry, tree_entries
 from skillyard.paths import is_regular, read_inside, slug
 
-PluginFormat = Literal["claude-plugin", "claude-marketplace"]
+PluginFormat = Literal["claude-plugin", "claude-marketplace", "agent-plugin"]
 PLUGIN_FORMATS: Final[tuple[PluginFormat, ...]] = get_args(PluginFormat)
 PLUGIN_FILES: Final[Mapping[PluginFormat, str]] = {
     "claude-plugin": ".claude-plugin/plugin.json",
     "claude-marketplace": ".claude-plugin/marketplace.json",
+    "agent-plugin": PLUGIN_JSON,
 }
+_SERVER_FILES: Final[Mapping[PluginFormat, str]] = {
+    "claude-plugin": ".mcp.json",
+    "claude-marketplace": ".mcp.json",
+    "agent-plugin": SERVERS_JSON,
+}
+"""The file with the MCP servers of a package, which is written with its JSON file where the other kind has one."""
+_BASES: Final[Mapping[PluginFormat, tuple[PluginFormat, PluginFormat]]] = {
+    "claude-plugin": ("claude-marketplace", "agent-plugin"),
+    "claude-marketplace": ("claude-plugin", "agent-plugin"),
+    "agent-plugin": ("claude-plugin", "claude-marketplace"),
+}
+"""The kinds that the JSON file of each is based on: the first that the package has."""
 _LARGEST_REST: Final = 1024 * 1024  # bytes of a package's other files that are kept in each of its skills
 _PLUGIN_FIELDS: Final = ("name", "version", "description", "author", "homepage", "repository", "license", "keywords")
 _SHOWN: Final = 8
@@ -72,12 +93,72 @@ def _root(tree: Path, skill: FoundSkill) -> Path | None:
 
 
 def _formats(root: Path) -> tuple[PluginFormat, ...]:
-    return tuple(name for name, path in PLUGIN_FILES.items() if is_regular(root / path))
+    there = (name for name, path in PLUGIN_FILES.items() if is_regular(root / path))
+    return tuple(name for name in there if name != "agent-plugin" or is_agent_plugin(root))
 
 
 def redundant_plugin_file(group: SkillGroup, to: str) -> PluginFormat | None:
     """The description of a package that is not that of `to` and can be made again, from its skills or from the other one."""
     return next((one for one in reversed(group.formats) if one != to and _is_made(group, one)), None)
+
+
+def remove_redundant(group: SkillGroup, spare: PluginFormat, to: str, package: Path) -> tuple[str, ...]:
+    """Remove the JSON file of a redundant kind from a copy of the package, with the servers that were made for it.
+
+    Gives the paths of both, also where the copy is only a part of the package and has none.
+    """
+    paths = [PLUGIN_FILES[spare]]
+    own = _SERVER_FILES[spare]
+    others = {path for kind, path in _SERVER_FILES.items() if kind != spare and kind in (*group.formats, to)}
+    if own not in others and (data := _optional(group.root, own)) is not None and data == _servers(group.root, spare)[0]:
+        paths.append(own)
+    for path in paths:
+        (package / path).unlink(missing_ok=True)
+    around = (package / PLUGIN_FILES[spare]).parent
+    if around != package and around.is_dir() and not any(around.iterdir()):
+        around.rmdir()
+    return tuple(paths)
+
+
+def write_plugin_files(package: Path, to: PluginFormat, skill_folders: Mapping[str, Path], name: str) -> list[str]:
+    """Write the JSON file of a package, and its servers where another kind has some; with notes on what has no place.
+
+    Raises:
+        InvalidManifest: a file of that name is there that is no such file.
+    """
+    file, notes = package / PLUGIN_FILES[to], list[str]()
+    if file.is_file():
+        if to == "agent-plugin" and not is_agent_plugin(package):
+            raise InvalidManifest(f"{package.name} has a {PLUGIN_JSON} of another kind", hint="rename it first", problems=[])
+    else:
+        data = plugin_json(to, package, skill_folders, name)
+        own = _SERVER_FILES[to]
+        has_own = (package / own).exists() or any(_SERVER_FILES[kind] == own for kind in _formats(package))
+        servers, notes = (None, []) if has_own else _servers(package, to)
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(data)
+        if servers is not None:
+            (package / own).write_bytes(servers)
+    if to == "agent-plugin" and (outside := sorted(path for path in skill_folders if not _is_usual(path))):
+        notes.append(f"clients of Agent Plugins look in skills/ only, and do not find {_some(outside)}")
+    return notes
+
+
+def _servers(package: Path, to: PluginFormat) -> tuple[bytes | None, list[str]]:
+    """The servers of a package as `to` has them, made of those that another kind of package has there."""
+    if to == "agent-plugin":
+        data = _optional(package, ".mcp.json") if any(is_regular(package / PLUGIN_FILES[one]) for one in _BASES[to]) else None
+        return servers_for_agents(data) if data is not None else (None, [])
+    data = _optional(package, SERVERS_JSON) if is_agent_plugin(package) else None
+    return servers_for_claude(data) if data is not None else (None, [])
+
+
+def _optional(package: Path, path: str) -> bytes | None:
+    """A file of a package; None where there is none, or too large a one."""
+    try:
+        return read_inside(package, path, limit=_LARGEST_REST) if is_regular(package / path) else None
+    except FileProblem:
+        return None
 
 
 def _is_made(group: SkillGroup, wrapping: PluginFormat) -> bool:
@@ -151,14 +232,16 @@ def plugin_name(data: bytes) -> str:
 
 
 def plugin_json(wrapping: PluginFormat, package: Path, skill_folders: Mapping[str, Path], name: str) -> bytes:
-    """The plugin.json or marketplace.json of a package with skills; based on the other one, where there is one.
+    """The plugin.json or marketplace.json of a package with skills; based on that of another kind, where there is one.
 
     `skill_folders` has the folder of each skill by its path in the package. `name` is what several skills are called together.
     """
-    other = _read(package, "claude-marketplace" if wrapping == "claude-plugin" else "claude-plugin")
+    kind, other = next(((kind, shape) for kind in _BASES[wrapping] if (shape := _read(package, kind))), ("", {}))
     ordered = dict(sorted(skill_folders.items()))
-    by_other = _plugin_fields if wrapping == "claude-marketplace" else _listed
+    by_other = _listed if kind == "claude-marketplace" else _plugin_fields
     shape = by_other(other, ordered) if other else _fresh(ordered, name)
+    if wrapping == "agent-plugin":
+        return agent_plugin_json(shape)
     elsewhere = [f"./{path}" for path in ordered if path != "." and not _is_usual(path)]
     if wrapping == "claude-plugin":
         shape |= {"skills": elsewhere} if elsewhere else {}
@@ -226,6 +309,8 @@ def _list(value: object) -> list[object]:
 
 
 def _read(package: Path, wrapping: PluginFormat) -> dict[str, object]:
+    if wrapping == "agent-plugin" and not is_agent_plugin(package):
+        return {}
     try:
         return _object(read_inside(package, PLUGIN_FILES[wrapping], limit=_LARGEST_REST))
     except FileProblem:

@@ -25,6 +25,7 @@ from skillyard.interop.manifest_conversion import (
     convert_codex_to_semibot,
     convert_semibot_to_anthropic,
     convert_semibot_to_codex,
+    format_of_manifest,
     infer_entry,
     json_bytes,
     manifest_differences,
@@ -258,6 +259,7 @@ def _manifest_with_fields(held: dict[str, object], changes: _Fields, data: bytes
     return data if result == held else json_bytes(result)
 
 
+_CODEX: Final = frozenset({"skill_id", "version", "trigger_keywords"})
 _APEX: Final = frozenset({"type", "input_schema", "output_schema", "security", "resources", "triggers"})
 
 
@@ -270,11 +272,11 @@ def format_of_skill(folder: Path) -> str:
             manifest = read_manifest_file(folder)
         except (FileProblem, InvalidManifest):
             return "agent-skills"
-        if "container" in manifest and "anthropic" not in manifest and "entry" not in manifest:
-            return "anthropic"
-        return "semibot" if {"category", "tags", "entry", "tools", "anthropic", "config"} & manifest.keys() else "codex"
+        return format_of_manifest(manifest)
     declared = _document(folder).metadata.declared
-    return "apexbridge" if len(_APEX & {"type" if name == "kind" else name for name in declared}) >= 4 else "agent-skills"
+    if len(_APEX & {"type" if name == "kind" else name for name in declared}) >= 4:
+        return "apexbridge"
+    return "codex" if set(declared) >= _CODEX else "agent-skills"
 
 
 def convert_in_place(folder: Path, to: SkillFormat) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from skillyard.times import DEFAULT_TIMING
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
     from typing import Self
 
     from skillyard.agent_definitions import AgentStore
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
     from skillyard.document import Profile
     from skillyard.engine import PoolEngine, Records, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
     from skillyard.environments import SkillGrants
-    from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport, WorkFile
+    from skillyard.execution import Executor, IntentRun, Preprocessed, Run, RunOrigin, TrialReport, WorkFile
+    from skillyard.insights import Insights
     from skillyard.library.catalog_services import CatalogEvents, CatalogServices
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, PermissionGate, Rules
     from skillyard.prompt import Index, Style
     from skillyard.registry import Registry
     from skillyard.scanner import Report, Suppression
-    from skillyard.search import Match, Reranker, SearchIndex
+    from skillyard.search import DescriptionChange, Match, Reranker, SearchIndex, TriggerCase
     from skillyard.times import Timing
     from skillyard.workspace import ToolAuthorizer, Workspace, Workspaces
 
@@ -48,6 +49,7 @@ class Catalog(SkillCatalog):
     timing: Timing = DEFAULT_TIMING
     """How long its services wait; set before they are first used."""
     _opened: CatalogServices | None = None
+    _seen_from: Catalog | None = None  # the one whose records and engine are used, so that it stays open
     _searched: tuple[tuple[Skill, ...], SearchIndex] | None = None  # kept until the skills are others
 
     @classmethod
@@ -79,10 +81,12 @@ class Catalog(SkillCatalog):
             progress=progress,
             installed=installed,
         )
-        settings = catalog.configuration
-        if settings.permissions or settings.extensions.of_kind("permission"):
-            return catalog.with_permissions(catalog.rules())
-        return catalog
+        return catalog._with_configured_permissions()
+
+    def _with_configured_permissions(self) -> Self:
+        settings = self.configuration
+        denying = settings.permissions or settings.extensions.of_kind("permission")
+        return self.with_permissions(self.rules()) if denying else self
 
     def with_permissions(self, permissions: Mapping[str, Permission] | Rules) -> Self:
         """This catalog with every skill that the rules deny marked `denied`."""
@@ -119,6 +123,19 @@ class Catalog(SkillCatalog):
         many = limit if reranker is None else max(limit, RERANKED)
         matches = search_skills(self._search_index(), text, limit=many, min_confidence=min_confidence, only=only)
         return rerank(text, matches, reranker)[:limit] if reranker else matches
+
+    def prepare_search(self, progress: Callable[[int, int], object] | None = None) -> None:
+        """Read now what the first search would read; `progress(done, total)` is called with numbers of skills."""
+        self._search_index().prepare(progress)
+
+    def suggest_descriptions(self, cases: Iterable[TriggerCase]) -> list[DescriptionChange]:
+        """Descriptions with which skills are found for more of their own prompts, and no other skill for fewer.
+
+        Every second prompt of a skill is held out and decides; skills with fewer than four prompts get no suggestion.
+        """
+        from skillyard.search import search_skills, suggest_descriptions
+
+        return suggest_descriptions(cases, self.all(), search_skills, index=self._search_index())
 
     def find_relevant_skills(
         self,
@@ -218,6 +235,7 @@ class Catalog(SkillCatalog):
         install: bool = False,
         approver: Approver | None = None,
         priority: int = 0,
+        origin: RunOrigin | None = None,
     ) -> Run:
         """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
 
@@ -231,7 +249,8 @@ class Catalog(SkillCatalog):
         `error`. The run is recorded and its memories are kept, unless `record` is False. A result that is kept for a skill that
         allows it is given again, unless `fresh`. Of the runs that wait one with a higher `priority` (-100 to 100) goes first.
         Where a rule says `ask`, the `approver` decides, and nothing runs but what it approved; without one the caller is taken
-        to have agreed: who writes this call decides.
+        to have agreed: who writes this call decides. `origin`, which is recorded, says through which interface and for
+        whom it is asked for.
 
         Raises:
             ApprovalRejected: the approver refused.
@@ -245,7 +264,7 @@ class Catalog(SkillCatalog):
             RuntimeUnavailable: this machine has no interpreter for the script.
             SandboxUnavailable: no sandbox here can enforce its policy.
         """
-        from skillyard.execution import RunRequest
+        from skillyard.execution import RunOrigin, RunRequest
 
         resolved = self.get(skill) if isinstance(skill, str) else skill
         gate = self.gate(approver)
@@ -260,7 +279,7 @@ class Catalog(SkillCatalog):
         engine = self.engine(record=record).through(executor)
         request = RunRequest(
             resolved, parameters or {}, context or {}, entry, digest, tuple(arguments), tuple(packages), tuple(files),
-            None if work is None else str(work), fresh=fresh, priority=priority,
+            None if work is None else str(work), fresh=fresh, priority=priority, origin=origin or RunOrigin(),
         )  # fmt: skip
         return await engine.run(request)
 
@@ -331,20 +350,24 @@ class Catalog(SkillCatalog):
 
         return run
 
-    def scan(self, skill: Skill | str) -> Report:
-        """Scan a skill's files for security risks: findings with file, line, reason and fix; nothing of the skill runs.
+    def scan(self, skill: Skill | str, *, run: bool = False, again: bool = False) -> Report:
+        """Scan a skill's files for security risks: findings with file, line, reason and fix.
 
-        What the configuration suppresses (`[[scan.suppress]]`) is in `findings` with `allowed`, and not in `open`.
+        What the configuration suppresses (`[[scan.suppress]]`) is in `findings` with `allowed`, and not in `open`. Nothing of
+        the skill runs, unless with `run`: then its scripts and commands are run in a sandbox with made-up secrets and a made-up
+        network, and what they did is among the findings and in `watched`. The same bytes are watched once, unless `again`.
 
         Raises:
             SkillNotFound: no skill of that name.
             InvalidConfiguration: a suppression cannot be understood.
+            SandboxUnavailable: it is to be run, and bubblewrap does not hold on this machine.
             OSError: the folder cannot be read.
         """
-        from skillyard.scanner import scan_skill
+        from skillyard.scanner import scan_skill, watch_skill
 
         resolved = self.get(skill) if isinstance(skill, str) else skill
-        return scan_skill(resolved.directory, suppressions=self.suppressions())
+        watched = watch_skill(resolved.directory, again=again) if run else None
+        return scan_skill(resolved.directory, suppressions=self.suppressions(), watched=watched)
 
     def rules(self) -> Rules:
         """The permission rules of the configuration; without any, everything is allowed."""
@@ -476,6 +499,16 @@ class Catalog(SkillCatalog):
         """The runs and memories of this home."""
         return self._services().records
 
+    def insights(self) -> Insights:
+        """What becomes of skills, by day: `catalog.insights().report(by="skill")`.
+
+        Raises:
+            InvalidConfiguration: the table `[insights]` has an invalid value.
+        """
+        from skillyard.insights import Insights, InsightSettings
+
+        return Insights(self.records().database, InsightSettings.of(self.configuration))
+
     def approvals(self) -> Approvals:
         """The approvals: for a session as long as this catalog lives, for the workspace until they are revoked."""
         return self._services().approvals
@@ -527,6 +560,16 @@ class Catalog(SkillCatalog):
         catalog = super().for_organisation(data, database_url)
         catalog.timing = self.timing
         catalog._opened = CatalogServices(catalog, self.timing, self._services().slots)
+        return catalog
+
+    def in_folder(self, folder: str | os.PathLike[str]) -> Self:
+        """As `skillyard.catalog.SkillCatalog`, over the same records and engine; consent for a workspace is that folder's."""
+        from skillyard.library.catalog_services import CatalogServices
+
+        catalog = super().in_folder(folder)._with_configured_permissions()
+        catalog.timing = self.timing
+        catalog._opened = CatalogServices(catalog, self.timing, parent=self._services())
+        catalog._seen_from = self
         return catalog
 
     def _services(self) -> CatalogServices:

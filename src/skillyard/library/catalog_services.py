@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skillyard.catalog import Permission, SkillCatalog
     from skillyard.engine import Schedule, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
     from skillyard.environments import SkillGrants
-    from skillyard.execution import Executor
+    from skillyard.execution import Executor, RunOrigin
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approver
     from skillyard.times import Timing
@@ -28,15 +28,21 @@ if TYPE_CHECKING:
 class CatalogServices:
     """The services of one catalog, as its configuration says; `slots` are shared with the catalogs of its organisations.
 
+    With a `parent` its records and its engine are used: it is the same home, seen from another folder.
+
     Everything here is over the same records: nothing is opened before one of them is read or written. The catalog holds its
     services and not the other way round, so that its records are closed as soon as nobody has it any more.
     """
 
-    def __init__(self, catalog: SkillCatalog, timing: Timing, slots: Slots | None = None) -> None:
+    def __init__(
+        self, catalog: SkillCatalog, timing: Timing, slots: Slots | None = None, *, parent: CatalogServices | None = None
+    ) -> None:
         self._owner = weakref.ref(catalog)
         self._engine: PoolEngine | None = None
         self._slots = slots
-        self.records = records = Records.of(catalog, timing=timing)
+        self._parent = parent
+        self.records: Records = parent.records if parent is not None else Records.of(catalog, timing=timing)
+        records = self.records
         self.approvals = Approvals(store=SqlApprovalStore(lambda: records.database, catalog.project_root))
 
     @property
@@ -49,6 +55,8 @@ class CatalogServices:
     @property
     def slots(self) -> Slots:
         """The turns of this process."""
+        if self._parent is not None:
+            return self._parent.slots
         if self._slots is None:
             self._slots = EngineSettings.of(self._catalog.configuration).slots()
         return self._slots
@@ -124,12 +132,14 @@ class CatalogServices:
 
     def engine(self, *, record: bool) -> PoolEngine:
         """The engine of all runs of the catalog."""
-        catalog = self._catalog
-        if self._engine is None:
-            self._engine = PoolEngine.of(
+        catalog, engine = self._catalog, self._engine
+        if engine is None and self._parent is not None:
+            engine = self._engine = self._parent.engine(record=True).through(self.executor())
+        elif engine is None:
+            engine = self._engine = PoolEngine.of(
                 catalog.configuration, self.executor(), self.records, slots=self.slots, organisation=catalog.data_directory
             )
-        return self._engine if record else self._engine.unrecorded()
+        return engine if record else engine.unrecorded()
 
     async def stop_waiting(self) -> None:
         """Stop waiting for the runs that continue without this process."""
@@ -168,6 +178,7 @@ class CatalogServices:
     ) -> Scheduler:
         """A scheduler of the catalog's schedules."""
         from skillyard.engine import Scheduler, begin_scheduled
+        from skillyard.execution import RunOrigin
 
         catalog = self._catalog
 
@@ -177,7 +188,9 @@ class CatalogServices:
         async def start(schedule: Schedule, run_id: str) -> tuple[StartedRun, ...]:
             if schedule.event is not None:
                 event = Event(schedule.event, schedule.parameters, id=run_id, source=f"schedule {schedule.name}")
-                return (await self.events().begin(event, context=schedule.context, begin=begin))[1]
+                return (await self.events().begin(event, context=schedule.context, origin=RunOrigin("schedule"), begin=begin))[
+                    1
+                ]
             starting = begin_scheduled(
                 schedule, run_id, schedules=self.schedules(), find=catalog.get, gate=self.gate(), engine=engine
             )
@@ -214,6 +227,7 @@ class CatalogEvents:
         context: Mapping[str, object] | None = None,
         approver: Approver | None = None,
         asker: Callable[[str], Approver] | None = None,
+        origin: RunOrigin | None = None,
         begin: Callable[[Awaitable[StartedRun]], Awaitable[StartedRun]] | None = None,
     ) -> tuple[FiredEvent, tuple[StartedRun, ...]]:
         """As `fire`, without waiting; what was begun is given, too.
@@ -224,7 +238,7 @@ class CatalogEvents:
         import asyncio
 
         from skillyard.engine import begin_event, record_event, waiting_skills
-        from skillyard.execution import RunRequest
+        from skillyard.execution import RunOrigin, RunRequest
 
         catalog, services = self._catalog, self._services
         executor = services.executor(prewarm=0)
@@ -236,7 +250,9 @@ class CatalogEvents:
                 raise NotExecutable("nothing of it can run here: models read its instructions")
             if await asyncio.to_thread(services.records.journal.states, [run_id]):
                 raise RecordExists("the event has begun this run before")
-            request = RunRequest(skill, event.data, {**(context or {}), "event": event.about}, run_id=run_id)
+            request = RunRequest(
+                skill, event.data, {**(context or {}), "event": event.about}, run_id=run_id, origin=origin or RunOrigin("event")
+            )
             consent = None
             if services.gate().rules.decide(skill) == "ask":
                 gate = services.gate(asker(run_id) if asker else approver)
@@ -252,6 +268,6 @@ class CatalogEvents:
             return await (begin(starting) if begin is not None else starting)
 
         matches = await asyncio.to_thread(waiting_skills, catalog.all(), event.type)
-        fired, begun = await begin_event(event, matches, start)
+        fired, begun = await begin_event(event, matches, start, owner=str((context or {}).get("userId") or ""))
         await asyncio.to_thread(record_event, services.records.database, event, fired)
         return fired, begun

@@ -1,13 +1,19 @@
-"""The MCP server: the tools of a `SkillTools`, and its skills as resources with the Skills extension (SEP-2640)."""
+"""The MCP server: the tools of a `SkillTools`, and its skills as resources with the Skills extension (SEP-2640).
+
+A call of a tool is made for whom the transport names, its output is reported while it comes, and its result has its pictures.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import anyio
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -17,35 +23,171 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from skillyard._version import __version__
 from skillyard.errors import SkillyardError
-from skillyard.mcp import prompts, skill_resources
-from skillyard.mcp.prompts import complete_argument
+from skillyard.mcp import skill_resources
+from skillyard.mcp.handshake import EXTENSIONS, SERVER, instructions
 from skillyard.mcp.published_skills import INDEX_URI, ChangeAnnouncer, PublishedSkill, PublishedSkills, cut_page
-from skillyard.mcp.skill_resources import FolderListing, FolderParams, SkillEntries, SkillEntry, UriParams, skill_entry
-from skillyard.mcp.tool_calls import ToolUses, make_call, tool_call_result, use_of_nobody
+from skillyard.mcp.skill_resources import (
+    FolderListing,
+    FolderParams,
+    SkillEntries,
+    SkillEntry,
+    UriParams,
+    complete_argument,
+    skill_entry,
+)
 from skillyard.text import sanitize
 
 if TYPE_CHECKING:
-    from skillyard.tools import SkillConsent, SkillTools
+    from mcp.server.session import ServerSession
+
+    from skillyard.tools import SkillConsent, SkillTools, ToolResult
+    from skillyard.workspace import CommandListener
 
 
-EXTENSION: Final = "io.modelcontextprotocol/skills"
+_COMMAND_FIELDS: Final = ("exit_code", "signal", "duration_ms", "fresh", "output_file", "process")
+_MESSAGE: Final = 8_000  # characters of output in one notification
+_WAITING: Final = 64_000  # characters that wait for a client that reads slowly; what is older is left out
+
+
+@dataclass(slots=True)
+class ToolUse:
+    """One call of a tool: for which `user`, None for whom the tools are made, and its `result` when it has come to one."""
+
+    user: str | None = None
+    result: ToolResult | None = None
+
+
+ToolUses = Callable[[Any, str, Mapping[str, object]], AbstractAsyncContextManager[ToolUse]]
+"""Stands around each call of a tool: is given the HTTP request, None over other transports, the tool and its arguments."""
+
+
+@asynccontextmanager
+async def use_of_nobody(request: object, name: str, arguments: Mapping[str, object]) -> AsyncIterator[ToolUse]:
+    """What stands around calls where the tools serve one user."""
+    yield ToolUse()
+
+
+async def make_call(
+    tools: SkillTools, context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams, on_call: ToolUses
+) -> ToolResult:
+    """Make one call of a client: what a command writes is reported as progress, and a client that cancels ends it."""
+    arguments = params.arguments or {}
+    async with on_call(context.request, params.name, arguments) as use, _output_reported(context.session) as listener:
+        result = use.result = await _to_its_end(tools.call(params.name, arguments, user=use.user, listener=listener))
+    return result
+
+
+async def _to_its_end(call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+    """The result of a call in a task of its own, which is cancelled once, and then waited for, when the client cancels it.
+
+    The SDK cancels what it calls again at every await: a run that is cancelled so could not write down that it was.
+    """
+    calling = asyncio.create_task(call)
+    try:
+        return await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        calling.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([calling])
+        raise
+
+
+def tool_call_result(result: ToolResult) -> types.CallToolResult:
+    """The result of a call: its text, then pictures; what the run or command came to is the structured content.
+
+    Some clients show a model the structured content in place of the text, so what went wrong, and what a command wrote, is in
+    both.
+    """
+    outcome = _outcome(result.data)
+    if not result.ok:
+        outcome |= {"code": result.code, "title": sanitize(result.title or ""), "message": result.text}
+    elif outcome and "run_id" not in outcome:
+        outcome["text"] = result.text
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]
+    content += [
+        types.ImageContent(type="image", data=base64.b64encode(image.data).decode("ascii"), mime_type=image.media_type)
+        for image in result.images
+    ]
+    return types.CallToolResult(content=content, structured_content=outcome or None, is_error=not result.ok)
+
+
+def _outcome(data: Mapping[str, object]) -> dict[str, Any]:
+    """A run whole; of a command what is not in its text."""
+    if "run_id" in data:
+        return dict(data)
+    return {name: data[name] for name in _COMMAND_FIELDS if data.get(name) not in (None, False)} if "exit_code" in data else {}
+
+
+class _LiveOutput:
+    """What a command has written and its client was not sent yet."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._total = 0
+        self._ended = False
+        self._more = asyncio.Event()
+
+    def add(self, _stream: str, text: str) -> None:
+        """Keep a piece; never waits."""
+        self._total += len(text)
+        self._text = (self._text + text)[-_WAITING:]
+        self._more.set()
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self._ended = True
+        self._more.set()
+
+    async def send(self, session: ServerSession) -> None:
+        """Send what comes until it has ended, as notifications of progress: `progress` counts characters."""
+        while self._text or not self._ended:
+            await self._more.wait()
+            self._more.clear()
+            while self._text:
+                piece, self._text = self._text[:_MESSAGE], self._text[_MESSAGE:]
+                await session.report_progress(self._total - len(self._text), None, sanitize(piece))
+
+
+@asynccontextmanager
+async def _output_reported(session: ServerSession) -> AsyncIterator[CommandListener]:
+    """What gets the output of the call inside the block; it is sent where the client wants to hear of progress."""
+    live = _LiveOutput()
+    sending = asyncio.create_task(live.send(session))
+    try:
+        yield live.add
+        live.end()
+        await asyncio.wait([sending])
+    finally:
+        sending.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.gather(sending, return_exceptions=True)
+
+
 _ENTRIES_A_PAGE: Final = 50
 _ANNOUNCE_INTERVAL_S: Final = 0.25  # between two checks whether the skills are still the same tuple
-_INSTRUCTIONS: Final = (
-    "Skills are instructions for kinds of tasks, with the files they need. Before you start a task, see whether a skill "
-    "fits: the `skill` tool lists them and loads one. What a skill says comes from its author, not from the user."
-)
 _log = logging.getLogger(__name__)
 _Context = ServerRequestContext[dict[str, object]]
 _Result = TypeVar("_Result")
 
 
 class SkillServer(Server[dict[str, object]]):
-    """The SDK's server, which says to older clients too that it announces changes; newer ones are `listening`."""
+    """The SDK's server, which says to older clients too that it announces changes; newer ones are `listening`.
+
+    Its `instructions` are written when a client asks for them, with the names of the skills of that moment.
+    """
 
     listening: ListenHandler
+    skill_names: Callable[[], Iterable[str]] = tuple
+
+    @property
+    def instructions(self) -> str | None:
+        """What a client is told first."""
+        return instructions(self.skill_names())
+
+    @instructions.setter
+    def instructions(self, _written: str | None) -> None:
+        """The SDK sets what it was given once."""
 
     def create_initialization_options(
         self,
@@ -55,7 +197,8 @@ class SkillServer(Server[dict[str, object]]):
     ) -> InitializationOptions:
         """The capabilities an older client receives in the handshake."""
         announced = notification_options or NotificationOptions(True, True, True)
-        return super().create_initialization_options(announced, experimental_capabilities, extensions)
+        experimental = {**EXTENSIONS, **(experimental_capabilities or {})}
+        return super().create_initialization_options(announced, experimental, extensions)
 
 
 def create_server(tools: SkillTools, *, watch: bool = True, on_call: ToolUses = use_of_nobody) -> SkillServer:
@@ -68,11 +211,10 @@ def create_server(tools: SkillTools, *, watch: bool = True, on_call: ToolUses = 
     handlers = _Handlers(tools, announcer, on_call)
     listening = ListenHandler(announcer.bus)
     server = SkillServer(
-        "skillyard",
-        version=__version__,
-        title="Skillyard",
-        description="Agent skills as tools and resources.",
-        instructions=_INSTRUCTIONS,
+        SERVER["name"],
+        version=SERVER["version"],
+        title=SERVER["title"],
+        description=SERVER["description"],
         lifespan=_lifespan(tools, announcer, watch),
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
@@ -88,7 +230,8 @@ def create_server(tools: SkillTools, *, watch: bool = True, on_call: ToolUses = 
     )
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, handlers.set_level)  # older clients ask for it
     server.listening = listening
-    server.extensions[EXTENSION] = {"directoryRead": True}
+    server.skill_names = lambda: [skill.name for skill in tools.access.offered()]
+    server.extensions.update(EXTENSIONS)
     server.add_request_handler("skills/list", types.PaginatedRequestParams, handlers.list_skills)
     server.add_request_handler("skills/get", UriParams, handlers.get_skill)
     server.add_request_handler("resources/directory/read", FolderParams, handlers.read_folder)
@@ -121,7 +264,7 @@ class _Handlers:
 
     async def list_resources(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         self._announcer.remember_connection(context)
-        return await self._answer(lambda: skill_resources.list_page(self._skills(), params.cursor if params else None))
+        return await self._answer(lambda: skill_resources.list_resources(self._skills(), params.cursor if params else None))
 
     async def list_templates(
         self, context: _Context, params: types.PaginatedRequestParams | None
@@ -158,14 +301,14 @@ class _Handlers:
 
     async def list_prompts(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         self._announcer.remember_connection(context)
-        return await self._answer(lambda: prompts.list_page(self._skills(), params.cursor if params else None))
+        return await self._answer(lambda: skill_resources.list_prompts(self._skills(), params.cursor if params else None))
 
     async def get_prompt(self, context: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        published = await self._answer(lambda: prompts.find(self._skills(), params.name))
+        published = await self._answer(lambda: skill_resources.find_prompt(self._skills(), params.name))
         loaded = await self._tools.call("skill", {"skill": published.skill.id})
         if not loaded.ok:
             raise MCPError(types.INVALID_PARAMS, loaded.text, {"code": loaded.code})
-        return prompts.messages(published, loaded, (params.arguments or {}).get("request"))
+        return skill_resources.prompt_messages(published, loaded, (params.arguments or {}).get("request"))
 
     async def list_skills(self, context: _Context, params: types.PaginatedRequestParams) -> dict[str, object]:
         def find() -> SkillEntries:
@@ -180,9 +323,9 @@ class _Handlers:
             raise MCPError(types.INVALID_PARAMS, f"{params.uri} has more files or bytes than the extension allows", None)
         return _with_freshness(context, SkillEntry(skill=shown))
 
-    async def read_folder(self, context: _Context, params: FolderParams) -> FolderListing:
+    async def read_folder(self, context: _Context, params: FolderParams) -> dict[str, object]:
         page, following = await self._answer(lambda: skill_resources.children(self._skills(), params.uri, params.cursor))
-        return FolderListing(resources=page, next_cursor=following)
+        return _with_freshness(context, FolderListing(resources=page, next_cursor=following))
 
     def _skills(self) -> PublishedSkills:
         """The skills as they are now; sorted again only when they have changed."""

@@ -1,23 +1,37 @@
-"""Skills as MCP resources: lists, templates, reading, folders and the index document, and the Skills extension (SEP-2640)."""
+"""Skills as MCP resources and prompts: lists, templates, reading, folders, the index document; completion of arguments.
+
+Resources have the Skills extension (SEP-2640). A prompt, which a person picks by name like a slash command, is the skill
+itself, as the tool `skill` gives it, its text in a fence. What the person adds follows behind it in the same message, because
+some clients send only the first. Skills with `user-invocable: false` are no prompts.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mcp import types
 
 from skillyard.catalog import media_type
 from skillyard.document import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, read_front_matter
-from skillyard.errors import FileMissing, FileProblem
-from skillyard.mcp.published_skills import FILE_NAME_LIMIT, INDEX_URI, MAIN_FILE, PublishedSkill, PublishedSkills, cut_page
-from skillyard.text import shorten, single_line
+from skillyard.errors import FileMissing, FileProblem, SkillNotFound, SkillyardError
+from skillyard.mcp.published_skills import (
+    FILE_NAME_LIMIT,
+    INDEX_URI,
+    MAIN_FILE,
+    SCHEME,
+    PublishedSkill,
+    PublishedSkills,
+    cut_page,
+)
+from skillyard.text import sanitize, shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import FileContent
+    from skillyard.tools import ToolResult
 
 DIRECTORY: Final = "inode/directory"
 TEMPLATE: Final = "skill://{skill}/{+path}"
@@ -26,7 +40,7 @@ _CHILDREN_A_PAGE: Final = 200
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 
 
-def list_page(skills: PublishedSkills, cursor: str | None) -> types.ListResourcesResult:
+def list_resources(skills: PublishedSkills, cursor: str | None) -> types.ListResourcesResult:
     """Every file of the next skills; the first page begins with the index. A skill is never split across pages."""
     page, following = cut_page(skills, cursor, size=_SKILLS_A_PAGE, key=lambda published: published.uri)
     first = [_index_resource()] if cursor is None else []
@@ -252,3 +266,94 @@ def _bytes(published: PublishedSkill, name: str) -> bytes | None:
         return published.read(name).data
     except FileProblem:  # a denied name or a link that leads out is not part of what is served
         return None
+
+
+_PROMPTS_A_PAGE: Final = 50
+_REQUEST: Final = "request"
+_ASKED: Final = "The request of the user, for which this skill was picked:"
+
+
+def list_prompts(skills: PublishedSkills, cursor: str | None) -> types.ListPromptsResult:
+    """The prompts of the next skills, by their address."""
+    page, following = cut_page(skills, cursor, size=_PROMPTS_A_PAGE, key=lambda published: published.uri)
+    listed = [prompt for published in page if (prompt := _prompt(published))]
+    return types.ListPromptsResult(prompts=listed, next_cursor=following)
+
+
+def find_prompt(skills: PublishedSkills, name: str) -> PublishedSkill:
+    """The skill behind a prompt.
+
+    Raises:
+        SkillNotFound: there is no such prompt.
+    """
+    match = next((published for published in skills if _prompt_name(published) == name), None)
+    if match is None or _prompt(match) is None:
+        raise SkillNotFound(f"there is no prompt {single_line(name)[:200]!r}", hint="list the prompts to see their names")
+    return match
+
+
+def prompt_messages(published: PublishedSkill, loaded: ToolResult, request: str | None) -> types.GetPromptResult:
+    """The loaded skill, and behind it what the person wants, as one message."""
+    text = f"{loaded.text}\n\n{_ASKED}\n{sanitize(request)}" if request else loaded.text
+    message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+    return types.GetPromptResult(description=_described(published), messages=[message])
+
+
+def _prompt(published: PublishedSkill) -> types.Prompt | None:
+    """None for a skill that people do not call by name, or that cannot be read just now."""
+    try:
+        metadata = published.skill.document().metadata
+    except (SkillyardError, OSError):
+        return None
+    if not metadata.user_invocable:
+        return None
+    hint = single_line(metadata.argument_hint or "")
+    argument = types.PromptArgument(
+        name=_REQUEST, description=shorten(hint, 200) or "What it shall be used for.", required=False
+    )
+    return types.Prompt(
+        name=_prompt_name(published), title=published.title, description=_described(published), arguments=[argument]
+    )
+
+
+def _prompt_name(published: PublishedSkill) -> str:
+    return "/".join(published.path)
+
+
+def _described(published: PublishedSkill) -> str:
+    return shorten(single_line(published.skill.description), DESCRIPTION_LIMIT)
+
+
+_MOST_COMPLETIONS: Final = 100  # as many as the protocol lets a server send
+
+
+def complete_argument(skills: PublishedSkills, params: types.CompleteRequestParams) -> types.CompleteResult:
+    """The values that complete what was typed, those that begin with it first; none where there are none."""
+    values: Iterable[str] = ()
+    if isinstance(params.ref, types.ResourceTemplateReference) and params.ref.uri == TEMPLATE:
+        if params.argument.name == "skill":
+            values = ("/".join(published.path) for published in skills)
+        elif params.argument.name == "path":
+            given = params.context.arguments if params.context else None
+            values = _files(skills, (given or {}).get("skill", ""))
+    fitting = _fitting(values, params.argument.value)
+    return types.CompleteResult(
+        completion=types.Completion(
+            values=fitting[:_MOST_COMPLETIONS], total=len(fitting), has_more=len(fitting) > _MOST_COMPLETIONS
+        )
+    )
+
+
+def _files(skills: PublishedSkills, name: str) -> tuple[str, ...]:
+    """The files of the skill that was chosen before."""
+    try:
+        published, _ = skills.locate(f"{SCHEME}{name}")
+        return tuple(name for name in published.files() if single_line(name) == name and len(name) <= FILE_NAME_LIMIT)
+    except (SkillyardError, OSError):
+        return ()
+
+
+def _fitting(values: Iterable[str], typed: str) -> list[str]:
+    part = typed.casefold()
+    fitting = [value for value in values if part in value.casefold()]
+    return sorted(fitting, key=lambda value: (not value.casefold().startswith(part), value))

@@ -17,7 +17,7 @@ import os
 import select
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -37,17 +37,12 @@ from skillyard.tools import SkillTools
 
 if TYPE_CHECKING:
     from anyio.abc import ObjectReceiveStream, ObjectSendStream
+    from starlette.types import Message, Receive, Scope, Send
 
-    from skillyard.catalog import Permission, SkillCatalog
-    from skillyard.execution import Executor
-    from skillyard.permissions import Approver, Rules
-    from skillyard.tools import Language
+    from skillyard.mcp.server import ToolUses
     from skillyard.workspace import Workspace
 
     Read = SessionMessage | Exception
-    from starlette.types import Message, Receive, Scope, Send
-
-    from skillyard.mcp.tool_calls import ToolUses
 
 
 _POLL_S: Final = 0.2  # between two checks whether the client still reads
@@ -111,27 +106,44 @@ class _PendingRequests:
 
 @asynccontextmanager
 async def drain_requests(
-    reading: ObjectReceiveStream[Read], writing: ObjectSendStream[SessionMessage], outlet: StdoutWatch
+    reading: ObjectReceiveStream[Read],
+    writing: ObjectSendStream[SessionMessage],
+    outlet: StdoutWatch,
+    lines: Sequence[str] = (),
+    answered: Sequence[str | int] = (),
 ) -> AsyncIterator[tuple[ObjectReceiveStream[Read], ObjectSendStream[SessionMessage]]]:
-    """The two streams of a client as a server should see them: the first ends when all that came through it was answered."""
+    """The two streams of a client as a server should see them: the first ends when all that came through it was answered.
+
+    `lines` were read before; the server's answers to those of their requests that are `answered` are dropped.
+    """
     pending = _PendingRequests()
     inner_in, server_reads = anyio.create_memory_object_stream["Read"](0)
     server_writes, inner_out = anyio.create_memory_object_stream[SessionMessage](0)
+    dropped = list(answered)
+
+    async def forward(message: Read) -> None:
+        if isinstance(message, SessionMessage):
+            pending.read(message.message)
+        await inner_in.send(message)
 
     async def forward_requests() -> None:
         async with inner_in, reading:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the server has left by itself
+                for line in lines:
+                    await forward(_parsed(line))
                 async for message in reading:
-                    if isinstance(message, SessionMessage):
-                        pending.read(message.message)
-                    await inner_in.send(message)
+                    await forward(message)
                 await pending.settled(outlet)
 
     async def forward_answers() -> None:
         async with writing, inner_out:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client has left
                 async for message in inner_out:
-                    await writing.send(message)
+                    answer = message.message
+                    if isinstance(answer, types.JSONRPCResponse | types.JSONRPCError) and answer.id in dropped:
+                        dropped.remove(answer.id)
+                    else:
+                        await writing.send(message)
                     pending.written(message.message)
 
     async with anyio.create_task_group() as relaying:
@@ -140,44 +152,34 @@ async def drain_requests(
         yield server_reads, server_writes
 
 
-def serve_stdio(
-    catalog: SkillCatalog,
-    *,
-    permissions: Mapping[str, Permission] | Rules | None = None,
-    approver: Approver | None = None,
-    executor: Executor | None = None,
-    run_skills: bool = True,
-    language: Language = "en",
-    watch: bool = True,
-    user: str | None = None,
-    workspace: Workspace | None = None,
+def _parsed(line: str) -> Read:
+    """One line as the SDK gives it."""
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        return error
+
+
+def run_stdio(
+    tools: SkillTools, workspace: Workspace | None, *, watch: bool, lines: Sequence[str], answered: Sequence[str | int]
 ) -> None:
-    """Serve until the client closes its end and has every answer; nothing but the protocol is written to standard output.
-
-    The parameters are those of `SkillTools`. One process may serve several conversations of one client, so a skill that is
-    loaded again is given again. With `watch` changes in the skill folders are announced to the client. Runs are recorded as
-    those of `user`. With a `workspace` its tools are offered too; its session ends with the connection.
-    """
-    tools = SkillTools(
-        catalog,
-        permissions=permissions,
-        approver=approver,
-        executor=executor,
-        run_skills=run_skills,
-        language=language,
-        session="mcp",
-        repeat="text",
-        context={} if user is None else {"userId": user},
-        workspace=workspace,
-    )
-    asyncio.run(_serve(tools, workspace, watch=watch))
+    """Serve `tools` over standard input and output (`serve_stdio`), of which `lines` were read before (`drain_requests`)."""
+    try:
+        asyncio.run(_serve(tools, workspace, watch, lines, answered))
+    except* (BrokenPipeError, ConnectionResetError):
+        pass  # the client went away while an answer was written: there is nobody left to serve
 
 
-async def _serve(tools: SkillTools, workspace: Workspace | None, *, watch: bool) -> None:
+async def _serve(
+    tools: SkillTools, workspace: Workspace | None, watch: bool, lines: Sequence[str], answered: Sequence[str | int]
+) -> None:
     server = create_server(tools, watch=watch)
     try:
         with closing(StdoutWatch()) as outlet:
-            async with stdio_server() as (read, written), drain_requests(read, written, outlet) as (reading, writing):
+            async with (
+                stdio_server() as (read, written),
+                drain_requests(read, written, outlet, lines, answered) as (reading, writing),
+            ):
                 await server.run(reading, writing, server.create_initialization_options())
     finally:
         if workspace is not None:
@@ -236,6 +238,13 @@ class McpHttpApp:
                 opened = self._note(caller, named, message, ending=scope["method"] == "DELETE")
             await send(message)
 
+        if scope["method"] == "POST":  # the SDK calls a body that breaks off an error of the server
+            whole = await _received(receive)
+            if whole is None:
+                await send({"type": "http.response.start", "status": _FAILED, "headers": []})
+                await send({"type": "http.response.body", "body": b""})
+                return
+            receive = _again(whole, receive)
         await self._manager.handle_request({**scope, "user": user}, receive, noting)
         if opened is not None:
             await self._end_oldest(scope, user, caller)
@@ -263,6 +272,30 @@ class McpHttpApp:
             headers = [(MCP_SESSION_ID_HEADER.encode(), session.encode()), (b"accept", b"application/json, text/event-stream")]
             request = {**scope, "method": "DELETE", "headers": headers, "user": user}
             await self._manager.handle_request(request, _nothing, _unsent)
+
+
+async def _received(receive: Receive) -> bytes | None:
+    """The whole body of a request; None when its client went away before it was sent. How large it is others limit."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """What gives the body as one message, and then what comes after it."""
+    waiting = [body]
+
+    async def give() -> Message:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
+
+    return give
 
 
 async def _nothing() -> Message:

@@ -7,8 +7,21 @@ It knows nothing of sandboxes or skills; several rooms use it. What loads asynci
 from __future__ import annotations
 
 from skillyard.network.guarded_request import guarded_request
-from skillyard.network.hosts import ANY_HOST, HostRule, MalformedHost, canonical_host, covers, host_problem, permits, read_rules
-from skillyard.network.messages import Contact, Destination, GuardedResponse, read_destination
+from skillyard.network.hosts import (
+    ANY_HOST,
+    Contact,
+    Destination,
+    GuardedResponse,
+    HostRule,
+    MalformedHost,
+    RunProxy,
+    canonical_host,
+    covers,
+    host_problem,
+    permits,
+    read_destination,
+    read_rules,
+)
 
 __all__ = [
     "ANY_HOST",
@@ -17,6 +30,7 @@ __all__ = [
     "GuardedResponse",
     "HostRule",
     "MalformedHost",
+    "RunProxy",
     "canonical_host",
     "covers",
     "guarded_request",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import h11
 
 from skillyard.errors import NetworkFailed, NetworkRefused
-from skillyard.network.messages import GuardedResponse, OutgoingRequest
+from skillyard.network.hosts import GuardedResponse, OutgoingRequest
 
 if TYPE_CHECKING:
     import ssl
@@ -29,7 +29,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 # Never, whatever the operator allows; the first that fits names the class.
 _NEVER: Final = (
     ("metadata service", ("169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", "100.100.100.200/32",
-                          "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::/32", "fd20:ce::254/128")),
+                          "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128",
+                          "fd00:42::42/128", "fd00:a9fe:a9fe::1/128")),
     ("link-local", ("169.254.0.0/16", "fe80::/10", "fec0::/10")),
     ("multicast", ("224.0.0.0/4", "ff00::/8")),
     ("unspecified", ("0.0.0.0/8", "::/128")),
@@ -55,7 +56,11 @@ def _networks(
     return tuple((ipaddress.ip_network(text), name) for name, texts in table for text in texts)
 
 
-_NEVER_NETWORKS: Final = _networks(_NEVER)
+_UNNAMED: Final = ipaddress.IPv6Network("::/127")  # unspecified and loopback
+_NEVER_NETWORKS: Final = (
+    *_networks(_NEVER),
+    *((network, "IPv4 inside IPv6") for network in ipaddress.IPv6Network("::/96").address_exclude(_UNNAMED)),
+)
 _RESERVED_NETWORKS: Final = _networks(_RESERVED_RANGES)
 _PRIVATE_NETWORKS: Final = _networks(_PRIVATE)
 

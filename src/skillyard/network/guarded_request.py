@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from skillyard.errors import InvalidInput, NetworkRefused
-from skillyard.network.hosts import MalformedHost, permits, read_rules
-from skillyard.network.messages import GuardedResponse, read_destination
+from skillyard.network.hosts import GuardedResponse, MalformedHost, permits, read_destination, read_rules
 
 _METHOD: Final = re.compile(r"[A-Z]{1,20}")
 _NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -57,7 +56,7 @@ async def guarded_request(
             hint="add the host to network_allowlist, and to the operator's when there is one",
         )
     from skillyard.network.connections import send_request  # loads asyncio and h11
-    from skillyard.network.messages import OutgoingRequest
+    from skillyard.network.hosts import OutgoingRequest
 
     question = OutgoingRequest(method, destination, tuple((headers or {}).items()), body, max_bytes)
     return await send_request(question, timeout_s=timeout_s, private=allow_private)

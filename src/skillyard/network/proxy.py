@@ -27,8 +27,7 @@ from skillyard.network.connections import (
     connect,
     system_lookup,
 )
-from skillyard.network.hosts import HostRule, MalformedHost, canonical_host, permits
-from skillyard.network.messages import Contact, Verdict
+from skillyard.network.hosts import Contact, HostRule, MalformedHost, Verdict, canonical_host, permits
 from skillyard.network.proxy_relay import (
     InvalidClientHello,
     MalformedProxyRequest,

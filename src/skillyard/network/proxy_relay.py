@@ -16,8 +16,7 @@ import h11
 
 from skillyard.errors import InvalidInput
 from skillyard.network.connections import HEAD_LIMIT, StreamPair
-from skillyard.network.hosts import MalformedHost, canonical_host
-from skillyard.network.messages import Destination, read_destination
+from skillyard.network.hosts import Destination, MalformedHost, canonical_host, read_destination
 
 _END: Final = b"\r\n\r\n"
 # A line end of one character, or a header that goes on in the next line: servers read these in different ways.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -28,11 +29,16 @@ _Work = Callable[[int], "list[Any]"]
 
 
 def forked_map(
-    items: list[_Item], work: Callable[[list[_Item]], list[_Result]], *, progress: Callable[[int, int], object] | None = None
+    items: list[_Item],
+    work: Callable[[list[_Item]], list[_Result]],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+    least: int | None = None,
 ) -> list[_Result]:
     """The results of `work` for all items, in their order; it is given portions of the list, here or in a second process.
 
-    What `work` gives back must be plain values, which `marshal` can write. `progress(done, total)` is called now and then.
+    What `work` gives back must be plain values, which `marshal` can write, and it may be asked twice for one portion.
+    `progress(done, total)` is called now and then. `least` items are worth a second process (`WORTH_FORKING` when left out).
     """
     size = -(-len(items) // _PORTIONS) or 1
 
@@ -43,7 +49,7 @@ def forked_map(
         return work(items[start : start + size])
 
     portions = range(-(-len(items) // size))
-    done = _shared(portions, read, len(items) * _ROOM) if len(items) >= WORTH_FORKING and _may_fork() else {}
+    done = _shared(portions, read, len(items) * _ROOM) if len(items) >= (least or WORTH_FORKING) and _may_fork() else {}
     return [result for portion in portions for result in (done[portion] if portion in done else read(portion))]
 
 
@@ -67,6 +73,9 @@ def _shared(portions: range, read: _Work, room: int) -> dict[int, list[Any]]:
         return {}
     try:
         done = {portion: read(portion) for portion in _claimed(tickets)}
+    except BaseException:  # such as an interrupt at the terminal: nobody waits for the rest
+        helper.stop()
+        raise
     finally:
         os.close(tickets)
         rest = helper.result()
@@ -89,6 +98,10 @@ class _Helper:
         self.process = os.fork()
         if self.process == 0:
             _work(self.memory, tickets, read)
+
+    def stop(self) -> None:
+        """End it at once."""
+        os.kill(self.process, signal.SIGKILL)
 
     def result(self) -> dict[int, list[Any]]:
         """What the helper read; nothing when it failed."""

@@ -20,18 +20,22 @@ if TYPE_CHECKING:
         pack,
         package_refusals,
     )
-    from skillyard.packages.digest import TreeEntry, digest_of, tree_digest, tree_entries, tree_size
-    from skillyard.packages.entries import PackageLimits
-    from skillyard.packages.extraction import ArchiveFormat, Extracted, FoundSkill, choose_skills, extract, find_skills, sniff
-    from skillyard.packages.signatures import (
+    from skillyard.packages.digest import (
         SIGNATURE_FILE,
         Signature,
         SigningKey,
+        TreeEntry,
+        digest_of,
         is_signer,
         read_signature,
         sign_tree,
+        tree_digest,
+        tree_entries,
+        tree_size,
         verify_tree,
     )
+    from skillyard.packages.entries import PackageLimits
+    from skillyard.packages.extraction import ArchiveFormat, Extracted, FoundSkill, choose_skills, extract, find_skills, sniff
     from skillyard.packages.source import Origin, Source, SourceKind, resolve, shown_address, without_secrets
     from skillyard.packages.store import LocalStore, PackageCopyReport, S3Store, Store, copy_packages, open_store
     from skillyard.packages.tree_diff import FileDifference, FolderDifference, compare_trees
@@ -85,10 +89,22 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "is_never_packed", "pack", "package_refusals"),
-        "digest": ("TreeEntry", "digest_of", "tree_digest", "tree_entries", "tree_size"),
+        "digest": (
+            "SIGNATURE_FILE",
+            "Signature",
+            "SigningKey",
+            "TreeEntry",
+            "digest_of",
+            "is_signer",
+            "read_signature",
+            "sign_tree",
+            "tree_digest",
+            "tree_entries",
+            "tree_size",
+            "verify_tree",
+        ),
         "entries": ("PackageLimits",),
         "extraction": ("ArchiveFormat", "Extracted", "FoundSkill", "choose_skills", "extract", "find_skills", "sniff"),
-        "signatures": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
         "source": ("Origin", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
         "store": ("LocalStore", "PackageCopyReport", "S3Store", "Store", "copy_packages", "open_store"),
         "tree_diff": ("FileDifference", "FolderDifference", "compare_trees"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from skillyard.errors import ArchiveTooLarge, MalformedArchive, NoSkillInside
+from skillyard.errors import ArchiveTooLarge, FileProblem, MalformedArchive, NoSkillInside
 from skillyard.packages.digest import tree_digest
 from skillyard.packages.entries import PackageLimits
 from skillyard.paths import CLOEXEC, NONBLOCK, is_regular
@@ -127,7 +127,8 @@ class FoundSkill:
 def find_skills(tree: str | os.PathLike[str]) -> tuple[FoundSkill, ...]:
     """Every skill in `tree`, by path; what lies below a skill belongs to it. Links are not followed.
 
-    A SKILL.md that is a folder, a pipe or a link makes no skill.
+    A SKILL.md that is a folder, a pipe or a link makes no skill; one that cannot be read, or is too large, makes one that is
+    called as its folder.
     """
     root = Path(tree)
     return tuple(sorted((_read_skill(root, path) for path in _folders(root, "", 0)), key=lambda skill: skill.path))
@@ -171,6 +172,10 @@ def _read_skill(root: Path, path: str) -> FoundSkill:
     from skillyard.paths import read_inside
 
     folder = root if path == "." else root / path
-    document = parse_document(read_inside(folder, _FILE, limit=16 * DOCUMENT_LIMIT), directory_name=folder.name)
+    try:
+        data = read_inside(folder, _FILE, limit=DOCUMENT_LIMIT)
+    except FileProblem:  # it stops only whoever wants this very skill
+        data = b""
+    document = parse_document(data, directory_name=folder.name)
     metadata = document.metadata
     return FoundSkill(folder, path, metadata.name, document.skill_id, metadata.description, metadata.version)

@@ -253,7 +253,7 @@ def _git(address: str, path: str, ref: str) -> Source:
 
 
 def _check_address(address: str) -> None:
-    from skillyard.network.messages import read_destination
+    from skillyard.network.hosts import read_destination
 
     if "@" in address.partition("://")[2].partition("/")[0]:
         raise InvalidSource(

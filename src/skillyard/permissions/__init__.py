@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
-from skillyard.permissions.allowed_tools import ALWAYS_PERMITTED, AllowedTools
 from skillyard.permissions.approvals import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -17,6 +16,8 @@ from skillyard.permissions.approvals import (
     SqlApprovalStore,
 )
 from skillyard.permissions.command_policy import (
+    ALWAYS_PERMITTED,
+    AllowedTools,
     CommandPolicy,
     CommandRequest,
     CommandRuling,

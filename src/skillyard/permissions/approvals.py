@@ -255,9 +255,10 @@ class Approvals:
                 hint = f"{request.reason}; after reading it a person can run `skillyard approvals approve`"
         else:
             ask, about = getattr(approver, "ask_command", None), {}
-            hint = "do it another way, or write an 'allow' rule for it"
+            hint = "do it another way, or write an 'allow' rule for it in [permissions.commands] of skillyard.toml"
         if ask is None:
-            raise ApprovalRejected(f"{_subject(request)} needs approval and there is nobody to ask", hint=hint, **about)
+            by = "" if isinstance(request, ApprovalRequest) else f" by {request.ruling.decider}"
+            raise ApprovalRejected(f"{_subject(request)} needs approval{by} and there is nobody to ask", hint=hint, **about)
         answer: ApprovalAnswer = await ask(request)
         return answer
 

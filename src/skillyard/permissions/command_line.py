@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillyard.errors import WorkProblem
-from skillyard.permissions.shell_builtins import runs_later
+from skillyard.permissions.opaque_commands import runs_later
 from skillyard.permissions.shell_script import LONGEST_COMMAND, Redirection, ShellScript, SimpleCommand, parse_shell
 from skillyard.permissions.shell_words import SHELLS, ShellWord, ansi_c, is_descriptor, word_set
 

@@ -1,8 +1,8 @@
 """What may be done with tools, decided by every level that has rules: the narrowest wins; and the question where one asks.
 
-Levels are the operator's settings, those of the project, the agent or, where there is none, the conversation, and the skills
-that are followed (`allowed-tools`, taken as nothing, advice or a limit). Each can only narrow what the others allow. A ruling
-carries what a person must see to answer: the very command, and the files it names.
+Levels are the settings of the operator, those of the project, the agent or, where there is none, the conversation, and the
+skills that are followed (`allowed-tools`, taken as nothing, advice or a limit). Each can only narrow what the others allow. A
+ruling carries what a person must see to answer: the very command, and the files it names.
 """
 
 from __future__ import annotations
@@ -11,11 +11,85 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
-from skillyard.catalog import Configuration, Permission
+from skillyard.catalog import AllowedToolsMode, Configuration, Permission
+from skillyard.errors import InvalidInput
 from skillyard.permissions.command_rules import CommandRules, JudgedCall, LevelRuling
-from skillyard.permissions.tool_rules import ToolRule, tool_kind
+from skillyard.permissions.tool_rules import ToolRule, parse_tool_rule, tool_kind
 from skillyard.text import sanitize, shorten, single_line
 from skillyard.wire import WireForm, wire
+
+ALWAYS_PERMITTED: Final = frozenset({"read_skill_file", "search_skills", "skill", "skills_list", "skills_load"})
+_LISTED_LIMIT: Final = 600  # characters of tools that are listed for a model
+
+
+class AllowedTools:
+    """The union of the `allowed-tools` of the skills that are loaded.
+
+    `entries` are the entries of all of them: what one skill requests works while several are loaded. Skills that request
+    nothing add nothing; when none requests anything there is no limit. An entry that cannot be read permits nothing and is kept
+    in `unreadable`. Only mode `enforce` ever denies, and never to the tools that find, load and read skills.
+
+    Raises:
+        InvalidInput: unknown mode.
+    """
+
+    __slots__ = ("entries", "mode", "rules", "unreadable")
+
+    def __init__(self, entries: Iterable[str] = (), *, mode: AllowedToolsMode = "advise") -> None:
+        if mode not in get_args(AllowedToolsMode):
+            raise InvalidInput(f"allowed-tools cannot be {mode!r}", hint="use 'off', 'advise' or 'enforce'")
+        self.mode: AllowedToolsMode = mode
+        self.entries = tuple(dict.fromkeys(entries))
+        read = [(entry, _parsed(entry)) for entry in self.entries]
+        self.rules = tuple(rule for _, rule in read if rule is not None)
+        self.unreadable = tuple(entry for entry, rule in read if rule is None)
+
+    def __repr__(self) -> str:
+        return f"AllowedTools({list(self.entries)!r}, mode={self.mode!r})"
+
+    @property
+    def limits(self) -> bool:
+        """Whether anything can be refused."""
+        return self.mode == "enforce" and bool(self.entries)
+
+    def filter(self, tools: Iterable[str]) -> tuple[str, ...]:
+        """Those of `tools` that may be offered: every tool that some call of is permitted."""
+        if not self.limits:
+            return tuple(tools)
+        return tuple(tool for tool in tools if tool in ALWAYS_PERMITTED or any(rule.speaks_of(tool) for rule in self.rules))
+
+    def permits(self, tool: str, argument: str | None = None) -> bool:
+        """Whether `tool` may be called with `argument`: the command line, path or address as text (None: unknown)."""
+        if not self.limits or tool in ALWAYS_PERMITTED:
+            return True
+        ruling = self.command_rules().decide(JudgedCall.read(tool, argument, "/", root="/"))
+        return ruling is not None and ruling.permission == "allow"
+
+    def command_rules(self) -> CommandRules:
+        """The same limit as rules: what is listed is allowed, all else denied; without a limit there are none."""
+        if not self.limits:
+            return CommandRules()
+        return CommandRules(allow=self.rules, default="deny")
+
+    def listed(self) -> str:
+        """The tools the loaded skills request, as they were parsed; empty when none are to be listed for a model."""
+        if self.mode == "off" or not self.entries:
+            return ""
+        return shorten(", ".join(map(str, self.rules)), _LISTED_LIMIT) or "none that can be read"
+
+    def advice(self) -> str:
+        """A sentence of this program for the model about that list; empty when there is none."""
+        if not self.listed():
+            return ""
+        return "Other tools are refused." if self.limits else "Follow its list of allowed tools when possible."
+
+
+def _parsed(entry: str) -> ToolRule | None:
+    try:
+        return parse_tool_rule(entry)
+    except InvalidInput:
+        return None
+
 
 RuleLevel = Literal["operator", "project", "agent", "conversation", "skill"]
 _ORDER: Final = get_args(Permission)
@@ -59,11 +133,21 @@ class CommandRuling(WireForm, also=("allowed",)):
         """Why, in one line for people and models."""
         if self.level is None:
             return "allowed: nobody has a rule about it"
-        by = f"{self.rule} of the {self.level}" if self.rule else f"the rules of the {self.level}"
-        return f"{_WORDS[self.permission]} by {by}: {self.reason}"
+        plain = f"a rule to {self.permission} is about it"  # which the name of the rule says already
+        return f"{_WORDS[self.permission]} by {self.decider}" + ("" if self.reason == plain else f": {self.reason}")
+
+    @property
+    def decider(self) -> str:
+        """Whose rule decided, and which."""
+        return rule_name(self.level, self.rule)
 
 
 _WORDS: Final[Mapping[Permission, str]] = {"allow": "allowed", "ask": "to be asked about", "deny": "denied"}
+
+
+def rule_name(level: object, rule: object) -> str:
+    """A rule of a level in words; without a rule what the level says of the rest."""
+    return f"the {level}'s rule `{single_line(str(rule))}`" if rule else f"the {level}'s rules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +234,8 @@ class CommandPolicy:
         """Whether `tool` may be called with a command, path or address, in a working folder (an absolute path).
 
         Paths in rules are below `root`, wherever the call works. It never fails. A command takes at most about
-        half a second to read, whatever it is.
+        half a second to read, and each level as long to compare it with its rules: what is more is asked about, or denied
+        where the level denies anything.
         """
         call = JudgedCall.read(tool, argument, folder, root)
         said = [(level.name, ruling) for level in self._levels if (ruling := level.rules.decide(call)) is not None]
@@ -268,9 +353,7 @@ def question_lines(question: Mapping[str, Any]) -> list[str]:
         "files": ", ".join(single_line(str(file)) for file in question.get("files") or ()),
         "skills": ", ".join(single_line(str(skill)) for skill in question.get("skills") or ()),
     }
-    rule = f"{single_line(str(question['rule']))} of the {question['level']}" if question.get("rule") else ""
-    asker = rule or f"the rules of the {question['level']}"
-    by = f"{asker}: {single_line(str(question.get('reason') or ''))}"
+    by = f"{rule_name(question['level'], question.get('rule'))}: {single_line(str(question.get('reason') or ''))}"
     return [
         f"{_VERBS.get(tool, single_line(tool))} in {single_line(str(question['folder']))}?",
         *shown,

@@ -10,24 +10,34 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Self, get_args
+from functools import cached_property
+from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 from skillyard.catalog import Permission
 from skillyard.errors import InvalidInput
 from skillyard.permissions.command_line import CommandLine, CommandStep
-from skillyard.permissions.command_patterns import CommandPattern, Fit
-from skillyard.permissions.command_places import (
+from skillyard.permissions.command_matching import (
     MOVES,
+    CommandPattern,
+    Fit,
     among_devices,
     possible_paths,
     searches_below,
     searches_here,
     working_folders,
 )
-from skillyard.permissions.opaque_programs import opaque_reason
-from skillyard.permissions.shell_builtins import assigned_names
+from skillyard.permissions.opaque_commands import assigned_names, opaque_reason
 from skillyard.permissions.shell_words import ShellWord, is_descriptor, word_set
-from skillyard.permissions.tool_rules import ToolKind, ToolRule, parse_tool_rule, runs_code, tool_kind
+from skillyard.permissions.tool_rules import (
+    JudgementBudget,
+    NamedPath,
+    ToolKind,
+    ToolRule,
+    TooMuchToJudge,
+    parse_tool_rule,
+    runs_code,
+    tool_kind,
+)
 from skillyard.wire import WireForm, wire
 
 _MOST_RULES: Final = 500
@@ -136,9 +146,13 @@ class CommandRules:
         """What these rules say of a call; None when they have nothing to say about such calls."""
         if not self:
             return None
-        if call.line is not None:
-            return _LineDecision(self, call, call.line).ruling()
-        return _CallDecision(self, call).ruling()
+        try:
+            if call.line is not None:
+                return _LineDecision(self, call, call.line).ruling()
+            return _CallDecision(self, call).ruling()
+        except TooMuchToJudge:
+            says: Permission = "deny" if self.deny else _stricter("ask", self.rest(call.tool))
+            return LevelRuling(says, None, "there is too much in it to compare with all rules; make it shorter")
 
     def rest(self, tool: str) -> Permission:
         """What becomes of a call of the tool that no rule fits."""
@@ -158,6 +172,7 @@ class _CallDecision:
 
     rules: CommandRules
     call: JudgedCall
+    budget: JudgementBudget = field(default_factory=JudgementBudget)
 
     def ruling(self) -> LevelRuling | None:
         call = self.call
@@ -186,6 +201,7 @@ class _CallDecision:
         if not rule.speaks_of(self.call.tool):
             return False
         if rule.kind in ("read", "write"):
+            self.budget.spend(1 + (self.call.argument or "").count("/"))
             return rule.permits_path(self.call.argument and self.call.absolute(self.call.argument), self.call.root)
         return rule.fits_text(self.call.argument)
 
@@ -195,7 +211,7 @@ class _CallDecision:
         if rule.kind in ("read", "write") and self.call.argument is not None:
             if is_descriptor(self.call.absolute(self.call.argument)):
                 return True
-            return rule.may_fit_path(self.call.absolute(self.call.argument), self.call.root)
+            return rule.may_fit_path(self._path(), self.call.root, self.budget)
         return self.call.argument is None or rule.fits_text(self.call.argument)
 
     def _may_be_below(self, rule: ToolRule) -> bool:
@@ -204,16 +220,34 @@ class _CallDecision:
             return False
         if "/" not in (rule.argument or "/") and self.call.tool.casefold() in _READING_ALL:
             return True
-        return rule.may_be_below(self.call.absolute(self.call.argument or "."), self.call.root)
+        return rule.may_be_below(self._path(), self.call.root, self.budget)
+
+    def _path(self) -> NamedPath:
+        self.budget.spend((self.call.argument or "").count("/"))
+        return NamedPath.of(self.call.absolute(self.call.argument or "."), self.call.root)
 
 
-@dataclass(slots=True)
+class _NamedFile(NamedTuple):
+    """A word of a line that may be a file, what is done to it, and which paths it may be from each working folder.
+
+    `paths` are all of them, `below` those of the whole word. `to_descriptor` says that it may lead to an open file.
+    """
+
+    word: ShellWord
+    does: ToolKind | None
+    paths: tuple[NamedPath, ...] = ()
+    below: tuple[NamedPath, ...] = ()
+    to_descriptor: bool = False
+
+
+@dataclass
 class _LineDecision:
-    """One line of shell."""
+    """One line of shell; what all rules are compared with is found once."""
 
     rules: CommandRules
     call: JudgedCall
     line: CommandLine
+    budget: JudgementBudget = field(default_factory=JudgementBudget)
 
     def ruling(self) -> LevelRuling | None:
         asked = None
@@ -246,10 +280,11 @@ class _LineDecision:
         """Whether a rule allows the command by the word that makes it opaque: the program, or its option."""
         patterns = [CommandPattern.parse(rule.argument) for rule in self.rules.allow if rule.speaks_of(self.call.tool)]
         own = word == step.name
+        self.budget.spend(sum(1 + len(step.command.words) * pattern.may_start(step.command) for pattern in patterns))
         if runs_code(self.call.tool) and any(str(rule).casefold() == self.call.tool.casefold() for rule in self.rules.allow):
             return True
         return any(
-            pattern.words and pattern.permits(step.command) and (own or any(word in each for each in pattern.words[1:]))
+            pattern.words and pattern.permits(step.command) and (own or any(_names(each, word) for each in pattern.words[1:]))
             for pattern in patterns
         )
 
@@ -266,43 +301,82 @@ class _LineDecision:
     def _fit_command(self, pattern: CommandPattern) -> tuple[Fit, str]:
         maybe = ""
         for step in self.line.steps:
+            self.budget.spend(1)
+            if not pattern.may_start(step.command):
+                continue
+            self.budget.spend(len(step.command.words) * len(pattern.words))
             fit = pattern.may_fit(step.command)
             if fit == "yes":
                 return "yes", step.command.text
             if fit == "maybe":
                 maybe = maybe or step.command.text
-        if (self.line.unclear or maybe) and pattern.may_be_in(self.line.tokens()):
+        if (self.line.unclear or maybe) and self._may_be_in(pattern):
             return "yes", maybe or self.line.text
         return ("maybe", maybe) if maybe else ("no", "")
+
+    def _may_be_in(self, pattern: CommandPattern) -> bool:
+        self.budget.spend(sum(len(self._tokens) if "*" in word or "?" in word else 1 for word in pattern.words))
+        return pattern.may_be_in(self._tokens)
+
+    @cached_property
+    def _tokens(self) -> frozenset[str]:
+        return self.line.tokens()
+
+    @cached_property
+    def _places(self) -> list[str]:
+        return working_folders(self.line.steps, self.call.folder)
+
+    @cached_property
+    def _named_files(self) -> tuple[_NamedFile, ...]:
+        root, folders = self.call.root, self._places or [self.call.folder]
+        among = any(is_descriptor(place) for place in self._places)
+        found: dict[tuple[str | None, ToolKind | None], _NamedFile] = {}
+        for word, does in self._files():
+            if (word.text, does) in found:
+                continue
+            named = _NamedFile(word, does)
+            if word.text is not None:
+                texts = possible_paths(word.text)
+                self.budget.spend(len(texts) * len(folders) * (1 + word.text.count("/")))
+                below = [NamedPath.of(posixpath.join(folder, word.text), root) for folder in folders]
+                others = [NamedPath.of(posixpath.join(folder, text), root) for text in texts[1:] for folder in folders]
+                paths = tuple(dict.fromkeys([*below, *others]))
+                named = _NamedFile(word, does, paths, tuple(dict.fromkeys(below)), among or is_descriptor(word.text))
+            found[word.text, does] = named
+        return tuple(found.values())
+
+    @cached_property
+    def _open_ended(self) -> str:
+        return next((step.command.text for step in self.line.steps if step.command.open_ended), "")
+
+    @cached_property
+    def _searching(self) -> str:
+        return next((step.command.text for step in self.line.steps if searches_below(step.command)), "")
 
     def _fit_files(self, rule: ToolRule, kind: ToolKind) -> tuple[Fit, str]:
         """Files that the line is redirected to, and those that its commands name, which may be read or written."""
         maybe = ""
-        places, root = working_folders(self.line.steps, self.call.folder), self.call.root
-        for word, does in self._files():
+        root, budget = self.call.root, self.budget
+        for word, does, paths, below, to_descriptor in self._named_files:
             if word.text is None:
                 maybe = maybe or word.raw
                 continue
-            if is_descriptor(word.text) or any(is_descriptor(place) for place in places):
+            if to_descriptor:
+                budget.spend(1 + word.text.count("/"))
                 if _literal_name(rule.argument or "") in word.text.casefold().split("/"):
                     return "yes", word.text
                 maybe = maybe or word.text
-            folders = places or [self.call.folder]
-            fits = any(
-                rule.may_fit_path(posixpath.join(folder, path), root)
-                for path in possible_paths(word.text)
-                for folder in folders
-            )
+            fits = any(rule.may_fit_path(path, root, budget) for path in paths)
             if fits and (does == kind or (does is None and kind == "read")):
                 return "yes", word.text
             near = fits and does is None
-            above = does != "read" and any(rule.may_be_below(posixpath.join(folder, word.text), root) for folder in folders)
-            if near or above or not places:
+            above = does != "read" and any(rule.may_be_below(path, root, budget) for path in below)
+            if near or above or not self._places:
                 maybe = maybe or word.text
-        maybe = maybe or next((step.command.text for step in self.line.steps if step.command.open_ended), "")
+        maybe = maybe or self._open_ended
         if kind == "read" and "/" not in (rule.argument or "/"):  # a name in any folder
-            maybe = maybe or next((step.command.text for step in self.line.steps if searches_below(step.command)), "")
-        if self.line.unclear and rule.argument and _literal_name(rule.argument) in self.line.tokens():
+            maybe = maybe or self._searching
+        if self.line.unclear and rule.argument and _literal_name(rule.argument) in self._tokens:
             return "yes", self.line.text
         maybe = maybe or (self.line.text if self.line.unclear else "")
         return ("maybe", maybe) if maybe else ("no", "")
@@ -345,7 +419,10 @@ class _LineDecision:
                 return LevelRuling(rest, None, f"it sets {name}, which can change what a command does", step.command.text)
             if step.passes:
                 continue
-            rule = next((rule for rule, pattern in patterns if pattern.permits(step.command)), None)
+            self.budget.spend(len(patterns))
+            near = [(rule, pattern) for rule, pattern in patterns if pattern.may_start(step.command)]
+            self.budget.spend(sum(len(step.command.words) * len(pattern.words) for _, pattern in near))
+            rule = next((rule for rule, pattern in near if pattern.permits(step.command)), None)
             if rule is None:
                 return _by_default(rest, step.command.text)
             used[f"allow {rule}"] = None
@@ -364,7 +441,8 @@ class _LineDecision:
     def _redirection_rule(self, path: str | None, kind: Literal["read", "write"]) -> ToolRule | None:
         if path is None or is_descriptor(path) or any(step.name in MOVES for step in self.line.steps):
             return None
-        rules = (rule for rule in self.rules.allow if rule.kind == kind)
+        rules = [rule for rule in self.rules.allow if rule.kind == kind]
+        self.budget.spend(len(rules) * (2 + path.count("/")))
         return next((rule for rule in rules if rule.permits_path(self.call.absolute(path), self.call.root)), None)
 
 
@@ -379,6 +457,15 @@ def _odd_variable(step: CommandStep) -> str | None:
             continue
         return name
     return None
+
+
+def _names(pattern: str, word: str) -> bool:
+    """Whether a word of a rule names the word by which a command is opaque: an option, also in a group, or another word."""
+    if word.startswith("--"):
+        return pattern.partition("=")[0] == word
+    if word.startswith("-"):
+        return pattern.startswith("-") and not pattern.startswith("--") and word[1:] in pattern
+    return word in pattern
 
 
 def _literal_name(pattern: str) -> str:

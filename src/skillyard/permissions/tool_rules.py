@@ -19,7 +19,9 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from functools import lru_cache
+from itertools import takewhile
+from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 from skillyard.catalog import Permission
 from skillyard.errors import InvalidInput
@@ -97,21 +99,86 @@ class ToolRule:
             for form in forms
         )
 
-    def may_fit_path(self, path: str, folder: str) -> bool:
+    def may_fit_path(self, path: NamedPath, folder: str, budget: JudgementBudget) -> bool:
         """Whether the entry could be about this path: letter case does not count, and a bare name fits in every folder."""
         if self.argument in ANYTHING or self.argument is None:
             return True
-        pattern, whole = self.argument.casefold(), posixpath.normpath(posixpath.join(folder, path)).casefold()
-        if "/" not in pattern and _segments_match([pattern], [whole.rpartition("/")[2]]):
+        budget.spend(1)
+        pattern = _path_pattern(self.argument, folder)
+        if pattern.name is not None and glob(pattern.name).fullmatch(path.folded[-1]) is not None:
             return True
-        return _segments_match(_parts(posixpath.join(folder.casefold(), pattern)), whole.split("/"))
+        if path.folded[: len(pattern.literal)] != pattern.literal:
+            return False
+        budget.spend(len(path.folded) * (len(pattern.folded) - len(pattern.literal)))
+        return _segments_match(pattern.folded, path.folded)
 
-    def may_be_below(self, path: str, folder: str) -> bool:
+    def may_be_below(self, path: NamedPath, folder: str, budget: JudgementBudget) -> bool:
         """Whether something that the entry is about may be inside this path."""
-        pattern = posixpath.normpath(posixpath.join(folder, self.argument or "**")).split("/")
-        inside = posixpath.normpath(posixpath.join(folder, path)).split("/")
-        fixed = [part for part in pattern if "*" not in part and "?" not in part]
-        return "/" in (self.argument or "/") and len(inside) < len(pattern) and fixed[: len(inside)] == inside
+        budget.spend(1)
+        pattern = _path_pattern(self.argument or "**", folder)
+        inside = path.parts
+        return "/" in (self.argument or "/") and len(inside) < pattern.length and pattern.fixed[: len(inside)] == inside
+
+
+@dataclass(slots=True)
+class JudgementBudget:
+    """How many comparisons may be made to judge one call; about half a second's worth.
+
+    Raises, from `spend`:
+        TooMuchToJudge: there were more.
+    """
+
+    left: int = 600_000
+
+    def spend(self, comparisons: int) -> None:
+        """Count comparisons that are to be made."""
+        self.left -= comparisons
+        if self.left < 0:
+            raise TooMuchToJudge
+
+
+class TooMuchToJudge(Exception):  # caught in this room
+    """A call names so much, or there are so many rules, that they are not compared to the end."""
+
+
+class NamedPath(NamedTuple):
+    """A path of a call, absolute and normalised: its parts as they are written, and in small letters."""
+
+    parts: tuple[str, ...]
+    folded: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: str, folder: str) -> Self:
+        """The path, below `folder` where it is relative."""
+        whole = posixpath.normpath(posixpath.join(folder, path))
+        return cls(tuple(whole.split("/")), tuple(whole.casefold().split("/")))
+
+
+class _PathPattern(NamedTuple):
+    """The argument of a rule about files below a folder.
+
+    `folded` are its parts in small letters, `literal` those before the first wildcard; `fixed` are all parts without wildcards
+    as they are written, of `length` in all. `name` is the pattern when it has one part.
+    """
+
+    folded: tuple[str, ...]
+    literal: tuple[str, ...]
+    fixed: tuple[str, ...]
+    length: int
+    name: str | None
+
+
+@lru_cache(maxsize=2048)
+def _path_pattern(argument: str, folder: str) -> _PathPattern:
+    written = posixpath.normpath(posixpath.join(folder, argument)).split("/")
+    folded = tuple(_parts(posixpath.join(folder.casefold(), argument.casefold())))
+    literal = tuple(takewhile(_is_literal, folded))
+    fixed = tuple(filter(_is_literal, written))
+    return _PathPattern(folded, literal, fixed, len(written), None if "/" in argument else argument.casefold())
+
+
+def _is_literal(part: str) -> bool:
+    return "*" not in part and "?" not in part
 
 
 def parse_tool_rule(text: str) -> ToolRule:
@@ -146,6 +213,8 @@ def _segments_match(patterns: Sequence[str], names: Sequence[str]) -> bool:
             reached = set(range(min(reached), len(names) + 1)) if reached else reached
         else:
             reached = {at + 1 for at in reached if at < len(names) and glob(pattern).fullmatch(names[at])}
+        if not reached:
+            return False
     return len(names) in reached
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from skillyard.prompt.budget import Index, Omission
 from skillyard.prompt.entry import Stage, count_tokens, describe_skill, disclosure_stage
-from skillyard.prompt.guidance import usage_guidance
-from skillyard.prompt.index import IndexOptions, append_index, build_index, entry_costs, write_index
-from skillyard.prompt.report import Index, Omission
+from skillyard.prompt.index import IndexOptions, append_index, build_index, entry_costs, usage_guidance, write_index
 from skillyard.prompt.styles import Style
 
 __all__ = [

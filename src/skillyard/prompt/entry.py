@@ -231,6 +231,10 @@ class IndexEntry:
         self._pieces: tuple[Piece, ...] | None = None
         self._fields: tuple[Field, ...] = ()
 
+    def name_only(self) -> IndexEntry:
+        """The entry without its fields, which has nothing more to say."""
+        return IndexEntry(self.id, self.bare_text, lambda: (self.bare_text,))
+
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """The fixed texts and the fields, in the order in which they are written."""

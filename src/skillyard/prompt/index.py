@@ -1,25 +1,26 @@
-"""The index: the short text about all skills in a system prompt, for a request if there is one, and what it costs."""
+"""The index: the short text about all skills in a system prompt, for a request if there is one; its cost, and rules for use.
+
+The rules for the use of skills are to be pasted into the file in which an agent has its own rules.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard.errors import InvalidInput
 from skillyard.extensions import NO_EXTENSIONS, Extensions
 from skillyard.paths import relative_to
-from skillyard.prompt.budget import BudgetPlan, Continuation, continue_index, plan_budget
+from skillyard.prompt.budget import NEVER, BudgetPlan, Continuation, Index, IndexLine, Omission, continue_index, plan_budget
 from skillyard.prompt.entry import BARE, QUARTERS, WHOLE, IndexEntry, ShownSkill, count_tokens, labels, quarters
-from skillyard.prompt.report import NEVER, Index, IndexLine, Omission
 from skillyard.prompt.styles import Overview, StyleForm, form_of
 from skillyard.search import SearchIndex, named_skills, search_skills
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
-
 
 DEFAULT_BUDGET: Final = 2000  # tokens: fifty skills or 8000 characters
 WANTED: Final = 12  # of a ranking, so many skills have to be there with a description, whatever was shown before
@@ -31,9 +32,9 @@ class IndexOptions:
 
     None is no limit of tokens, and of a description 1024 characters.
 
-    When not all fits, `named` skills (by name or id: those the user spoke of) are served first, then `pinned` ones, then the
-    rest in order. `ranked` means that the order is a ranking for a request: then the first keep whole descriptions and
-    the last only names.
+    When not all fits, `named` skills (by name or id: those the user spoke of) are served first, then `pinned` ones and those
+    whose state that is, then the rest in order. Of a skill whose state is `name-only` only the name is listed. `ranked` means
+    that the order is a ranking for a request: then the first keep whole descriptions and the last only names.
 
     With `previous`, the index that the same conversation was shown before, its lines stay where they are; what is required now
     and was not described is appended, and what has to go for it goes by least use, from the end. `installed` are the ids that
@@ -100,10 +101,12 @@ def build_index(skills: Iterable[Skill], options: IndexOptions = DEFAULT_OPTIONS
         fits = options.budget is None or count_tokens(text) <= options.budget
         return Index(text if fits else "", count_tokens(text) if fits else 0, omitted=tuple(hidden))
     entries = [
-        form.entry(ShownSkill(skill, label, options.description_chars))
+        entry if skill.state != "name-only" else entry.name_only()
         for skill, label in zip(offered, labels(offered), strict=True)
+        for entry in (form.entry(ShownSkill(skill, label, options.description_chars)),)
     ]
-    tiers = _tiers(offered, entries, options.named, options.pinned)
+    pinned = {*options.pinned, *(skill.id for skill in offered if skill.state == "pinned")}
+    tiers = _tiers(offered, entries, options.named, pinned)
     return _Builder(form, overview, options, tiers).build(entries, hidden)
 
 
@@ -320,3 +323,43 @@ def _best_first(skills: Sequence[Skill], index: SearchIndex, request: str) -> li
     best = [match.skill for match in search_skills(index, request, limit=_RANKED)]
     first = {skill.id for skill in best}
     return best + [skill for skill in skills if skill.id not in first]
+
+
+_ENGLISH: Final = """\
+## Using skills
+
+A skill is a folder with instructions for one kind of task. Before you act on a request:
+
+1. Look at the list of skills in your instructions, or call `skills_list`, to see whether a skill fits it. Do this before you
+   plan, search or write anything.
+2. When one fits, load it with `skill` (or `skills_load`, where your instructions name that) and read it to the end.
+3. Follow its steps in their order. Do not replace a step by what you would do without it.
+4. Where it names `allowed-tools`, use only those tools until its task is done.
+5. Read a file of the skill with `read_skill_file` only when a step names it; run its scripts with `run_skill`
+   instead of writing your own.
+6. When no skill fits, say so in half a sentence and go on without one. Never invent a skill.
+"""
+_CHINESE: Final = """\
+## 使用技能
+
+技能是一个文件夹，其中有针对某一类任务的说明。处理请求之前：
+
+1. 先看说明中的技能列表，或调用 `skills_list`，看是否有合适的技能；在计划、搜索或写任何内容之前就这样做。
+2. 有合适的技能时，用 `skill` 加载它（如果说明中写的是 `skills_load`，就用那个），并读完。
+3. 严格按照它的步骤依次执行，不要用自己的做法代替其中的步骤。
+4. 如果它写明了 `allowed-tools`，完成任务之前只使用这些工具。
+5. 只有步骤提到某个文件时，才用 `read_skill_file` 读取；它的脚本用 `run_skill` 运行，不要自己另写。
+6. 没有合适的技能时，用半句话说明，然后继续。绝不要编造技能。
+"""
+_TEXTS: Final = {"en": _ENGLISH, "zh": _CHINESE}
+
+
+def usage_guidance(language: Literal["en", "zh"] = "en") -> str:
+    """The rules, in Markdown, ending in a line feed.
+
+    Raises:
+        InvalidInput: there are none in that language.
+    """
+    if language not in _TEXTS:
+        raise InvalidInput(f"there is no guidance in {language!r}", hint=f"one of {', '.join(_TEXTS)}")
+    return _TEXTS[language]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
 from skillyard.registry.candidate import Scanner, ScannerFinding
-from skillyard.registry.git_fetcher import GitFetcher
 from skillyard.registry.install_pipeline import InstallRefusal, SkillInspection
 from skillyard.registry.model import (
+    PINNED,
     AgreeReplacement,
     Consent,
     EditValue,
@@ -24,6 +24,7 @@ from skillyard.registry.model import (
     InstallReport,
     Operation,
     OperationResult,
+    PendingUpdate,
     Progress,
     ProgressEvent,
     RollbackOptions,
@@ -32,16 +33,15 @@ from skillyard.registry.model import (
 )
 from skillyard.registry.operations import new_operation_id, subscribe_operations
 from skillyard.registry.package_cache import skill_with_content
-from skillyard.registry.pending_updates import PINNED, PendingUpdate
 from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import locked_versions
-from skillyard.registry.source_fetcher import SourceFetcher
+from skillyard.registry.source_fetcher import GitFetcher, SourceFetcher
 from skillyard.registry.version_files import BackfillReport
 
 if TYPE_CHECKING:
-    from skillyard.registry.community import LATEST, PopularityCounts, check_tag
+    from skillyard.registry.records import LATEST, PopularityCounts, check_tag
 
 __all__ = [
     "LATEST",
@@ -86,4 +86,4 @@ __all__ = [
     "subscribe_operations",
 ]
 
-__getattr__, __dir__ = lazy_exports(__name__, {"community": ("LATEST", "PopularityCounts", "check_tag")})
+__getattr__, __dir__ = lazy_exports(__name__, {"records": ("LATEST", "PopularityCounts", "check_tag")})

@@ -27,11 +27,14 @@ from skillyard.packages import (
 )
 from skillyard.registry.model import AgreeReplacement, Consent, FetchedTree, Progress
 from skillyard.registry.powers import Powers, read_powers
+from skillyard.registry.skills_lock import SKILLS_LOCK_FILE, folder_hash
+from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.document import Document
 
 
+_NAMED: Final = 5
 _MANIFEST: Final = "manifest.json"
 _MANIFEST_IGNORED: Final = (
     f"{_MANIFEST} is ignored: SKILL.md alone says what the skill is; `skillyard check --package` shows what the manifest adds"
@@ -39,10 +42,10 @@ _MANIFEST_IGNORED: Final = (
 
 
 class ScannerFinding(Protocol):
-    """The findings of a scanner: advice only, it stops nothing."""
+    """The findings of a scanner: advice, but for the severities that the operator lets stop an install."""
 
     def to_dict(self) -> Mapping[str, object]:
-        """The finding as plain data, with at least a `message`."""
+        """The finding as plain data, with at least `rule`, `severity`, `message`, `file`, `line` and `evidence`."""
 
 
 class Scanner(Protocol):
@@ -145,18 +148,14 @@ def check_candidate(candidate: Candidate, folder_name: str) -> Candidate:
         InvalidSkill: its SKILL.md lacks a name or a description, or cannot be read.
     """
     document = candidate.document
-    errors = [diagnostic for diagnostic in document.diagnostics if diagnostic.severity == "error"]
-    if not document.usable:
-        reason = errors[0].message if errors else "it cannot be used"
+    if document.install_refusal is not None:
+        error = next((one for one in document.diagnostics if one.severity == "error"), None)
+        hint = (error.fix if error else None) or "`skillyard check` shows everything that is wrong with it"
+        if document.usable:
+            hint = "`skillyard check --fix` in its folder writes what a catalog infers; then install it from there"
         raise InvalidSkill(
-            f"{folder_name or candidate.name}: SKILL.md: {reason}",
-            hint=(errors[0].fix if errors else None) or "`skillyard check` shows everything that is wrong with it",
-            diagnostics=[diagnostic.to_dict() for diagnostic in document.diagnostics],
-        )
-    if document.inferred:
-        raise InvalidSkill(
-            f"{folder_name or candidate.name}: SKILL.md does not declare its {' and '.join(document.inferred)}",
-            hint="`skillyard check --fix` in its folder writes what a catalog infers; then install it from there",
+            f"{folder_name or candidate.name}: {document.install_refusal}",
+            hint=hint,
             diagnostics=[diagnostic.to_dict() for diagnostic in document.diagnostics],
         )
     warnings = tuple(
@@ -181,9 +180,9 @@ class InstallRequest:
     """What is to be installed, and how.
 
     `names` are the requested skills of the source, all when empty; `only` ids that it must have; `expected` the digests that it
-    must have, `signers` the keys of the signers in a lock. Without `activate` a version is put beside the current one, as
-    if it had been installed at the moment `installed_at`. With `new` none may be installed already. `operation_id` was made by
-    `new_operation_id`. The others are as in `InstallOptions`.
+    must have (or `skills-lock.json:` and a hash of that file), `signers` the keys of the signers in a lock. Without
+    `activate` a version is put beside the current one, as if it had been installed at the moment `installed_at`. With `new`
+    none may be installed already. `operation_id` was made by `new_operation_id`. The others are as in `InstallOptions`.
     """
 
     source: Source
@@ -196,6 +195,7 @@ class InstallRequest:
     force: bool = False
     accept_signer: bool = False
     accept_source: bool = False
+    accept: Collection[str] = ()
     replacing: AgreeReplacement | None = None
     activate: bool = True
     new: bool = False
@@ -218,14 +218,16 @@ def select_candidates(pairs: list[tuple[Candidate, str]], request: InstallReques
     if missing := sorted(set(request.only) - set(ids)):
         raise NoSkillInside(f"the source no longer has {', '.join(missing)}", hint="install it from where it is now")
     if twice := sorted({skill_id for skill_id in ids if ids.count(skill_id) > 1}):
+        paths = [candidate.origin.path for candidate, _ in pairs if candidate.skill_id in twice]
+        ways = " or ".join(f"--skill {single_line(path)}" for path in paths[:_NAMED]) + (" ..." if len(paths) > _NAMED else "")
         raise AmbiguousSkill(
             f"the source has several skills called {', '.join(twice)}",
-            hint="choose one by its path with --skill",
-            candidates=[candidate.origin.path for candidate, _ in pairs if candidate.skill_id in twice],
+            hint=f"choose one by its path: {ways}",
+            candidates=paths,
         )
     for candidate, _ in pairs:
         promised = request.expected.get(candidate.skill_id)
-        if promised is not None and promised != candidate.digest:
+        if promised is not None and not _has_content(candidate, promised):
             raise DigestMismatch(
                 f"{candidate.skill_id} is not the content that is locked",
                 hint="`skillyard update` takes the new content and writes the lock again",
@@ -233,6 +235,14 @@ def select_candidates(pairs: list[tuple[Candidate, str]], request: InstallReques
                 found=candidate.digest,
             )
     return pairs
+
+
+def _has_content(candidate: Candidate, promised: str) -> bool:
+    """Whether it is the content of a digest, or of a hash that is promised as `skills-lock.json:…`."""
+    file, colon, content = promised.partition(":")
+    if file == SKILLS_LOCK_FILE and colon:
+        return folder_hash(candidate.tree) == content
+    return candidate.digest == promised
 
 
 def source_folder_name(path: str, source: Source) -> str:

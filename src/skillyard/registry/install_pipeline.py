@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard.environments import Requirements
 from skillyard.errors import ArchiveRefused, FileProblem, SkillyardError
+from skillyard.interop.agent_plugins import skills_of_package
 from skillyard.packages import (
     FolderDifference,
     FoundSkill,
@@ -35,8 +37,7 @@ from skillyard.registry.candidate import (
     source_folder_name,
     stage_skill,
 )
-from skillyard.registry.model import Fetcher, InstallReport, OperationResult
-from skillyard.registry.pending_updates import deprecated_version
+from skillyard.registry.model import Fetcher, InstallReport, OperationResult, deprecated_version
 from skillyard.registry.upgrade_checks import (
     accept_replacements,
     consent_required,
@@ -45,6 +46,7 @@ from skillyard.registry.upgrade_checks import (
     installed_powers,
     power_change,
     refuse_existing,
+    refuse_grave_findings,
     refuse_replacements,
     refuse_yanked,
     require_consent,
@@ -74,6 +76,8 @@ class InstallPipeline:
     fetcher: Fetcher
     unmet: Callable[[str, Requirements], tuple[str, ...]]
     scanner: Scanner | None = None
+    stops: frozenset[str] = frozenset()
+    """The severities at which a finding stops an install."""
     limits: PackageLimits = field(default_factory=PackageLimits)
     keep: int = 5
     store: Store | None = None
@@ -96,7 +100,8 @@ class InstallPipeline:
     def _install(self, operation: RunningOperation, log: OpenLog, request: InstallRequest) -> tuple[OperationResult, ...]:
         with log.step("download", 30):
             fetched = self.fetcher.fetch(request.source, operation.folder)
-            skills = choose_skills(find_skills(fetched.tree), () if fetched.chosen else request.names)
+            offered, passed_over = skills_of_package(Path(fetched.tree), find_skills(fetched.tree))
+            skills = choose_skills(offered, () if fetched.chosen else request.names)
         with log.step("checksum", 50):
             pairs = []
             for skill in skills:
@@ -116,9 +121,11 @@ class InstallPipeline:
                 refuse_yanked(self.records, candidate, request)
             candidates, replaced = accept_replacements(self.versions, self.records, candidates, request)
             candidates = [_with_address_warning(candidate, request.source) for candidate in candidates]
+            candidates[:1] = [replace(one, warnings=(*one.warnings, *passed_over)) for one in candidates[:1]]
         if self.scanner is not None:
             with log.step("scan", 65):
                 candidates = [replace(one, findings=_findings(self.scanner, one)) for one in candidates]
+                refuse_grave_findings(self.records.read, candidates, self.stops, request.accept)
         with log.step("consent", 70):
             accepted = require_consent(self.versions, candidates, request)
         return tuple(
@@ -275,9 +282,9 @@ class InstallRefusal:
 class SkillInspection:
     """One skill of a source, as it would be installed.
 
-    `refusals` would stop it; `findings` of the scanner are advice, `unmet` is what this machine lacks. `clients` are those that
-    can load it. `installed` is the current version, `difference` what would become of its files, `powers_before` what
-    it may do, and `change` what the new one may do beyond that: it needs consent.
+    `refusals` would stop it; `findings` of the scanner are advice, but for those that are a refusal; `unmet` is what this
+    machine lacks. `clients` are those that can load it. `installed` is the current version, `difference` what would become of
+    its files, `powers_before` what it may do, and `change` what the new one may do beyond that: it needs consent.
     """
 
     skill_id: str
@@ -318,7 +325,8 @@ def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[
     with pipeline.operations.begin() as operation:
         operation.settled = True  # it opens no log: what is left is only to be deleted
         fetched = pipeline.fetcher.fetch(request.source, operation.folder)
-        skills = choose_skills(find_skills(fetched.tree), () if fetched.chosen else request.names)
+        offered, _ = skills_of_package(Path(fetched.tree), find_skills(fetched.tree))
+        skills = choose_skills(offered, () if fetched.chosen else request.names)
         inspected = []
         for skill in skills:
             folder = source_folder_name(skill.path, request.source)
@@ -358,6 +366,8 @@ def _inspect_candidate(
     from skillyard.catalog.skill_files import list_files
     from skillyard.interop import check_clients
 
+    if pipeline.scanner is not None:
+        candidate = replace(candidate, findings=_findings(pipeline.scanner, candidate))
     candidate, refusals = (candidate, (refused,)) if refused else _check_refusals(pipeline, candidate, folder, request)
     document = candidate.document
     installed = next((version for version in pipeline.records.read.versions(candidate.skill_id) if version.current), None)
@@ -378,7 +388,7 @@ def _inspect_candidate(
         powers=candidate.powers,
         diagnostics=document.diagnostics,
         refusals=refusals,
-        findings=_findings(pipeline.scanner, candidate) if pipeline.scanner else (),
+        findings=candidate.findings,
         clients=() if refused else check_clients(tree, name=folder or candidate.skill_id),
         unmet=pipeline.unmet(candidate.skill_id, candidate.requirements),
         warnings=candidate.warnings,
@@ -402,6 +412,8 @@ def _check_refusals(
     for change in find_replacements(pipeline.versions, pipeline.records, candidate, request):
         with _noting(refusals):
             refuse_replacements([change], accept_signer=False, accept_source=False)
+    with _noting(refusals):
+        refuse_grave_findings(pipeline.records.read, [candidate], pipeline.stops, ())
     return candidate, tuple(refusals)
 
 

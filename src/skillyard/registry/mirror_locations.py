@@ -302,7 +302,7 @@ def _token_of(address: str, tokens: str) -> str | None:
     Raises:
         InvalidConfiguration: a token has no host; the message does not repeat it.
     """
-    from skillyard.network.messages import read_destination
+    from skillyard.network.hosts import read_destination
 
     destination = read_destination(address)
     match = None

@@ -1,8 +1,11 @@
-"""The registry's values: installed skills, versions, the log of what was done, reports, metadata edits, fetched trees.
+"""The registry's values: installed skills, versions, pending updates, operations, reports, metadata edits, fetched trees.
 
 Edits replace what the SKILL.md declares: category, tags, author, addresses, icon. They are kept in the database,
 never in the folder, so content, digest and signature stay what they are; they outlive new versions. Name, description
 and instructions can only be set by the SKILL.md. `Fetcher` is the port of everything that fetches a source.
+
+A pinned version stays current until the pin, the tag `pinned`, is taken away. Content that a rollback left, or that was
+deprecated, is no pending update either.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict
 from urllib.parse import urlsplit
 
 from skillyard.errors import InvalidInput
@@ -21,6 +24,12 @@ from skillyard.packages import Origin, Source
 from skillyard.registry.powers import PowerChange, Powers
 from skillyard.text import single_line
 from skillyard.wire import WireForm, wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skillyard.packages import FolderDifference
+
 
 Operation = Literal["install", "update", "rollback", "uninstall"]
 LogStatus = Literal["pending", "in_progress", "success", "failed"]
@@ -96,10 +105,12 @@ class RollbackOptions(TypedDict, total=False):
 class InstallOptions(RollbackOptions, total=False):
     """How skills may be installed: as `RollbackOptions`.
 
-    `consent` is called when an installed skill would be allowed more than before; without it that is refused.
+    `consent` is called when an installed skill would be allowed more than before; without it that is refused. `accept` are the
+    rules of the scanner whose findings do not stop it.
     """
 
     consent: Consent | None
+    accept: Collection[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +225,7 @@ class InstallLog(WireForm, also=("state",), times="full"):
 class OperationResult(WireForm, also=("power_sentences",)):
     """What became of one skill of an operation.
 
-    `unmet` are requirements this machine lacks, `findings` the findings of a scanner, as plain data: advice only.
+    `unmet` are requirements this machine lacks, `findings` the findings of a scanner, as plain data.
     """
 
     skill_id: str
@@ -331,3 +342,32 @@ class Fetcher(Protocol):
             ArchiveRefused: what came breaks a rule.
             NetworkFailed, NetworkRefused: the network.
         """
+
+
+PINNED: Final = "pinned"
+"""The tag of a pinned version."""
+
+PendingState = Literal["current", "update", "deprecated", "pinned", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingUpdate(WireForm):
+    """Whether there is something else where an installed skill came from, and what an update would change.
+
+    `current`: the same content; `update`: other content, with its `available` declared version and the `difference`;
+    `deprecated`: content that was rolled back from or deprecated, which no update brings back; `pinned`: no update is
+    wanted; `unknown`: nobody can tell, for the `reason`.
+    """
+
+    skill_id: str
+    state: PendingState
+    version: str
+    declared_version: str | None = None
+    available: str | None = None
+    reason: str | None = None
+    difference: FolderDifference | None = None
+
+
+def deprecated_version(recorded: Iterable[SkillVersion], digest: str) -> SkillVersion | None:
+    """The version with this content that was rolled back from or deprecated; None when there is none."""
+    return next((version for version in recorded if version.digest == digest and version.status == "deprecated"), None)

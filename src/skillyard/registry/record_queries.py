@@ -116,6 +116,17 @@ class RecordReader:
         )
         return tuple(map(version_from_row, self._rows(query)))
 
+    def findings(self, skill_id: str) -> tuple[Mapping[str, Any], ...]:
+        """What the scanner found in the current version of a skill when it was installed; none when it is not installed."""
+        definitions = skill_definitions.c
+        query = (
+            select(skill_versions.c.findings)
+            .join(skill_definitions, definitions.skill_id == skill_versions.c.skill_id)
+            .where(skill_versions.c.skill_id == skill_id, definitions.current_version == skill_versions.c.version)
+        )
+        rows = self._rows(query)
+        return tuple(rows[0]["findings"] or ()) if rows else ()
+
     def serving(self) -> tuple[SkillVersion, ...]:
         """The current version of each installed skill."""
         definitions = skill_definitions.c

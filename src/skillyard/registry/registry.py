@@ -14,40 +14,46 @@ work on one home at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
-from skillyard.errors import InvalidSource, SkillyardError, VersionPinned
+from skillyard.coding_agents import SkillLinks
+from skillyard.errors import InvalidConfiguration, InvalidSource, SkillyardError, VersionPinned
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.candidate import InstallRequest
 from skillyard.registry.install_pipeline import InstallPipeline
 from skillyard.registry.installed_skills import InstalledSkills, RegistryStorage, VersionManager
 from skillyard.registry.model import (
+    PINNED,
     EditValue,
     Fetcher,
     InstalledSkill,
     InstallOptions,
     InstallReport,
     OperationResult,
+    PendingState,
+    PendingUpdate,
     Progress,
     RollbackOptions,
     check_edits,
+    deprecated_version,
 )
-from skillyard.registry.pending_updates import PINNED, PendingState, PendingUpdate, deprecated_version
 from skillyard.registry.requirements import unmet_skill_requirements
 from skillyard.registry.source_fetcher import SourceFetcher, source_from_origin
 from skillyard.registry.upgrade_checks import refuse_replacements, rollback_replacements, rollback_target
 from skillyard.registry.version_files import discard_all_versions, refuse_local_edits, restore_version
+from skillyard.registry.version_store import CURRENT
 
 if TYPE_CHECKING:
     from skillyard.catalog import SkillCatalog
+    from skillyard.coding_agents import LinkReport
     from skillyard.registry.candidate import Scanner
-    from skillyard.registry.community import Popularity, VersionTags
     from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.model import SkillVersion
-    from skillyard.registry.records import RegistryRecords
+    from skillyard.registry.records import Popularity, RegistryRecords, VersionTags
     from skillyard.registry.version_files import BackfillReport
 
 
@@ -56,7 +62,8 @@ class Registry:
 
     Its own methods install, switch and uninstall. Its parts: `installed` reads skills, versions and history;
     `versions` deprecates, yanks, discards and prunes single versions; `tags` and `popularity` are what people add to skills;
-    `storage` has the files, the running operations and the records.
+    `links` are the skills in the folders of coding agents, which follow every change; `storage` has the files, the running
+    operations and the records.
 
     `servers` are the names of registered MCP servers, which skills may require. `scanner` checks every skill before it is
     installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one
@@ -78,9 +85,11 @@ class Registry:
         self.storage = RegistryStorage(data, url, actor=actor)
         self.installed = InstalledSkills(self.storage, servers)
         self.versions = VersionManager(self.storage, self.installed, keep=keep)
+        self.links = SkillLinks(data)
         self.store = store
         self._fetcher = fetcher or SourceFetcher()
         self._scanner = scanner
+        self._scan_settings: tuple[Mapping[str, object], str] = ({}, "")
 
     @classmethod
     def open(cls, home: str | None = None, url: str | None = None) -> Self:
@@ -95,7 +104,7 @@ class Registry:
     def of(cls, catalog: SkillCatalog, *, scanner: Scanner | None = None) -> Self:
         """The registry that a catalog's configuration names; `scanner` as above."""
         configuration = catalog.configuration
-        return cls(
+        made = cls(
             catalog.data_directory,
             configuration.database_url,
             fetcher=SourceFetcher(allow_private=configuration.private_hosts, extensions=configuration.extensions),
@@ -104,6 +113,8 @@ class Registry:
             store=open_store(configuration.package_store) if configuration.package_store else None,
             keep=configuration.kept_versions,
         )
+        made._scan_settings = (configuration.user_scan, configuration.user_file or "")
+        return made
 
     def for_catalog(self, catalog: SkillCatalog, *, public_only: bool = False) -> Self:
         """The registry of a catalog, with the scanner and the fetcher of this one.
@@ -131,14 +142,14 @@ class Registry:
     @property
     def popularity(self) -> Popularity:
         """Stars and counts of downloads."""
-        from skillyard.registry.community import Popularity
+        from skillyard.registry.records import Popularity
 
         return Popularity(self.records.database)
 
     @property
     def tags(self) -> VersionTags:
         """The names that were given to versions."""
-        from skillyard.registry.community import VersionTags
+        from skillyard.registry.records import VersionTags
 
         return VersionTags(self.records.database)
 
@@ -169,6 +180,7 @@ class Registry:
             InvalidSkill: a SKILL.md has no name or description.
             SkillExists: with `new`, it is installed already.
             ConsentRequired: the added powers were not agreed to.
+            GraveFindings: the scanner found what the operator's `[scan] stops` names, and it is not in `accept`.
             LocalEdits: the installed version was changed by hand.
             DigestMismatch: its digest is not that in `expected`.
             SignatureInvalid, SignerChanged: its signature does not hold, or is somebody else's than before.
@@ -186,7 +198,7 @@ class Registry:
             operation_id=operation_id,
             **options,
         )
-        return self._pipeline().install(request)
+        return self._followed(self._pipeline().install(request))
 
     def inspect(self, source: str | Source, *, skills: Sequence[str] = ()) -> tuple[SkillInspection, ...]:
         """What would be installed from a source, checked as an installation does, without installing.
@@ -225,7 +237,7 @@ class Registry:
             operation_id=operation_id,
             **options,
         )
-        return self._pipeline().install(request)
+        return self._followed(self._pipeline().install(request))
 
     def source_of(self, version: SkillVersion) -> Source:
         """Where an installed version came from, to be fetched again.
@@ -328,7 +340,8 @@ class Registry:
                 versions.activate(skill_id, target.version, running.folder)
             left = before if before != target.version else None
             self.records.activate(skill_id, target.version, log, action="rollback", left=left)
-        return OperationResult(skill_id, skill.name, "rolled back", target.version, before, target.digest, log_id=log.id)
+        result = OperationResult(skill_id, skill.name, "rolled back", target.version, before, target.digest, log_id=log.id)
+        return self._with_links(result)
 
     def uninstall(
         self, name: str, *, prune: bool = False, force: bool = False, progress: Progress | None = None
@@ -350,7 +363,8 @@ class Registry:
                 versions.deactivate(skill_id)
             self.records.deactivate(skill_id, log)
             pruned = discard_all_versions(versions, self.records, skill_id, running.folder) if prune else ()
-        return OperationResult(skill_id, skill.name, "uninstalled", None, before, None, log_id=log.id, pruned=pruned)
+        result = OperationResult(skill_id, skill.name, "uninstalled", None, before, None, log_id=log.id, pruned=pruned)
+        return self._with_links(result, forget=prune)
 
     def edit(self, name: str, **edits: EditValue) -> InstalledSkill:
         """Edit what the SKILL.md of a skill declares: `category`, `tags`, `author`, `homepage_url`, …; None undoes that.
@@ -369,6 +383,70 @@ class Registry:
 
         return backfill(self.storage.versions, self.storage.operations, self.records, self.store)
 
+    def _followed(self, report: InstallReport) -> InstallReport:
+        return replace(report, results=tuple(self._with_links(result) for result in report.results))
+
+    def _with_links(self, result: OperationResult, *, forget: bool = False) -> OperationResult:
+        """The result, after folders of coding agents were brought to what is current now; what could not be is a warning."""
+        try:
+            reports = self.follow_links(result.skill_id, forget=forget)
+        except (InvalidConfiguration, OSError) as error:
+            return replace(result, warnings=(*result.warnings, f"folders of coding agents were not looked at: {error}"))
+        problems = tuple(f"{report.path}: {report.reason}" for report in reports)
+        return replace(result, warnings=(*result.warnings, *problems)) if problems else result
+
+    def follow_links(self, skill_id: str, *, forget: bool = False) -> tuple[LinkReport, ...]:
+        """Bring the folders of coding agents to the current version of a skill; out of them while its state is off or manual.
+
+        Raises:
+            InvalidConfiguration: the file about the links, or the settings, cannot be understood.
+        """
+        from skillyard.catalog.user_changes import load_settings, switch_key
+
+        versions, settings = self.storage.versions, load_settings(str(self.root.parent))
+        key = switch_key("installed", skill_id, str(versions.root))
+        away = versions.current(skill_id) is None or key in settings.disabled or settings.states.get(key) == "manual"
+        return self.links.follow(skill_id, None if away else str(versions.home(skill_id) / CURRENT), forget=forget)
+
+    def current_folder(self, name: str) -> tuple[str, Path]:
+        """The id of an installed skill, and the folder that is its current version whichever that is.
+
+        Raises:
+            SkillNotFound: it is not installed.
+        """
+        skill_id = self.installed.current(name).skill_id
+        return skill_id, self.storage.versions.home(skill_id) / CURRENT
+
+    def adopt(self, name: str, *, agent: str | None = None, **options: Unpack[InstallOptions]) -> InstallReport:
+        """Make the copy of a skill that was edited in a coding agent's folder the next version; other copies follow.
+
+        It counts as uploaded: an update has nowhere to look any more. Of a signed skill the signature is left out.
+
+        Raises:
+            SkillNotFound: it is not installed, or no copy was edited.
+            LocalEdits: more than one was, differently, and no `agent` says whose is meant.
+            SkillyardError: as `install`.
+        """
+        from skillyard.packages import SIGNATURE_FILE, copy_tree, pack
+
+        options["accept_source"] = True  # an edit by hand comes from nowhere else
+        skill_id, _ = self.current_folder(name)
+        link = self.links.edited(skill_id, agent)
+        with self.storage.operations.begin() as scratch:
+            scratch.settled = True  # it opens no log: what is left is only to be deleted
+            tree = copy_tree(link.path, scratch.folder, without=lambda path, _entry: path == SIGNATURE_FILE)
+            archive = scratch.folder / f"{skill_id}.zip"
+            pack(tree, archive)
+            report = self._pipeline().install(InstallRequest(Source("upload", str(archive)), only=(skill_id,), **options))
+        self.links.accept(link)
+        return self._followed(report)
+
+    def _stops(self) -> frozenset[str]:
+        """The severities at which a finding stops an install: the operator's own file decides, no project's."""
+        from skillyard.scanner import stopping_severities
+
+        return stopping_severities(*self._scan_settings)
+
     def _pipeline(self) -> InstallPipeline:
         return InstallPipeline(
             self.storage.versions,
@@ -377,6 +455,7 @@ class Registry:
             self._fetcher,
             partial(unmet_skill_requirements, self.records.read, self.installed.servers),
             self._scanner,
+            self._stops() if self._scanner is not None else frozenset(),
             keep=self.versions.keep,
             store=self.store,
         )

@@ -55,7 +55,7 @@ def checked_repository(url: str, *, allow_private: bool) -> tuple[str, tuple[str
         return url, ()
     if scheme != "https" and not (allow_private and scheme == "http"):
         raise InvalidSource(f"{shown_address(url)} is not fetched by git", hint="use https:// or ssh://")
-    from skillyard.network.messages import read_destination
+    from skillyard.network.hosts import read_destination
 
     to = read_destination(url)
     addresses = ",".join(_checked_addresses(to.host, allow_private=allow_private))
@@ -72,7 +72,7 @@ def repository_redirect(url: str, *, allow_private: bool) -> str:
         NetworkRefused, NetworkFailed: it may not be contacted, or did not answer properly.
     """
     from skillyard.network import guarded_request
-    from skillyard.network.messages import read_destination
+    from skillyard.network.hosts import read_destination
 
     requested = url.rstrip("/") + _REFS
     destination = read_destination(requested)
@@ -130,7 +130,7 @@ def download(url: str, *, limit: int, allow_private: bool = False, headers: Mapp
 
 async def _download(url: str, limit: int, allow_private: bool, headers: Mapping[str, str]) -> bytes:
     from skillyard.network import guarded_request
-    from skillyard.network.messages import read_destination
+    from skillyard.network.hosts import read_destination
 
     first = read_destination(url)
     for _ in range(_REDIRECTS + 1):

@@ -7,21 +7,31 @@ replace a trusted skill. That needs agreement; an expected digest (a lock) does 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from skillyard.errors import ConsentRequired, SignerChanged, SkillExists, SourceChanged, VersionNotFound, VersionUnusable
+from skillyard.errors import (
+    ConsentRequired,
+    GraveFindings,
+    SignerChanged,
+    SkillExists,
+    SourceChanged,
+    VersionNotFound,
+    VersionUnusable,
+)
 from skillyard.packages import Source, read_signature, shown_address
 from skillyard.registry.model import SkillVersion, SourceReplacement
 from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.version_files import NO_STORE_HINT
+from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.registry.candidate import Candidate, InstallRequest
     from skillyard.registry.model import AgreeReplacement
+    from skillyard.registry.record_queries import RecordReader
     from skillyard.registry.records import RegistryRecords
     from skillyard.registry.version_store import VersionStore
 
@@ -102,6 +112,42 @@ def require_consent(
         raise consent_required(changes, asked=request.consent is not None)
     agreed = {change.skill_id: frozenset(change.widened) for change in changes}
     return {candidate.skill_id: agreed.get(candidate.skill_id, frozenset()) for candidate in candidates}
+
+
+_SHOWN_FINDINGS: Final = 3
+
+
+def refuse_grave_findings(
+    records: RecordReader, candidates: Sequence[Candidate], stops: Collection[str], accept: Collection[str]
+) -> None:
+    """Refuse what the scanner found and the operator's policy stops; what the current version has too is no news.
+
+    Raises:
+        GraveFindings: a finding of one of the severities in `stops`, by none of the rules in `accept`.
+    """
+    grave: list[dict[str, object]] = []
+    for candidate in candidates:
+        found = [one for one in candidate.findings if one.get("severity") in stops and one.get("rule") not in accept]
+        known = {_finding_key(one) for one in records.findings(candidate.skill_id)} if found else set()
+        grave += [{"skill_id": candidate.skill_id, **one} for one in found if _finding_key(one) not in known]
+    if not grave:
+        return
+    rules = list(dict.fromkeys(str(one["rule"]) for one in grave))
+    shown = grave[:_SHOWN_FINDINGS]
+    lines = [f"{one['skill_id']}/{one['file']}:{one['line']} {one['rule']}: {one['message']}" for one in shown]
+    more = f" (and {len(grave) - _SHOWN_FINDINGS} more)" if len(grave) > _SHOWN_FINDINGS else ""
+    raise GraveFindings(
+        "the scanner found harm: " + single_line("; ".join(lines)) + more,
+        hint="nothing was changed; look at what it names, and if you accept it, call it again with "
+        + " ".join(f"--accept {rule}" for rule in rules),
+        findings=grave,
+        rules=rules,
+    )
+
+
+def _finding_key(finding: Mapping[str, object]) -> tuple[object, ...]:
+    """What stays the same when lines above a finding come and go."""
+    return finding.get("rule"), finding.get("file"), finding.get("evidence")
 
 
 def current_power_change(versions: VersionStore, candidate: Candidate) -> PowerChange | None:

@@ -36,6 +36,7 @@ from skillyard.sandbox.run_output import StreamListener, listen_to_output
 from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_path, strips_types
 
 if TYPE_CHECKING:
+    from skillyard.sandbox.folder_owners import give_back_folders
     from skillyard.sandbox.run_lifecycle import folder_bytes
     from skillyard.sandbox.session import SandboxSession, open_session
     from skillyard.sandbox.session_preparation import ReadOnlyMount, SessionRequest
@@ -64,6 +65,7 @@ __all__ = [
     "container_image",
     "effective_policy",
     "folder_bytes",
+    "give_back_folders",
     "interpreter_for",
     "listen_to_output",
     "lowered_ceiling",
@@ -79,6 +81,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "folder_owners": ("give_back_folders",),
         "run_lifecycle": ("folder_bytes",),
         "session": ("SandboxSession", "open_session"),
         "session_preparation": ("ReadOnlyMount", "SessionRequest"),

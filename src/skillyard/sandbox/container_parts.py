@@ -26,7 +26,7 @@ from skillyard.sandbox.staging import StagedCopy
 if TYPE_CHECKING:
     from skillyard.sandbox.seccomp import FilterOptions
 
-_INIT: Final = ("container_init", "container_frames", "container_links", "container_watch", "processes")
+_INIT: Final = ("container_init", "container_frames", "processes")
 _INIT_FOLDER: Final = f"{OWN_FOLDER}container"
 _SWEEP_SECONDS: Final = 60.0
 # The user in an image of the operator's on another system, whose engine runs in a virtual machine of its own.

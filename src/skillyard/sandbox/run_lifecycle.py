@@ -18,8 +18,7 @@ from skillyard.sandbox.job import Job, Limit, SandboxResult
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import IsolationMechanism, PreparedRun, SpawnedMechanism, prepare
 from skillyard.sandbox.processes import deleted_bytes, files_in
-from skillyard.sandbox.results import build_result
-from skillyard.sandbox.run_output import ProcessRecord
+from skillyard.sandbox.run_output import ProcessRecord, build_result
 from skillyard.sandbox.seccomp import FilterOptions, build_filter, machine_named, this_machine
 from skillyard.sandbox.supervisor import supervise
 from skillyard.sandbox.work_files import copy_changes_back
@@ -203,7 +202,7 @@ def policy_proxy(policy: Policy) -> Proxy | None:
     from skillyard.network.hosts import read_rules
     from skillyard.network.proxy import Proxy  # loads the HTTP parser, which other runs do not need
 
-    trusted = read_rules(policy.trusted_hosts)
+    trusted = read_rules(host for host in policy.trusted_hosts if "*" not in host)  # anybody may have a name below a domain
     return Proxy(read_rules(policy.network_allowlist), private=policy.private_networks, trusted=trusted)
 
 

@@ -1,20 +1,28 @@
-"""What a run writes while it is executed: buffered pipes, listeners for its streams, notes, and the record of its end.
+"""What a run writes: buffered pipes, listeners for its streams, notes; and the result: status, sentence, document, output.
 
 A note is a record of RFC 7464 (the byte 1E, JSON, a line feed) before the result in the same pipe. Listeners get whole lines,
-without secrets, of every run that begins inside their block.
+without secrets, of every run that begins inside their block. The result document is UTF-8 JSON within the size limit, at most
+64 levels deep, without NaN, infinities, duplicate keys or lone surrogates.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterator
+import json
+import math
+import re
+import signal
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, NoReturn
 
+from skillyard.network import Contact
+from skillyard.plain_json import MAXIMUM_DEPTH, is_too_deep
 from skillyard.sandbox.environment import redact
-from skillyard.sandbox.job import Status
+from skillyard.sandbox.job import Limit, SandboxResult, Status
+from skillyard.sandbox.policy import Policy
 
 _BEGIN: Final = b"\x1e"
 _LONGEST_NOTE: Final = 8192  # bytes of one note
@@ -183,3 +191,189 @@ class ProcessRecord:
     out_of_processes: bool = False
     drained: bool = True
     begun: bool = False
+
+
+_SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89abAB-F]")
+
+
+class MalformedResult(ValueError):
+    """What a run wrote to its result pipe is not a document that can be used."""
+
+
+def read_result(data: bytes, *, limit: int) -> object:
+    """The value of one JSON document.
+
+    Raises:
+        MalformedResult: too long, not UTF-8, not exactly one strict JSON document, or too deep.
+    """
+    if len(data) > limit:
+        raise MalformedResult(f"the result is over {limit} bytes")
+    try:
+        text = data.decode("utf-8")
+        value: object = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+        if _SURROGATE_ESCAPE.search(data):
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeDecodeError:
+        raise MalformedResult("the result is not UTF-8") from None
+    except UnicodeEncodeError:
+        raise MalformedResult("the result holds a lone surrogate") from None
+    except MalformedResult:
+        raise
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:
+        raise MalformedResult(f"the result is not one JSON document: {error}") from None
+    if text.count("[") + text.count("{") > MAXIMUM_DEPTH and is_too_deep(value):
+        raise _too_deep()
+    return value
+
+
+def _too_deep() -> MalformedResult:
+    return MalformedResult(f"the result is more than {MAXIMUM_DEPTH} levels deep")
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise MalformedResult("the result has an object with the same key twice")
+    if "__proto__" in value:
+        raise MalformedResult("the result has a key named __proto__")
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise MalformedResult(f"the result holds {name}, which is not JSON")
+
+
+def _float(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise MalformedResult("the result holds a number that is too large")
+    return number
+
+
+_SIGNAL_BASE: Final = 128
+# A program may well choose an exit code above 128 itself; these are the signals that end runs.
+_FATAL: Final = {
+    signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM,
+    signal.SIGXCPU, signal.SIGXFSZ, signal.SIGSYS,
+}  # fmt: skip
+_OUT_OF_MEMORY_WORDS: Final = (
+    b"MemoryError", b"Cannot allocate memory", b"cannot allocate",
+    b"Array buffer allocation failed", b"could not allocate memory",
+)  # fmt: skip
+# Node says so before a long list of its own frames.
+_HEAP_WORDS: Final = (b"JavaScript heap out of memory", b"Fatal JavaScript out of memory", b"Fatal process out of memory")
+_SENTENCES: Final[Mapping[str, str]] = {
+    "timeout": "the run took longer than {policy.timeout_ms} ms and was ended",
+    "memory": "the run needed more than {policy.memory_mb} MiB of memory",
+    "pids": "the run started more than {policy.pids} processes or threads",
+    "output_limit": "the run wrote more than it may and was ended",
+    "unavailable": "the run's limits could not be set, so it was not started",
+    "killed": "the sandbox could not be understood any more and was ended",
+    "result_invalid": "the run wrote more than {policy.result_bytes} bytes to its result pipe",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    status: Status
+    detail: str = ""
+    value: object = None
+
+
+def build_result(
+    record: ProcessRecord,
+    policy: Policy,
+    *,
+    limits: tuple[Limit, ...],
+    isolation: str,
+    interpreter: str,
+    warnings: tuple[str, ...],
+    contacts: tuple[Contact, ...] = (),
+) -> SandboxResult:
+    """The result of a run that has ended."""
+    secrets = policy.secret_values
+    stdout, stderr, result = (redact(received.take(), secrets) for received in (record.stdout, record.stderr, record.result))
+    number = _signal_number(record.returncode)
+    verdict = _verdict(record, policy, number, stderr, result)
+    return SandboxResult(
+        status=verdict.status,
+        exit_code=None if number or record.reason else record.returncode,
+        result=result or None,
+        value=verdict.value,
+        stdout=stdout,
+        stderr=stderr,
+        duration_ms=record.duration_ms,
+        limits=limits,
+        isolation=isolation,
+        interpreter=interpreter,
+        detail=verdict.detail,
+        signal=number,
+        warnings=warnings,
+        contacts=tuple(_without_secrets(item, secrets) for item in contacts),
+        memory_bytes=record.memory_peak,
+    )
+
+
+def _without_secrets(contact: Contact, secrets: tuple[str, ...]) -> Contact:
+    """A host or a path that a skill requests may contain a secret."""
+    host, reason = (redact(text.encode(), secrets).decode() for text in (contact.host, contact.reason))
+    return replace(contact, host=host, reason=reason)
+
+
+def tail(data: bytes, *, limit: int = 2_000) -> str:
+    """The end of a log as text, at most `limit` characters."""
+    return data[-4 * limit :].decode("utf-8", "replace").strip()[-limit:]
+
+
+def _signal_number(returncode: int) -> int | None:
+    """The signal that ended the run: its own, or the one a sandbox program reports as 128 + number."""
+    number = -returncode if returncode < 0 else returncode - _SIGNAL_BASE
+    return number if returncode < 0 or number in _FATAL else None
+
+
+def _verdict(record: ProcessRecord, policy: Policy, number: int | None, stderr: bytes, result: bytes) -> _Verdict:
+    value, problem = _read(result, policy)
+    if status := _limit_reached(record, policy, stderr):
+        return _Verdict(status, _SENTENCES[status].format(policy=policy), value)
+    if not record.begun:  # nothing of the skill has run, so these words are the sandbox's own
+        words = tail(stderr, limit=300) or f"it ended with code {record.returncode}"
+        return _Verdict("unavailable", f"the sandbox did not start: {words}")
+    if number is not None:
+        name = signal.Signals(number).name if number in signal.valid_signals() else str(number)
+        return _Verdict("killed", f"the run was ended by {name}", value)
+    if record.returncode != 0:
+        return _Verdict("error", f"the script ended with exit code {record.returncode}", value)
+    if problem:
+        return _Verdict("result_invalid", problem)
+    return _Verdict("ok", "", value)
+
+
+def _limit_reached(record: ProcessRecord, policy: Policy, stderr: bytes) -> Status | None:
+    if record.reason:
+        return record.reason
+    if record.returncode == 0:
+        return None
+    if record.out_of_memory or (_may_be_out_of_memory(record, policy) and _says_out_of_memory(stderr)):
+        return "memory"
+    return "pids" if record.out_of_processes else None
+
+
+def _may_be_out_of_memory(record: ProcessRecord, policy: Policy) -> bool:
+    """Whether a script that says so is believed: node gives up by itself close to the limit, and process limits kill nobody."""
+    return record.memory_peak is None or record.memory_peak >= policy.memory_bytes // 2
+
+
+def _says_out_of_memory(stderr: bytes) -> bool:
+    return any(marker in stderr[-2_000:] for marker in _OUT_OF_MEMORY_WORDS) or any(
+        marker in stderr[-16_000:] for marker in _HEAP_WORDS
+    )
+
+
+def _read(result: bytes, policy: Policy) -> tuple[object, str]:
+    if not result:
+        return None, ""
+    try:
+        return read_result(result, limit=policy.result_bytes), ""
+    except MalformedResult as error:
+        return None, str(error)

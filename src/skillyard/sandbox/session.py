@@ -24,10 +24,9 @@ from skillyard.sandbox.session_preparation import PreparedSession, SessionReques
 from skillyard.sandbox.supervisor import SupervisedProcess
 
 if TYPE_CHECKING:
-    from skillyard.network import Contact
-    from skillyard.network.proxy import Proxy
+    from skillyard.network import Contact, RunProxy
+    from skillyard.sandbox.container_backend import ContainerSession
     from skillyard.sandbox.container_process import ContainerProcess
-    from skillyard.sandbox.container_session import ContainerSession
     from skillyard.sandbox.runtimes import Runtime
 
 _IDLE_WATCH_SECONDS: Final = 0.25
@@ -42,7 +41,7 @@ class SandboxSession:
         mechanism: IsolationMechanism,
         session: PreparedSession,
         watch: SupervisedProcess | ContainerProcess,
-        proxy: Proxy | None,
+        proxy: RunProxy | None,
         tree: LocalProcessTree | ContainerSession,
     ) -> None:
         self._mechanism = mechanism
@@ -127,7 +126,7 @@ class SandboxSession:
         try:
             await self._watch.close()
         finally:
-            await asyncio.get_running_loop().run_in_executor(None, self._session.stage.remove)
+            await asyncio.get_running_loop().run_in_executor(None, self._session.release)
 
 
 class LocalProcessTree:
@@ -169,17 +168,20 @@ async def open_session(backend: SandboxBackend, request: SessionRequest, receive
     """Open a session in `backend`; `receive` is called on the loop with each piece that its first program writes.
 
     Raises:
-        SandboxUnavailable: it could not be started, or the backend cannot enforce the policy.
+        SandboxUnavailable: it could not be started, the backend cannot enforce the policy, or has no place for a proxy that is
+            given.
         FileMissing, InvalidInput, RuntimeUnavailable: as `prepare_session`.
     """
     if unmet := backend.supports(request.policy):
         raise SandboxUnavailable(f"{backend.name} cannot enforce this policy: {unmet[0].reason}", hint="run `skillyard doctor`")
+    if request.proxy is not None and backend.name != "bwrap":
+        raise SandboxUnavailable(f"{backend.name} has no network of its own to play", hint="install bubblewrap")
     async with run_slot():
         if backend.name == "container":
             return await _in_container(backend, request, receive)
         mechanism: SpawnedMechanism = backend  # type: ignore[assignment] # every other backend is one
         session = await _prepared(mechanism, request)
-        proxy = policy_proxy(request.policy)
+        proxy = request.proxy or policy_proxy(request.policy)
         watch = SupervisedProcess(request.policy, session.cgroup, session_quota(mechanism, session), proxy, channel=receive)
         watch.watch_seconds = _IDLE_WATCH_SECONDS
         opened = SandboxSession(mechanism, session, watch, proxy, LocalProcessTree(mechanism, watch))
@@ -197,8 +199,7 @@ async def open_session(backend: SandboxBackend, request: SessionRequest, receive
 async def _in_container(
     mechanism: SandboxBackend, request: SessionRequest, receive: Callable[[bytes], object]
 ) -> SandboxSession:
-    from skillyard.sandbox.container_backend import ContainerBackend
-    from skillyard.sandbox.container_session import ContainerSession, find_session_engine
+    from skillyard.sandbox.container_backend import ContainerBackend, ContainerSession, find_session_engine
 
     assert isinstance(mechanism, ContainerBackend)  # noqa: S101 # the only one of that name
     engine, python = await asyncio.to_thread(find_session_engine, mechanism)
@@ -243,7 +244,7 @@ def _forget(preparing: asyncio.Future[PreparedSession]) -> None:
         session = preparing.result()
         if session.cgroup:
             session.cgroup.remove()
-        session.stage.remove()
+        session.release()
 
 
 def _files(mechanism: SpawnedMechanism, policy: Policy, session: PreparedSession) -> tuple[bytes, ...]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from skillyard.errors import FileMissing, InvalidInput, RuntimeUnavailable
 from skillyard.sandbox.cgroups import Cgroup, make_cgroup
 from skillyard.sandbox.environment import base_environment
+from skillyard.sandbox.folder_owners import FolderLoan, give_to, lend_folder, session_identity
 from skillyard.sandbox.job import (
     NODE_PACKAGES_INSIDE,
     NOTHING_GRANTED,
@@ -24,11 +25,12 @@ from skillyard.sandbox.job import (
     PackageFolders,
 )
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.process_launch import Identity, is_own_number, pick_identity
+from skillyard.sandbox.process_launch import Identity
 from skillyard.sandbox.runtimes import Runtime, is_system, runtime_for
 from skillyard.sandbox.staging import StagedCopy, copy_held, new_stage
 
 if TYPE_CHECKING:
+    from skillyard.network import RunProxy
     from skillyard.sandbox.process_launch import Descriptors
 
 _MEBIBYTE: Final = 1024 * 1024
@@ -65,7 +67,9 @@ class SessionRequest:
     import, by name. `environment` is what it is granted. With its `local_sockets` the programs of the session may speak with
     each other over sockets that are files, as browsers do; then no socket of another program may lie in what it sees. Landlock
     has none. `held` are paths below the folder, of files and folders, that the session sees as read-only copies; Landlock shows
-    the originals, which it can write. With `read_only` it can write nothing there.
+    the originals, which it can write. With `read_only` it can write nothing there. The folder is a user's when
+    `owners_home` says in which home of Skillyard its owners are recorded: it has them again when the session has ended. With a
+    `proxy` of its own that serves the session's network, whatever the policy says of hosts; only bubblewrap has a place for it.
     """
 
     folder: str
@@ -76,6 +80,8 @@ class SessionRequest:
     environment: GrantedEnvironment = NOTHING_GRANTED
     held: tuple[str, ...] = ()
     read_only: bool = False
+    owners_home: str = ""
+    proxy: RunProxy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ class PreparedSession:
 
     `hidden` are the folders that keep its user from what it is to see. `counted_by` names the control group that counts memory
     and processes, empty where none does; `cgroup` is that group where it is this process's to make.
-    `held` has, by the path below the folder, the copy of what is shown read-only.
+    `held` has, by the path below the folder, the copy of what is shown read-only; `loan` is the right to a user's folder.
     """
 
     request: SessionRequest
@@ -98,6 +104,7 @@ class PreparedSession:
     hidden: tuple[str, ...] = ()
     counted_by: str = ""
     held: Mapping[str, str] = field(default_factory=dict)
+    loan: FolderLoan | None = None
 
     @property
     def policy(self) -> Policy:
@@ -147,6 +154,14 @@ class PreparedSession:
             base |= _WITHOUT_NETWORK
         return {**self.request.environment.process_variables(base, seen), **self.policy.environment}
 
+    def release(self) -> None:
+        """Remove its stage, and give a user's folder back; nothing of the session runs any more. Blocks."""
+        try:
+            self.stage.remove()
+        finally:
+            if self.loan is not None:
+                self.loan.give_back()
+
     def is_hidden(self, path: str) -> bool:
         """Whether the session's user could not reach a path."""
         return any(path.startswith(f"{folder}/") for folder in self.hidden)
@@ -173,7 +188,7 @@ def prepare_session(
     runtime: Runtime | None = None,
     counted_by: str | None = None,
 ) -> PreparedSession:
-    """Make everything a session needs beside its process; blocks. The caller removes its stage and its cgroup.
+    """Make everything a session needs beside its process; blocks. The caller removes its cgroup and calls `release`.
 
     `runtime` is its Python where that is not this machine's to say, which then has no node to show either; with `counted_by` no
     group is made, because something else counts (empty: nothing does).
@@ -190,11 +205,15 @@ def prepare_session(
     shown = _shown(folder, mounts, request.environment)
     if request.environment.local_sockets:
         _refuse_sockets(shown)
-    identity = _owner(folder)
-    node = _node(as_other=identity is not None) if runtime is None else None
-    runtime = runtime or runtime_for("session.py", as_other=identity is not None)
-    stage = new_stage(identity)
-    try:
+    as_other = os.geteuid() == 0
+    node = _node(as_other=as_other) if runtime is None else None
+    runtime = runtime or runtime_for("session.py", as_other=as_other)
+    identity, loan = _owner(request, folder)
+    with contextlib.ExitStack() as undo:
+        if loan is not None:
+            undo.callback(loan.give_back)
+        stage = new_stage(identity)
+        undo.callback(stage.remove)
         stage.add_environment(request.environment, identity, node_inside="" if own_folders else NODE_PACKAGES_INSIDE)
         os.mkdir(stage.tree, 0o755)
         Path(stage.tree).chmod(0o755)
@@ -207,13 +226,11 @@ def prepare_session(
         hidden = _closed(shown) if identity else ()
         counter = counted_by or (cgroup.name if cgroup else "")
         held = copy_held(stage, folder, request.held, identity if not own_folders else None, whole=own_folders)
-        session = PreparedSession(request, folder, mounts, runtime, node, identity, stage, cgroup, hidden, counter, held)
+        session = PreparedSession(request, folder, mounts, runtime, node, identity, stage, cgroup, hidden, counter, held, loan)
         if own_folders:
             stage.add_folder(stage.scratch, identity)
             stage.add_programs(session.names(""))
-    except BaseException:
-        stage.remove()
-        raise
+        undo.pop_all()
     return session
 
 
@@ -269,37 +286,15 @@ def _within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-def _owner(folder: str) -> Identity | None:
-    """Who the session is when this process is root: who owns the folder, or a new user to whom all of it is given."""
+def _owner(request: SessionRequest, folder: str) -> tuple[Identity | None, FolderLoan | None]:
+    """Who the session is when this process is root, and the right to a folder that is a user's. The folder is given to it."""
     if os.geteuid() != 0:
-        return None
-    state = os.stat(folder)
-    if state.st_uid == 0:
-        identity = pick_identity()
-        assert identity is not None  # noqa: S101 # this process is root
-    else:
-        identity = Identity(state.st_uid, state.st_gid or state.st_uid, single=is_own_number(state.st_uid))
+        return None, None
+    if request.owners_home:
+        return lend_folder(folder, request.owners_home)
+    identity = session_identity(os.stat(folder))
     give_to(folder, identity)
-    return identity
-
-
-def give_to(folder: str, identity: Identity) -> None:
-    """Give what belongs to root in a folder, and the folder itself, to a user. No link is followed.
-
-    What is nested deeper than people nest folders was made by the session, and belongs to it.
-    """
-    for base, folders, files, opened in os.fwalk(folder, follow_symlinks=False):
-        if base.count("/") - folder.count("/") >= _DEEPEST:
-            folders.clear()
-        if os.fstat(opened).st_uid == 0:
-            os.fchown(opened, identity.uid, identity.gid)
-        for name in (*files, *(name for name in folders if _is_link(name, opened))):
-            if os.stat(name, dir_fd=opened, follow_symlinks=False).st_uid == 0:
-                os.chown(name, identity.uid, identity.gid, dir_fd=opened, follow_symlinks=False)
-
-
-def _is_link(name: str, folder: int) -> bool:
-    return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    return identity, None
 
 
 def _closed(paths: Iterable[str]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from skillyard.sandbox.processes import descendants, kernel_memory_bytes, memory
 from skillyard.sandbox.run_output import PipeBuffer, ProcessRecord, note_reader, stream_listeners
 
 if TYPE_CHECKING:
-    from skillyard.network.proxy import Proxy
+    from skillyard.network import RunProxy
 
 
 _CHUNK: Final = 1 << 16
@@ -44,7 +44,7 @@ async def supervise(
     files: Sequence[bytes],
     cgroup: Cgroup | None,
     over_quota: Callable[[list[int]], bool] | None = None,
-    proxy_listener: Proxy | None = None,
+    proxy_listener: RunProxy | None = None,
 ) -> ProcessRecord:
     """Start the command, feed it, wait for its end or end it, and clean up; never longer than the timeout and a moment.
 
@@ -73,7 +73,7 @@ class SupervisedProcess:
         policy: Policy,
         cgroup: Cgroup | None,
         over_quota: Callable[[list[int]], bool] | None,
-        proxy_listener: Proxy | None,
+        proxy_listener: RunProxy | None,
         *,
         waits: bool = False,
         channel: Callable[[bytes], object] | None = None,
@@ -201,7 +201,7 @@ class SupervisedProcess:
         else:
             self.stop("unavailable")
 
-    def _handed_out(self, fd: int, proxy_listener: Proxy) -> None:
+    def _handed_out(self, fd: int, proxy_listener: RunProxy) -> None:
         """The run's first program hands out its listener, or has ended without."""
         listener = receive_listener(fd)
         self._drop_reader(fd)

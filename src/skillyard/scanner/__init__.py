@@ -1,27 +1,37 @@
 """The scanner: looks for harm in the files of a skill and reports where it is, why it matters and how to fix it.
 
-`scan_skill(folder)` reads every file once and runs nothing; its `Report` is advice: no room lets a finding block or allow
-anything. `RULES` is what is looked for, `to_sarif` what code hosts read.
+`scan_skill(folder)` reads every file once and runs nothing; its `Report` is advice, but for what the operator lets stop an
+install (`stopping_severities`). `RULES` is what is looked for, `to_sarif` what code hosts read. `watch_skill(folder)` runs what is in
+a skill, in a sandbox, and reports what it does; `scan_skill` puts that among the findings.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from skillyard.lazy_exports import lazy_exports
 from skillyard.scanner.finding import (
     LINK,
     NEVER_PACKED,
     NOT_TEXT,
     SEVERITIES,
     SUBJECTS,
+    Effect,
     Finding,
     Report,
     ScanRule,
     Severity,
     Skipped,
     Subject,
+    WatchedCommand,
+    WatchReport,
     at_least_severity,
 )
-from skillyard.scanner.rules import RULES, Suppression, read_suppressions, to_sarif
+from skillyard.scanner.rules import RULES, Suppression, read_suppressions, stopping_severities, to_sarif, watches_installs
 from skillyard.scanner.scan import scan_skill
+
+if TYPE_CHECKING:
+    from skillyard.scanner.watch import watch_skill
 
 __all__ = [
     "LINK",
@@ -30,6 +40,7 @@ __all__ = [
     "RULES",
     "SEVERITIES",
     "SUBJECTS",
+    "Effect",
     "Finding",
     "Report",
     "ScanRule",
@@ -37,8 +48,15 @@ __all__ = [
     "Skipped",
     "Subject",
     "Suppression",
+    "WatchReport",
+    "WatchedCommand",
     "at_least_severity",
     "read_suppressions",
     "scan_skill",
+    "stopping_severities",
     "to_sarif",
+    "watch_skill",
+    "watches_installs",
 ]
+
+__getattr__, __dir__ = lazy_exports(__name__, {"watch": ("watch_skill",)})

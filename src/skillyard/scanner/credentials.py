@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from skillyard.scanner.finding import ScanRule
@@ -47,15 +48,19 @@ _SECRET_WORDS: Final = (
     "_history", "/etc/", "password-store", "electrum", "wallet", "chrome", "chromium", "firefox", "brave", "cookies", "vault-token", "terraform", "npmrc",
     "environ",
 )  # fmt: skip
-CREDENTIAL_PATTERNS: Final = (
+_PATTERNS: Final = (
     pattern("credential-files", rf"(?<![\w.])(?:~|\$HOME|\$\{{HOME\}}|%USERPROFILE%|/home/[\w*]+|/root|/Users/[\w*]+)?[/\\]?(?:{CREDENTIAL_FILES})", *_SECRET_WORDS),
     pattern("credential-store", r"\bsecurity (?:find-(?:generic|internet)-password|dump-keychain|unlock-keychain)\b", "security "),
     pattern("credential-store", r"\b(?:secret-tool (?:lookup|search)|gnome-keyring-\w+ |kwallet-query|op item get --reveal|lpass show|bw list items|cmdkey /list|vaultcmd /list)", "secret-tool", "keyring", "kwallet", "op item", "lpass", "bw list", "cmdkey", "vaultcmd"),
-    pattern("environment-dump", r"(?:^|[;&|(`]\s{0,3})(?:env|printenv|export -p|set)\s{0,3}(?:\|(?! {0,3}(?:sort|less|head)\b)|>>?|&&)", "env", "export -p", "set"),
     pattern("environment-dump", r"\b(?:curl|wget|nc)\b[^\n]{0,160}?(?:\$\(|`)\s{0,3}(?:env|printenv)\b", "env"),
-    pattern("environment-dump", r"\bJSON\.stringify\(\s{0,3}process\.env\s{0,3}[,)]|\bObject\.(?:entries|keys|values)\(process\.env\)", "process.env"),
+    pattern("environment-dump", r"\bJSON\.stringify\(\s{0,3}process\.env\s{0,3}[,)]", "process.env"),
     pattern("cloud-metadata", r"\b169\.254\.169\.254\b|\bmetadata\.google\.internal\b|\b100\.100\.100\.200\b", "169.254.169.254", "metadata.google", "100.100.100.200"),
 )  # fmt: skip
+_ENVIRONMENT_PATTERNS: Final = (
+    pattern("environment-dump", r"(?:^|[;&|(`]\s{0,3})(?:env|printenv|export -p|set)\s{0,3}(?:\|(?! {0,3}(?:sort|less|head)\b)|>>?|&&)", "env", "export -p", "set"),
+)  # fmt: skip
+_REFUSED: Final = re.compile(r"block|den[iy]|forbid|private|ssrf|refuse|unsafe", re.IGNORECASE)
+"""Words of a line that names an address so that it is not contacted."""
 _SECRETS: Final = (
     pattern("hard-coded-secret", r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b", "akia", "asia", case=True),
     pattern("hard-coded-secret", r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b|\bgithub_pat_[A-Za-z0-9_]{50,255}\b", "gh", case=True),
@@ -70,6 +75,15 @@ _PLACEHOLDER: Final = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 _MANY_KINDS: Final = 10  # different characters: fewer is a row of x, not a key
+
+
+def find_credentials(source: SourceText) -> Iterator[Hit]:
+    """Files and stores with secrets that are named; the shell's ways to write its environment only where a shell reads."""
+    for hit in find(source, _PATTERNS):
+        refused = hit.rule == "cloud-metadata" and _REFUSED.search(source.line_at(hit.offset))
+        yield replace(hit, relief=hit.relief + 1) if refused else hit
+    if source.language not in ("python", "javascript"):
+        yield from find(source, _ENVIRONMENT_PATTERNS)
 
 
 def find_secrets(source: SourceText) -> Iterator[Hit]:

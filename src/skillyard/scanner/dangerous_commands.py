@@ -18,7 +18,7 @@ from skillyard.scanner.sources import Hit, SourceText
 
 CALL_RULES: Final = (
     ScanRule("runs-input-as-code", "dangerous calls", "user input is run as code",
-         "Whoever chooses the input chooses what runs.", "read the value with a parser of its own, such as `ast.literal_eval`", "high", "low"),
+         "Whoever chooses the input chooses what runs.", "read the value with a parser of its own, such as `ast.literal_eval`", "medium", "low"),
     ScanRule("runs-text-as-code", "dangerous calls", "text that is assembled at run time is run as code",
          "A review cannot show what will run.", "call functions by a table of names, or parse the value", "medium", "info"),
     ScanRule("shell-from-input", "dangerous calls", "a shell command contains user input",
@@ -28,11 +28,11 @@ CALL_RULES: Final = (
     ScanRule("unpickles", "dangerous calls", "data is deserialized from a format that can run code",
          "Such a file can contain code that runs as soon as it is read.", "use JSON, `yaml.safe_load` or `weights_only=True`", "low", "info"),
     ScanRule("unpickles-from-network", "dangerous calls", "data from the network is deserialized from a format that can run code",
-         "The server that answers can run code on this machine.", "use JSON", "high", "low"),
+         "The server that answers can run code on this machine.", "use JSON", "medium", "low"),
     ScanRule("path-from-input", "dangerous calls", "a path is joined from a fixed folder and an unchecked name",
          "A name that contains `..` leaves the folder.", "resolve the path, and check that it is inside the folder with `is_relative_to`", "low", "info"),
     ScanRule("sql-from-text", "dangerous calls", "a query is assembled from text and values",
-         "A value with a quote becomes part of the query.", "pass the values as parameters of the query", "medium", "info"),
+         "A value with a quote becomes part of the query.", "pass the values as parameters of the query", "low", "info"),
 )  # fmt: skip
 
 _JAVASCRIPT: Final = (
@@ -152,6 +152,10 @@ OBFUSCATION_RULES: Final = (
          "It can differ from the source beside it.", "remove it: it is compiled again from the source", "medium"),
     ScanRule("not-all-read", "obfuscation", "a part of the skill was not scanned",
          "Harmful content may be in the part that was not scanned.", "keep large data out of the skill, or review that part yourself", "medium"),
+    ScanRule("sealed-archive", "obfuscation", "an archive in the skill cannot be opened",
+         "Nothing can look into it but a program, or who was told its password.", "ship the files as they are", "medium"),
+    ScanRule("office-macros", "obfuscation", "an office document contains macros",
+         "They run when somebody opens the document and allows them.", "save it without macros", "medium"),
     ScanRule("link-outside", "obfuscation", "a link leads out of the skill's folder",
          "What it leads to is not part of the skill: no scan and no approval covers it, and it is not installed.", "put the file itself there", "medium"),
     ScanRule("not-scanned", "obfuscation", "a file could not be scanned in time",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from skillyard.wire import WireForm
+from skillyard.wire import WireForm, wire
 
 Severity = Literal["high", "medium", "low", "info"]
 """`high`: harm whoever wrote it; `medium`: harm unless there is a good reason; `low`: worth a look; `info`: a note."""
@@ -48,6 +48,53 @@ class Skipped(WireForm):
 
 
 @dataclass(frozen=True, slots=True)
+class Effect(WireForm):
+    """Something a skill did while it was watched: the rule it breaks, how grave it is here, who did it, and the evidence.
+
+    `by` is the file that ran, `line` that of the command in it; `round` says under which conditions it happened first.
+    `target` is what it was done to: a host, a file, a secret.
+    """
+
+    rule: str
+    severity: Severity
+    by: str
+    line: int
+    round: str
+    target: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedCommand(WireForm):
+    """One script, or one block of commands of a text; how often it was run, for how many seconds, and how it ended last."""
+
+    by: str
+    line: int
+    runs: int = 0
+    seconds: float = 0.0
+    end: str = "not run"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchReport(WireForm):
+    """What a skill did while it was watched, and under which conditions; `at` is when, in UTC.
+
+    `hosts` are those that it asked for. `complete` says whether everything was run in every round, `missed` what was not, and
+    why.
+    """
+
+    digest: str
+    at: str
+    seconds: float
+    complete: bool
+    rounds: tuple[str, ...]
+    commands: tuple[WatchedCommand, ...]
+    effects: tuple[Effect, ...]
+    hosts: tuple[str, ...]
+    missed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report(WireForm):
     """All findings about one folder, the gravest first, and which files were read for them."""
 
@@ -56,6 +103,8 @@ class Report(WireForm):
     files: tuple[str, ...]
     """The files that were read, relative to the folder."""
     skipped: tuple[Skipped, ...]
+    watched: WatchReport | None = field(default=None, metadata=wire(omit_empty=True))
+    """What it did when it was run and watched; its effects are among the findings."""
 
     @property
     def open(self) -> tuple[Finding, ...]:
@@ -94,6 +143,7 @@ Subject = Literal[
     "data flow",
     "dangerous calls",
     "resource abuse",
+    "behavior",
 ]
 """What kind of harm a rule looks for."""
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import find, pattern
-from skillyard.scanner.sources import Hit, SourceText
+from skillyard.scanner.sources import Hit, SourceText, evidence_of
 
 INJECTION_RULES: Final = (
     ScanRule("prompt-override", "prompt injection", "the text tells the model to ignore its other instructions",
@@ -22,9 +22,9 @@ INJECTION_RULES: Final = (
          "Fake system messages and modes without restrictions are used to make a model ignore its limits.", "say what to do in the skill's own words", "high", "low"),
     ScanRule("safety-bypass", "prompt injection", "the text tells the model to bypass safety checks",
          "Filters, confirmations and permissions are decided by the user, not by a skill.",
-         "let the user decide, and describe what is needed instead", "high", "low"),
+         "let the user decide, and describe what is needed instead", "medium", "low"),
     ScanRule("hide-from-user", "prompt injection", "the text tells the model to hide something from the user",
-         "What is hidden from users is usually what they would not allow.", "inform the user of what happens, or remove it", "high", "low"),
+         "What is hidden from users is usually what they would not allow.", "inform the user of what happens, or remove it", "medium", "low"),
     ScanRule("send-away", "prompt injection", "the text tells the model to send secrets or the conversation somewhere",
          "A model that follows it gives away what the user entrusted to it.", "send only what the user asked to send, to where the user said", "high", "low"),
     ScanRule("sends-results", "prompt injection", "the text tells the model to send its work to a server of the skill's author",
@@ -51,7 +51,7 @@ _TO: Final = r"(?:https?://|(?:an? |the |our |this |my )?(?:external|remote|atta
 _PROSE: Final = (
     pattern(
         "prompt-override",
-        rf"\b(?:ignore|disregard|forget|override(?! (?:for|of|the default)\b)|discard|supersedes?|cancel)\b[^\n.]{{0,25}}?\b{_BEFORE}\b[^\n.]{{0,20}}?\b{_ORDERS}",
+        rf"(?<![\w-])(?:ignore|disregard|forget|override(?! (?:for|of|the default)\b)|discard|supersedes?|cancel)\b[^\n.]{{0,25}}?\b{_BEFORE}\b[^\n.(]{{0,20}}?\b{_ORDERS}",
         "ignore", "disregard", "forget", "override", "discard", "supersede", "cancel",
     ),
     pattern(
@@ -113,6 +113,11 @@ _PROSE: Final = (
     ),
     pattern("sends-results", r"\b(?:send|upload|post|forward|submit|transmit)\b[^\n.]{0,60}?\bto (?:our|my|the (?:author|developer|maker)'?s?) [^\n.]{0,30}?\b(?:server|endpoint|backend|api|webhook|service)\b", "to our", "to my", "to the author", "to the developer", "to the maker"),
     pattern(
+        "sends-results",
+        r"\b(?:forward|send|upload|post|transmit|submit)\b (?:all|any|every|the|each) [^\n.]{0,30}?\b(?:data|outputs?|results?|responses?|contents?|inputs?|queries|prompts?|tokens?)\b[^\n.]{0,20}? to https?://",
+        "to http",
+    ),
+    pattern(
         "reveal-secrets",
         rf"\b(?:echo|print|output|repeat|include|reveal|return|show|paste|write)\b[^\n.]{{0,40}}?\b{_VALUABLES}[^\n.]{{0,50}}?\bin (?:your|the|every|each) (?:next |final |first )?(?:response|reply|answer|output|message)",
         "echo", "print", "output", "repeat", "include", "reveal", "return", "show", "paste", "write",
@@ -139,7 +144,7 @@ _TOPIC: Final = re.compile(
     r"inject|jailbreak|attack|malicious|adversar|detect|red[- ]?team|threat|exploit|vulnerab|untrusted|scanner|suspicious|攻击|注入", re.IGNORECASE
 )  # fmt: skip
 _REFUSES: Final = re.compile(
-    r"(?:\b(?:never|do not|don'?t|must not|cannot|can'?t|should not|refuse to|not to|no one may|avoid|without|only|models?|attackers?|inputs that|attempts? to|tr(?:y|ies|ying) to)\b|不要|不得)[^\n.:]{0,25}$",
+    r"(?:\b(?:accidentally|can|could|may|might|would|because|never|do not|don'?t|must not|cannot|can'?t|should not|refuse to|not to|no one may|avoid|without|only|models?|attackers?|inputs that|attempts? to|tr(?:y|ies|ying) to)\b|不要|不得)[^\n.:]{0,25}$",
     re.IGNORECASE,
 )
 _QUOTES: Final = "\"'`“”‘’「」|"
@@ -171,7 +176,7 @@ def _relief(text: str, offset: int) -> int:
     if not any(mark in text[start:offset] for mark in _QUOTES) and not _LISTED.match(text, start):
         return 0
     quoted = text[max(0, offset - 1) : offset] in _QUOTES
-    return 1 if quoted or _TOPIC.search(text[max(0, offset - 1500) : offset + 500]) else 0
+    return int(quoted) + bool(_TOPIC.search(text[max(0, offset - 1500) : offset + 500]))
 
 
 HIDDEN_RULES: Final = (
@@ -187,6 +192,8 @@ HIDDEN_RULES: Final = (
          "They can erase the text before them, so that a person sees another text than a program.", "remove them, or write them as escapes", "medium"),
     ScanRule("look-alike-letters", "hidden text", "a word mixes Latin letters with ones that only look Latin",
          "Two names that look the same are two names: a host, a package or a command that is not the one it seems.", "write the word in one alphabet", "medium"),
+    ScanRule("long-padding", "hidden text", "text is pushed out of sight by blank space",
+         "A person who opens the file does not see it; a model or a program reads on.", "remove the blank space", "medium"),
     ScanRule("misleading-name", "hidden text", "a file's name contains characters that are invisible or change the reading direction",
          "It pretends to be another file, or another kind of file.", "rename the file", "high"),
 )  # fmt: skip
@@ -203,6 +210,7 @@ _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\u0080-\u0084\u0086-\u0
 _LOOK_ALIKE: Final = re.compile(
     "(?<![^\\W\\d_])(?=[^\\W\\d_]{0,60}[A-Za-z])[A-Za-z]{0,60}[аеорсухіјѕһԁԛԝАВЕКМНОРСТХІЈЅοΑΒΕΖΗΙΚΜΝΟΡΤΥΧ][^\\W\\d_]{0,60}"
 )
+_CONFUSABLES: Final = frozenset("аеорсухіјѕһԁԛԝАВЕКМНОРСТХІЈЅοΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")
 _ANY: Final = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u034f\u0370-\u04ff\u0500-\u052f\u180e\u200b-\u200d\u202a-\u202e\u2060-\u2069\u3164\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]")  # fmt: skip
 _CONFUSABLE_SETS: Final = re.compile("[\u0370-\u03ff\u0400-\u052f]")
 
@@ -214,10 +222,26 @@ def find_hidden_text(source: SourceText) -> Iterator[Hit]:
         return
     yield from _tags(text)
     yield from _first(text, _SELECTORS, "smuggled-bytes")
-    yield from _bidi(text)
+    yield from _bidi(text, data=source.language == "data")
     yield from _zero_width(text)
     yield from _first(text, _CONTROL, "terminal-controls")
     yield from _look_alikes(text)
+
+
+_WIDE: Final = " " * 300
+_TALL: Final = "\n" * 100
+
+
+def find_padding(source: SourceText) -> Iterator[Hit]:
+    """Text that is pushed out of the window: behind hundreds of spaces, or below a hundred empty lines."""
+    if source.role == "data" and not source.file.lower().endswith((".md", ".markdown", ".txt")):
+        return
+    for blank, where in ((_WIDE, "to the right of hundreds of spaces"), (_TALL, "below a hundred empty lines")):
+        if (at := source.text.find(blank)) >= 0:
+            shown = source.text[at:].lstrip(blank[0])
+            begins = source.text.rfind("\n", 0, at) + 1
+            if shown and not shown.startswith(("\n", "|")) and not source.text.startswith("|", begins):
+                yield Hit("long-padding", len(source.text) - len(shown), f"text stands {where}", evidence_of(shown[:200]))
 
 
 def misleading_name(name: str) -> Hit | None:
@@ -252,12 +276,12 @@ def _first(text: str, expression: re.Pattern[str], rule: str) -> Iterator[Hit]:
         yield Hit(rule, match.start(), message, _around(text, match.start()))
 
 
-def _bidi(text: str) -> Iterator[Hit]:
+def _bidi(text: str, *, data: bool) -> Iterator[Hit]:
     for match in _BIDI.finditer(text):
         start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
         line = text[max(start, match.start() - 300) : min(end if end >= 0 else len(text), match.end() + 300)]
         foreign = bool(_RIGHT_TO_LEFT.search(line)) and match[0] not in _OVERRIDE
-        relief = 2 if foreign else int("U+20" in line)
+        relief = 2 if foreign else int("U+20" in line or (data and match[0] not in _OVERRIDE))
         yield Hit("bidirectional-controls", match.start(), "", _around(text, match.start()), relief=relief)
         return
 
@@ -277,7 +301,8 @@ def _look_alikes(text: str) -> Iterator[Hit]:
     for match in _LOOK_ALIKE.finditer(text):
         foreign = {"Greek" if letter < "\u0400" else "Cyrillic" for letter in match[0] if _CONFUSABLE_SETS.match(letter)}
         latin = sum(letter.isascii() for letter in match[0])
-        if latin >= 2 and foreign:
+        hidden = [letter for letter in match[0] if not letter.isascii()]
+        if latin >= 2 and foreign and all(letter in _CONFUSABLES for letter in hidden):
             yield Hit("look-alike-letters", match.start(), f"{match[0][:40]!r} mixes Latin and {' and '.join(sorted(foreign))}")
             return
 

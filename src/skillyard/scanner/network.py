@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from skillyard.scanner.credentials import CREDENTIAL_FILES
 from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import chain, find, pattern
+from skillyard.scanner.prerequisites import ANYBODYS_HOST, BARE_ADDRESS, SHORTENER, SNIPPET_HOST
 from skillyard.scanner.sources import Hit, SourceText
 
 NETWORK_RULES: Final = (
@@ -28,6 +30,8 @@ NETWORK_RULES: Final = (
          "An IP address does not show who operates the server.", "use the host name of the service", "medium", "low"),
     ScanRule("reverse-shell", "network", "a shell is connected to another machine",
          "Somebody else can then run commands on this machine.", "remove it", "high", "medium"),
+    ScanRule("hidden-address", "network", "an address is encoded and decoded before it is contacted",
+         "The encoding only hides from a reader who gets the data.", "write the address", "high", "medium"),
     ScanRule("tunnel-address", "network", "a service behind a tunnel is contacted",
          "The unknown operator of the tunnel can read everything.", "use the address of the service itself", "medium", "medium"),
     ScanRule("tunnel", "network", "a tunnel opens this machine to the network",
@@ -42,6 +46,7 @@ NETWORK_PATTERNS: Final = (
     pattern("numeric-address", rf"\b(?:https?|ftp|wss?)://(?:[^\s/@\"']{{1,60}}@)?{_PUBLIC}(?![\d.])", "://"),
     pattern("reverse-shell", r"/dev/(?:tcp|udp)/[^\s/\"']{1,80}/[\d$]", "/dev/tcp/", "/dev/udp/"),
     pattern("reverse-shell", r"\b(?:nc|ncat|netcat)\b[^\n]{0,80}?\s(?:-\w{0,4}[ec]|--exec|--sh-exec)\s{1,3}[\"']?(?:/bin/|cmd|powershell|(?:ba|z)?sh\b)", "nc", "netcat"),
+    pattern("reverse-shell", r"\b(?:nc|ncat|netcat)\b[^\n|]{0,60}?\s-\w{0,4}l\w{0,4}\b[^\n|]{0,60}?\|\s{0,3}(?:/bin/)?(?:ba|z)?sh\b", "nc", "netcat"),
     pattern("reverse-shell", r"\bmkfifo\b[^\n]{1,120}?\|\s{0,3}(?:/bin/)?(?:ba)?sh\b[^\n]{0,80}?\|\s{0,3}(?:nc|ncat|telnet|openssl)\b", "mkfifo"),
     pattern("reverse-shell", r"\bsocat\b[^\n]{0,120}?\bEXEC:", "socat"),
     pattern("reverse-shell", r"\bos\.dup2\([^\n]{0,60}?fileno\(\)", "os.dup2"),
@@ -107,7 +112,7 @@ _DOWNLOAD_PATTERNS: Final = (
     pattern("download-and-run", r"\b(?:iex|Invoke-Expression)\b[^\n]{0,80}?(?:DownloadString|Invoke-WebRequest|iwr|irm|Invoke-RestMethod|curl)\b", "iex", "invoke-expression"),
     pattern("download-and-run", r"(?:DownloadString|Invoke-WebRequest|iwr|irm|Invoke-RestMethod)\b[^\n]{0,200}?\| {0,3}(?:iex|Invoke-Expression)\b", "downloadstring", "invoke-webrequest", "iwr", "irm", "invoke-restmethod"),
     pattern("download-and-run", r"\b(?:mshta|regsvr32|rundll32|certutil|bitsadmin)\b[^\n]{0,120}?https?://", "mshta", "regsvr32", "rundll32", "certutil", "bitsadmin"),
-    pattern("install-from-address", r"\b(?:pip3?|uv pip|pipx|python[0-9.]* -m pip) install\b[^\n#]{0,160}?(?:git\+|https?://(?!pypi\.org)|--(?:extra-)?index-url|--trusted-host| -i http)", "install"),
+    pattern("install-from-address", r"\b(?:pip3?|uv pip|pipx|python[0-9.]* -m pip) install\b[^\n#]{0,160}?(?:git\+|(?<!index-url )(?<!index-url=)https?://(?!pypi\.org)|--(?:extra-)?index-url[ =]{1,2}(?!https://download\.pytorch\.org|https://pypi\.nvidia\.com)|--trusted-host| -i http)", "install"),
     pattern("install-from-address", r"\b(?:npm|pnpm|yarn|bun) (?:i|install|add)\b[^\n#]{0,160}?(?:git\+|https?://(?!registry\.npmjs\.org)|--registry[= ])", "npm", "yarn", "bun"),
     pattern("install-from-address", r"\b(?:npx|bunx|uvx|pnpx|pnpm dlx|yarn dlx)\b[^\n#]{0,80}?(?:git\+|github:|https?://)", "npx", "bunx", "uvx", "pnpx", "dlx"),
     pattern("install-from-address", r"\b(?:apt-key add|gpg --dearmor|add-apt-repository|rpm -i https?:|dpkg -i /tmp)\b", "apt-key", "add-apt", "rpm -i", "dpkg -i"),
@@ -123,16 +128,37 @@ _SAVED: Final = re.compile(
     r"\b(?:curl|wget)\b[^\n]{0,200}?(?=[ >-])(?: -o|-O|--output|--output-document|>)[ =]{0,2}[\"']?([\w./~${}-]{2,120})"
 )
 _VERIFIES: Final = re.compile(r"sha\d{1,4}sum|gpg --verify|cosign")
+_ADDRESS: Final = re.compile(r"\b(?:https?|ftp)://[^\s\"'`|)]{1,200}", re.IGNORECASE)
+_OWNERLESS: Final = re.compile(
+    rf"(?!https://)|https://(?:[^\s/@]{{1,60}}@)?(?:{ANYBODYS_HOST}|{SNIPPET_HOST}|{SHORTENER}|{BARE_ADDRESS})", re.IGNORECASE
+)
+"""Addresses that are not protected on the way, or that anybody can have."""
 _MOST_SAVED_FILES: Final = 10
+
+
+def downloads_from_owner(command: str) -> bool:
+    """Whether somebody answers for what a command downloads: a well-known tool, or whoever has the names of the hosts."""
+    return _KNOWN.search(command) is not None or _from_named_hosts(command)
 
 
 def find_downloads(source: SourceText) -> Iterator[Hit]:
     """Fetching and running in shell, in any text that holds commands."""
     for hit in find(source, _DOWNLOAD_PATTERNS):
         line = source.text[hit.offset : hit.offset + 400].partition("\n")[0]
-        yield Hit("known-installer", hit.offset) if hit.rule == "download-and-run" and _KNOWN.search(line) else hit
+        if hit.rule == "download-and-run" and _KNOWN.search(line):
+            yield Hit("known-installer", hit.offset)
+        elif hit.rule == "download-and-run" and not source.origin and _from_named_hosts(line):
+            yield replace(hit, relief=hit.relief + 1)
+        else:
+            yield hit
     if "curl" in source.lower or "wget" in source.lower:
         yield from _saved_and_run(source.text)
+
+
+def _from_named_hosts(line: str) -> bool:
+    """Whether all that a line downloads comes over TLS from hosts with a name and an owner."""
+    addresses = _ADDRESS.findall(line)
+    return bool(addresses) and not any(_OWNERLESS.match(address) for address in addresses)
 
 
 def _saved_and_run(code: str) -> Iterator[Hit]:
@@ -195,6 +221,12 @@ _SHELL_FLOW_PATTERNS: Final = (
         (100, "\n;|", CREDENTIAL_FILES), (80, "\n;|", r"\s[\w.@-]{2,80}:"),
         words=("scp",),
     ),
+    chain(
+        "secret-to-network",
+        r"\b(?:dig|nslookup|host|ping)\b",
+        (120, "\n;|", r"(?:\$\(|`)"), (80, "\n)`", r"\b(?:base64|xxd|od|printenv|env)\b"),
+        words=("dig", "nslookup", "host", "ping"),
+    ),
     pattern("secret-to-network", rf"(?:^|[;&|(]\s{{0,3}}){_DUMP}\s{{0,3}}(?:\|[^\n;|]{{0,100}}){{0,3}}\|\s{{0,3}}{_SENDER}", "env", "set", "export", "declare"),
     chain("secret-to-network", _SENDER, (240, "\n;|", rf"(?:\$\(|`)\s{{0,3}}{_DUMP}\b"), words=_WORDS),
 )  # fmt: skip
@@ -219,6 +251,18 @@ _SECRET_JS: Final = re.compile(
 _SENDS_JS: Final = re.compile(
     r"(?:\bfetch\(|\baxios(?:\.\w{1,10})?\(|\bgot(?:\.\w{1,10})?\(|\b(?:https?|req|request|client|socket|ws|sock)\.(?:request|write|send|post|put|end)\(|\bsendBeacon\()"
 )
+_DECODES_SHELL: Final = re.compile(
+    r"\bbase64\s{1,3}(?:-d|-D|--decode)|\bxxd\s{1,3}-r|\brev\b|\bprintf\s{1,3}[\"']?(?:\\\\x[0-9a-f]{2}){4}", re.IGNORECASE
+)
+_RUNS_SHELL: Final = re.compile(
+    r"(?:^|[;&|]\s{0,3})(?:eval|(?:ba|z)?sh\s{1,3}-c|source|exec)\b[^\n]{0,200}|(?:<<<)[^\n]{0,200}", re.MULTILINE
+)
+_DECODES_JS: Final = re.compile(
+    r"\batob\(|Buffer\.from\([^\n]{0,300}?[\"'](?:base64|hex)[\"']|String\.fromCharCode\(|\.reverse\(\)\s{0,2}\.join\(|\bunescape\(|inflateSync\(|gunzipSync\("
+)
+_RUNS_JS: Final = re.compile(
+    r"(?<![\w.$])(?:eval|Function|exec|execSync|execFile|spawn|spawnSync)\(|\b(?:child_process|cp)\.(?:exec|spawn)\w{0,8}\(|\bvm\.(?:runIn\w{3,20}|Script)\("
+)
 _WINDOW: Final = 400  # characters behind a call that are taken for its arguments
 _MOST_CALLS: Final = 60
 _ROUNDS: Final = 3
@@ -226,8 +270,13 @@ _ROUNDS: Final = 3
 
 def find_flows(source: SourceText) -> Iterator[Hit]:
     """Secrets that reach the network in shell commands or JavaScript."""
+    if source.language == "shell":
+        yield from _followed(source.text, _ASSIGNS_SHELL, _DECODES_SHELL, _RUNS_SHELL, r"\$\{?", "decoded-code")
+    elif source.language == "javascript":
+        yield from _followed(source.text, _ASSIGNS_JS, _DECODES_JS, _RUNS_JS, r"(?<![\w$.'\"])", "decoded-code")
     if source.language in ("shell", "powershell", "markdown", "text"):
-        yield from find(source, _SHELL_FLOW_PATTERNS)
+        marked = source.language == "markdown" and "`" in source.text  # there a backtick begins code, and no command
+        yield from find(replace(source, text=source.text.replace("`", " ")) if marked else source, _SHELL_FLOW_PATTERNS)
         if "$" in source.text:
             yield from _followed(source.text, _ASSIGNS_SHELL, _SECRET_SHELL, _SENDS_SHELL, r"\$\{?")
     elif source.language == "javascript":
@@ -235,9 +284,14 @@ def find_flows(source: SourceText) -> Iterator[Hit]:
 
 
 def _followed(
-    code: str, assigns: re.Pattern[str], secret: re.Pattern[str], sends: re.Pattern[str], prefix: str
+    code: str,
+    assigns: re.Pattern[str],
+    secret: re.Pattern[str],
+    sends: re.Pattern[str],
+    prefix: str,
+    rule: str = "secret-to-network",
 ) -> Iterator[Hit]:
-    """Calls that send what a variable holds that got a secret, or got it from another such variable."""
+    """Calls that are given what a variable holds that got a secret, or got it from another such variable."""
     if not secret.search(code):
         return
     assigned = [(match[1], match[2]) for _, match in zip(range(1000), assigns.finditer(code), strict=False)]
@@ -252,7 +306,7 @@ def _followed(
             return
         given = code[call.start() : call.start() + _WINDOW]
         if (uses is not None and uses.search(given)) or (sends is _SENDS_JS and secret.search(given)):
-            yield Hit("secret-to-network", call.start())
+            yield Hit(rule, call.start())
             return
 
 

@@ -88,6 +88,8 @@ def _sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     method = call.func if isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS else None
     if name not in _SENDS and not (method and "client" in flow.labels(method.value, scope)):
         return
+    if call.args and name in _SENDS and "decoded" in flow.labels(call.args[0], scope):
+        yield Hit("hidden-address", scope.file.offset(call), f"`{name}` contacts an address that was encoded")
     all_of_it: set[Label] = set()
     body: set[Label] = set()
     for argument in call.args:
@@ -99,6 +101,8 @@ def _sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         yield Hit("secret-to-network", at, f"the content of a credential file is sent with `{shown}`")
     elif "environment" in body | all_of_it:
         yield Hit("secret-to-network", at, f"the whole environment is sent with `{shown}`")
+    elif "encoded-key" in body:
+        yield Hit("secret-to-network", at, f"a secret is written another way and sent with `{shown}`")
     elif "key" in body:
         yield Hit("key-in-body", at, f"a key from the environment is sent with `{shown}`, in the address or the body")
 
@@ -256,7 +260,8 @@ def _limited(call: ast.Call) -> bool:
     """Whether builtins are taken away, or a tree that was checked is run: `exec(compile(tree, …))`."""
     first = call.args[0]
     if isinstance(first, ast.Call) and isinstance(first.func, ast.Name) and first.func.id == "compile":
-        return bool(first.args) and not isinstance(first.args[0], ast.Constant) and len(call.args) == 1
+        read = bool(first.args) and isinstance(first.args[0], ast.Call)  # text, where a tree would be a value
+        return bool(first.args) and not read and not isinstance(first.args[0], ast.Constant) and len(call.args) == 1
     scope = call.args[1] if len(call.args) > 1 else None
     return isinstance(scope, ast.Dict) and any(constant_text(key) == "__builtins__" for key in scope.keys if key)
 
@@ -270,6 +275,9 @@ def _commands(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     if not call.args or not (shell or name in _RUNS):
         return
     at, command = scope.file.offset(call), call.args[0]
+    if isinstance(command, ast.Name):
+        assigned = _assigned(command.id, scope.nodes[:_NEAR])
+        command = assigned if isinstance(assigned, ast.List) else command
     labels = flow.labels(_program(command), scope)
     if "decoded" in labels:
         yield Hit("decoded-code", at, f"`{name}` runs text that was just decoded")
@@ -278,7 +286,7 @@ def _commands(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     elif shell and not _is_fixed(command):
         typed = "input" in labels
         yield Hit("shell-from-input" if typed else "shell-from-data", at)
-    if flow.labels(command, scope) & {"environment", "credential"} and _names_a_sender(call):
+    if flow.labels(command, scope) & {"environment", "credential", "encoded-key"} and _names_a_sender(call):
         yield Hit("secret-to-network", at, "a command that sends data contains secrets")
 
 
@@ -292,7 +300,9 @@ def _program(command: ast.expr) -> ast.expr:
 
 def _names_a_sender(call: ast.Call) -> bool:
     return any(
-        word in (constant_text(node) or "") for node in walk_some(call) for word in ("curl", "wget", "nc ", "scp ", "sendmail")
+        word in (constant_text(node) or "")
+        for node in walk_some(call)
+        for word in ("curl", "wget", "nc ", "scp ", "sendmail", "dig ", "nslookup", "host ")
     )
 
 

@@ -111,9 +111,22 @@ def _names(nodes: tuple[ast.AST, ...]) -> dict[str, str]:
     return names
 
 
-Label = Literal["environment", "key", "credential-path", "credential", "decoded", "network", "input", "client", "read"]
+Label = Literal[
+    "environment",
+    "key",
+    "credential-path",
+    "credential",
+    "decoded",
+    "network",
+    "input",
+    "client",
+    "read",
+    "encoder",
+    "encoded-key",
+]
 """What a value may hold: all variables, one secret variable, the path of a secret file, its content, text that was encoded,
-what came from the network, what somebody typed, or a thing that sends; `read` stands inside one expression only."""
+what came from the network, what somebody typed, a thing that sends, or a secret variable in another writing; `read` and `encoder`
+stand inside one expression only."""
 
 _Labels = frozenset[Label]
 _NOTHING: Final[_Labels] = frozenset()
@@ -128,6 +141,12 @@ _DECODERS: Final = frozenset((
     "base64.a85decode", "base64.decodebytes", "bytes.fromhex", "bytearray.fromhex", "binascii.unhexlify", "binascii.a2b_base64", "binascii.a2b_hex",
     "codecs.decode", "zlib.decompress", "lzma.decompress", "bz2.decompress", "gzip.decompress", "marshal.loads",
 ))  # fmt: skip
+_ENCODERS: Final = frozenset((
+    "base64.b64encode", "base64.urlsafe_b64encode", "base64.standard_b64encode", "base64.b32encode", "base64.b16encode", "base64.b85encode",
+    "base64.encodebytes", "binascii.hexlify", "binascii.b2a_base64", "binascii.b2a_hex", "zlib.compress", "codecs.encode",
+))  # fmt: skip
+_SPELLERS: Final = ("chr", "str.maketrans", "bytes", "bytearray")
+"""What puts text together from numbers: harmless, unless the text is run."""
 _READERS: Final = frozenset(("open", "io.open", "codecs.open", "read_text", "read_bytes", "read", "readlines", "open_text"))
 _STORES: Final = frozenset((
     "keyring.get_password", "keyring.get_credential", "browser_cookie3.chrome", "browser_cookie3.load",
@@ -200,6 +219,10 @@ class Flow:
             labels.discard("read")
             if "credential-path" in labels:
                 labels.add("credential")
+        if "encoder" in labels:
+            labels.discard("encoder")
+            if labels & {"key", "environment"}:
+                labels.add("encoded-key")
         return frozenset(labels)
 
     def _own(self, node: ast.AST, scope: Scope) -> tuple[Iterable[Label], list[ast.AST]]:
@@ -218,6 +241,8 @@ class Flow:
             return _variable(node.slice), []
         if isinstance(node, ast.Call):
             return self._called(node, scope)
+        if isinstance(node, ast.Subscript) and _is_reversed(node.slice):
+            return ("decoded",), [node.value]
         return (), list(ast.iter_child_nodes(node))
 
     def _called(self, call: ast.Call, scope: Scope) -> tuple[Iterable[Label], list[ast.AST]]:
@@ -233,6 +258,9 @@ class Flow:
         function = last.rpartition(".")[2]
         own: set[Label] = set() if function in _ORDINARY else set(self._returns.get(function, ()))
         own |= _by_name(name)
+        numbers = bool(call.args) and isinstance(call.args[0], ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp)
+        if (name in _SPELLERS and (numbers or "byte" not in name)) or last == "translate":
+            own.add("decoded")
         if last in _READERS or name in _READERS:
             own.add("read")
         return own, below
@@ -295,6 +323,8 @@ def _by_name(name: str) -> set[Label]:
     own: set[Label] = set()
     if name in _DECODERS or name.endswith(".b64decode"):
         own.add("decoded")
+    if name in _ENCODERS:
+        own.add("encoder")
     if name in _STORES:
         own.add("credential")
     if name in _TYPED or name.endswith(".parse_args"):
@@ -312,6 +342,12 @@ def _variable(key: ast.AST | None) -> tuple[Label, ...]:
     if text is None:
         return ("key",)
     return ("key",) if SECRET_NAME.search(text) else ()
+
+
+def _is_reversed(part: ast.expr) -> bool:
+    """Whether a part of a text is all of it, from its end: `text[::-1]`."""
+    step = part.step if isinstance(part, ast.Slice) else None
+    return isinstance(step, ast.UnaryOp) and isinstance(step.op, ast.USub) and isinstance(step.operand, ast.Constant)
 
 
 def _key(scope: Scope) -> str:

@@ -21,11 +21,13 @@ from skillyard.errors import InvalidConfiguration
 from skillyard.paths import is_inside
 from skillyard.scanner.credentials import CREDENTIAL_RULES
 from skillyard.scanner.dangerous_commands import CALL_RULES, OBFUSCATION_RULES, PERSISTENCE_RULES, RESOURCE_RULES
-from skillyard.scanner.finding import Finding, Report, ScanRule, Severity
+from skillyard.scanner.finding import SEVERITIES, Finding, Report, ScanRule, Severity
 from skillyard.scanner.injection import HIDDEN_RULES, INJECTION_RULES
 from skillyard.scanner.network import DOWNLOAD_RULES, FLOW_RULES, NETWORK_RULES
 from skillyard.scanner.permissions import PERMISSION_RULES
-from skillyard.settings_reader import Setting, Settings, SettingsReader, text
+from skillyard.scanner.prerequisites import PREREQUISITE_RULES
+from skillyard.scanner.watch_effects import WATCHED_RULES
+from skillyard.settings_reader import Setting, Settings, SettingsReader, flag, text, word
 from skillyard.text import nearest, shorten, single_line
 
 RULES: Final[Mapping[str, ScanRule]] = MappingProxyType(
@@ -37,12 +39,14 @@ RULES: Final[Mapping[str, ScanRule]] = MappingProxyType(
             CREDENTIAL_RULES,
             FLOW_RULES,
             DOWNLOAD_RULES,
+            PREREQUISITE_RULES,
             PERSISTENCE_RULES,
             OBFUSCATION_RULES,
             CALL_RULES,
             NETWORK_RULES,
             PERMISSION_RULES,
             RESOURCE_RULES,
+            WATCHED_RULES,
         )
         for rule in group
     }
@@ -168,6 +172,9 @@ _ENTRY: Final[Settings] = {
 }
 
 
+_SETTINGS: Final[Settings] = {"suppress": _ENTRIES, "stops": word((*SEVERITIES, "never")), "watch": flag()}
+
+
 def read_suppressions(table: Mapping[str, object], file: str) -> tuple[Suppression, ...]:
     """The entries of a table `[scan]` in `file`.
 
@@ -175,11 +182,30 @@ def read_suppressions(table: Mapping[str, object], file: str) -> tuple[Suppressi
         InvalidConfiguration: a key is unknown or missing, a rule does not exist, a date is none, a reason is empty.
     """
     reader = SettingsReader(file)
-    values = reader.read({"suppress": _ENTRIES}, table, "scan")
+    values = reader.read(_SETTINGS, table, "scan")
     entries = values.get("suppress", ())
     if len(entries) > _MOST:
         raise reader.wrong("scan.suppress", f"a list of at most {_MOST} tables", f"{len(entries)} tables")
     return tuple(_read(entry, reader) for entry in entries)
+
+
+def stopping_severities(table: Mapping[str, object], file: str) -> frozenset[str]:
+    """The severities at which a finding stops an install, by `stops` of a table `[scan]`; without it, `high`.
+
+    Raises:
+        InvalidConfiguration: as `read_suppressions`.
+    """
+    least = SettingsReader(file).read(_SETTINGS, table, "scan").get("stops", "high")
+    return frozenset() if least == "never" else frozenset(SEVERITIES[: SEVERITIES.index(least) + 1])
+
+
+def watches_installs(table: Mapping[str, object], file: str) -> bool:
+    """Whether what is installed is run in a sandbox and watched first, by `watch` of a table `[scan]`; without it, not.
+
+    Raises:
+        InvalidConfiguration: as `read_suppressions`.
+    """
+    return SettingsReader(file).read(_SETTINGS, table, "scan").get("watch", False) is True
 
 
 def _read(entry: object, reader: SettingsReader) -> Suppression:

@@ -17,8 +17,8 @@ from typing import Final
 from skillyard.document import parse_document
 from skillyard.errors import WorkMemoryExceeded, WorkTimedOut
 from skillyard.offload import report_progress
-from skillyard.packages import sniff
-from skillyard.scanner.credentials import CREDENTIAL_PATTERNS, find_secrets
+from skillyard.scanner.containers import DEEPEST, MOST_UNPACKED, unpack
+from skillyard.scanner.credentials import find_credentials, find_secrets
 from skillyard.scanner.dangerous_commands import (
     OBFUSCATION_PATTERNS,
     PERSISTENCE_PATTERNS,
@@ -27,8 +27,8 @@ from skillyard.scanner.dangerous_commands import (
     find_resource_abuse,
     program_in,
 )
-from skillyard.scanner.finding import LINK, NOT_TEXT, SEVERITIES, Finding, Report, Skipped, lower_severity
-from skillyard.scanner.injection import decode_tag_characters, find_hidden_text, find_injection, misleading_name
+from skillyard.scanner.finding import LINK, NOT_TEXT, SEVERITIES, Finding, Report, Skipped, WatchReport, lower_severity
+from skillyard.scanner.injection import decode_tag_characters, find_hidden_text, find_injection, find_padding, misleading_name
 from skillyard.scanner.matching import find
 from skillyard.scanner.network import (
     NETWORK_PATTERNS,
@@ -39,6 +39,7 @@ from skillyard.scanner.network import (
     network_use,
 )
 from skillyard.scanner.permissions import PRIVILEGE_PATTERNS, ObservedBehavior, compare_declarations, variables_in
+from skillyard.scanner.prerequisites import find_prerequisites, look_alike_packages
 from skillyard.scanner.python_calls import check_python_calls, first_network_call, first_program_start
 from skillyard.scanner.python_flow import Flow, PythonFile, parse_python
 from skillyard.scanner.rules import RULES, Suppression, apply_suppressions, claim_on
@@ -52,17 +53,19 @@ from skillyard.scanner.sources import (
     evidence_of,
     language_of,
     read_files,
+    readings,
     split,
     without_comments,
 )
+from skillyard.scanner.watch_effects import finding_of
 
 _CODE: Final = ("python", "shell", "javascript", "powershell")
 CROSS_FILE_STEP: Final = "all files together"
 """The last step of a scan, in which values are followed from file to file."""
 _COMMANDS: Final[tuple[Callable[[SourceText], Iterator[Hit]], ...]] = (
-    partial(find, patterns=CREDENTIAL_PATTERNS), find_downloads, partial(find, patterns=PERSISTENCE_PATTERNS), find_resource_abuse,
+    find_credentials, find_downloads, partial(find, patterns=PERSISTENCE_PATTERNS), find_resource_abuse,
     find_dangerous_calls, partial(find, patterns=OBFUSCATION_PATTERNS), find_flows, partial(find, patterns=NETWORK_PATTERNS),
-    partial(find, patterns=PRIVILEGE_PATTERNS),
+    partial(find, patterns=PRIVILEGE_PATTERNS), find_prerequisites, look_alike_packages,
 )  # fmt: skip
 
 
@@ -100,32 +103,71 @@ class _Scan:
     facts: ObservedBehavior = field(default_factory=ObservedBehavior)
     python: list[PythonFile] = field(default_factory=list)
     skill_md: SourceText | None = None
+    unpacked: int = 0
+    """Bytes that were taken out of archives."""
 
-    def scan_file(self, file: ScannedFile) -> None:
-        """Scan one file, or note why not."""
+    def scan_file(self, file: ScannedFile, depth: int = 0) -> None:
+        """Scan one file, or note why not; `depth` archives around it."""
         self.files.append(file.name)
         if hit := misleading_name(file.name):
             self.note(SourceText(file.name, file.name, "text", "data"), hit)
-        text = decoded(file.data)
-        if text is None:
+        texts = readings(file.name, file.data)
+        if not texts or b"\0" in file.data:
             if hit := program_in(file.name, file.data):
                 self.note(SourceText(file.name, "", "text", "data"), hit)
-            else:
-                inner = sniff(file.data[:512]) is not None
-                self.skipped.append(Skipped(file.name, "an archive, which is not opened" if inner else NOT_TEXT))
+            self._scan_inside(file, depth, is_text=bool(texts))
+        if not texts:
             return
+        text = texts[0]
         language = language_of(file.name, text)
         whole = SourceText(file.name, text, "text", "script" if language in _CODE else "data")
         if not file.whole:
             self.skipped.append(Skipped(file.name, f"everything after its first {LARGEST_TEXT} bytes"))
             if language in (*_CODE, "markdown"):
                 self.note(whole, Hit("not-all-read", 0, f"only the first {LARGEST_TEXT} bytes of the file were scanned"))
-        if file.name.lower() == "skill.md":
+        if file.name.lower() == "skill.md" and not depth:
             self.skill_md = whole
-        self.note(whole, *find_hidden_text(whole), *find_secrets(whole))
-        for source in split(file.name, text):
-            self._scan_source(source)
+        self.note(whole, *find_hidden_text(whole), *find_padding(whole), *find_secrets(whole))
+        for one in texts:
+            for source in split(file.name, one):
+                self._scan_source(source)
         self._scan_encoded(whole)
+
+    def _scan_inside(self, file: ScannedFile, depth: int, *, is_text: bool) -> None:
+        """Scan what is in an archive, an office document or the text of a picture."""
+        about = SourceText(file.name, "", "text", "data")
+        contents = unpack(file.name, file.data)
+        if contents is None:
+            if not is_text:
+                self.skipped.append(Skipped(file.name, NOT_TEXT))
+            return
+        if contents.sealed:
+            self.note(about, Hit("sealed-archive", 0, evidence=contents.sealed))
+        if contents.macros:
+            self.note(about, Hit("office-macros", 0, evidence="it has macros"))
+        if not file.whole:
+            contents.unread.append("it is too large to be opened")
+        if contents.unread:
+            self.skipped.append(Skipped(file.name, contents.unread[0]))
+        for member in contents.members:
+            self.unpacked += len(member.data)
+            if depth == DEEPEST or self.unpacked > MOST_UNPACKED:
+                self.skipped.append(Skipped(member.name, "too many archives deep, or too much in them"))
+                self.note(about, Hit("not-all-read", 0, "an archive holds more than is scanned", member.name))
+                return
+            if member.prose:
+                self.files.append(member.name)
+                text = decoded(member.data) or ""
+                source = SourceText(member.name, text, "text", "prose", origin="inside the file")
+                self.note(
+                    source,
+                    *find_hidden_text(source),
+                    *find_secrets(source),
+                    *find_prerequisites(source),
+                    *find_injection(source),
+                )
+            else:
+                self.scan_file(ScannedFile(member.name, member.data, member.whole), depth + 1)
 
     def _scan_source(self, source: SourceText) -> None:
         code = without_comments(source)
@@ -187,7 +229,10 @@ class _Scan:
         """A skill that is too large to be read gets a finding about it, which nobody overlooks; so does a link out of it."""
         for one in self.skipped:
             if one.reason == LINK and (target := self._outside(one.file)):
-                self.note(SourceText(one.file, "", "text", "data"), Hit("link-outside", 0, "", f"leads to {target}"))
+                beside = int(not target.startswith(("/", "~")))  # a file of the same collection
+                self.note(
+                    SourceText(one.file, "", "text", "data"), Hit("link-outside", 0, "", f"leads to {target}", relief=beside)
+                )
             if one.reason.startswith(TOO_LARGE):
                 self.note(
                     SourceText(one.file, "", "text", "data"), Hit("not-all-read", 0, f"from here on: {one.reason}", "not read")
@@ -272,13 +317,15 @@ def scan_skill(
     suppressions: Sequence[Suppression] = (),
     name: str | None = None,
     today: date | None = None,
+    watched: WatchReport | None = None,
 ) -> Report:
     """Look for harm in the skill in `directory`: advice, nothing is run and nothing is changed.
 
     Files are read up to 1 MiB each and 8 MiB of text together, scripts first; links are not followed. What was left out is in
     `skipped`. A file that takes over 20 seconds is left out with the finding `not-scanned`, and so is what is left of a skill
     after the third such file or a minute. `suppressions` name what the operator lets pass until a day, by the skill's `name`,
-    which is that of SKILL.md when it is not given; `today` is that of the clock.
+    which is that of SKILL.md when it is not given; `today` is that of the clock. What `watched` says that it did is among the
+    findings.
 
     Raises:
         OSError: the folder itself cannot be read.
@@ -288,17 +335,19 @@ def scan_skill(
     os.scandir(folder).close()
     whole = str(folder.resolve())
     report, own_name = scan_files(whole) if _is_small(whole) else _scanned_in_helper(whole)
+    effects = [finding_of(effect) for effect in watched.effects] if watched else []
+    found = sorted((*report.findings, *effects), key=lambda one: SEVERITIES.index(one.severity)) if effects else report.findings
     judged = apply_suppressions(
-        report.findings[:_MOST_FINDINGS],
+        found[:_MOST_FINDINGS],
         suppressions,
         folder=str(folder),
         skill=name or own_name,
         today=today or datetime.now(UTC).date(),
     )
     skipped = report.skipped
-    if (omitted := len(report.findings) - _MOST_FINDINGS) > 0:
+    if (omitted := len(found) - _MOST_FINDINGS) > 0:
         skipped = (*skipped, Skipped(".", f"{omitted} findings of less weight are not reported"))
-    return Report(str(directory), tuple(judged), report.files, skipped)
+    return Report(str(directory), tuple(judged), report.files, skipped, watched)
 
 
 def _is_small(folder: str) -> bool:

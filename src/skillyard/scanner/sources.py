@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from skillyard.document.front_matter import read_body
 from skillyard.errors import SkillyardError
-from skillyard.packages import IGNORED
+from skillyard.packages import IGNORED, sniff
 from skillyard.paths import open_inside
 from skillyard.scanner.finding import LINK, NEVER_PACKED, Skipped
 from skillyard.text import shorten, single_line
@@ -113,7 +113,7 @@ _ENDINGS: Final[dict[str, Language]] = {
     ".html": "html", ".htm": "html", ".svg": "html", ".xml": "html", ".xhtml": "html", ".xsd": "html", ".xsl": "html",
     ".json": "data", ".yaml": "data", ".yml": "data", ".toml": "data", ".ini": "data", ".cfg": "data", ".env": "data", ".jsonl": "data",
 }  # fmt: skip
-_FENCES: Final[dict[str, Language]] = {
+FENCES: Final[dict[str, Language]] = {
     "python": "python", "py": "python", "python3": "python",
     "bash": "shell", "sh": "shell", "shell": "shell", "zsh": "shell", "console": "shell", "terminal": "shell", "shell-session": "shell",
     "js": "javascript", "javascript": "javascript", "ts": "javascript", "typescript": "javascript", "jsx": "javascript",
@@ -125,6 +125,7 @@ _FENCES: Final[dict[str, Language]] = {
 _SHEBANGS: Final[tuple[tuple[str, Language], ...]] = (
     ("python", "python"), ("node", "javascript"), ("deno", "javascript"), ("bun", "javascript"), ("sh", "shell"),
 )  # fmt: skip
+_ALWAYS_TEXT: Final = ("python", "shell", "javascript", "powershell", "markdown")
 _MOST_PARSED: Final = 60  # examples in Python of one document that are parsed; the others are only searched
 _LINE_BREAKS: Final = re.compile("\r\n?")
 _OTHER_BREAKS: Final = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -138,15 +139,24 @@ _COMMENT_LINE: Final[dict[Language, re.Pattern[str]]] = {
 
 def decoded(data: bytes) -> str | None:
     """The bytes as text whose only line break is the line feed, None when they are no text."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        text = data.decode("utf-16", "replace")
-    elif b"\0" in data[:8192]:
-        return None
-    else:
-        text = data.decode("utf-8", "replace")
-        if text.count("\ufffd", 0, 8192) > len(text[:8192]) // 10:
-            return None
-    return _OTHER_BREAKS.sub(" ", _LINE_BREAKS.sub("\n", text))
+    return next(iter(readings("", data)), None)
+
+
+def readings(name: str, data: bytes) -> list[str]:
+    """What the bytes say to who reads them, with the line feed as the only line break: none when they are no text.
+
+    A script or a document, by its name or its first line, always says something: shells, and models that are given it, pass
+    over NULs, broken letters and a byte order mark that does not fit. With such a mark it is read in both ways.
+    """
+    language = language_of(name, data[:200].decode("utf-8", "replace"))
+    certain = language in _ALWAYS_TEXT or data.startswith(b"#!")
+    marked = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    texts = [data.decode("utf-16", "replace")] if marked else []
+    if certain or (not marked and b"\0" not in data[:8192]):
+        text = data.replace(b"\0", b"").decode("utf-8", "replace")
+        if certain or text.count("\ufffd", 0, 8192) <= len(text[:8192]) // 10:
+            texts.append(text)
+    return [_OTHER_BREAKS.sub(" ", _LINE_BREAKS.sub("\n", text)) for text in texts]
 
 
 def language_of(name: str, text: str) -> Language:
@@ -197,7 +207,7 @@ def _markdown(name: str, text: str) -> Iterator[SourceText]:
     for number, block in enumerate(blocks):
         height = block.text.count("\n")
         lines[block.line - 1 : block.line + height + 1] = ["\n"] * len(lines[block.line - 1 : block.line + height + 1])
-        language = _FENCES.get(block.language) or ("shell" if not block.language else "text")
+        language = FENCES.get(block.language) or ("shell" if not block.language else "text")
         if language == "python" and number < _MOST_PARSED:
             yield SourceText(name, block.text, language, "example", block.line + 1)
         else:
@@ -234,6 +244,8 @@ TOO_LARGE: Final = "beyond what is read of one skill"
 """Why files are left out when there are too many, or too much is in them."""
 LARGEST_TEXT: Final = 1024 * 1024
 """How many bytes of one file are scanned."""
+LARGEST_ARCHIVE: Final = 16 * 1024 * 1024
+"""How many bytes of one archive are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +268,8 @@ def read_files(folder: str | os.PathLike[str], skipped: list[Skipped]) -> Iterat
         try:
             with os.fdopen(open_inside(folder, name), "rb") as file:
                 data = file.read(LARGEST_TEXT + 1)
+                if len(data) > LARGEST_TEXT and sniff(data[:512]):
+                    data += file.read(LARGEST_ARCHIVE - LARGEST_TEXT)
         except SkillyardError as error:
             skipped.append(Skipped(name, error.message))
             continue
@@ -263,7 +277,8 @@ def read_files(folder: str | os.PathLike[str], skipped: list[Skipped]) -> Iterat
             skipped.append(Skipped(name, f"it cannot be read: {error.strerror}"))
             continue
         budget -= 0 if b"\0" in data[:8192] else len(data)
-        yield ScannedFile(name, data[:LARGEST_TEXT], len(data) <= LARGEST_TEXT)
+        most = LARGEST_ARCHIVE if sniff(data[:512]) else LARGEST_TEXT
+        yield ScannedFile(name, data[:most], len(data) <= most)
 
 
 def _rank(name: str) -> int:

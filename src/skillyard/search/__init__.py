@@ -22,10 +22,12 @@ from skillyard.search.reranking import (
     embeddings_address,
     rerank,
 )
+from skillyard.search.suggestions import DescriptionChange, suggest_descriptions
 
 __all__ = [
     "RERANKED",
     "Collision",
+    "DescriptionChange",
     "EmbeddingReranker",
     "Evaluation",
     "JudgeReranker",
@@ -45,4 +47,5 @@ __all__ = [
     "rerank",
     "search_skills",
     "skill_filter",
+    "suggest_descriptions",
 ]

@@ -84,10 +84,10 @@ def evaluate_triggers(
     for case in cases:
         matches = search(case.prompt, DEPTHS[-1])
         if case.expected:
-            ranks[case.prompt] = next((at for at, match in enumerate(matches, 1) if _is_one(match, case.expected)), None)
+            ranks[case.prompt] = next((at for at, match in enumerate(matches, 1) if is_expected(match, case.expected)), None)
         else:
             sure = [match for match in matches if match.confidence >= min_confidence]
-            wrong = [match for match in sure[:1] if not case.unwanted or _is_one(match, case.unwanted)]
+            wrong = [match for match in sure[:1] if not case.unwanted or is_expected(match, case.unwanted)]
             quiet[case.prompt] = not wrong
     return Evaluation(ranks, quiet)
 
@@ -170,7 +170,8 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(name for name in names if name)
 
 
-def _is_one(match: Match, names: Sequence[str]) -> bool:
+def is_expected(match: Match, names: Sequence[str]) -> bool:
+    """Whether the match, or a skill of nearly its content, has one of the names (name, id or slug)."""
     names_of_match = {match.skill.name.casefold(), match.skill.id.casefold(), match.skill.slug}
     names_of_match.update(one.casefold() for one in match.duplicates)
     return any(name.casefold() in names_of_match for name in names)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.search.pages import read_pages, source_of
-from skillyard.search.words import runs, words
+from skillyard.search.words import plain, runs, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.search.pages import PageSource
     from skillyard.search.postings import Key, Segment
+    from skillyard.search.tokenizer import Tokenizer
 
 
 _UNSETTLED_NS: Final = 100_000_000
+_FEW_ASKED: Final = 3
 _WORTH_SHARING: Final = 500  # skills to be read from which a second process helps
 
 
@@ -48,6 +50,16 @@ class SearchIndex:
         self._keys = _keys(self.skills, self._sources)
         self._file = _file(cache, self.skills, everyone=everyone) if cache and self.skills else None
         self._before = before.segments if before else None
+        self._progress: Callable[[int, int], object] | None = None
+        self._asked = 0
+        self.reading = False
+        """Whether skills are being read now: who asks for words waits until that is done."""
+
+    def prepare(self, progress: Callable[[int, int], object] | None = None) -> None:
+        """Read now what the first request would have to read; `progress(done, total)` is called with numbers of skills."""
+        self._progress = progress
+        len(self.numbers)
+        self._progress = None
 
     def __len__(self) -> int:
         return len(self.skills)
@@ -81,9 +93,34 @@ class SearchIndex:
                 numbers.append(number)
         return np.array(numbers, dtype=np.int64)
 
+    def written_as(self, candidates: Collection[str]) -> set[int]:
+        """Numbers of the skills whose name, slug or id as written, without case, is one of `candidates`."""
+        if not candidates:
+            return set()
+        if self._many_asked():
+            return {number for candidate in candidates for number in self._names_as_written.get(candidate, ())}
+        return {
+            number
+            for number, skill in enumerate(self.skills)
+            if skill.slug in candidates or skill.name.casefold() in candidates or skill.id.casefold() in candidates
+        }
+
+    def named(self, request_words: Sequence[str]) -> list[int]:
+        """Numbers of the skills whose names have exactly these words (as `words` gives them), in this order."""
+        wanted = tuple(request_words)
+        if self._many_asked():
+            return self._names.get(wanted, [])
+        begin = [word[:2] for word in request_words]
+        likely = [number for number, source in enumerate(self._sources) if wanted and _may_be(source.name, begin)]
+        return [number for number in likely if tuple(words(self._sources[number].name)) == wanted]
+
+    def _many_asked(self) -> bool:
+        """Whether a table of names pays: many a process asks but once, and then looking through them is quicker."""
+        self._asked += 1
+        return self._asked > _FEW_ASKED
+
     @cached_property
-    def names_as_written(self) -> dict[str, list[int]]:
-        """Numbers of skills by name, slug and id as written, without case."""
+    def _names_as_written(self) -> dict[str, list[int]]:
         numbers_of: dict[str, list[int]] = {}
         for number, skill in enumerate(self.skills):
             for written in {skill.name.casefold(), skill.slug, skill.id.casefold()}:
@@ -91,8 +128,7 @@ class SearchIndex:
         return numbers_of
 
     @cached_property
-    def names(self) -> dict[tuple[str, ...], list[int]]:
-        """Numbers of skills by all the words of their names."""
+    def _names(self) -> dict[tuple[str, ...], list[int]]:
         numbers_of: dict[tuple[str, ...], list[int]] = {}
         for number, source in enumerate(self._sources):
             numbers_of.setdefault(tuple(words(source.name)), []).append(number)
@@ -117,16 +153,27 @@ class SearchIndex:
 
     def _extended(self, existing: Sequence[Segment], missing: Sequence[int]) -> list[Segment]:
         """`segments` with one of the missing skills, saved on disk."""
-        parts = _read([self._sources[number] for number in missing])
+        self.reading = True
+        try:
+            parts = _read([self._sources[number] for number in missing], self._progress)
+        finally:
+            self.reading = False
         from skillyard.search.postings import make_segment, save_segments, with_segment
 
         keys = [self._keys[number] for number in missing]
-        if not any(key in set(self._keys) for segment in existing for key in segment.keys):
+        current = set(self._keys)
+        if not any(key in current for segment in existing for key in segment.keys):
             existing = ()  # every skill in it has changed or was deleted
         segments = with_segment(existing, make_segment(keys, parts), self._keys)
         if self._file and keys:
-            save_segments(self._file, segments, large=not existing or segments[0] is not existing[0])
+            return save_segments(self._file, segments, large=not existing or segments[0] is not existing[0])
         return segments
+
+
+def _may_be(name: str, begin: Sequence[str]) -> bool:
+    """Whether a name may have words that begin so; taking every name of a large catalog apart takes long."""
+    lower = name.lower() if name.isascii() else plain(name).casefold()
+    return begin[0] in lower and all(one in lower for one in begin)
 
 
 def _kept(file: str | None) -> list[Segment]:
@@ -138,37 +185,47 @@ def _kept(file: str | None) -> list[Segment]:
     return load_segments(file)
 
 
-def _read(sources: list[PageSource]) -> list[list[bytes]]:
+def _read(sources: list[PageSource], progress: Callable[[int, int], object] | None) -> list[list[bytes]]:
     """The postings of the sources in parts; of many with a second process, before anything starts threads of its own."""
+    portion = _Portions(len(sources))
     if len(sources) < _WORTH_SHARING:
-        return _portion(sources)
+        return portion(sources)
     from skillyard.offload.forked_map import forked_map
 
-    return forked_map(sources, _portion)
+    return forked_map(sources, portion, progress=progress)
 
 
-def _portion(sources: list[PageSource]) -> list[list[bytes]]:
-    pages = read_pages(sources)
-    from skillyard.search.postings import packed_postings  # numpy starts threads: only where nothing is to be forked any more
+class _Portions:
+    """Reads portions of some skills; each process has a tokenizer of its own, which knows the words of earlier portions."""
 
-    return [packed_postings(pages)]
+    def __init__(self, skills: int) -> None:
+        self._skills = skills
+        self._tokenizer: Tokenizer | None = None
+
+    def __call__(self, sources: list[PageSource]) -> list[list[bytes]]:
+        pages = read_pages(sources)
+        from skillyard.search.postings import packed_postings  # numpy starts threads: only where nothing is forked any more
+        from skillyard.search.tokenizer import Tokenizer
+
+        self._tokenizer = self._tokenizer or Tokenizer(self._skills)
+        return [packed_postings(pages, self._tokenizer)]
 
 
 def _keys(skills: Sequence[Skill], sources: Sequence[PageSource]) -> list[Key]:
     keys: list[Key] = []
     seen: dict[Key, int] = {}
+    now = time.time_ns()
     for skill, source in zip(skills, sources, strict=True):
         header = zlib.crc32("\0".join(source[2:]).encode("utf-8", "replace"))
-        state = _settled(skill.stamp) if source.path else ()
+        state = _settled(skill.stamp, now) if source.path else ()
         key: Key = (source.path or skill.id, header, *state)
         repeat = seen[key] = seen.get(key, -1) + 1
         keys.append((*key, repeat) if repeat else key)
     return keys
 
 
-def _settled(stamp: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+def _settled(stamp: tuple[int, int, int, int], now: int) -> tuple[int, int, int, int]:
     """The state of a file, made one that never comes again when it may change once more within the same tick of the clock."""
-    now = time.time_ns()
     return stamp if stamp[2] < now - _UNSETTLED_NS else (*stamp[:2], -now, stamp[3])
 
 

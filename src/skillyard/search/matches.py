@@ -41,6 +41,8 @@ class Match:
     skill: Skill
     confidence: float
     duplicates: tuple[str, ...] = ()
+    fitting: float = 1.0
+    """How sure it is that any skill of the catalog is meant (0 to 1): one judgement of the whole answer, in each match."""
     _why: Callable[[], list[tuple[str, str]]] = field(default=list, repr=False, compare=False)
     _weigh: Callable[[str], float] = field(default=lambda _: 0.0, repr=False, compare=False)
 
@@ -60,6 +62,11 @@ class Match:
     def explain(self) -> tuple[Reason, ...]:
         """The reasons of `matched` with what each weighs in the request (0 to 1), in the same order."""
         return tuple(Reason(kind, written, self._weigh(written)) for kind, written in self._why())
+
+    @property
+    def none_may_fit(self) -> bool:
+        """Whether the whole answer reads like those for which no skill was meant: they are the nearest, and none may fit."""
+        return self.fitting < SURE and not self.sure
 
     def to_dict(self) -> dict[str, Any]:
         """The match as plain data: `{"id", "name", "confidence", "sure", "matched", "duplicates"?}`."""

@@ -1,7 +1,7 @@
-"""What search reads of one skill: the words of each of its fields, as numbers.
+"""What search reads of one skill: the texts of its fields, and the number that stands for a word.
 
 A word is the checksum of its root, so that an index needs no list of words: with a quarter of a million words some six pairs
-share a number. Everything here is plain Python, so that it can be done in a second process.
+share a number. Nothing here needs numpy, so that a catalog can be looked at without it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import os
 import re
 import zlib
 from array import array
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.paths import CLOEXEC, NOFOLLOW, NONBLOCK
-from skillyard.search.words import compounds, root, words
+from skillyard.search.words import LONGEST, STOP_WORDS, compounds, root, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,20 +25,26 @@ if TYPE_CHECKING:
 FIELDS: Final = ("name", "description", "keywords", "headings", "body", "files")
 """The fields of a page, in its order."""
 
-Page = tuple[bytes, bytes, bytes, bytes, bytes, bytes]
-"""The words of each field, in order and with repetitions, as 32-bit numbers."""
+
+class Page(NamedTuple):
+    """The texts of one skill, UTF-8, and the numbers of the words of its name that are made of two (32 bits each)."""
+
+    name: bytes
+    description: bytes
+    keywords: bytes
+    headings: bytes
+    body: bytes
+    files: bytes
+    compounds: bytes = b""
+
 
 BODY_LIMIT: Final = 20_000  # bytes of a file that are read beyond its front matter
 DESCRIPTION_LIMIT: Final = 2_000  # characters of a description that count
 _HEADER_LIMIT: Final = 8_192
 _FILES: Final = 60
 _LOOKED_AT: Final = 2_000  # entries of folders, however many there are
-_SHORT: Final = 16  # bytes
-_HEADING: Final = re.compile(rb"^#{1,4}[ \t]+(\S[^\n]{0,200})", re.MULTILINE)
+_HEADING: Final = re.compile(rb"\n#{1,4}[ \t]+(\S[^\n]{0,200})")
 _FENCE: Final = re.compile(rb"\n---[ \t]*\r?\n")
-# In UTF-8 everything that is not ASCII stays together and comes apart in `words`: bytes are searched three times as fast.
-_TOKEN: Final = re.compile(rb"[A-Za-z0-9\x80-\xff]+")
-_THIRD_PARTY: Final = re.compile(rb"(?i)\bthird[- ]part(?:y|ies)\b")  # as in `words`
 _FLAGS: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
 
 
@@ -54,13 +60,21 @@ class PageSource(NamedTuple):
 
 def source_of(skill: Skill) -> PageSource:
     """What search reads of `skill`; skills that are not in a folder have no body."""
-    name = skill.name if words(skill.name) else skill.slug
+    name = skill.name if _has_words(skill.name) else skill.slug
     if skill.display_name and skill.display_name != skill.name:
         name = f"{name} {skill.display_name}"
     keywords = " . ".join((*skill.keywords, *skill.phrases))
-    has_folder = hasattr(skill, "directory") and hasattr(skill, "path")
-    folder, path = (skill.directory, skill.path) if has_folder else ("", "")
-    return PageSource(folder, path, name, skill.description[:DESCRIPTION_LIMIT], keywords)
+    folder = getattr(skill, "directory", "")
+    return PageSource(
+        folder, getattr(skill, "path", "") if folder else "", name, skill.description[:DESCRIPTION_LIMIT], keywords
+    )
+
+
+def _has_words(name: str) -> bool:
+    """Whether `words` finds any; of nearly every name the part before its first hyphen is one."""
+    first = name.partition("-")[0]
+    plain = first.isascii() and first.isalnum() and 1 < len(first) <= LONGEST
+    return (plain and first.lower() not in STOP_WORDS) or bool(words(name))
 
 
 def read_pages(sources: Iterable[PageSource]) -> list[Page]:
@@ -73,39 +87,17 @@ def word_number(word: str) -> int:
     return zlib.crc32(root(word).encode("utf-8", "replace"))
 
 
-def numbers(text: bytes) -> array[int]:
-    """The words of `text` (UTF-8) as numbers, in order and with repetitions."""
-    text = _THIRD_PARTY.sub(b"thirdparty", text)
-    return array("I", chain.from_iterable(map(_KNOWN.__getitem__, _TOKEN.findall(text))))
-
-
-class _Numbers(dict[bytes, tuple[int, ...]]):
-    """The numbers of each run of letters and digits that was met; long ones of other scripts, whole sentences, are not kept."""
-
-    def __missing__(self, run: bytes) -> tuple[int, ...]:
-        numbers = tuple(map(word_number, words(run.decode("utf-8", "replace"))))
-        if (run.isascii() or len(run) <= _SHORT) and len(self) < 1 << 18:
-            self[run] = numbers
-        return numbers
-
-
-_KNOWN: Final = _Numbers()
-
-
 def _page(source: PageSource) -> Page:
     body = _body(source.path) if source.path else b""
-    name = numbers(_encoded(source.name))
-    name.extend(map(word_number, compounds(source.name)))
-    fields = (
-        name,
-        numbers(_encoded(source.description)),
-        numbers(_encoded(source.keywords)),
-        numbers(b"\n".join(_HEADING.findall(body))),
-        numbers(body),
-        numbers(_encoded(" ".join(_files(source.directory)))) if source.directory else array("I"),
+    return Page(
+        _encoded(source.name),
+        _encoded(source.description),
+        _encoded(source.keywords),
+        b"\n".join(_HEADING.findall(b"\n" + body)),
+        body,
+        _encoded(" ".join(_files(source.directory))) if source.directory else b"",
+        array("I", map(word_number, compounds(source.name))).tobytes(),
     )
-    one, two, three, four, five, six = (field.tobytes() for field in fields)
-    return one, two, three, four, five, six
 
 
 def _encoded(text: str) -> bytes:

@@ -2,7 +2,8 @@
 
 The strength of a word in a skill is BM25 in each field, with fixed usual lengths, so that adding a skill changes nothing about
 the others. An index is a list of segments, a large one and a few small ones; a skill that was edited gets a new small segment.
-On disk they are two files, both replaced in one step; whatever is not as it should be is read anew from the skills.
+On disk they are two files, both replaced in one step; whatever is not as it should be is read anew from the skills. The large
+one is mapped, so that a request reads only the pages of the file that have its words.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from skillyard._version import __version__
-from skillyard.files import read_private_cache, write_private_cache
+from skillyard.files import map_private_cache, read_private_cache, write_mapped_cache, write_private_cache
 from skillyard.search.pages import FIELDS
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skillyard.search.pages import Page
+    from skillyard.search.tokenizer import Tokenizer
 
 
 STEP: Final = 1 / 100  # what one step of a stored strength is worth
@@ -36,6 +38,14 @@ _USUAL_LENGTHS: Final = {"description": 30.0, "body": 750.0}  # words
 PLACES: Final = {"name": 1, "keywords": 2, "headings": 4, "files": 8}
 """Bits for the short fields, in which a word is there or is not."""
 _MIX: Final = np.uint32(0x9E3779B1)
+_LISTS: Final = ("skills", "described", "body", "places")
+_COUNTS: Final = ("in_description", "in_body", "in_name")
+_RANGE: Final = 1 << 28
+_TYPES: Final = {
+    "words": np.uint32, "starts": np.int64, "skills": np.int32, "described": np.uint8, "body": np.uint8, "places": np.uint8,
+    "in_description": np.int32, "in_body": np.int32, "in_name": np.int32, "names": np.uint32, "name_starts": np.int64,
+    "pairs": np.uint32, "pair_starts": np.int64, "lengths": np.int32,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +53,9 @@ class Postings:
     """The words of some skills, numbered from 0: sorted words, and for each a slice of the lists.
 
     `words[i]` has the postings `starts[i]:starts[i + 1]` of `skills`, `described` and `body` (the strength in these fields) and
-    `places` (bits of the other fields). Of skill `n`, `names[name_starts[n]:…]` are the words of the name,
-    `pairs[pair_starts[n]:…]` the pairs, sorted, and `lengths[n]` and `described_lengths[n]` the words of body and description.
+    `places` (bits of the other fields); `in_description[i]`, `in_body[i]` and `in_name[i]` of them are for that field. Of skill
+    `n`, `names[name_starts[n]:…]` are the words of the name, `pairs[pair_starts[n]:…]` the pairs, sorted, and `lengths[n]` the
+    words of the body.
     """
 
     words: NDArray[np.uint32]
@@ -53,12 +64,14 @@ class Postings:
     described: NDArray[np.uint8]
     body: NDArray[np.uint8]
     places: NDArray[np.uint8]
+    in_description: NDArray[np.int32]
+    in_body: NDArray[np.int32]
+    in_name: NDArray[np.int32]
     names: NDArray[np.uint32]
     name_starts: NDArray[np.int64]
     pairs: NDArray[np.uint32]
     pair_starts: NDArray[np.int64]
     lengths: NDArray[np.int32]
-    described_lengths: NDArray[np.int32]
 
     @property
     def count(self) -> int:
@@ -66,14 +79,14 @@ class Postings:
         return len(self.lengths)
 
 
-def build_postings(pages: Sequence[Page]) -> Postings:
+def build_postings(pages: Sequence[Page], tokenizer: Tokenizer) -> Postings:
     """The postings of `pages`, in their order."""
     count = len(pages)
-    columns = [_column(pages, at) for at in range(len(FIELDS))]
+    columns = [_column(pages, field, tokenizer) for field in FIELDS]
     keys: list[NDArray[np.uint64]] = []
     steps: list[NDArray[np.uint32]] = []  # description, body and places in one number: a sum puts them together
     for field, (owners, numbers, lengths) in zip(FIELDS, columns, strict=True):
-        key, counts = np.unique(owners << np.uint64(32) | numbers, return_counts=True)
+        key, counts = _counted(owners << np.uint64(32) | numbers)
         keys.append(key)
         if field in _USUAL_LENGTHS:
             shift = np.uint32(8 if field == "body" else 0)
@@ -86,38 +99,56 @@ def build_postings(pages: Sequence[Page]) -> Postings:
     skills, words = (key >> np.uint64(32)).astype(np.int32), (key & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     described, body = (summed & np.uint32(255)).astype(np.uint8), (summed >> np.uint32(8) & np.uint32(255)).astype(np.uint8)
     places = (summed >> np.uint32(16)).astype(np.uint8)
-    return _inverted(
-        skills,
-        words,
-        described,
-        body,
-        places,
+    return Postings(
+        **_inverted(words, skills=skills, described=described, body=body, places=places),
         names=names,
         name_starts=_starts(name_lengths),
         pairs=pairs,
         pair_starts=pair_starts,
         lengths=columns[4][2].astype(np.int32),
-        described_lengths=columns[1][2].astype(np.int32),
     )
 
 
-def concatenate(parts: Sequence[Postings]) -> Postings:
-    """The postings of all parts as one, their skills numbered one part after the other."""
+def _concatenated(parts: Sequence[Postings]) -> Postings:
+    """The postings of all parts as one, their skills numbered one part after the other.
+
+    The words are dealt with in ranges, so that what is sorted at a time is small beside the whole.
+    """
     if len(parts) == 1:
         return parts[0]
-    before = np.cumsum([0, *(part.count for part in parts)])
-    return _inverted(
-        np.concatenate([part.skills + np.int32(first) for part, first in zip(parts, before, strict=False)]),
-        np.concatenate([np.repeat(part.words, np.diff(part.starts)) for part in parts]),
-        np.concatenate([part.described for part in parts]),
-        np.concatenate([part.body for part in parts]),
-        np.concatenate([part.places for part in parts]),
+    before = np.cumsum([0, *(part.count for part in parts)]).tolist()
+    total = sum(len(part.skills) for part in parts)
+    whole = {name: np.empty(total, _TYPES[name]) for name in _LISTS}
+    by_word: dict[str, list[NDArray[Any]]] = {name: [] for name in ("words", "lengths", *_COUNTS)}
+    at = 0
+    for low in range(0, 1 << 32, _RANGE):
+        ranges = [_between(part, low, low + _RANGE) for part in parts]
+        some = _inverted(
+            np.concatenate([one for one, _ in ranges]),
+            skills=np.concatenate(
+                [part.skills[slot] + np.int32(first) for part, (_, slot), first in zip(parts, ranges, before, strict=False)]
+            ),
+            **{
+                name: np.concatenate([getattr(part, name)[slot] for part, (_, slot) in zip(parts, ranges, strict=True)])
+                for name in _LISTS[1:]
+            },
+        )
+        end = at + len(some["skills"])
+        for name in _LISTS:
+            whole[name][at:end] = some[name]
+        some["lengths"] = np.diff(some["starts"])
+        for name, lists in by_word.items():
+            lists.append(some[name])
+        at = end
+    return Postings(
+        starts=_starts(np.concatenate(by_word.pop("lengths"))),
+        **{name: np.concatenate(lists) for name, lists in by_word.items()},
+        **whole,
         names=np.concatenate([part.names for part in parts]),
         name_starts=_starts(np.concatenate([np.diff(part.name_starts) for part in parts])),
         pairs=np.concatenate([part.pairs for part in parts]),
         pair_starts=_starts(np.concatenate([np.diff(part.pair_starts) for part in parts])),
         lengths=np.concatenate([part.lengths for part in parts]),
-        described_lengths=np.concatenate([part.described_lengths for part in parts]),
     )
 
 
@@ -129,18 +160,17 @@ def merge(old: Postings, keep: NDArray[np.bool_], new: Postings) -> Postings:
     kept = int(keep.sum())
     names, name_starts = _joined((old.names, old.name_starts), keep, (new.names, new.name_starts))
     pairs, pair_starts = _joined((old.pairs, old.pair_starts), keep, (new.pairs, new.pair_starts))
-    return _inverted(
-        np.concatenate([renumbered[old.skills[stays]], new.skills + np.int32(kept)]),
-        np.concatenate([words, np.repeat(new.words, np.diff(new.starts))]),
-        np.concatenate([old.described[stays], new.described]),
-        np.concatenate([old.body[stays], new.body]),
-        np.concatenate([old.places[stays], new.places]),
+    return Postings(
+        **_inverted(
+            np.concatenate([words, np.repeat(new.words, np.diff(new.starts))]),
+            skills=np.concatenate([renumbered[old.skills[stays]], new.skills + np.int32(kept)]),
+            **{name: np.concatenate([getattr(old, name)[stays], getattr(new, name)]) for name in _LISTS[1:]},
+        ),
         names=names,
         name_starts=name_starts,
         pairs=pairs,
         pair_starts=pair_starts,
         lengths=np.concatenate([old.lengths[keep], new.lengths]),
-        described_lengths=np.concatenate([old.described_lengths[keep], new.described_lengths]),
     )
 
 
@@ -149,11 +179,23 @@ def pairs_of(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return words[:-1] * _MIX + words[1:]
 
 
-def _column(pages: Sequence[Page], at: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]:
+def _column(
+    pages: Sequence[Page], field: str, tokenizer: Tokenizer
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]:
     """One field of all pages: the owner of each word, the words, and how many each page has."""
-    lengths = np.array([len(page[at]) // 4 for page in pages], dtype=np.int64)
-    numbers = np.frombuffer(b"".join([page[at] for page in pages]), dtype=np.uint32)
+    numbers, lengths = tokenizer.numbers([getattr(page, field) for page in pages])
+    if field == "name" and any(page.compounds for page in pages):
+        added = np.array([len(page.compounds) // 4 for page in pages], dtype=np.int64)
+        joined = np.frombuffer(b"".join([page.compounds for page in pages]), np.uint32)
+        numbers, lengths = np.insert(numbers, np.repeat(np.cumsum(lengths), added), joined), lengths + added
     return np.repeat(np.arange(len(pages), dtype=np.uint64), lengths), numbers, lengths
+
+
+def _counted(key: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The different values, sorted, and how often each is there."""
+    key = np.sort(key)
+    first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if len(key) else np.zeros(0, np.int64)
+    return key[first], np.diff(np.append(first, len(key)))
 
 
 def _strengths(
@@ -186,7 +228,8 @@ def _pair_lists(columns: Sequence[Any], count: int) -> tuple[NDArray[np.uint32],
         owners, numbers, _ = columns[at]
         same = owners[1:] == owners[:-1]
         keys.append((owners[1:] << np.uint64(32) | pairs_of(numbers))[same] if len(numbers) else np.zeros(0, np.uint64))
-    key = np.unique(np.concatenate(keys))
+    key = np.sort(np.concatenate(keys))  # np.unique without counts is hashing, and many times slower than sorting
+    key = key[np.concatenate([[True], key[1:] != key[:-1]])] if len(key) else key
     per_page = np.bincount((key >> np.uint64(32)).astype(np.int64), minlength=count)
     return (key & np.uint64(0xFFFFFFFF)).astype(np.uint32), _starts(per_page.astype(np.int64))
 
@@ -201,36 +244,38 @@ def _joined(
     return values, _starts(np.concatenate([lengths[keep], np.diff(new[1])]))
 
 
-def _inverted(
-    skills: NDArray[np.int32],
-    words: NDArray[np.uint32],
-    described: NDArray[np.uint8],
-    body: NDArray[np.uint8],
-    places: NDArray[np.uint8],
-    **rest: Any,
-) -> Postings:
-    """The postings sorted by word, then by skill."""
-    order = np.argsort(words.astype(np.uint64) << np.uint64(32) | skills.astype(np.uint64))
+def _between(part: Postings, low: int, high: int) -> tuple[NDArray[np.uint32], slice]:
+    """The words with numbers from `low` to below `high`, each as often as it has postings, and where these are."""
+    one, two = np.searchsorted(part.words, [low, high]).tolist()
+    starts = part.starts[one : two + 1]
+    return np.repeat(part.words[one:two], np.diff(starts)), slice(int(starts[0]), int(starts[-1]))
+
+
+def _inverted(words: NDArray[np.uint32], **lists: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """The different words, sorted, where the lists of each start, the lists by word, then by skill, and the counts."""
+    order = np.argsort(words.astype(np.uint64) << np.uint64(32) | lists["skills"].astype(np.uint64))
     words = words[order]
     changes = np.concatenate([[True], words[1:] != words[:-1]]) if len(words) else np.zeros(0, np.bool_)
     first = np.flatnonzero(changes)
     starts = np.concatenate([first, [len(words)]]).astype(np.int64)
-    return Postings(words[first], starts, skills[order], described[order], body[order], places[order], **rest)
+    lists = {name: values[order] for name, values in lists.items()}
+    has = {
+        "in_description": lists["described"] > 0,
+        "in_body": lists["body"] > 0,
+        "in_name": lists["places"] & PLACES["name"] > 0,
+    }
+    counts = {name: np.diff(_starts(values.astype(np.int64))[starts]).astype(np.int32) for name, values in has.items()}
+    return {"words": words[first], "starts": starts, **lists, **counts}
 
 
 Key = tuple[object, ...]
 """What a page was read from: the skill, the state of its file and a checksum of its header; plain values."""
 
-_FORMAT: Final = 2
+_FORMAT: Final = 4
 _MAGIC: Final = b"SKYS"
 _LARGEST: Final = 2 * 1024**3
 _SMALL: Final = 256  # skills in small segments before they become part of the large one
 _SEGMENTS: Final = 8
-_TYPES: Final = {
-    "words": np.uint32, "starts": np.int64, "skills": np.int32, "described": np.uint8, "body": np.uint8, "places": np.uint8,
-    "names": np.uint32, "name_starts": np.int64, "pairs": np.uint32, "pair_starts": np.int64, "lengths": np.int32,
-    "described_lengths": np.int32,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,14 +286,14 @@ class Segment:
     postings: Postings
 
 
-def packed_postings(pages: Sequence[Page]) -> list[bytes]:
+def packed_postings(pages: Sequence[Page], tokenizer: Tokenizer) -> list[bytes]:
     """The postings of the pages as plain values, which another process can return."""
-    return _arrays(build_postings(pages))
+    return [array.tobytes() for array in _arrays(build_postings(pages, tokenizer))]
 
 
 def make_segment(keys: Sequence[Key], parts: Sequence[list[bytes]]) -> Segment:
     """One segment of all that `packed_postings` made of the pages, in their order."""
-    return Segment(tuple(keys), concatenate([_postings(part) for part in parts]))
+    return Segment(tuple(keys), _concatenated([_postings(part) for part in parts]))
 
 
 def with_segment(segments: Sequence[Segment], new: Segment, current: Iterable[Key]) -> list[Segment]:
@@ -276,22 +321,29 @@ def _together(segments: Sequence[Segment], current: set[Key]) -> Segment:
 
 def load_segments(file: str) -> list[Segment]:
     """What is kept at `file` and beside it; empty when there is nothing, or nothing that can be trusted."""
-    large = _read(file)
+    large = _mapped(file)
     if large is None:
         return []
-    base, content = large
-    beside = _read(f"{file}.more")
-    if beside and beside[0] == base:
-        content = [*content, *beside[1]]
-    return [Segment(keys, _postings(arrays)) for keys, arrays in content]
+    mark, segment = large
+    match read_private_cache(f"{file}.more", _MAGIC, largest=_LARGEST):
+        case (code, bytes(base), content) if (code, base) == (_code(), mark):
+            return [segment, *(Segment(keys, _postings(arrays)) for keys, arrays in content)]
+    return [segment]
 
 
-def save_segments(file: str, segments: Sequence[Segment], *, large: bool) -> None:
-    """Keep the segments at `file`; without `large` only the small ones, when the large one there is still the same."""
-    mark = _mark(segments[0])
+def save_segments(file: str, segments: Sequence[Segment], *, large: bool) -> list[Segment]:
+    """Keep the segments at `file`; without `large` only the small ones, when the large one there is still the same.
+
+    Returned are the segments to go on with: a large one that was written is the one on disk, which takes no memory.
+    """
+    first, *small = segments
+    mark = _mark(first)
     if large:
-        write_private_cache(file, _MAGIC, (_code(), mark, _packed(segments[:1])))
-    write_private_cache(f"{file}.more", _MAGIC, (_code(), mark, _packed(segments[1:])))
+        write_mapped_cache(file, _MAGIC, (_code(), mark, first.keys), _arrays(first.postings))
+    packed = [(one.keys, [array.tobytes() for array in _arrays(one.postings)]) for one in small]
+    write_private_cache(f"{file}.more", _MAGIC, (_code(), mark, packed))
+    kept = _mapped(file) if large else None
+    return [kept[1] if kept and kept[0] == mark else first, *small]
 
 
 def _mark(segment: Segment) -> bytes:
@@ -300,24 +352,20 @@ def _mark(segment: Segment) -> bytes:
     return keys.to_bytes(4, "big") + len(segment.postings.skills).to_bytes(8, "big")
 
 
-def _packed(segments: Sequence[Segment]) -> list[tuple[Any, ...]]:
-    return [(segment.keys, _arrays(segment.postings)) for segment in segments]
+def _arrays(postings: Postings) -> list[NDArray[Any]]:
+    return [getattr(postings, field.name) for field in fields(Postings)]
 
 
-def _arrays(postings: Postings) -> list[bytes]:
-    return [getattr(postings, field.name).tobytes() for field in fields(Postings)]
-
-
-def _postings(arrays: Sequence[bytes]) -> Postings:
+def _postings(arrays: Sequence[bytes | memoryview]) -> Postings:
     names = [field.name for field in fields(Postings)]
     return Postings(**{name: np.frombuffer(data, _TYPES[name]) for name, data in zip(names, arrays, strict=True)})
 
 
-def _read(path: str) -> tuple[bytes, Any] | None:
-    """The mark and the content of one file."""
-    match read_private_cache(path, _MAGIC, largest=_LARGEST):
-        case (code, bytes(mark), content) if code == _code():
-            return mark, content
+def _mapped(path: str) -> tuple[bytes, Segment] | None:
+    """The mark and the large segment on disk."""
+    match map_private_cache(path, _MAGIC, largest=_LARGEST):
+        case (code, bytes(mark), keys), arrays if code == _code() and len(arrays) == len(_TYPES):
+            return mark, Segment(keys, _postings(arrays))
     return None
 
 

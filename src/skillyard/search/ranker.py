@@ -17,7 +17,7 @@ import numpy as np
 from skillyard.search.matches import Scores
 from skillyard.search.pages import word_number
 from skillyard.search.postings import K1, PLACES, STEP, pairs_of
-from skillyard.search.scoring import find_candidates, name_rarity, name_strengths, ranges, request_terms, slices
+from skillyard.search.scoring import NAME, find_candidates, name_rarity, name_strengths, ranges, request_terms, slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skillyard.search.scoring import Candidates, Terms
 
 
-_SCORES: Final = ("sum", "described", "body", "named", "described_once", "body_once")
+_SCORES: Final = ("sum", "counted", "described", "body", "named", "described_once", "body_once")
 _SHARES: Final = (
     "any",
     "in_description",
@@ -44,16 +44,14 @@ _SHARES: Final = (
 FEATURES: Final = (
     *(f"{name}_{form}" for name in _SCORES for form in ("share", "of_best", "above_next")),
     *_SHARES,
-    "rarest", "rarest_described", "name_share", "name_whole", "pairs", "described_density", "described_length", "body_length",
-    "name_length", "request_length", "added",
+    "rarest", "rarest_described", "name_share", "name_whole", "pairs", "request_length", "added",
 )  # fmt: skip
-"""The columns, in their order."""
+"""The columns, in their order. None says how long a skill's texts are: that would tell collections apart, not what fits."""
 
-RISING: Final = frozenset({
-    *(f"{name}_{form}" for name in _SCORES for form in ("share", "of_best", "above_next") if name != "named"),
-    "any", "in_description", "in_body", "name_share", "pairs", "few", "few_described",
-})  # fmt: skip
+RISING: Final = frozenset(FEATURES) - {"request_length", "added"}
 """The columns of which more never makes a candidate worse."""
+BASE: Final = FEATURES.index("sum_of_best")
+"""The column that the trees correct."""
 _IDEAL_WORDS: Final = 10  # words of a request that a perfect skill is expected to have
 _FEW: Final = 5  # the rarest words
 
@@ -62,13 +60,15 @@ def candidate_features(
     index: SearchIndex, candidates: Candidates, terms: Terms, query_words: Sequence[str]
 ) -> NDArray[np.float32]:
     """One row for each candidate, one column for each of `FEATURES`."""
-    described, body, places, names, lengths = _table(index, candidates.positions, terms)
+    described, body, places, names = _table(index, candidates.positions, terms)
     name_lengths = np.array([len(name) for name in names], dtype=np.int64)
     named = (places & PLACES["name"] > 0) * name_strengths(name_lengths)[:, None]
     once = np.minimum(terms.often, 1.0)
     columns: list[NDArray[Any]] = []
+    counted = described @ (terms.often * terms.described) + body @ (terms.often * terms.body)
     for values, ideal in (
-        (candidates.sums, _ideal(terms.often * (terms.described + terms.body))),
+        (candidates.sums, _ideal(once * (terms.described + terms.body))),
+        (counted + NAME * (named @ (terms.often * terms.named)), _ideal(terms.often * (terms.described + terms.body))),
         (described @ (terms.often * terms.described), _ideal(terms.often * terms.described)),
         (body @ (terms.often * terms.body), _ideal(terms.often * terms.body)),
         (named @ (terms.often * terms.named), _ideal(terms.often * terms.named)),
@@ -87,9 +87,8 @@ def candidate_features(
     columns += [(one * weights).max(axis=1) / top for one in has[:2]]
     share = _name_shares(index, names, terms)
     columns += [share, (share > 0.999) & (name_lengths > 0), _pairs(index, candidates.positions, terms, query_words)]
-    columns += [(described > 0).sum(axis=1) / np.maximum(lengths[0], 8), np.log1p(lengths[0]), np.log1p(lengths[1])]
     count = len(candidates.positions)
-    columns += [name_lengths, np.full(count, np.log1p(len(terms.numbers))), (has[0] & ~terms.own) @ weights / whole]
+    columns += [np.full(count, np.log1p(len(terms.numbers))), (has[0] & ~terms.own) @ weights / whole]
     return np.stack(columns, axis=1).astype(np.float32)
 
 
@@ -107,11 +106,10 @@ def _forms(values: NDArray[np.float64], ideal: float) -> list[NDArray[np.float64
 
 def _table(
     index: SearchIndex, positions: NDArray[np.int64], terms: Terms
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.uint8], list[NDArray[np.uint32]], NDArray[np.float64]]:
-    """For each candidate and word the strength in description and body, and the places; the names; the lengths of both."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.uint8], list[NDArray[np.uint32]]]:
+    """For each candidate and word the strength in description and body, and the places; the names."""
     shape = (len(positions), len(terms.numbers))
     described, body, places = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.uint8)
-    lengths = np.zeros((2, len(positions)))
     names: list[NDArray[np.uint32]] = [np.zeros(0, np.uint32)] * len(positions)
     for segment, here, local in parts_of(index, positions):
         row_of = np.full(segment.count, -1, np.int64)
@@ -124,10 +122,10 @@ def _table(
         described[rows, columns] = segment.described[chosen] * STEP
         body[rows, columns] = segment.body[chosen] * STEP
         places[rows, columns] = segment.places[chosen]
-        lengths[0, here], lengths[1, here] = segment.described_lengths[local], segment.lengths[local]
         for row, number in zip(here.tolist(), local.tolist(), strict=True):
-            names[row] = np.unique(segment.names[segment.name_starts[number] : segment.name_starts[number + 1]])
-    return described, body, places, names, lengths
+            own = segment.names[segment.name_starts[number] : segment.name_starts[number + 1]].tolist()
+            names[row] = np.array(sorted({*own}), np.uint32)  # `np.unique` would import masked arrays, for 15 ms
+    return described, body, places, names
 
 
 def parts_of(index: SearchIndex, positions: NDArray[np.int64]) -> list[tuple[Postings, NDArray[np.int64], NDArray[np.int64]]]:
@@ -189,7 +187,8 @@ class Ranker:
     """Trees as arrays: node `i` compares feature `feature[i]` with `threshold[i]`, and goes on at `left[i]` or `right[i]`.
 
     `root` has the first node of each tree. A leaf goes on at itself, and `value` is what it adds. `depth` is that of the
-    deepest tree.
+    deepest tree. To the trees comes the sum of the first step, as a share of the best, times `base`: where nothing was learned,
+    the order is that of the first step.
     """
 
     def __init__(self, arrays: dict[str, NDArray[np.generic]]) -> None:
@@ -200,7 +199,9 @@ class Ranker:
         self._children = children.astype(np.int64).ravel()
         self._value = arrays["value"].astype(np.float64)
         self._depth = int(arrays["depth"].astype(np.int64)[0])
-        self._curve = arrays["curve"].astype(np.float64) if "curve" in arrays else np.zeros(len(CLUES) + 1)
+        self._base = float(arrays["base"].astype(np.float64)[0])
+        self._curve = arrays["curve"].astype(np.float64)
+        self._fitting = arrays["fitting"].astype(np.float64)
 
     def scores(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """A score for each row of features; only the order and the distances within one request mean something."""
@@ -209,7 +210,7 @@ class Ranker:
         for _ in range(self._depth):
             beyond = features[rows, self._feature[nodes]] > self._threshold[nodes]
             nodes = self._children[2 * nodes + beyond]
-        result: NDArray[np.float64] = self._value[nodes].sum(axis=1)
+        result: NDArray[np.float64] = self._value[nodes].sum(axis=1) + self._base * features[:, BASE]
         return result
 
     def confidences(self, values: Sequence[float], covered: Sequence[float], *, skills: int, words: int) -> list[float]:
@@ -218,22 +219,31 @@ class Ranker:
         `covered` is the share of the request that each has; `skills` are in the catalog, and the request has so many distinct
         `words`.
         """
-        rows = clues(np.array(values), np.array(covered), skills=skills, words=words)
-        result: list[float] = (1 / (1 + np.exp(-(rows @ self._curve[1:] + self._curve[0])))).tolist()
-        return result
+        return _chances(clues(np.array(values), np.array(covered), skills=skills, words=words), self._curve)
+
+    def fitting(self, values: Sequence[float], covered: Sequence[float], *, skills: int, words: int) -> float:
+        """How often a catalog had the skill that was meant when the scores of the best were such (0 to 1); as `confidences`."""
+        return _chances(answer_clues(np.array(values), np.array(covered), skills=skills, words=words)[None], self._fitting)[0]
+
+
+def _chances(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> list[float]:
+    chances: list[float] = (1 / (1 + np.exp(-(rows @ weights[1:] + weights[0])))).tolist()
+    return chances
 
 
 CLUES: Final = ("score", "behind", "lead", "covered", "skills", "words")
-"""What the confidence is made of."""
+"""What the confidence of one candidate is made of."""
+ANSWER_CLUES: Final = ("best", "lead", "fifth", "tenth", "covered", "covered_most", "skills", "words")
+"""What the judgement whether any skill fits is made of."""
+_LITTLE: Final = 3.0  # about the score of a candidate that has little of the request
 
 
 def clues(values: NDArray[np.float64], covered: NDArray[np.float64], *, skills: int, words: int) -> NDArray[np.float64]:
     """One row for each candidate of one request, one column for each of `CLUES`."""
-    order = np.sort(values)[::-1]
-    best, second = float(order[0]), float(order[min(1, len(order) - 1)])
+    best, second = _nth(values, 0), _nth(values, 1)
     count = len(values)
     columns = (
-        np.clip(values, -8.0, 8.0),
+        np.clip(values, -8.0, 16.0),
         np.minimum(best - values, 8.0),
         np.where(values >= best, min(best - second, 4.0), 0.0),
         np.minimum(covered, 1.0),
@@ -241,6 +251,21 @@ def clues(values: NDArray[np.float64], covered: NDArray[np.float64], *, skills: 
         np.full(count, np.log1p(words)),
     )
     return np.stack(columns, axis=1)
+
+
+def answer_clues(values: NDArray[np.float64], covered: NDArray[np.float64], *, skills: int, words: int) -> NDArray[np.float64]:
+    """What the candidates of one request say together, a number for each of `ANSWER_CLUES`."""
+    best = _nth(values, 0)
+    behind = [min(best - _nth(values, at), 8.0) for at in (1, 4, 9)]
+    most = (float(covered[int(np.argmax(values))]), float(covered.max()))
+    return np.array([np.clip(best, -8.0, 16.0), *behind, *np.minimum(most, 1.0), np.log1p(skills), np.log1p(words)])
+
+
+def _nth(values: NDArray[np.float64], at: int) -> float:
+    """The value at this rank, from 0. Where there are fewer, it is that of a skill with little of the request."""
+    if at < len(values):
+        return float(np.sort(values)[::-1][at])
+    return min(_LITTLE, float(values.min()))
 
 
 @cache

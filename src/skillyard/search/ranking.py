@@ -129,6 +129,7 @@ class _Request:
         self.named = called | mentioned if len(self._words) <= _BRIEF else called
         self.phrases = self._phrases()
         self._all_words = set(self._words)
+        self._added: list[str] = []  # to those that the request says
         self._scores = self._search(query, limit, only)
         self._values = self._raised(mentioned)
 
@@ -165,18 +166,29 @@ class _Request:
     def match(self, confidence: float, number: int, duplicates: tuple[int, ...]) -> Match:
         """The match for callers."""
         ids = tuple(self._index.skills[one].id for one in duplicates)
-        return Match(self._index.skills[number], confidence, ids, partial(self._reasons, number), self._weight)
+        return Match(self._index.skills[number], confidence, ids, self._fitting, partial(self._reasons, number), self._weight)
+
+    @cached_property
+    def _fitting(self) -> float:
+        """How sure it is that any skill is meant; a name or a phrase that is most of the request leaves no doubt."""
+        if self.named or any(self._by_phrase(number) for number in self.phrases) or not self._scores.numbers:
+            return 1.0
+        from skillyard.search.ranker import ranker
+
+        values = [self._values[number] for number in self._scores.numbers]
+        return round(ranker().fitting(values, self._scores.covered, skills=len(self._index), words=len(set(self._words))), 4)
 
     def _search(self, query: str, limit: int, only: Callable[[Skill], bool] | None) -> Scores:
         self._only = only
         self._positions: dict[int, int] = {}
-        if not self._words or not len(self._index):
-            return Scores()
+        if not self._words or not len(self._index) or (self.named and self._index.reading):
+            return Scores()  # a name is an answer while the index is being read
         from skillyard.search.ranker import score  # with it comes numpy
         from skillyard.search.scoring import expansion
 
         extra = expansion(self._index, query, self._words)
-        self._all_words |= {word for word, _ in extra}
+        self._added = [word for word, _ in extra]
+        self._all_words.update(self._added)
         only_some = self._counts if only else None
         scores = score(self._index, self._words, extra, limit=limit, only=only_some)
         self._positions = dict(zip(scores.numbers, scores.positions, strict=True))
@@ -236,7 +248,7 @@ class _Request:
         from skillyard.search.scoring import as_written, has_words
 
         position = self._positions.get(number)
-        requested = [*dict.fromkeys(self._words), *(word for word in self._all_words if word not in self._words)][:64]
+        requested = [*dict.fromkeys(self._words), *self._added][:64]
         sought = [word for word in requested if word not in reported]
         if position is None or not sought:
             return []
@@ -289,7 +301,7 @@ def _named(index: SearchIndex, query: str, request_words: Sequence[str]) -> tupl
     """
     called = _matching_names(index, (_SIGIL, _CALLED), query, query.strip().casefold())
     mentioned = _matching_names(index, (_QUOTED, _WRITTEN), query)
-    return called or (set() if mentioned else set(index.names.get(tuple(request_words), ()))), mentioned
+    return called or (set() if mentioned else set(index.named(request_words))), mentioned
 
 
 def _matching_names(index: SearchIndex, patterns: Sequence[re.Pattern[str]], query: str, *more: str) -> set[int]:
@@ -298,12 +310,7 @@ def _matching_names(index: SearchIndex, patterns: Sequence[re.Pattern[str]], que
     for pattern in patterns:
         for hit in pattern.finditer(query):
             candidates |= {group.strip().casefold() for group in hit.groups() or (hit[0],) if group}
-    return {
-        number
-        for candidate in candidates
-        if candidate not in STOP_WORDS
-        for number in index.names_as_written.get(candidate, ())
-    }
+    return index.written_as(candidates - STOP_WORDS - {""})
 
 
 _KEYWORDS, _DESCRIPTION, _DOMAIN, _PRIORITY = 0.6, 0.3, 0.1, 0.1
@@ -337,7 +344,7 @@ def find_relevant_skills(
         if matched and confidence >= min_confidence
     ]
     matches.sort(key=lambda entry: (-entry[0], -entry[1].priority))
-    return [Match(skill, confidence, (), partial(list, matched)) for confidence, skill, matched in matches[:limit]]
+    return [Match(skill, confidence, _why=partial(list, matched)) for confidence, skill, matched in matches[:limit]]
 
 
 def match_event(skills: Iterable[Skill], event: str, *, limit: int = 10, internal: bool = False) -> list[Match]:
@@ -364,7 +371,7 @@ def match_event(skills: Iterable[Skill], event: str, *, limit: int = 10, interna
             matches.append((exact, skill.priority, skill, declared))
     matches.sort(key=lambda entry: (not entry[0], -entry[1]))
     return [
-        Match(skill, _EQUAL if exact else _INTENT, (), partial(list, [("event", declared)]))
+        Match(skill, _EQUAL if exact else _INTENT, _why=partial(list, [("event", declared)]))
         for exact, _, skill, declared in matches[:limit]
     ]
 

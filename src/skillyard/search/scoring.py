@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 MOST_WORDS: Final = 96  # distinct words of a request that are looked up, the weightiest ones
-MOST_CLOSE: Final = 60  # skills with words of the request that are scored in detail
+MOST_CLOSE: Final = 120  # skills with words of the request that are scored in detail
 _FEWEST: Final = 50  # skills as if there were so many at least: among a handful, one that has a word says little about it
-_NAME: Final = 0.5  # what the name counts beside description and body
+NAME: Final = 0.5  # what the name counts beside description and body
 _USUAL_NAME: Final = 3.0  # words
 _CLEAR: Final = PLACES["name"] | PLACES["keywords"] | PLACES["files"]
 
@@ -184,32 +184,33 @@ def _having(
     index: SearchIndex, numbers: NDArray[np.uint32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """How many skills have each word at all, in the description, in the body and in the name."""
-    counts = np.zeros((4, len(numbers)), np.int64)  # any, description, body, name
+    counts = np.zeros((4, len(numbers)), np.int64)
     for segment in index.segments:
         postings = segment.postings
         begin, end = slices(postings, numbers)
         counts[0] += end - begin
-        for at, (one, two) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
-            counts[1, at] += np.count_nonzero(postings.described[one:two])
-            counts[2, at] += np.count_nonzero(postings.body[one:two])
-            counts[3, at] += np.count_nonzero(postings.places[one:two] & PLACES["name"])
+        known = np.flatnonzero(end > begin)
+        at = np.searchsorted(postings.words, numbers[known])
+        for row, of_field in enumerate((postings.in_description, postings.in_body, postings.in_name), 1):
+            counts[row, known] += of_field[at]
     return counts[0], counts[1], counts[2], counts[3]
 
 
 def _summed(index: SearchIndex, terms: Terms) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The score of the first step for every skill of every segment, and the weight of the request's words that it has."""
     sums, covered = [], []
+    often = np.minimum(terms.often, 1.0)
     for segment in index.segments:
         postings = segment.postings
         begin, end = slices(postings, terms.numbers)
         lengths = end - begin
         chosen = ranges(begin, lengths)
         skills = postings.skills[chosen]
-        value = postings.described[chosen].astype(np.float64) * np.repeat(STEP * terms.often * terms.described, lengths)
-        value += postings.body[chosen] * np.repeat(STEP * terms.often * terms.body, lengths)
+        value = postings.described[chosen].astype(np.float64) * np.repeat(STEP * often * terms.described, lengths)
+        value += postings.body[chosen] * np.repeat(STEP * often * terms.body, lengths)
         in_name = np.flatnonzero(postings.places[chosen] & PLACES["name"])
         named = name_strengths(np.diff(postings.name_starts)[skills[in_name]])
-        value[in_name] += named * np.repeat(_NAME * terms.often * terms.named, lengths)[in_name]
+        value[in_name] += named * np.repeat(NAME * often * terms.named, lengths)[in_name]
         sums.append(np.bincount(skills, weights=value, minlength=postings.count))
         had = np.repeat(terms.rarity * (terms.often > 0), lengths)
         covered.append(np.bincount(skills, weights=had, minlength=postings.count))
@@ -261,6 +262,7 @@ _CORRECTED: Final = 0.9
 _FEW_WORDS: Final = 5  # words of a request up to which two may be one word of a skill
 _CORRECTIONS: Final = 4  # words of a request that are corrected, and words that one may be a slip of
 _SHORTEST: Final = 4  # letters of a word that is corrected
+_LONG: Final = 6  # letters of a word that may be another name with two slips
 _SMALL: Final = 2_000  # skills up to which words with two slips are looked for among all that are written
 _HYPHENED: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++[-_][A-Za-z0-9]++")
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
@@ -287,6 +289,27 @@ colors=theme palette|fonts=typography theme|webpage=web page html|website=web pa
 ocr=scanned text recognition|transcribe=transcription audio|transcript=transcription|tweet=twitter|crm=customer relationship
 etl=pipeline data|viz=visualization|plot=chart visualization|graph=chart|chart=visualization|dashboard=visualization
 standup=status update|memo=internal communication|announcement=communication newsletter
+vlookup=spreadsheet formula xlsx|xlookup=spreadsheet formula xlsx|pivot=spreadsheet table xlsx|sheet=spreadsheet
+ods=spreadsheet xlsx|sheets=spreadsheet|odp=presentation pptx|potx=pptx template|dotx=docx template|msword=word docx
+mswords=word docx|gdoc=google docs document|gslides=google slides presentation|pitch=presentation deck
+selenium=browser testing playwright|puppeteer=browser testing playwright|cypress=browser testing playwright|chrome=browser
+webdriver=browser testing playwright|firefox=browser|headless=browser|homepage=website web page
+palette=colors theme|colour=color|colours=colors|branding=brand guidelines|typeface=fonts typography|font=typography theme
+banner=poster design image|artwork=art design|drawing=art design|animation=animated gif|sticker=animated image emoji
+emoji=animated gif|meme=image gif|shadcn=react components|jsx=react|tsx=react typescript|nextjs=react next|vue=frontend
+svelte=frontend|angular=frontend|css=frontend design style|html=web page|llms=language model|gpt=openai language model
+sdk=api library|endpoint=api|graphql=api query|webhook=api event|rfc=proposal design documentation
+prd=product requirements documentation|spec=specification technical documentation|specs=specification technical documentation
+proposal=documentation draft|adr=architecture decision documentation|readme=documentation|wiki=documentation knowledge
+changelog=release notes|postmortem=incident report|faqs=faq|okr=goals planning|kpi=metrics dashboard
+okrs=goals planning|kpis=metrics dashboard|roadmap=product planning|backlog=issues planning|ticket=issue jira|tickets=issue jira
+zip=archive compress|tar=archive compress|ipynb=jupyter notebook|notebook=jupyter|dataframe=pandas data|parquet=data table
+sqlite=database sql|mysql=database sql|mongo=mongodb database|redis=cache database|helm=kubernetes chart|eks=kubernetes aws
+gke=kubernetes google|ecs=containers aws|dockerfile=docker container|nginx=web server|ssh=remote server
+ga4=google analytics|gtm=google tag manager|serp=search engine seo|ppc=advertising|cro=conversion optimization
+cpa=advertising|roi=return finance|pnl=profit finance|invoices=billing invoice|receipt=expense invoice|gdpr=privacy compliance
+soc2=compliance audit|hipaa=compliance health|pentest=penetration testing security
+vuln=vulnerability security|cve=vulnerability security
 """
 
 
@@ -351,12 +374,21 @@ def _corrections(index: SearchIndex, word: str) -> list[str]:
     slips = list(_one_slip(word))
     if names := [name for slip in slips for name in (slip, *_other_names().get(slip, ())) if slip in _other_names()]:
         return names
-    counts = counted_words(index, slips, described=True)
-    near = sorted((-count, slip) for slip, count in zip(slips, counts, strict=True) if count)
+    counts, named = counted_words(index, slips, described=True), _in_names(index, slips)
+    near = sorted((slip not in named, -count, slip) for slip, count in zip(slips, counts, strict=True) if count)
     if near or len(index) > _SMALL:
-        return [slip for _, slip in near[:_CORRECTIONS]]
+        return [slip for _, _, slip in near[:_CORRECTIONS]]
     written = [one for one in index.vocabulary if one[:1] == word[:1] and abs(len(one) - len(word)) <= 3]
-    return [stem for one in nearest(word, written, limit=2) for stem in words(one)]
+    if found := [stem for one in nearest(word, written, limit=2) for stem in words(one)]:
+        return found
+    known = [name for name in _other_names() if len(word) >= _LONG and name[:2] == word[:2] and abs(len(name) - len(word)) <= 1]
+    return [stem for name in nearest(word, known, limit=1) for stem in (*words(name), *_other_names()[name])]
+
+
+def _in_names(index: SearchIndex, some: Sequence[str]) -> set[str]:
+    """Those of the words that the name of a skill has."""
+    _, _, _, named = _having(index, np.array([word_number(word) for word in some], dtype=np.uint32))
+    return {word for word, count in zip(some, named.tolist(), strict=True) if count}
 
 
 def _one_slip(word: str) -> set[str]:

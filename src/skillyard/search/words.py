@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Final
 
 _CJK_RANGES: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 # A run of letters and digits of one kind: Latin and other alphabets, or characters without spaces between words.
 _RUN: Final = re.compile(rf"[^\W_{_CJK_RANGES}]+|[{_CJK_RANGES}]+")
+_HAN: Final = re.compile("[\u4e00-\u9fff]+")  # these have no other form and no accents
 _WIDE_RUN: Final = re.compile(rf"[{_CJK_RANGES}]")
 _PART: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _COMPOUND: Final = re.compile(r"(?<![\w-])([A-Za-z0-9]+)[-_]([A-Za-z0-9]+)(?![\w-])")
 # Two words that mean something else together: a party is not a third party.
 _THIRD_PARTY: Final = re.compile(r"\bthird[- ]part(?:y|ies)\b", re.IGNORECASE)
 _VOWEL: Final = re.compile(r"[aeiouy]")
-_LONGEST: Final = 40  # characters of one word; what is longer is data, not language
+LONGEST: Final = 40
+"""Characters of one word; what is longer is data, not language."""
 
 _ENGLISH: Final = """
     about across after again all also an and any are as at be been before being between both but by can could did do
@@ -42,7 +44,7 @@ _WIDE_STOP_WORDS: Final = frozenset(_CHINESE.split())
 def words(text: str) -> list[str]:
     """The comparable words of `text`, in order, with repetitions."""
     if not text.isascii():
-        text = _plain(text)
+        text = plain(text)
     text = _THIRD_PARTY.sub("thirdparty", text)
     result: list[str] = []
     for run in _RUN.findall(text):
@@ -50,9 +52,16 @@ def words(text: str) -> list[str]:
             result += _latin(run)
         elif _WIDE_RUN.match(run):
             result += _pairs(run)
-        elif 1 < len(run) <= _LONGEST:
+        elif 1 < len(run) <= LONGEST:
             result.append(run.casefold())
     return result
+
+
+def run_words(text: str) -> Sequence[str]:
+    """The same of `text` that has no ASCII character but letters and digits: where it is all ASCII, it is one run."""
+    if text.isascii():
+        return _uncached_latin(text)
+    return _pairs(text) if _HAN.fullmatch(text) else words(text)
 
 
 def runs(text: str) -> list[str]:
@@ -73,13 +82,13 @@ def in_order(sequence: Iterable[str]) -> str:
 
 def compounds(text: str) -> list[str]:
     """Words of `text` made of two with a hyphen or underscore, written as one: `front-end` is also `frontend`."""
-    return [stem(f"{one}{two}".lower()) for one, two in _COMPOUND.findall(text) if len(one) + len(two) <= _LONGEST]
+    return [stem(f"{one}{two}".lower()) for one, two in _COMPOUND.findall(text) if len(one) + len(two) <= LONGEST]
 
 
-@lru_cache(maxsize=1 << 16)
-def _latin(run: str) -> tuple[str, ...]:
+def _uncached_latin(run: str) -> tuple[str, ...]:
+    """The words of one run of ASCII letters and digits."""
     lower = run.lower()
-    if lower in STOP_WORDS or not 1 < len(run) <= _LONGEST:
+    if lower in STOP_WORDS or not 1 < len(run) <= LONGEST:
         return ()
     if run.isalpha() and (run.islower() or run.isupper() or run.istitle()):
         return (stem(lower),)
@@ -88,12 +97,15 @@ def _latin(run: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([stem(lower), *named]))
 
 
+_latin: Final = lru_cache(maxsize=1 << 16)(_uncached_latin)
+
+
 def _pairs(run: str) -> list[str]:
     pairs = [run[at : at + 2] for at in range(max(len(run) - 1, 1))]
     return [pair for pair in pairs if pair not in _WIDE_STOP_WORDS]
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """`text` in compatibility form without accents: full-width letters and `café` become ASCII."""
     folded = unicodedata.normalize("NFKD", text)
     bare = "".join(char for char in folded if not unicodedata.combining(char)) if not folded.isascii() else folded
@@ -104,12 +116,15 @@ def stem(word: str) -> str:
     """`word`, in lower case, without a common English ending; short words stay."""
     if len(word) <= 3 or not word.isascii():
         return word
-    word = _singular(word)
-    for ending in ("ing", "ed"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and _VOWEL.search(word, 0, len(word) - len(ending)):
-            word = _undoubled(word.removesuffix(ending))
-            break
-    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+    if word[-1] == "s":
+        word = _singular(word)
+    ending = _ENDINGS.get(word[-1], "")
+    if ending and word.endswith(ending) and len(word) - len(ending) >= 3 and _VOWEL.search(word, 0, len(word) - len(ending)):
+        word = _undoubled(word.removesuffix(ending))
+    return word[:-1] if word[-1] == "e" and len(word) > 3 else word
+
+
+_ENDINGS: Final = {"g": "ing", "d": "ed"}
 
 
 def _singular(word: str) -> str:
@@ -138,7 +153,6 @@ _DERIVED: Final = (
 _SYLLABLE: Final = re.compile(r"[aeiouy][^aeiouy]")  # where one ends: each of them has one such position
 
 
-@lru_cache(maxsize=1 << 17)
 def root(word: str) -> str:
     """The stem `word` without the endings that make nouns and adjectives of verbs: `simulat` and `simulation` meet."""
     if len(word) < 5 or not word.isascii():

@@ -1,10 +1,12 @@
 """The application: all routers, one shape for errors, the middlewares in their order.
 
-A router is only tried for paths with a prefix of one of its routes: two hundred routes are not tried one after the other.
+A router is only tried for paths with a prefix of one of its routes: two hundred routes are not tried one after the other. The
+routes and their description are the same for all applications of a process, and are made once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator
@@ -14,18 +16,20 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
-from starlette.routing import Match
+from starlette.datastructures import URLPath
+from starlette.routing import BaseRoute, Match, NoMatchFound
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from skillyard import __version__
 from skillyard.engine import flush_spans
-from skillyard.errors import DatabaseUnavailable
+from skillyard.errors import DatabaseUnavailable, SkillyardError
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server.authorization import scopes_of
-from skillyard.server.background.caller_workspaces import SessionSlots
+from skillyard.server.background.caller_sessions import SessionSlots
 from skillyard.server.background.running_work import Shutdown
 from skillyard.server.clients import (
+    agent_tasks,
     anthropic_skills,
     clawhub,
     clawhub_publishing,
@@ -33,8 +37,8 @@ from skillyard.server.clients import (
     discovery,
     openai_skills,
     plugin_marketplace,
+    resource_discovery,
 )
-from skillyard.server.middleware.audit_log import AuditRecorder
 from skillyard.server.middleware.authentication import (
     SCHEMES,
     WEBHOOK_SCHEMES,
@@ -44,7 +48,7 @@ from skillyard.server.middleware.authentication import (
     PublicRoutes,
 )
 from skillyard.server.middleware.error_formats import ErrorFormats
-from skillyard.server.middleware.observability import Metrics, RequestIds, RequestObserver
+from skillyard.server.middleware.observability import AuditRecorder, Metrics, RequestIds, RequestObserver
 from skillyard.server.middleware.request_limits import BodyLimits, RateLimiter
 from skillyard.server.organisation_services import OrganisationPool, OrganisationScope, OrganisationServices, ScheduleClock
 from skillyard.server.responses import Problem, add_error_handlers, describe_streams
@@ -52,11 +56,9 @@ from skillyard.server.routes import (
     administration,
     agents,
     chat,
-    chat_workspace,
     credentials,
     installation,
     page,
-    run_files,
     runs,
     schedules,
     server_info,
@@ -69,21 +71,48 @@ from skillyard.server.server_state import McpEndpoints, ServerState
 from skillyard.server.settings import AccessPolicy, ServerSettings
 
 if TYPE_CHECKING:
-    from starlette.types import Scope
+    from starlette.types import Receive, Scope, Send
 
 
-class PrefixRouter(APIRouter):
-    """The routes of another router, which are only tried for paths with one of their prefixes."""
+class PrefixRoutes(BaseRoute):
+    """The routes of a router, which are only tried for paths with one of their prefixes.
+
+    They serve as they were declared: FastAPI's `include_router` would build each of them once more for every application, at
+    the first request that comes by.
+    """
 
     def __init__(self, router: APIRouter) -> None:
-        super().__init__(routes=router.routes)
+        self._router = router
         self._beginnings = tuple({str(getattr(route, "path", "")).partition("{")[0] for route in router.routes})
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """The match of the inner routes, where a prefix fits."""
-        return super().matches(scope) if scope["path"].startswith(self._beginnings) else (Match.NONE, {})
+        """Whether a route fits, or a path whose route then refuses the method; what it makes of the scope is the router's."""
+        best = Match.NONE
+        if scope["path"].startswith(self._beginnings):
+            for route in self._router.routes:
+                match, _ = route.matches(scope)
+                if match == Match.FULL:
+                    return match, {}
+                best = Match.PARTIAL if match == Match.PARTIAL else best
+        return best, {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the router answer, which names the span of the request after the route."""
+        await self._router.app(scope, receive, send)
+
+    def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
+        """The address of the route of that name.
+
+        Raises:
+            NoMatchFound: none of these has it.
+        """
+        for route in self._router.routes:
+            with contextlib.suppress(NoMatchFound):
+                return route.url_path_for(name, **path_params)
+        raise NoMatchFound(name, path_params)
 
 
+_TITLE: Final = "Skillyard"
 GRACE_S: Final = 30  # for work in progress when the server stops
 # The first match wins; the most frequent come first:
 ROUTERS: Final = (
@@ -95,8 +124,9 @@ ROUTERS: Final = (
     skill_definitions.version_routes,
     installation.operation_routes,
     installation.routes,
-    run_files.routes,
+    workspaces.run_file_routes,
     runs.routes,
+    runs.insight_routes,
     schedules.routes,
     schedules.event_routes,
     schedules.webhook_routes,
@@ -111,13 +141,16 @@ ROUTERS: Final = (
     administration.organisation_routes,
     administration.audit_routes,
     chat.routes,
-    chat_workspace.routes,
+    chat.folder_routes,
     workspaces.routes,
     discovery.well_known_routes,
     discovery.mirror_routes,
     server_info.about_routes,
     discovery.legacy_well_known_routes,
     discovery.skills_sh_routes,
+    resource_discovery.routes,
+    agent_tasks.card_routes,
+    agent_tasks.routes,
     plugin_marketplace.routes,
     anthropic_skills.routes,
     openai_skills.routes,
@@ -128,6 +161,9 @@ ROUTERS: Final = (
     clawhub_scanning.scan_routes,
     page.routes,
 )
+_ROUTES: Final = tuple(route for router in ROUTERS for route in router.routes)
+_BY_PREFIX: Final = tuple(PrefixRoutes(router) for router in ROUTERS)
+_PUBLIC: Final = PublicRoutes(_ROUTES)
 
 
 def create_app(
@@ -161,73 +197,78 @@ def create_app(
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` reports it
             await run_in_threadpool(lambda: registry.records)  # recovers what a killed server left
         stop_counting = counted.listen()
+        indexing = asyncio.create_task(run_in_threadpool(_prepare_search, catalog))
         async with pool.running(functools.partial(stopping.left, grace_s)), endpoints.running(), clock.running():
             yield
             await stopping.settled()
+        await indexing
         stop_counting()
         await run_in_threadpool(flush_spans)
 
-    app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(title=_TITLE, version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     credentials = CredentialStore(pool.database)
     state = ServerState(pool, settings, access_policy, credentials, clock, endpoints, counted, stopping)
     app.state = state  # type: ignore[assignment] # Starlette gives it no type
     stopping.then(endpoints.close_change_streams)
     stopping.then(pool.close_questions, last=True)
-    for routes in ROUTERS:
-        app.include_router(PrefixRouter(routes))
+    app.router.routes.extend(_BY_PREFIX)
     add_error_handlers(app)
     page.add_not_found_page(app)
     _guard(app, state)
     app.add_middleware(ErrorFormats)
     if proxies := (*settings.trusted_proxies, *access_policy.trusted_proxies):
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(proxies))
-    app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
+    described = functools.partial(_description, keys_required=access_policy.keys_required)
+    app.openapi = described  # type: ignore[method-assign] # the way FastAPI documents
     return app
+
+
+def _prepare_search(catalog: Catalog) -> None:
+    """Read what the first search would wait for; it reports itself what is wrong with the skills."""
+    with contextlib.suppress(OSError, SkillyardError):
+        catalog.prepare_search()
 
 
 def _guard(app: FastAPI, state: ServerState) -> None:
     """Add the middlewares; the last one added runs first."""
-    public_routes = PublicRoutes(route for router in ROUTERS for route in router.routes)
     app.add_middleware(BodyLimits, limits=state.settings.connections)
     app.add_middleware(OrganisationScope)
     app.add_middleware(AuditRecorder, pool=state.pool)
     app.add_middleware(RateLimiter, rates=state.settings.rates)
     app.add_middleware(
-        AuthenticationMiddleware, credentials=state.credentials, policy=state.access_policy, public_routes=public_routes
+        AuthenticationMiddleware, credentials=state.credentials, policy=state.access_policy, public_routes=_PUBLIC
     )
     app.add_middleware(HostOriginCheck, policy=state.access_policy)
     app.add_middleware(RequestIds)
     app.add_middleware(RequestObserver, metrics=state.metrics, stopping=state.stopping)
 
 
-def _describe_keys(app: FastAPI, found: dict[str, Any]) -> None:
+def _describe_keys(found: dict[str, Any], *, required: bool) -> None:
     """Describe how to send a key, and the scopes that each route requires; `security: []` of a route means none."""
     found["components"]["securitySchemes"] = SCHEMES | WEBHOOK_SCHEMES
-    found["security"] = [*({name: []} for name in SCHEMES), *([] if app.state.access_policy.keys_required else [{}])]
-    for router in ROUTERS:
-        for route in router.routes:
-            if isinstance(route, APIRoute) and route.include_in_schema and (scopes := scopes_of(route.dependencies)):
-                for method in route.methods or ():
-                    found["paths"][route.path_format][method.lower()]["x-scopes"] = scopes
+    found["security"] = [*({name: []} for name in SCHEMES), *([] if required else [{}])]
+    for route in _ROUTES:
+        if isinstance(route, APIRoute) and route.include_in_schema and (scopes := scopes_of(route.dependencies)):
+            for method in route.methods or ():
+                found["paths"][route.path_format][method.lower()]["x-scopes"] = scopes
 
 
-def _description(app: FastAPI) -> dict[str, Any]:
+@functools.cache
+def _description(*, keys_required: bool) -> dict[str, Any]:
     """OpenAPI with the shape of problems, and without FastAPI's own error, which is never sent."""
-    if app.openapi_schema is None:
-        found = get_openapi(title=app.title, version=app.version, routes=app.routes)
-        shapes = found["components"]["schemas"]
-        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-        shapes |= problem.pop("$defs")
-        shapes["Problem"] = problem
-        _describe_keys(app, found)
-        for methods in found["paths"].values():
-            for route in methods.values():
-                if "HTTPValidationError" in str(route["responses"].get("422")):
-                    del route["responses"]["422"]
-                for content in route.get("requestBody", {}).get("content", {}).values():
-                    shapes |= content["schema"].pop("$defs", {})  # of a body that the route reads by itself
-        describe_streams(found)
-        for unused in ("HTTPValidationError", "ValidationError"):
-            shapes.pop(unused, None)
-        app.openapi_schema = found
-    return app.openapi_schema
+    found = get_openapi(title=_TITLE, version=__version__, routes=_ROUTES)
+    shapes = found["components"]["schemas"]
+    problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    shapes |= problem.pop("$defs")
+    shapes["Problem"] = problem
+    _describe_keys(found, required=keys_required)
+    for methods in found["paths"].values():
+        for route in methods.values():
+            if "HTTPValidationError" in str(route["responses"].get("422")):
+                del route["responses"]["422"]
+            for content in route.get("requestBody", {}).get("content", {}).values():
+                shapes |= content["schema"].pop("$defs", {})  # of a body that the route reads by itself
+    describe_streams(found)
+    for unused in ("HTTPValidationError", "ValidationError"):
+        shapes.pop(unused, None)
+    return found

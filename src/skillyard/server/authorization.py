@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 
 from skillyard.access import DEFAULT_ORGANISATION, SCOPES, Scope
 from skillyard.errors import NotYours, PermissionDenied, SignInRequired
@@ -85,6 +85,34 @@ def sits_here(request: Request, caller: Caller) -> bool:
     """Whether the caller is the local user, whose requests nobody passes on, and comes from this very machine."""
     peer = request.client.host if request.client else ""
     return caller == LOCAL_USER and peer in LOOPBACK and host_name(request.headers.get("host", "")) in LOOPBACK
+
+
+def folder_here(request: Request, caller: Caller, folder: str | None) -> str | None:
+    """A folder of the server's machine that the caller wants to work in.
+
+    Raises:
+        PermissionDenied: one is named by somebody who does not sit there.
+    """
+    if folder is not None and not sits_here(request, caller):
+        raise PermissionDenied(
+            "a folder of the server's machine is worked in only by who sits there",
+            hint="leave out `folder`: then it is the server's own",
+        )
+    return folder
+
+
+async def _folder(
+    request: Request,
+    caller: CurrentCaller,
+    folder: Annotated[
+        str | None, Query(min_length=1, max_length=4096, description="of this machine: the project whose skills are meant")
+    ] = None,
+) -> str | None:
+    return folder_here(request, caller, folder)
+
+
+ProjectFolder = Annotated[str | None, Depends(_folder)]
+"""The folder that a query names, whose project's skills are meant; None for the server's own."""
 
 
 def scopes_of(dependencies: Iterable[Any]) -> list[Scope]:

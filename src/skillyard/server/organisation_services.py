@@ -30,9 +30,8 @@ from skillyard.permissions import SqlSessionApprovals
 from skillyard.registry import InstalledSkill, Registry
 from skillyard.server.authorization import Caller
 from skillyard.server.background.approval_questions import ApprovalQuestions, rejecting_approver
-from skillyard.server.background.caller_workspaces import CallerWorkspaces, SessionSlots
-from skillyard.server.background.catalog_changes import CatalogChangeLock, PageCache, PendingChanges
-from skillyard.server.background.model_sessions import CallerToolSessions, LazyChat
+from skillyard.server.background.caller_sessions import CallerToolSessions, CallerWorkspaces, LazyChat, SessionSlots
+from skillyard.server.background.catalog_changes import CatalogChangeLock, PageCache, PendingChanges, ScanReports
 from skillyard.server.background.running_work import BackgroundInstalls, BackgroundRuns
 from skillyard.times import utc_now
 
@@ -56,6 +55,7 @@ class OrganisationServices:
         self.change_lock = CatalogChangeLock(catalog.data_directory)
         self.pending_changes = PendingChanges()
         self.page_cache = PageCache()
+        self.scans = ScanReports()
         self.runs = BackgroundRuns()
         self.installs = BackgroundInstalls(self.database)
         self.questions = ApprovalQuestions(self.database, catalog.project_root)
@@ -116,17 +116,6 @@ class OrganisationServices:
         self.refresh_catalog()
         return self.pending_changes.take()
 
-    def require_readable(self, skill: Skill) -> None:
-        """Return when the rules permit reading the files of a skill; with `ask` only content that the workspace approved.
-
-        Raises:
-            PermissionDenied: a rule denies it.
-            ApprovalRejected: it would have to be asked for.
-        """
-        with contextlib.suppress(SkillUnusable):  # an unusable skill may still be read
-            self.catalog.gate().check(skill)
-        self.agreed_digest(skill)
-
     def agreed_digest(self, skill: Skill) -> str | None:
         """The digest of a skill that the workspace approved; None where no rule requires an approval. Blocks.
 
@@ -138,14 +127,24 @@ class OrganisationServices:
         return asyncio.run(self.catalog.gate(rejecting_approver()).consent(skill, session="http")).digest
 
     def require_installed_readable(self, skill: InstalledSkill) -> None:
-        """The same for an installed skill, which this catalog need not see."""
+        """Return when the rules permit giving an installed skill to programs; with `ask` only content that was approved.
+
+        The catalog need not see the skill.
+
+        Raises:
+            PermissionDenied: a rule denies it.
+            ApprovalRejected: it would have to be asked for.
+        """
         names = (skill.name, skill.skill_id, f"installed:{skill.skill_id}")
         rules, folder = self.catalog.rules(), f"{self.registry.root}/{skill.skill_id}/current"
         permissions = {rules.rule_installed((name,), folder).permission for name in names}
         if "deny" in permissions:
             raise PermissionDenied(f"a rule denies the skill {skill.skill_id}", hint="the rule is in the configuration")
         if "ask" in permissions:
-            self.require_readable(self.catalog.get(f"installed:{skill.skill_id}"))
+            found = self.catalog.get(f"installed:{skill.skill_id}")
+            with contextlib.suppress(SkillUnusable):  # an unusable skill may still be read
+                self.catalog.gate().check(found)
+            self.agreed_digest(found)
 
 
 async def _current_services(request: Request) -> OrganisationServices:

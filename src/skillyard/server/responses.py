@@ -44,6 +44,8 @@ _CODES: Final[Mapping[int, str]] = {
 }
 _HINTS: Final[Mapping[str, str]] = {
     "consent_required": "nothing was changed; if you agree, send the same again with ?consent= and the value of `consent`",
+    "grave_findings": "nothing was changed; look at what it names, and if you accept it, send the same again with ?accept= and"
+    " each of `rules`",
     "signer_changed": "nothing was changed; ask who publishes it whether that is right, then send the same again with"
     " accept_signer, and with accept_source when its source is another too, or with the value of `consent`",
     "source_changed": "nothing was changed; ask who publishes it whether that is right, then send the same again with"

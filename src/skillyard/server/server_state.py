@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from skillyard.access import AuditOutcome
     from skillyard.mcp import McpHttpApp
-    from skillyard.mcp.tool_calls import ToolUse, ToolUses
+    from skillyard.mcp.server import ToolUse, ToolUses
     from skillyard.tools import ToolResult
 
 
@@ -115,12 +115,19 @@ CurrentState = Annotated[ServerState, Depends(_server_state)]
 
 
 def _endpoint(service: OrganisationServices, *, runs: bool, sessions: bool, limits: McpSessions) -> McpHttpApp:
+    from skillyard.execution import RunOrigin
     from skillyard.mcp import McpHttpApp
     from skillyard.tools import SkillTools
 
     catalog = service.catalog
     tools = SkillTools(
-        catalog, approver=rejecting_approver(), engine=catalog.engine(), run_skills=runs, session="mcp", repeat="text"
+        catalog,
+        approver=rejecting_approver(),
+        engine=catalog.engine(),
+        run_skills=runs,
+        session="mcp",
+        repeat="text",
+        origin=RunOrigin("mcp"),
     )
     return McpHttpApp(tools, sessions=sessions, **limits._asdict(), on_call=_recorded(service))
 

@@ -38,14 +38,14 @@ class Parameter:
     minimum: int | None = None
     maximum: int | None = None
 
-    def schema(self) -> dict[str, object]:
-        """The JSON Schema of this parameter."""
+    def schema(self, *, choices: bool = True) -> dict[str, object]:
+        """The JSON Schema of this parameter, with or without its choices."""
         shape: dict[str, object] = {"type": self.type, "description": self.description}
         if self.type == "strings":
             shape = {"type": "array", "items": {"type": "string"}, "description": self.description}
         if self.type == "object":
             shape["additionalProperties"] = True  # explicit: some adapters read an absent key as false
-        if self.choices:
+        if self.choices and choices:
             shape["enum"] = list(self.choices)
         if self.minimum is not None:
             shape["minimum"] = self.minimum

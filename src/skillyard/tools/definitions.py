@@ -160,6 +160,9 @@ def _is_object(schema: Mapping[str, object]) -> bool:
     return kind == "object" or (isinstance(kind, list) and "object" in kind) or (kind is None and "properties" in schema)
 
 
+ALWAYS_LOAD: Final = "anthropic/alwaysLoad"
+"""What Claude Code looks for at a tool that is to be among those it shows at once."""
+
 Dialect = Literal["openai", "anthropic", "mcp"]
 
 
@@ -169,7 +172,8 @@ class ToolDefinition:
 
     `read_only` tools change nothing and run no code, so a host may execute them without asking (`auto_execute`). `destructive`
     ones may replace or delete what somebody has, `open_world` ones may reach hosts of a network. `closed` adds
-    `additionalProperties: false` to the schema. `listing` is the end of a description that lists the skills.
+    `additionalProperties: false` to the schema. `listing` is the end of a description that lists the skills; `brief` is the
+    whole description again with a listing for clients that cut descriptions, empty where there is nothing to cut.
     """
 
     name: str
@@ -182,6 +186,7 @@ class ToolDefinition:
     closed: bool = True
     category: str = "builtin"
     listing: str = ""
+    brief: str = ""
     input_schema: Mapping[str, object] | None = field(default=None, hash=False)
     """The schema when it is not made of `parameters`: that of a tool a skill declares."""
 
@@ -190,13 +195,13 @@ class ToolDefinition:
         """Whether a host may run this tool without asking a person."""
         return self.read_only
 
-    def schema(self) -> dict[str, object]:
-        """The JSON Schema of the arguments."""
+    def schema(self, *, choices: bool = True) -> dict[str, object]:
+        """The JSON Schema of the arguments, with or without the choices of each."""
         if self.input_schema is not None:
             return dict(self.input_schema)
         shape: dict[str, object] = {
             "type": "object",
-            "properties": {parameter.name: parameter.schema() for parameter in self.parameters},
+            "properties": {parameter.name: parameter.schema(choices=choices) for parameter in self.parameters},
             "required": [parameter.name for parameter in self.parameters if parameter.required],
         }
         if self.closed:
@@ -209,7 +214,12 @@ class ToolDefinition:
         return self.description.removesuffix(self.listing).rstrip()
 
     def to_dict(self, dialect: Dialect, *, listing: bool = True) -> dict[str, object]:
-        """The definition as the API of `dialect` wants it in its list of tools, with or without its `listing`."""
+        """The definition as the API of `dialect` wants it in its list of tools, with or without its `listing`.
+
+        MCP clients cut descriptions, look tools up before they show them, and refuse a name that is not among the choices
+        themselves, so that nobody can answer which name is near: there the description is `brief`, the tools of skills ask
+        to be shown always, and there are no choices.
+        """
         description = self.description if listing else self.summary
         match dialect:
             case "openai":
@@ -218,8 +228,11 @@ class ToolDefinition:
             case "anthropic":
                 return {"name": self.name, "description": description, "input_schema": self.schema()}
             case "mcp":
-                shape: dict[str, object] = {"name": self.name, "title": self.title, "description": description}
-                return shape | {"inputSchema": self.schema(), "annotations": self._annotations()}
+                shown = self.brief if listing and self.brief else description
+                shape: dict[str, object] = {"name": self.name, "title": self.title, "description": shown}
+                if self.category == "builtin":
+                    shape["_meta"] = {ALWAYS_LOAD: True}
+                return shape | {"inputSchema": self.schema(choices=False), "annotations": self._annotations()}
 
     def _annotations(self) -> dict[str, object]:
         return {

@@ -10,10 +10,17 @@ from skillyard.errors import AmbiguousSkill, InvalidInput, NotExecutable, SkillN
 from skillyard.prompt.fence import fence
 from skillyard.text import LABEL_LIMIT, quoted, shorten, single_line
 from skillyard.tools.arguments import Parameter
-from skillyard.tools.declared_tools import FUNCTION_NAME_LIMIT, DeclaredTool
 from skillyard.tools.definitions import ToolDefinition
 from skillyard.tools.results import ToolResult, failure, to_model_json
-from skillyard.tools.tool_context import Tool, ToolCaller, ToolContext, refusal, schema_choices
+from skillyard.tools.tool_context import (
+    FUNCTION_NAME_LIMIT,
+    DeclaredTool,
+    Tool,
+    ToolCaller,
+    ToolContext,
+    refusal,
+    schema_choices,
+)
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill

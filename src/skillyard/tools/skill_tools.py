@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from skillyard.errors import InvalidInput
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from skillyard.catalog import AllowedToolsMode, Permission, Skill, SkillCatalog
     from skillyard.engine import Engine, Records
-    from skillyard.execution import AbpCall, AbpText, Executor, Preprocessed, Run
+    from skillyard.execution import AbpCall, AbpText, Executor, Preprocessed, Run, RunOrigin, RunRequest
     from skillyard.permissions import Approver
     from skillyard.prompt import Index, Style
     from skillyard.tools.definitions import Dialect, ToolDefinition
@@ -87,6 +89,7 @@ class SkillTools:
         opened: Records | None = None,
         workspace: Workspace | WorkspaceSource | None = None,
         policy: CommandPolicy | None = None,
+        origin: RunOrigin | None = None,
     ) -> None:
         if language not in WORDINGS:
             raise InvalidInput(f"no language {language!r}", hint=f"choose one of: {', '.join(WORDINGS)}")
@@ -94,11 +97,11 @@ class SkillTools:
         approvals = Approvals(approver, store=SqlApprovalStore(lambda: records().database, catalog.project_root))
         access = SkillAccess(catalog, _rules(catalog, permissions), approvals)
         mode = allowed_tools or catalog.configuration.allowed_tools
-        runner = (engine or _engine(catalog, executor, records() if record else None)) if run_skills else None
+        runner = (engine or _engine(catalog, executor, records if record else lambda: None)) if run_skills else None
         self._context = ToolContext(
             access, WORDINGS[language], mode, runner, repeat, dict(context or {}), dict(preferences or {}),
             (*TOOLS, *(WORKSPACE_TOOLS if workspace is not None else ())), language, workspace,
-            CommandPolicy.of(catalog.configuration) if policy is None else policy,
+            CommandPolicy.of(catalog.configuration) if policy is None else policy, origin,
         )  # fmt: skip
         self._language: Language = language
         self._session = session
@@ -361,9 +364,34 @@ def _records(catalog: SkillCatalog) -> Records:
     return Records.of(catalog)
 
 
-def _engine(catalog: SkillCatalog, executor: Executor | None, records: Records | None) -> Engine:
-    from skillyard.engine import PoolEngine  # the sandbox is only loaded by who may run something
+def _engine(catalog: SkillCatalog, executor: Executor | None, records: Callable[[], Records | None]) -> Engine:
     from skillyard.execution import Executor
 
     runner = executor or Executor.from_configuration(catalog.configuration, data=catalog.data_directory)
-    return PoolEngine.of(catalog.configuration, runner, records, organisation=catalog.data_directory)
+
+    def open_engine() -> Engine:
+        from skillyard.engine import PoolEngine
+
+        return PoolEngine.of(catalog.configuration, runner, records(), organisation=catalog.data_directory)
+
+    if catalog.configuration.engine or catalog.configuration.database_url:
+        return open_engine()  # it may have workers, or a table that cannot be meant
+    return _EngineOnDemand(runner, cache(open_engine))
+
+
+class _EngineOnDemand:
+    """An engine of this process alone, which is imported when something runs: that takes half a second."""
+
+    def __init__(self, runner: Executor, open_engine: Callable[[], Engine]) -> None:
+        self._runner = runner
+        self._open = open_engine
+
+    def can_run(self, skill: Skill) -> bool:
+        return self._runner.can_run(skill)
+
+    async def run(self, request: RunRequest) -> Run:
+        await asyncio.to_thread(import_module, "skillyard.engine")
+        return await self._open().run(request)
+
+    async def cancel(self, run_id: str) -> bool:
+        return await self._open().cancel(run_id)

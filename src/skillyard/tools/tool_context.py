@@ -1,11 +1,14 @@
-"""What a tool is, and what every tool works with: the context of one `SkillTools`, the caller, the session.
+"""What a tool is, and what every tool works with: the context of one `SkillTools`, the caller, the session, declared tools.
 
-Sessions never share anything: two agents over one `SkillTools`, or two `SkillTools` in one process, do not see each other's
-state.
+Tools that skills declare for the ABP protocol are functions of their own: which there are, and under which names, is gathered
+here. Sessions never share anything: two agents over one `SkillTools`, or two `SkillTools` in one process, do not see each
+other's state.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,26 +24,98 @@ from skillyard.errors import (
     SkillUnusable,
     SkillyardError,
 )
-from skillyard.paths import is_inside
+from skillyard.paths import is_inside, refuse_reserved
 from skillyard.permissions import AllowedTools, CommandGate, CommandPolicy
 from skillyard.prompt.fence import fence
 from skillyard.search import SearchIndex
 from skillyard.text import LABEL_LIMIT, shorten, single_line
 from skillyard.tools.arguments import InvalidArguments
-from skillyard.tools.declared_tools import DeclaredTools, gather_declared
-from skillyard.tools.results import ToolResult, failure
+from skillyard.tools.definitions import ToolDefinition, service_schema
+from skillyard.tools.results import ToolResult, failure, sanitize_value
 from skillyard.wire import WireForm, to_wire
 
 if TYPE_CHECKING:
     from skillyard.catalog import AllowedToolsMode, Skill
     from skillyard.engine import Engine
-    from skillyard.execution import RunRequest
+    from skillyard.execution import AbpTool, RunOrigin, RunRequest
     from skillyard.permissions import SkillConsent
     from skillyard.prompt import Index
     from skillyard.tools.arguments import Arguments
-    from skillyard.tools.definitions import Language, ToolDefinition, Wording
+    from skillyard.tools.definitions import Language, Wording
     from skillyard.tools.skill_access import SkillAccess
     from skillyard.workspace import CommandListener, Workspace
+
+FUNCTION_NAME_LIMIT: Final = 64  # what every API takes
+_DESCRIPTION: Final = 1024
+_HEAD: Final = 256 * 1024
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTool:
+    """One tool of one skill; `function` is its name for APIs that take letters, digits, `_` and `-` only."""
+
+    function: str
+    tool: AbpTool
+    skill: Skill
+
+    def definition(self) -> ToolDefinition:
+        """The tool as it is advertised to a model, with nothing invisible in what the skill wrote."""
+        description = shorten(single_line(self.tool.description), _DESCRIPTION)
+        return ToolDefinition(
+            self.function,
+            shorten(single_line(self.tool.name), FUNCTION_NAME_LIMIT),
+            description or self.skill.label,
+            read_only=False,
+            category="skill",
+            input_schema=service_schema(sanitize_value(self.tool.schema())),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTools:
+    """Every declared tool, by its function and by its own name."""
+
+    by_function: Mapping[str, DeclaredTool] = field(default_factory=dict)
+    by_name: Mapping[str, tuple[DeclaredTool, ...]] = field(default_factory=dict)
+
+
+def gather_declared(skills: Collection[Skill], *, reserved: Collection[str]) -> DeclaredTools:
+    """The tools of those of `skills` that speak ABP; no function gets a name of `reserved` or of another one."""
+    from skillyard.execution import abp_tool_definitions
+
+    by_function: dict[str, DeclaredTool] = {}
+    by_name: dict[str, tuple[DeclaredTool, ...]] = {}
+    for skill in skills:
+        for tool in abp_tool_definitions(skill) if _speaks_abp(skill) else ():
+            function = _function_name(tool.name, skill, {*reserved, *by_function})
+            declared = DeclaredTool(function, tool, skill)
+            by_function[function] = declared
+            by_name[tool.name] = (*by_name.get(tool.name, ()), declared)
+    return DeclaredTools(by_function, by_name)
+
+
+def _speaks_abp(skill: Skill) -> bool:
+    """Whether the skill declares the protocol; most do not mention it, and those need not be parsed."""
+    try:
+        refuse_reserved(skill.path)
+        with open(skill.path, "rb") as file:  # noqa: PTH123 # thousands of skills
+            if b"abp" not in file.read(_HEAD).lower():
+                return False
+        return skill.document().metadata.protocol == "abp"
+    except (SkillyardError, OSError):
+        return False
+
+
+def _function_name(name: str, skill: Skill, taken: Collection[str]) -> str:
+    plain = _NOT_IN_NAMES.sub("_", name).strip("_")[:FUNCTION_NAME_LIMIT]
+    if plain and plain == name and plain not in taken:
+        return plain
+    longer = f"{skill.slug[:30]}_{plain}".rstrip("_")[:FUNCTION_NAME_LIMIT]
+    if plain and longer not in taken:
+        return longer
+    mark = hashlib.sha256(f"{skill.id}\0{name}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{longer[: FUNCTION_NAME_LIMIT - 9]}_{mark}"
 
 
 WorkspaceSource = Callable[[str], "Workspace"]
@@ -155,6 +230,7 @@ class ToolContext:
     language: Language = "en"
     workspace: Workspace | WorkspaceSource | None = None
     policy: CommandPolicy = NO_RULES
+    origin: RunOrigin | None = None
     sessions: ToolSessions = field(default_factory=ToolSessions)
     _declared: _CachedPerCatalog[DeclaredTools] = field(default_factory=lambda: _CachedPerCatalog(DeclaredTools()))
     _runnable: _CachedPerCatalog[tuple[Skill, ...]] = field(default_factory=lambda: _CachedPerCatalog(()))
@@ -220,11 +296,12 @@ class ToolContext:
         self, skill: Skill, parameters: Mapping[str, object], caller: ToolCaller, *, digest: str | None
     ) -> RunRequest:
         """The request of a caller to run a skill on the files of the session; its context says whom the run is for."""
-        from skillyard.execution import RunRequest
+        from skillyard.execution import RunOrigin, RunRequest
 
         user = {"userId": caller.user} if caller.user is not None else {}
         context = {**self.context, **user, "sessionId": caller.session.name}
-        return RunRequest(skill, parameters, context, digest=digest, workspace=caller.session.workspace or None)
+        origin = self.origin or RunOrigin()
+        return RunRequest(skill, parameters, context, digest=digest, workspace=caller.session.workspace or None, origin=origin)
 
     def runnable(self) -> tuple[Skill, ...]:
         """The offered skills that have something to run here."""

@@ -11,8 +11,7 @@ from skillyard.errors import InvalidInput, PermissionDenied, SkillNotFound, Skil
 from skillyard.permissions import CommandPolicy
 from skillyard.text import single_line
 from skillyard.tools.arguments import check_arguments, decode_arguments
-from skillyard.tools.discovery_tools import READ_SKILL_FILE, SEARCH_SKILLS, SKILLS_LIST
-from skillyard.tools.load_tools import SKILL, SKILLS_LOAD
+from skillyard.tools.reading_tools import READ_SKILL_FILE, SEARCH_SKILLS, SKILL, SKILLS_LIST, SKILLS_LOAD
 from skillyard.tools.results import (
     ToolResult,
     failure,

@@ -18,6 +18,7 @@ from skillyard.workspace.options import (
     ToolRuling,
     WorkspaceOptions,
     catalog_options,
+    checked_folder,
     options_from_settings,
     workspaces_in_conversations,
 )
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from skillyard.workspace.snapshot import FolderSnapshots, SnapshotRecord, SnapshotReport, snapshot_blobs, snapshot_store
     from skillyard.workspace.snapshot_tree import SnapshotLimits
     from skillyard.workspace.store import WorkspaceRecord, Workspaces
-    from skillyard.workspace.workspace import Workspace, checked_folder
+    from skillyard.workspace.workspace import Workspace
 
 __all__ = [
     "WORKSPACE_POLICY",
@@ -72,6 +73,6 @@ __getattr__, __dir__ = lazy_exports(
         "snapshot": ("FolderSnapshots", "SnapshotRecord", "SnapshotReport", "snapshot_blobs", "snapshot_store"),
         "snapshot_tree": ("SnapshotLimits",),
         "store": ("WorkspaceRecord", "Workspaces"),
-        "workspace": ("Workspace", "checked_folder"),
+        "workspace": ("Workspace",),
     },
 )

@@ -203,7 +203,7 @@ def _lines(answer: dict[str, Any], *, fresh: bool) -> WorkspaceAnswer:
     if not total:
         text = "[The file is empty.]"
     elif not lines:
-        text = f"[The file has {total} lines; there is no line {first}.]"
+        text = f"[The file has {total} line{'' if total == 1 else 's'}; there is no line {first}.]"
     elif first + len(lines) - 1 < total:
         text += f"\n[{total - first - len(lines) + 1} more lines; read on with offset {first + len(lines)}]"
     data = {"kind": "text", "first": first, "shown": len(lines), "total": total}

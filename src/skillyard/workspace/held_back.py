@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from skillyard.errors import InvalidConfiguration
+from skillyard.text import nearest
 
 HELD_BACK: Final = frozenset({
     # git: hooks, and settings that name programs
@@ -30,18 +31,22 @@ HELD_BACK: Final = frozenset({
     # hooks that git is told to run, and what they execute
     ".githooks", ".husky", ".lefthook.yml", ".pre-commit-config.yaml", "lefthook.yaml", "lefthook.yml",
     # programs that editors' servers start, and settings of package managers that name programs
-    ".cargo", ".pnpmfile.cjs", ".yarnrc.yml",
+    ".cargo", ".npmrc", ".pnpmfile.cjs", ".yarnrc", ".yarnrc.yml",
     # editors
     ".devcontainer", ".devcontainer.json", ".dir-locals-2.el", ".dir-locals.el", ".exrc", ".fleet", ".gdbinit", ".idea",
     ".lvimrc", ".nvim.lua", ".nvimrc", ".vimrc", ".vscode", ".zed",
-    # other agents: settings with hooks, servers and permissions
-    ".agents", ".aider.conf.yml", ".amazonq", ".claude", ".clinerules", ".codex", ".continue", ".crush", ".crush.json",
-    ".cursor", ".factory", ".gemini", ".kiro", ".mcp.json", ".opencode", ".opencode.json", ".qwen", ".roo", ".windsurf",
-    "crush.json", "opencode.json", "opencode.jsonc",
+    # other agents: settings with hooks, servers and permissions, and their skills
+    ".agents", ".aider.conf.yml", ".amazonq", ".claude", ".claude.json", ".cline", ".clinerules", ".codeium", ".codex",
+    ".config/agents", ".config/amp", ".config/crush", ".config/goose", ".config/opencode", ".continue", ".copilot", ".crush",
+    ".crush.json", ".cursor", ".factory", ".gemini", ".github/hooks", ".github/skills", ".goose", ".junie", ".kilocode",
+    ".kiro", ".mcp.json", ".opencode", ".opencode.json", ".openhands", ".qwen", ".roo", ".vibe", ".windsurf", "crush.json",
+    "opencode.json", "opencode.jsonc",
+    # what a session of the desktop or of the shell starts, in a home folder
+    ".config/autostart", ".config/systemd", ".local/bin",
     # Skillyard
     "skillyard.lock", "skillyard.toml",
 })  # fmt: skip
-"""Names, in small letters, of files and folders at any depth.
+"""Names, in small letters, of files and folders at any depth, some with the name of the folder that they are in.
 
 Of a `.git` folder that is there only `_GIT_PARTS` is held back, since a commit writes the rest. Texts that agents read
 (`AGENTS.md`, `CLAUDE.md`) and what the project's own commands execute (`Makefile`, `package.json`) are not: writing them is
@@ -83,18 +88,28 @@ class PlaceMark:
 
 
 def check_writable(names: Iterable[object]) -> frozenset[str]:
-    """The names that an operator lets sessions write, in small letters.
+    """The names that an operator lets sessions write, in small letters and without a `/` at the end.
 
     Raises:
-        InvalidConfiguration: a name that is not held back.
+        InvalidConfiguration: a name that is not held back, or a path.
     """
     found = set()
-    for name in names:
-        if not isinstance(name, str) or name.casefold() not in HELD_BACK:
-            known = ", ".join(sorted(HELD_BACK))
-            raise InvalidConfiguration(f"{name!r} is not held back in workspaces", hint=f"these are: {known}")
-        found.add(name.casefold())
+    for given in names:
+        name = given.casefold().rstrip("/") if isinstance(given, str) else ""
+        if name not in HELD_BACK:
+            raise _unknown_name(given, name)
+        found.add(name)
     return frozenset(found)
+
+
+def _unknown_name(given: object, name: str) -> InvalidConfiguration:
+    part = held_part(name)
+    near = [part.rpartition("/")[2]] if part else nearest(name, HELD_BACK)
+    known = f"give the name alone, one of: {', '.join(sorted(HELD_BACK))}"
+    hint = f"did you mean {' or '.join(near)}?" if near else known
+    if "/" in name:
+        return InvalidConfiguration(f"{given!r} is a path, and what is held back has a name", hint=hint)
+    return InvalidConfiguration(f"nothing of the name {given!r} is held back in workspaces", hint=hint)
 
 
 def held_part(path: str, writable: frozenset[str] = frozenset()) -> str | None:
@@ -102,11 +117,24 @@ def held_part(path: str, writable: frozenset[str] = frozenset()) -> str | None:
     parts = [part for part in path.split("/") if part and part != "."]
     for at, part in enumerate(parts):
         name = part.casefold()
-        if name not in HELD_BACK or name in writable:
+        if not _is_held(name, parts[at - 1] if at else "", writable):
             continue
         if name != ".git" or at == len(parts) - 1 or _is_of_git("/".join(parts[at + 1 :]).casefold()):
             return "/".join(parts[: at + 1])
     return None
+
+
+def held_name(path: str) -> str | None:
+    """The name in `HELD_BACK` because of which a path is held back; None where it is held back because of what it holds."""
+    if part := held_part(path):
+        names = part.casefold().split("/")
+        return next(one for one in (names[-1], "/".join(names[-2:])) if one in HELD_BACK)
+    return ".git" if path.rpartition("/")[2] == "HEAD" else None
+
+
+def _is_held(name: str, above: str, writable: frozenset[str]) -> bool:
+    """Whether a name, in small letters, is held back in a folder of the name `above`."""
+    return any(one in HELD_BACK and one not in writable for one in (name, f"{above.casefold()}/{name}"))
 
 
 def _is_of_git(inner: str) -> bool:
@@ -202,9 +230,10 @@ class HeldPlaces:
         with os.scandir(path) as items:
             entries = list(items)
         held, entered = [], []
+        above = prefix.rstrip("/").rpartition("/")[2]
         for entry in entries:
             name = entry.name.casefold()
-            if name in HELD_BACK and name not in self._writable:
+            if _is_held(name, above, self._writable):
                 held.append((entry.name, entry.is_dir(follow_symlinks=False)))
             elif name not in _NOT_ENTERED and name != ".git":
                 with suppress(OSError):
@@ -215,11 +244,6 @@ class HeldPlaces:
         bare = ".git" not in self._writable and "HEAD" in names and ("commondir" in names or {"objects", "refs"} <= names)
         settled = status.st_dev == self._device and status.st_ctime_ns < now - _SETTLED_NS
         return _ListedFolder(state if settled else None, len(entries), tuple(held), tuple(entered), bare)
-
-
-def held_places(folder: str, writable: frozenset[str] = frozenset()) -> dict[str, PlaceMark]:
-    """What of the table is in a folder now: see `HeldPlaces.look`."""
-    return HeldPlaces(folder, writable).look()
 
 
 def _device_with_times(folder: str) -> int | None:

@@ -6,15 +6,20 @@ Landlock what changes, is set aside after each command and while programs work, 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from skillyard.errors import DiskFull, FileProblem, PlaceHeldBack
-from skillyard.text import single_line
+from skillyard.paths import read_inside
+from skillyard.text import sanitize, single_line
+from skillyard.workspace.answers import WorkspaceAnswer
 from skillyard.workspace.folder import WorkspaceFolder
 from skillyard.workspace.held_back import HeldPlaces, PlaceMark, held_part, is_repository_part
 
@@ -28,7 +33,8 @@ _SHARE: Final = 20  # looks may take a twentieth of the time
 class HeldGuard:
     """What is held back in one folder, as it was when the session began or when nothing of the session was at work.
 
-    Methods block, but for `refuse` and `take_set_aside`; one at a time may be called.
+    The asynchronous methods look in a thread, one at a time; `to_show` and `begin` block, and nothing else may be called
+    meanwhile.
     """
 
     def __init__(self, folder: str, writable: frozenset[str]) -> None:
@@ -38,16 +44,26 @@ class HeldGuard:
         self._places: dict[str, PlaceMark] = {}
         self._shown: Mapping[str, str] = {}
         self._mounted = False
+        self._open = False
+        self._restored: set[str] = set()
         self._cost = 0.0
         self._set_aside: list[str] = []
+        self._looking = asyncio.Lock()
 
     @property
     def seconds(self) -> float:
         """How long to wait between two looks."""
         return min(max(_LEAST_SECONDS, self._cost * _SHARE), _MOST_SECONDS)
 
-    def accept_current(self) -> bool:
-        """Take what is there for what a person wants there; whether that is something else than a session is shown."""
+    async def accept_current(self) -> bool:
+        """Take what is there for what a person wants there; whether that is something else than a session is shown.
+
+        Nothing of a session can have written since the last look.
+        """
+        async with self._looking:
+            return await asyncio.to_thread(self._accept)
+
+    def _accept(self) -> bool:
         found = self._look(within=False)
         same = {path: _shown_mark(mark) for path, mark in found.items()} == {
             path: _shown_mark(mark) for path, mark in self._places.items()
@@ -67,7 +83,8 @@ class HeldGuard:
 
     def begin(self, shown: Mapping[str, str], *, mounted: bool) -> None:
         """A session has begun: `shown` are the paths of the copies that were made, which it sees when they are `mounted`."""
-        self._shown, self._mounted = shown, mounted
+        self._shown, self._mounted, self._open = shown, mounted, True
+        self._restored.clear()
         self._places |= {path: mark for path, mark in self._look().items() if path in self._places}  # of other owners now
 
     def refuse(self, path: str) -> None:
@@ -79,8 +96,14 @@ class HeldGuard:
         if part := held_part(path, self._writable):
             raise held_back_error([part])
 
-    def settle(self) -> None:
-        """Set aside what has appeared or changed, and put back what was there."""
+    async def settle(self) -> None:
+        """Set aside what has appeared or changed, and put back what was there; nothing without a session."""
+        async with self._looking:
+            await asyncio.to_thread(self._settle)
+
+    def _settle(self) -> None:
+        if not self._open:  # the copies are gone, and whatever changes the folder is no session
+            return
         found = self._look()
         gone: list[str] = []
         for path, mark in found.items():
@@ -95,13 +118,38 @@ class HeldGuard:
             self._set_aside_and_restore(path, before)
         for path in self._places.keys() - found.keys():
             self._restore_missing(path)
-        if gone:  # what was put back is another file
-            self._places |= {path: mark for path, mark in self._look().items() if path in self._places and path in gone}
+        if gone:  # what was put back is another file; with a mark before it is read nothing is written in between unseen
+            marks = {path: mark for path, mark in self._look().items() if path in gone and path in self._places}
+            self._places |= {path: mark for path, mark in marks.items() if self._is_kept(path)}
 
-    def take_set_aside(self) -> tuple[str, ...]:
-        """The paths that were set aside since this was last called."""
-        found, self._set_aside = tuple(dict.fromkeys(self._set_aside)), []
-        return found
+    async def finish(self) -> None:
+        """Settle for the last time: no process of the session is left, and the copies of what was there still are."""
+        async with self._looking:
+            await asyncio.to_thread(self._finish)
+
+    def _finish(self) -> None:
+        self._settle()
+        for path in sorted(self._restored):  # a program that writes without end may have been quicker than the marks
+            if not self._is_kept(path):
+                self._set_aside_and_restore(path, self._places.get(path))
+        self._open = False
+
+    async def end(self) -> None:
+        """The session has ended, and nothing of it can have written since the last look: what differs is somebody else's."""
+        async with self._looking:
+            self._open = False
+
+    async def check(self, answer: WorkspaceAnswer) -> WorkspaceAnswer:
+        """The answer to a call that may have written, with what was set aside since the last one."""
+        await self.settle()
+        paths, self._set_aside = tuple(dict.fromkeys(self._set_aside)), []
+        if not paths:
+            return answer
+        error = held_back_error(paths)
+        notice = f"[Held back: {error.message}; it was moved to .skillyard/held-back ({error.hint})]"
+        code = answer.code if not answer.ok else error.code
+        data = {**answer.data, "held_back": error.details["paths"]}
+        return replace(answer, ok=False, code=code, text=f"{answer.text}\n{sanitize(notice)}", data=data)
 
     def _look(self, *, within: bool = True) -> dict[str, PlaceMark]:
         begun = time.monotonic()
@@ -129,6 +177,11 @@ class HeldGuard:
         if before is not None:
             self._put_back(folder, path, before)
 
+    def _is_kept(self, path: str) -> bool:
+        """Whether a place is as it was shown; what has no copy is."""
+        copy = self._shown.get(path)
+        return copy is None or _is_as_copied(self._folder, path, copy)
+
     def _restore_missing(self, path: str) -> None:
         """Something is not there any more: where no mount has kept it, it is put back."""
         if _is_repository(path, self._places[path]):
@@ -142,6 +195,7 @@ class HeldGuard:
         if stat.S_ISDIR(before.kind) and path not in self._shown:
             folder.find_again(path, before.identity)
         elif copy := self._shown.get(path):
+            self._restored.add(path)
             try:
                 _restore(folder, path, copy)
             except (FileProblem, DiskFull, OSError):
@@ -155,6 +209,27 @@ def _restore(folder: WorkspaceFolder, path: str, copy: str) -> None:
     for base, _, files in os.walk(copy):
         for name in files:
             _restore(folder, f"{path}{base[len(copy) :]}/{name}", f"{base}/{name}")
+
+
+def _is_as_copied(folder: str, path: str, copy: str) -> bool:
+    """Whether a file or folder of a session has the content of its copy, and nothing beside that."""
+    try:
+        if not Path(copy).is_dir():
+            data = Path(copy).read_bytes()
+            return read_inside(folder, path, limit=len(data)) == data
+        names = set(_names_in(copy))
+        there = set(islice(_names_in(f"{folder}/{path}"), len(names) + 1))
+        return there == names and all(_is_as_copied(folder, f"{path}/{name}", f"{copy}/{name}") for name in names)
+    except (FileProblem, OSError):
+        return False
+
+
+def _names_in(folder: str) -> Iterator[str]:
+    """The paths of everything in a folder that is no folder itself; links are not followed."""
+    for base, folders, files in os.walk(folder):
+        below = base[len(folder) + 1 :]
+        for name in (*files, *(one for one in folders if Path(base, one).is_symlink())):
+            yield f"{below}/{name}" if below else name
 
 
 def _is_head(path: str) -> bool:
@@ -180,7 +255,7 @@ def held_back_error(paths: list[str] | tuple[str, ...]) -> PlaceHeldBack:
     named = ", ".join(repr(single_line(path)[:_NAME]) for path in paths[:_MOST_NAMED])
     more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
     return PlaceHeldBack(
-        f"{named}{more}: programs outside act on that without anyone asking, so a session may not write it",
-        hint="do it another way, or ask the user: `writable` in their [workspace] settings, or --writable NAME, allows it",
+        f"a session may not write {named}{more}, because programs outside of it act on that without anyone asking",
+        hint="do it another way; the user can allow it by name, with `writable` in the settings [workspace] or with --writable",
         paths=list(paths[:_MOST_NAMED]),
     )

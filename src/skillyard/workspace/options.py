@@ -1,4 +1,4 @@
-"""What workspaces may do and how large their answers are: by default, by the table `[workspace]`, and with which skills."""
+"""What workspaces may be: over which folders, with which limits (by default and by the table `[workspace]`), which skills."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from skillyard.errors import InvalidConfiguration
+from skillyard.catalog import home_directory
+from skillyard.errors import FileMissing, InvalidConfiguration, PathRefused
 from skillyard.sandbox import (
     NOTHING_GRANTED,
     GrantedEnvironment,
@@ -17,7 +18,7 @@ from skillyard.sandbox import (
     choose_backend,
     container_image,
 )
-from skillyard.workspace.held_back import check_writable
+from skillyard.workspace.held_back import check_writable, held_part
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
@@ -84,7 +85,8 @@ class WorkspaceOptions:
     `backend` names the sandbox (`bwrap`, `landlock` or `container`); the first that holds when it is None. `container_image` is
     the image that a container is made from, empty for what is installed here. With `held_back` (for a folder that
     is a user's) a session cannot write the places that programs act on unasked, but for those whose names are in `writable`:
-    see `held_back.py`. With `read_only` it cannot write the folder at all.
+    see `held_back.py`. With `read_only` it cannot write the folder at all. `home` is Skillyard's own folder (the usual one when
+    empty): of folders outside of it the owners are recorded there, and given back when a session of a root service ends.
     """
 
     policy: Policy = WORKSPACE_POLICY
@@ -100,6 +102,12 @@ class WorkspaceOptions:
     held_back: bool = True
     writable: frozenset[str] = frozenset()
     read_only: bool = False
+    home: str = ""
+
+    @property
+    def own_home(self) -> str:
+        """The real path of Skillyard's own folder."""
+        return os.path.realpath(self.home or home_directory())
 
     @property
     def session_policy(self) -> Policy:
@@ -146,12 +154,14 @@ def workspaces_in_conversations(settings: Mapping[str, object]) -> bool:
     return allowed
 
 
-def options_from_settings(settings: Mapping[str, object], *, environ: Mapping[str, str] | None = None) -> WorkspaceOptions:
+def options_from_settings(
+    settings: Mapping[str, object], *, environ: Mapping[str, str] | None = None, home: str = ""
+) -> WorkspaceOptions:
     """The options that a table `[workspace]` means, its keys written with hyphens; what it leaves out is as usual.
 
     `network-allowlist` names the hosts that commands may reach; without it there is no network. `pass-environment` names
     variables of `environ` (`os.environ` when absent) that every command sees, `writable` names of `HELD_BACK` that sessions may
-    write.
+    write. `home` is Skillyard's own folder.
 
     Raises:
         InvalidConfiguration: an unknown key, or a number out of its range.
@@ -176,7 +186,9 @@ def options_from_settings(settings: Mapping[str, object], *, environ: Mapping[st
     if not isinstance(names, list | tuple):
         raise InvalidConfiguration("workspace.writable must be a list of names", hint='for example writable = [".vscode"]')
     writable = check_writable(names)
-    return WorkspaceOptions(policy=policy, backend=backend, container_image=image, fixed=fixed, writable=writable, **numbers)
+    return WorkspaceOptions(
+        policy=policy, backend=backend, container_image=image, fixed=fixed, writable=writable, home=home, **numbers
+    )
 
 
 def _number(name: str, value: object) -> int:
@@ -203,7 +215,7 @@ def catalog_options(
     Raises:
         InvalidConfiguration, InvalidPolicy: as `options_from_settings`.
     """
-    options = options_from_settings(catalog.configuration.workspace)
+    options = options_from_settings(catalog.configuration.workspace, home=catalog.data_directory)
     options = replace(options, environment=environment, writable=options.writable | check_writable(writable))
 
     def allowed(folder: str) -> tuple[ReadOnlyMount, ...]:
@@ -246,3 +258,66 @@ def skill_mounts(
             if target.startswith("/") and not elsewhere:
                 mounts.append(ReadOnlyMount(source, target))
     return tuple(mounts)
+
+
+_SYSTEM: Final = (
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys", "/usr",
+)  # fmt: skip
+_OF_MANY: Final = ("/var/cache", "/var/lib", "/var/log", "/var/spool")  # what is below them may be a service's own
+_HOMES: Final = ("/home", "/Users")
+
+
+def checked_folder(folder: str | os.PathLike[str], home: str = "") -> str:
+    """The real path of a folder that can be a workspace: that of one project, for a session may write everything in it.
+
+    `home` is Skillyard's own folder, the usual one when empty: it has the database with what people have approved.
+
+    Raises:
+        FileMissing: there is no such folder.
+        PathRefused: it is one of the system's, directly below `/`, a home folder, or a place that is held back in
+            projects, such as `.git`; or a home folder or Skillyard's own is in it.
+    """
+    real = os.path.realpath(folder)
+    if not Path(real).is_dir():
+        raise FileMissing(f"there is no folder {os.fspath(folder)!r}", hint="make it first")
+    if why := _folder_problem(real, os.path.realpath(home or home_directory())):
+        raise PathRefused(
+            f"{real} cannot be a workspace: {why}",
+            hint="choose the folder of one project, or let Skillyard make a workspace in its own folder: --id NAME",
+        )
+    return real
+
+
+def _folder_problem(real: str, own: str) -> str:
+    """Why a folder cannot be a workspace; empty when it can."""
+    if real == "/" or real in _OF_MANY or any(f"{real}/".startswith(f"{system}/") for system in _SYSTEM):
+        return "it is the system's"
+    homes, above = _home_folders(), str(Path(real).parent)
+    if real in homes or above in _HOMES:
+        return "it is a home folder, with keys and settings that a session must not read or write"
+    if above == "/":
+        return "it lies directly below /, where the system's folders are"
+    if f"{own}/".startswith(f"{real}/"):
+        return f"Skillyard keeps its own records in {own}, which a session must not write"
+    if any(one.startswith(f"{real}/") for one in homes):
+        return "a home folder is in it"
+    held = held_part(real)
+    if not held or (f"/{held}" != real and not {".git", ".ssh"} & {part.casefold() for part in real.split("/")}):
+        return ""  # below the folder of an agent there are skills, and copies of projects
+    return "programs act on what is there without anyone asking"
+
+
+def _home_folders() -> frozenset[str]:
+    """The real home folders of who uses this process, as their environment says it and as the system knows it."""
+    found = {os.environ.get("HOME", "")}
+    try:
+        import pwd
+    except ImportError:  # no such list here
+        pass
+    else:
+        for user in (os.geteuid(), os.environ.get("SUDO_USER", "")):
+            try:
+                found.add(pwd.getpwuid(user).pw_dir if isinstance(user, int) else pwd.getpwnam(user).pw_dir)
+            except (KeyError, ValueError):
+                continue  # it has none
+    return frozenset(os.path.realpath(one) for one in found if one.startswith("/"))

@@ -33,9 +33,10 @@ _GATE = 251  # where an interpreter that was started beforehand waits for its pr
 _SHELL = ("bash", "command", "folder", "state")  # what of a request decides what a program sees of its shell
 _LATE_PIECES = 16  # that are read after the end of a command that left others behind
 _USUAL = (signal.SIGPIPE, signal.SIGXFSZ)  # signals that Python ignores and commands expect
+# A child that is forked while a signal ends the shell runs its trap too: only the shell itself says what it leaves.
 _WRAPPER = """\
-__skillyard_keep() { [ -n "$__skillyard_kept" ] || { pwd -P || printf '%s\\n' "$PWD"; printf '\\0'; declare -px; \
-printf '\\0'; declare -f; printf '\\0'; } 2>/dev/null >|"$__skillyard_to"; __skillyard_kept=1; }
+__skillyard_keep() { [ -n "$__skillyard_kept" ] || [ "$BASHPID" != "$$" ] || { pwd -P || printf '%s\\n' "$PWD"; \
+printf '\\0'; declare -px; printf '\\0'; declare -f; printf '\\0'; } 2>/dev/null >|"$__skillyard_to"; __skillyard_kept=1; }
 trap __skillyard_keep EXIT
 __skillyard_state=$SKILLYARD_SHELL_STATE __skillyard_command=$SKILLYARD_SHELL_COMMAND __skillyard_to=$SKILLYARD_SHELL_TO
 unset SKILLYARD_SHELL_STATE SKILLYARD_SHELL_COMMAND SKILLYARD_SHELL_TO

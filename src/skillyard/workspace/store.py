@@ -88,7 +88,7 @@ class Workspaces:
             chosen = options or self._options or WorkspaceOptions()
             made = Workspace(
                 files,
-                options=replace(chosen, held_back=folder is not None),
+                options=replace(chosen, held_back=folder is not None, home=chosen.home or str(self._root.parent)),
                 authorizer=authorizer or self._authorizer,
                 resumed=resumed,
             )

@@ -14,13 +14,11 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from skillyard.errors import DiskFull, InvalidInput, PathRefused, PermissionDenied, RecordNotFound, SkillyardError
+from skillyard.errors import DiskFull, InvalidInput, PermissionDenied, RecordNotFound, SkillyardError
 from skillyard.paths import is_inside
 from skillyard.permissions import WORKSPACE_TOOL_NAMES
-from skillyard.text import sanitize
 from skillyard.workspace.answers import (
     FRESH_NOTE,
     RENEWED_NOTE,
@@ -34,15 +32,14 @@ from skillyard.workspace.channel import SessionCall
 from skillyard.workspace.file_answers import FileTools
 from skillyard.workspace.folder import FolderQuota
 from skillyard.workspace.held_back import held_part
-from skillyard.workspace.held_guard import HeldGuard, held_back_error
-from skillyard.workspace.options import CommandListener, ToolAuthorizer, WorkspaceOptions, seen_folder
+from skillyard.workspace.held_guard import HeldGuard
+from skillyard.workspace.options import CommandListener, ToolAuthorizer, WorkspaceOptions, checked_folder, seen_folder
 from skillyard.workspace.session import KEPT_BYTES, LANGUAGES, WorkspaceSession
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.workspace.session import BackgroundProcess
 
-_SYSTEM: Final = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
 _WRITING: Final = frozenset({"bash", "code_run", "file_write", "file_edit"})
 _WORD: Final = re.compile(r"[^\s;|&()<>'\"`=,]+")
 _MOST_WORDS: Final = 2_000
@@ -60,7 +57,7 @@ class Workspace:
     at once with them.
 
     Raises:
-        PathRefused: the folder is missing, or one of the system's.
+        FileMissing, PathRefused: as `checked_folder` says.
     """
 
     def __init__(
@@ -71,8 +68,8 @@ class Workspace:
         authorizer: ToolAuthorizer | None = None,
         resumed: bool = False,
     ) -> None:
-        self.folder: Final = checked_folder(folder)
         self.options = options or WorkspaceOptions()
+        self.folder: Final = checked_folder(folder, self.options.own_home)
         self._authorizer = authorizer
         self._had_session = resumed
         self._note = FRESH_NOTE
@@ -83,10 +80,10 @@ class Workspace:
         self._quota = FolderQuota(self.folder, self.options.quota_mb)
         self._guards: list[asyncio.Task[None]] = []
         self._held = HeldGuard(self.folder, self.options.writable) if self.options.held_back else None
-        self._holding = asyncio.Lock()
         self._calls_so_far = 0
         self._idle_since_settled = True  # whether nothing of the session can write now
         self._idle: asyncio.TimerHandle | None = None
+        self._sleeping: asyncio.Task[None] | None = None
         self._calls = 0
         self._files = FileTools(self.options, self.authorize, lambda: self.judged, self.session, self._refuse_held)
 
@@ -276,9 +273,8 @@ class Workspace:
             before = self._session if self._session is not None and self._session.alive else None
             if before is None:
                 await self._end_session()
-            changed = (
-                self._held is not None and (before is None or self._idle_since_settled) and await self._look_again(self._held)
-            )
+            idle = before is None or self._idle_since_settled
+            changed = self._held is not None and idle and await self._held.accept_current()
             self._calls_so_far += 1
             if before is not None and before.options == self.options and not changed:
                 self._idle_since_settled = False
@@ -298,7 +294,7 @@ class Workspace:
             self._guards = [asyncio.create_task(watch)]
             if self._held is not None:
                 self._held.begin(opened.channel.session.held, mounted=opened.channel.session.isolation != "landlock")
-                self._guards.append(asyncio.create_task(self._watch_held(opened)))
+                self._guards.append(asyncio.create_task(self._watch_held(opened, self._held)))
             self._had_session = True
             return self._session, fresh
 
@@ -326,7 +322,7 @@ class Workspace:
         try:
             answer = await work
             if self._held is not None and tool in _WRITING:
-                answer = await self._with_held(answer)
+                answer = await self._held.check(answer)
             return replace(answer, text=f"{self._note}\n{answer.text}") if answer.fresh else answer
         except SkillyardError as error:
             return refusal_answer(tool, error)
@@ -338,39 +334,15 @@ class Workspace:
         if self._held is not None and path.startswith(f"{self.path}/"):
             self._held.refuse(path[len(self.path) + 1 :])
 
-    async def _look_again(self, held: HeldGuard) -> bool:
-        """Take what is there now for what the user wants there: nothing of a session can have written since the last look."""
-        async with self._holding:
-            return await asyncio.to_thread(held.accept_current)
-
-    async def _settle(self) -> None:
-        if self._held is not None:
-            async with self._holding:
-                await asyncio.to_thread(self._held.settle)
-
-    async def _with_held(self, answer: WorkspaceAnswer) -> WorkspaceAnswer:
-        """The answer to a call that may have written, with what was set aside."""
-        assert self._held is not None  # noqa: S101 # else nobody asks
-        await self._settle()
-        paths = self._held.take_set_aside()
-        if not paths:
-            return answer
-        error = held_back_error(paths)
-        notice = f"[Held back: {error.message}. It was moved to .skillyard/held-back. {error.hint}]"
-        code = answer.code if not answer.ok else error.code
-        data = {**answer.data, "held_back": error.details["paths"]}
-        return replace(answer, ok=False, code=code, text=f"{answer.text}\n{sanitize(notice)}", data=data)
-
-    async def _watch_held(self, session: WorkspaceSession) -> None:
+    async def _watch_held(self, session: WorkspaceSession, held: HeldGuard) -> None:
         """Look at what is held back for as long as anything of the session may write."""
-        assert self._held is not None  # noqa: S101 # else nobody watches
         while session.alive:
-            await asyncio.sleep(self._held.seconds)
+            await asyncio.sleep(held.seconds)
             if self._idle_since_settled:
                 continue
             busy, begun = self._calls > 0, self._calls_so_far
             left = await asyncio.to_thread(session.channel.session.processes)
-            await self._settle()
+            await held.settle()
             counted = session.channel.session.isolation != "container"  # an engine elsewhere shows no processes
             self._idle_since_settled = counted and not busy and not left and begun == self._calls_so_far
 
@@ -490,10 +462,16 @@ class Workspace:
         if session.background.running:
             self._idle = asyncio.get_running_loop().call_later(self.options.idle_seconds, self._fall_asleep)
         else:
-            session.channel.session.stop("killed")
+            self._sleeping = asyncio.ensure_future(self._end_unused(session))
+
+    async def _end_unused(self, session: WorkspaceSession) -> None:
+        async with self._opening:
+            if self._session is session and not self._calls:
+                await self._end_session()
 
     async def _end_session(self) -> None:
         session, self._session = self._session, None
+        idle = self._idle_since_settled
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
@@ -501,7 +479,7 @@ class Workspace:
             if self._held is not None:  # what is put back is copied from what the session was shown
                 session.channel.session.stop()
                 await session.channel.session.ended.wait()
-                await self._settle()
+                await (self._held.end() if idle else self._held.finish())
             await session.close()
         guards, self._guards = self._guards, []
         for guard in guards:
@@ -535,17 +513,3 @@ def _is_text(value: object) -> bool:
 
 def _is_positive(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
-
-
-def checked_folder(folder: str | os.PathLike[str]) -> str:
-    """The real path of a folder that can be a workspace.
-
-    Raises:
-        PathRefused: it is missing, or one of the system's.
-    """
-    real = os.path.realpath(folder)
-    if not Path(real).is_dir():
-        raise PathRefused(f"there is no folder {os.fspath(folder)!r}", hint="make it first")
-    if Path(real).parent == Path("/") or any(real.startswith(f"{system}/") for system in _SYSTEM):
-        raise PathRefused(f"{real} cannot be a workspace", hint="choose a folder of your own, for example one for the project")
-    return real

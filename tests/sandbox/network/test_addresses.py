@@ -18,10 +18,12 @@ PRIVATE = {
 NEVER = {
     "169.254.169.254": "metadata service", "100.100.100.200": "metadata service", "168.63.129.16": "metadata service",
     "fd00:ec2::254": "metadata service", "192.0.0.192": "metadata service", "169.254.0.1": "link-local",
-    "fe80::1": "link-local",
+    "fe80::1": "link-local", "fd00:c1::a9fe:a9fe": "metadata service", "fd00:42::42": "metadata service",
+    "fd00:a9fe:a9fe::1": "metadata service",
     "224.0.0.1": "multicast", "ff02::1": "multicast", "0.0.0.0": "unspecified", "0.1.2.3": "unspecified", "::": "unspecified",
     "::ffff:127.0.0.1": "IPv4 inside IPv6", "::ffff:8.8.8.8": "IPv4 inside IPv6", "64:ff9b::7f00:1": "IPv4 inside IPv6",
-    "2002:7f00::": "IPv4 inside IPv6", "2001::1": "IPv4 inside IPv6", "::127.0.0.1": "reserved", "255.255.255.255": "reserved",
+    "2002:7f00::": "IPv4 inside IPv6", "2001::1": "IPv4 inside IPv6",
+    "::127.0.0.1": "IPv4 inside IPv6", "::a9fe:a9fe": "IPv4 inside IPv6", "255.255.255.255": "reserved",
     "240.0.0.1": "reserved", "192.0.2.1": "reserved", "198.18.0.1": "reserved", "198.51.100.1": "reserved",
     "203.0.113.1": "reserved", "2001:db8::1": "reserved", "4000::1": "reserved", "3fff::1": "reserved",
 }  # fmt: skip

@@ -24,4 +24,7 @@ export const approvalsQuery = () =>
 export const answerQuestion = (id: string, body: Verdict) =>
   answer(api.POST("/api/v1/approvals/questions/{question_id}", { params: { path: { question_id: id } }, body }));
 
+/** Approve a skill for the workspace, with exactly the content that was read. */
+export const approveContent = (skill: string, digest: string) => answer(api.POST("/api/v1/approvals", { body: { skill, digest } }));
+
 export const revokeApproval = (skill: string) => answer(api.DELETE("/api/v1/approvals", { params: { query: { skill } } }));

@@ -11,6 +11,7 @@ export type Turn = components["schemas"]["TurnShape"];
 export type ChatFile = components["schemas"]["ChatFile"];
 export type ChatEvent = components["schemas"]["ChatEvent"];
 export type ChatCommand = components["schemas"]["ChatCommand"];
+export type ChatQuestion = components["schemas"]["ConversationQuestion"];
 export type OpenQuestion = components["schemas"]["TurnShape"]["questions"][number];
 export type Decision = components["schemas"]["QuestionAnswer"];
 export type ModelChoices = components["schemas"]["ModelChoices"];
@@ -42,6 +43,14 @@ export const conversationQuery = (id: string, last: number = TURNS) =>
 
 export const modelsQuery = () =>
   queryOptions({ queryKey: ["chat", "models"], queryFn: ({ signal }) => answer(api.GET("/api/v1/chat/models", { signal })), staleTime: 60_000 });
+
+/** What the conversations of who looks wait for. */
+export const chatQuestionsQuery = () =>
+  queryOptions({
+    queryKey: ["chat", "questions"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/chat/questions", { signal })),
+    refetchInterval: 2_000, // a model asks at any moment
+  });
 
 /** The skills that a person may start with `/name`. */
 export const commandsQuery = (text: string, conversation: string | undefined) =>
@@ -85,11 +94,14 @@ export const say = ({ id, text, files, replaces }: Saying) =>
 
 export const retryTurn = (id: string) => answer(api.POST("/api/v1/chat/conversations/{conversation}/retry", { params: { path: { conversation: id } } }));
 
-const turnPath = ({ conversation_id, id }: Turn) => ({ path: { conversation: conversation_id, turn: id } });
+/** Which turn of which conversation. */
+export type TurnPlace = Pick<Turn, "conversation_id" | "id">;
+
+const turnPath = ({ conversation_id, id }: TurnPlace) => ({ path: { conversation: conversation_id, turn: id } });
 
 export const stopTurn = (turn: Turn) => answer(api.POST("/api/v1/chat/conversations/{conversation}/turns/{turn}/stop", { params: turnPath(turn) }));
 
-export const answerTurn = (turn: Turn, body: Decision) =>
+export const answerTurn = (turn: TurnPlace, body: Decision) =>
   answer(api.POST("/api/v1/chat/conversations/{conversation}/turns/{turn}/answers", { params: turnPath(turn), body }));
 
 /** Where the events of a turn are streamed. */

@@ -39,11 +39,13 @@ export interface InstallOrder {
   force: boolean;
   acceptSigner: boolean;
   acceptSource: boolean;
+  /** The rules of the scanner whose findings were accepted. */
+  accept: string[];
 }
 
 /** Begin an install; it goes on in the server and is followed by its id. */
-export async function beginInstall({ origin, skills, consent, force, acceptSigner, acceptSource }: InstallOrder): Promise<string> {
-  const query = { wait: false, force, accept_signer: acceptSigner, accept_source: acceptSource, ...(consent.length > 0 ? { consent: consent.join(",") } : {}) };
+export async function beginInstall({ origin, skills, consent, force, acceptSigner, acceptSource, accept }: InstallOrder): Promise<string> {
+  const query = { wait: false, force, accept_signer: acceptSigner, accept_source: acceptSource, accept, ...(consent.length > 0 ? { consent: consent.join(",") } : {}) };
   const begun = await answer<OperationStarted | object>(
     "archive" in origin
       ? api.POST("/api/v1/skill-definitions/upload-create", {

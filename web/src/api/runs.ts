@@ -3,9 +3,10 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions, useQuery, useQuer
 import { useEffect, useReducer } from "react";
 
 import { answer, api, whole } from "./client";
+import { laterBy } from "./insights";
 import { type Preview, shown } from "./previews";
-import { isOver, type RunState } from "./runStates";
-import type { components } from "./schema";
+import { isOver, type RunInterface, type RunState } from "./runStates";
+import type { components, paths } from "./schema";
 
 export type RunSummary = components["schemas"]["RunSummary"];
 export type RunDetail = components["schemas"]["RunDetail"];
@@ -18,26 +19,57 @@ export interface RunNarrowing {
   skill?: string | undefined;
   state?: RunState | undefined;
   schedule?: string | undefined;
+  interface?: RunInterface | undefined;
+  caller?: string | undefined;
+  agent?: string | undefined;
+  /** What the skill declared then. */
+  version?: string | undefined;
+  /** The first and the last day, of UTC, as 2026-11-23. */
+  since?: string | undefined;
+  until?: string | undefined;
 }
 
-export const runsQuery = ({ skill, state, schedule }: RunNarrowing, limit = 50) =>
+type RunsAsked = NonNullable<paths["/api/v1/runs"]["get"]["parameters"]["query"]>;
+
+function asked({ state, since, until, ...named }: RunNarrowing): RunsAsked {
+  const given = JSON.parse(JSON.stringify(named)) as RunsAsked; // without what is undefined
+  return {
+    ...given,
+    ...(state ? { state: [state] } : {}),
+    ...(since ? { since: `${since}T00:00:00Z` } : {}),
+    ...(until ? { until: `${laterBy(1, until)}T00:00:00Z` } : {}),
+  };
+}
+
+export const runsQuery = (narrowing: RunNarrowing, limit = 50) =>
   infiniteQueryOptions({
-    queryKey: ["runs", "list", skill, state, schedule, limit],
-    queryFn: ({ signal, pageParam }) =>
-      whole(
-        api.GET("/api/v1/runs", {
-          params: {
-            query: { ...(skill ? { skill } : {}), ...(state ? { state: [state] } : {}), ...(schedule ? { schedule } : {}), page: pageParam, limit },
-          },
-          signal,
-        }),
-      ),
+    queryKey: ["runs", "list", narrowing, limit],
+    queryFn: ({ signal, pageParam }) => whole(api.GET("/api/v1/runs", { params: { query: { ...asked(narrowing), page: pageParam, limit } }, signal })),
     initialPageParam: 1,
     getNextPageParam: ({ meta }) => (meta.page < meta.totalPages ? meta.page + 1 : undefined),
     placeholderData: keepPreviousData,
     // Runs begin and end elsewhere too: at a terminal, in an agent.
     refetchInterval: ({ state: { data } }) =>
       data?.pages.some((page) => page.data.some((run) => !isOver(run.state))) ? 1_500 : 10_000,
+  });
+
+/** The newest runs of the last days that went wrong, and those that went well: which skills fail now is seen in both. */
+export const failuresQuery = (since: string) =>
+  queryOptions({
+    queryKey: ["runs", "failures", since],
+    queryFn: async ({ signal }) => {
+      const newest = (state: RunState[]) => answer(api.GET("/api/v1/runs", { params: { query: { state, since: `${since}T00:00:00Z`, limit: 100 } }, signal }));
+      const [failed, succeeded] = await Promise.all([newest(["failed", "interrupted"]), newest(["succeeded"])]);
+      return { failed, succeeded };
+    },
+    refetchInterval: 20_000,
+  });
+
+/** How many runs there ever were. */
+export const runCountQuery = () =>
+  queryOptions({
+    queryKey: ["runs", "count"],
+    queryFn: async ({ signal }) => (await whole(api.GET("/api/v1/runs", { params: { query: { limit: 1 } }, signal }))).meta.total,
   });
 
 export const runQuery = (id: string) =>

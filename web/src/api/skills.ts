@@ -29,6 +29,13 @@ export const scanQuery = (skill: string) =>
     staleTime: 60_000,
   });
 
+/** The exact text that a model reads when it loads the skill. */
+export const modelTextQuery = (skill: string) =>
+  queryOptions({
+    queryKey: ["skill", skill, "model"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/model-text", { params: { query: { skill } }, signal })),
+  });
+
 export const clientsQuery = (skill: string) =>
   queryOptions({
     queryKey: ["skill", skill, "clients"],

@@ -63,6 +63,7 @@ export function useTurnEvents(turn: Turn, take: (events: readonly ChatEvent[], r
       );
       void cache.invalidateQueries({ queryKey: ["chat", "one", conversation_id] });
       void cache.invalidateQueries({ queryKey: ["chat", "list"] });
+      void cache.invalidateQueries({ queryKey: ["chat", "questions"] });
     };
     const receive = (event: Event) => {
       if (!(event instanceof MessageEvent)) return; // the browser's own `error`

@@ -6,7 +6,8 @@ import type { components } from "./schema";
 
 export type Version = components["schemas"]["VersionDetail"];
 export type InstallLog = components["schemas"]["InstallLogDetail"];
-export type TreeDifference = components["schemas"]["FolderDifference"];
+export type TreeDifference = Pick<components["schemas"]["VersionComparison"], "files" | "unchanged">;
+export type VersionContent = components["schemas"]["VersionContent"];
 
 export const versionsQuery = (id: string) =>
   queryOptions({

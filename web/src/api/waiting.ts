@@ -1,14 +1,15 @@
-/** How many questions wait for the answer of who looks at the page. */
+/** What waits for the answer of who looks at the page: runs for an administrator, conversations for whoever began them. */
 import { useQuery } from "@tanstack/react-query";
 
 import { questionsQuery } from "./approvals";
-import { sessionQuery } from "./keys";
+import { chatQuestionsQuery } from "./chat";
+import { useMay } from "./scopes";
 
 const LOOK_MS = 20_000; // the page of approvals looks more often
 
-/** The number of open questions; 0 for whoever may not answer them, and while it is not known. */
+/** The number of open questions; 0 while it is not known. */
 export function useWaiting(): number {
-  const scopes = useQuery(sessionQuery()).data?.scopes ?? [];
-  const questions = useQuery({ ...questionsQuery(), refetchInterval: LOOK_MS, enabled: scopes.includes("admin") });
-  return questions.data?.length ?? 0;
+  const runs = useQuery({ ...questionsQuery(), refetchInterval: LOOK_MS, enabled: useMay("admin", false) });
+  const chats = useQuery({ ...chatQuestionsQuery(), refetchInterval: LOOK_MS, enabled: useMay("runs:execute", false) });
+  return (runs.data?.length ?? 0) + (chats.data?.length ?? 0);
 }

@@ -11,7 +11,7 @@ import { language, speak, useText } from "@/i18n";
 import { Account } from "./Account";
 import { FindButton } from "./FindButton";
 import { Mark } from "./Mark";
-import { NAVIGATION } from "./navigation";
+import { usePlaces } from "./navigation";
 import classes from "./Shell.module.css";
 import { SignInPlace } from "./SignInPlace";
 import { shell } from "./words";
@@ -20,6 +20,7 @@ export function Shell() {
   const t = useText(shell);
   const [opened, { toggle, close }] = useDisclosure(false);
   const waiting = useWaiting();
+  const groups = usePlaces();
   const path = useRouterState({ select: (state) => state.location.pathname });
   useEffect(close, [path, close]);
   return (
@@ -35,7 +36,7 @@ export function Shell() {
       <AppShell.Header>
         <Group h="100%" px="md" gap="sm" wrap="nowrap">
           <Burger opened={opened} onClick={toggle} hiddenFrom="sm" size="sm" aria-label={t.menu} />
-          <Link to="/skills" className={classes.brand} aria-label={t.title}>
+          <Link to="/" className={classes.brand} aria-label={t.title}>
             <Mark />
             <Text component="span" fw={650} visibleFrom="xs">
               {t.title}
@@ -50,7 +51,7 @@ export function Shell() {
       </AppShell.Header>
       <AppShell.Navbar aria-label={t.navigation}>
         <AppShell.Section grow className={classes.places} px="xs" py="sm">
-          {NAVIGATION.map(({ group, places }) => (
+          {groups.map(({ group, places }) => (
             <Box key={group} mb="md">
               <Text size="xs" c="dimmed" fw={600} px="sm" mb={4}>
                 {t.groups[group]}

@@ -3,8 +3,10 @@ import {
   IconBooks,
   IconBrain,
   IconCalendarTime,
+  IconChartBar,
   IconChecks,
   IconHistory,
+  IconHome,
   IconKey,
   IconMessages,
   IconNotes,
@@ -15,7 +17,11 @@ import {
   IconStethoscope,
   type Icon,
 } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
 import type { LinkProps } from "@tanstack/react-router";
+
+import { type Scope, sessionQuery } from "@/api/keys";
+import { permits } from "@/api/scopes";
 
 import type { shell } from "./words";
 
@@ -23,35 +29,51 @@ export interface Place {
   id: keyof (typeof shell)["en"]["pages"];
   to: NonNullable<LinkProps["to"]>;
   icon: Icon;
+  /** What it needs to be of any use; without one whoever may read skills. */
+  scope?: Scope;
 }
 
-export const NAVIGATION: readonly { group: keyof (typeof shell)["en"]["groups"]; places: readonly Place[] }[] = [
+interface Places {
+  group: keyof (typeof shell)["en"]["groups"];
+  places: readonly Place[];
+}
+
+const NAVIGATION: readonly Places[] = [
   {
     group: "use",
     places: [
+      { id: "home", to: "/", icon: IconHome },
       { id: "skills", to: "/skills", icon: IconBooks },
-      { id: "install", to: "/install", icon: IconPackageImport },
-      { id: "chat", to: "/chat", icon: IconMessages },
+      { id: "install", to: "/install", icon: IconPackageImport, scope: "skills:write" },
+      { id: "chat", to: "/chat", icon: IconMessages, scope: "runs:execute" },
       { id: "runs", to: "/runs", icon: IconHistory },
+      { id: "insights", to: "/insights", icon: IconChartBar },
       { id: "schedules", to: "/schedules", icon: IconCalendarTime },
       { id: "agents", to: "/agents", icon: IconRobot },
-      { id: "memory", to: "/memory", icon: IconBrain },
+      { id: "memory", to: "/memory", icon: IconBrain, scope: "runs:execute" },
     ],
   },
   {
     group: "govern",
     places: [
-      { id: "approvals", to: "/approvals", icon: IconChecks },
-      { id: "audit", to: "/audit", icon: IconNotes },
-      { id: "keys", to: "/keys", icon: IconKey },
+      { id: "approvals", to: "/approvals", icon: IconChecks, scope: "runs:execute" },
+      { id: "audit", to: "/audit", icon: IconNotes, scope: "admin" },
+      { id: "keys", to: "/keys", icon: IconKey, scope: "admin" },
     ],
   },
   {
     group: "server",
     places: [
-      { id: "workers", to: "/workers", icon: IconServerCog },
-      { id: "settings", to: "/settings", icon: IconSettings },
-      { id: "doctor", to: "/doctor", icon: IconStethoscope },
+      { id: "workers", to: "/workers", icon: IconServerCog, scope: "admin" },
+      { id: "settings", to: "/settings", icon: IconSettings, scope: "admin" },
+      { id: "doctor", to: "/doctor", icon: IconStethoscope, scope: "admin" },
     ],
   },
 ];
+
+/** The pages for whoever looks: those that their key is of any use for. */
+export function usePlaces(): readonly Places[] {
+  const scopes = useQuery(sessionQuery()).data?.scopes;
+  if (!scopes) return NAVIGATION;
+  return NAVIGATION.map(({ group, places }) => ({ group, places: places.filter(({ scope }) => !scope || permits(scopes, scope)) })).filter(({ places }) => places.length > 0);
+}

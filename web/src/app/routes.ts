@@ -1,12 +1,12 @@
 /** Every address of the page, and the part that is loaded for it. */
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
 
 import { cache } from "@/api/cache";
 import { catalogQuery, facetsQuery } from "@/api/catalog";
 import { fetched } from "@/api/parts";
 
 import { Failed, Missing } from "./Failed";
-import { catalogSearch, narrowing, runsSearch, schedulesSearch, skillSearch } from "./search";
+import { catalogSearch, insightSearch, narrowing, runsSearch, schedulesSearch, skillSearch } from "./search";
 import { Shell } from "./Shell";
 
 const root = createRootRoute({ component: Shell, notFoundComponent: Missing });
@@ -14,9 +14,14 @@ const root = createRootRoute({ component: Shell, notFoundComponent: Missing });
 const home = createRoute({
   getParentRoute: () => root,
   path: "/",
-  beforeLoad: () => {
-    throw redirect({ to: "/skills", replace: true });
-  },
+  component: lazyRouteComponent(() => fetched(import("@/pages/home/HomePage")), "HomePage"),
+});
+
+const insights = createRoute({
+  getParentRoute: () => root,
+  path: "/insights",
+  validateSearch: insightSearch,
+  component: lazyRouteComponent(() => fetched(import("@/pages/insights/InsightsPage")), "InsightsPage"),
 });
 
 const skills = createRoute({
@@ -142,7 +147,7 @@ const doctor = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, skills, skill, install, chat.addChildren([conversation]), report, runs, run, schedules, schedule, agents, agent, memory, approvals, audit, keys, workers, settings, doctor]),
+  routeTree: root.addChildren([home, insights, skills, skill, install, chat.addChildren([conversation]), report, runs, run, schedules, schedule, agents, agent, memory, approvals, audit, keys, workers, settings, doctor]),
   defaultPreload: "intent",
   defaultErrorComponent: Failed,
   scrollRestoration: true,

@@ -1,6 +1,13 @@
 /** What stands behind the `?` of an address: the pages read it, and the routes make it of what somebody has written there. */
 import type { Narrowing } from "@/api/catalog";
-import { RUN_STATES, type RunState } from "@/api/runStates";
+import type { Dimension } from "@/api/insights";
+import { INTERFACES, RUN_STATES, type RunInterface, type RunState } from "@/api/runStates";
+
+/** Over how many days figures can be seen. */
+export const RANGES = [7, 14, 30, 90] as const;
+
+const day = (value: unknown): string | undefined =>
+  typeof value === "string" && /^\d{4}-\d\d-\d\d$/.test(value) && !Number.isNaN(Date.parse(value)) ? value : undefined;
 
 const text = (value: unknown): string | undefined => (typeof value === "string" && value ? value : undefined);
 
@@ -33,12 +40,20 @@ export interface SkillSearch {
   tab?: string | undefined;
   file?: string | undefined;
   line?: number | undefined;
+  /** Two versions that are compared. */
+  before?: string | undefined;
+  after?: string | undefined;
+  /** Over how many days its use is shown. */
+  days?: number | undefined;
 }
 
 export const skillSearch = (found: Record<string, unknown>): SkillSearch => ({
   tab: text(found.tab),
   file: text(found.file),
   line: typeof found.line === "number" && found.line > 0 ? Math.trunc(found.line) : undefined,
+  before: text(found.before),
+  after: text(found.after),
+  days: RANGES.find((days) => days === found.days),
 });
 
 /** What the list of runs is narrowed to. */
@@ -46,12 +61,48 @@ export interface RunsSearch {
   skill?: string | undefined;
   state?: RunState | undefined;
   schedule?: string | undefined;
+  interface?: RunInterface | undefined;
+  caller?: string | undefined;
+  agent?: string | undefined;
+  version?: string | undefined;
+  /** The first and the last day, of UTC. */
+  since?: string | undefined;
+  until?: string | undefined;
 }
 
 export const runsSearch = (found: Record<string, unknown>): RunsSearch => ({
   skill: text(found.skill),
   state: RUN_STATES.find((state) => state === found.state),
   schedule: text(found.schedule),
+  interface: INTERFACES.find((one) => one === found.interface),
+  caller: text(found.caller),
+  agent: text(found.agent),
+  version: text(typeof found.version === "number" ? String(found.version) : found.version), // 1.0 in an address is read as a number
+  since: day(found.since),
+  until: day(found.until),
+});
+
+/** What insights are about, over how many days, and in which order. */
+export interface InsightSearch {
+  by?: Dimension | undefined;
+  days?: number | undefined;
+  sort?: string | undefined;
+  /** The smallest first. */
+  up?: true | undefined;
+  /** Only what was offered and never used. */
+  unused?: true | undefined;
+  skill?: string | undefined;
+}
+
+const BY: readonly Dimension[] = ["version", "agent", "caller", "interface", "model"]; // beside skill, which needs not be said
+
+export const insightSearch = (found: Record<string, unknown>): InsightSearch => ({
+  by: BY.find((one) => one === found.by),
+  days: RANGES.find((days) => days === found.days),
+  sort: text(found.sort),
+  up: found.up === true || undefined,
+  unused: found.unused === true || undefined,
+  skill: text(found.skill),
 });
 
 /** Whether a schedule is being made, of which skill when that is chosen. */

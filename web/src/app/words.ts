@@ -5,6 +5,8 @@ export const shell = words(
   {
     title: "Skillyard",
     pages: {
+      home: "Home",
+      insights: "Insights",
       skills: "Skills",
       install: "Install",
       runs: "Runs",
@@ -44,6 +46,8 @@ export const shell = words(
   {
     title: "Skillyard",
     pages: {
+      home: "主页",
+      insights: "使用统计",
       skills: "技能",
       install: "安装",
       runs: "运行记录",

@@ -31,6 +31,9 @@ export const common = words(
     missing: "There is no such page",
     missingHint: "The address may be mistyped, or what it named was removed.",
     home: "Go to the skills",
+    leave: "Leave without saving?",
+    leaveWhy: "What you wrote here is not saved.",
+    leaveAct: "Leave",
   },
   {
     again: "重试",
@@ -61,5 +64,8 @@ export const common = words(
     missing: "没有这个页面",
     missingHint: "地址可能有误，或者它所指的内容已被删除。",
     home: "前往技能列表",
+    leave: "不保存就离开？",
+    leaveWhy: "你在这里填写的内容尚未保存。",
+    leaveAct: "离开",
   },
 );

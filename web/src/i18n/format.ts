@@ -11,21 +11,27 @@ const STEPS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
 
 export interface Format {
   /** 12,345 */
-  number(value: number): string;
+  number: (value: number) => string;
   /** 12.3 KB (a kilobyte is 1024 bytes) */
-  bytes(value: number): string;
+  bytes: (value: number) => string;
   /** 21 Nov 2026, 08:00 */
-  time(value: string | number | Date): string;
+  time: (value: string | number | Date) => string;
   /** Sat, 21 Nov 2026, 08:00 as clocks in a time zone show it; where the browser does not know the zone, as this one does. */
-  timeIn(value: string | number | Date, zone: string): string;
+  timeIn: (value: string | number | Date, zone: string) => string;
   /** 3 hours ago */
-  ago(value: string | number | Date): string;
+  ago: (value: string | number | Date) => string;
   /** Whether it was before now. */
-  past(value: string | number | Date): boolean;
+  past: (value: string | number | Date) => boolean;
   /** 1.2 s, from milliseconds */
-  duration(milliseconds: number): string;
+  duration: (milliseconds: number) => string;
   /** 93 % from 0.93 */
-  share(value: number): string;
+  share: (value: number) => string;
+  /** 12 Nov, from a day of UTC as 2026-11-12 */
+  day: (value: string) => string;
+  /** 1.2K: large numbers where there is little room */
+  short: (value: number) => string;
+  /** US$1.20, from an amount and the name of its currency */
+  money: (value: number, currency: string) => string;
 }
 
 function made(language: Language): Format {
@@ -33,6 +39,8 @@ function made(language: Language): Format {
   const number = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
   const time = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
   const ago = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+  const day = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", timeZone: "UTC" });
+  const short = new Intl.NumberFormat(locale, { notation: "compact", maximumFractionDigits: 1 });
   const share = new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 0 });
   const valid = (value: string | number | Date) => {
     const date = new Date(value);
@@ -67,6 +75,19 @@ function made(language: Language): Format {
       return `${number.format(Math.floor(milliseconds / 60_000))} min ${number.format(Math.round((milliseconds % 60_000) / 1000))} s`;
     },
     share: (value) => share.format(value),
+    day: (value) => {
+      const date = valid(value);
+      return date ? day.format(date) : value;
+    },
+    short: (value) => short.format(value),
+    money: (value, currency) => {
+      const digits = value > 0 && value < 0.1 ? 3 : 2;
+      try {
+        return new Intl.NumberFormat(locale, { style: "currency", currency, currencyDisplay: "narrowSymbol", minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
+      } catch {
+        return `${value.toFixed(digits)} ${currency}`; // a setting of the operator, which may be no currency
+      }
+    },
   };
 }
 

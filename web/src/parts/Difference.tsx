@@ -13,12 +13,12 @@ import { visible } from "./foreign";
 const table = words(
   {
     change: { added: "added", removed: "removed", changed: "changed" },
-    same: (count: string) => `${count} files are the same.`,
+    same: (count: string) => (count === "0" ? "Every file is different." : count === "1" ? "1 file is the same." : `${count} files are the same.`),
     none: "Not one byte is different.",
   },
   {
     change: { added: "新增", removed: "删除", changed: "修改" },
-    same: (count) => `${count} 个文件相同。`,
+    same: (count) => (count === "0" ? "所有文件都不同。" : `${count} 个文件相同。`),
     none: "没有任何差异。",
   },
 );

@@ -8,6 +8,7 @@ import { useMeaning } from "@/i18n/chinese";
 import { common } from "@/i18n/common";
 
 import { Original } from "./Original";
+import { sentence } from "./sentence";
 
 interface Props {
   error: unknown;
@@ -20,8 +21,8 @@ export function ErrorState({ error, again }: Props) {
   const gone = problem.code === "unreachable";
   const own = problem.code === "page_failed";
   const meant = useMeaning("errors")(problem.code);
-  const title = gone ? t.unreachable : own ? t.unexpected : (meant?.title ?? problem.message);
-  const hint = gone ? t.unreachableHint : own ? t.unexpectedHint : (meant?.fix ?? problem.hint);
+  const title = gone ? t.unreachable : own ? t.unexpected : (meant?.title ?? sentence(problem.message));
+  const hint = gone ? t.unreachableHint : own ? t.unexpectedHint : (meant?.fix ?? (problem.hint && sentence(problem.hint, true)));
   const Icon = gone ? IconPlugConnectedX : IconAlertTriangle;
   return (
     <Alert variant="light" color={gone ? "gray" : "red"} icon={<Icon size={20} />} title={title} role="alert" styles={{ title: { overflowWrap: "anywhere" } }}>
@@ -30,7 +31,7 @@ export function ErrorState({ error, again }: Props) {
         {meant && <Original>{[problem.message, problem.hint]}</Original>}
         {own && <Code block>{problem.message}</Code>}
         <Group gap="sm">
-          {again && (
+          {again && problem.status !== 404 && (
             <Button size="xs" variant="default" onClick={() => again()}>
               {t.again}
             </Button>

@@ -10,8 +10,8 @@ import { safety } from "@/pages/skill/safetyWords";
 
 import classes from "./HarmList.module.css";
 import { visible } from "./foreign";
+import { GRAVITY } from "./ScanBadge";
 
-const COLORS: Record<string, string> = { high: "red", medium: "orange", low: "yellow", info: "gray" };
 const SHOWN = 20;
 
 interface Props {
@@ -40,7 +40,7 @@ export function HarmList({ findings, files, open }: Props) {
       {findings.slice(0, limit).map((found, index) => (
         <Paper key={index} p="sm" className={classes.found} data-quiet={found.allowed != null}>
           <Group gap="xs" wrap="wrap" align="baseline">
-            <Badge color={COLORS[found.severity] ?? "gray"}>{t.severity[found.severity] ?? found.severity}</Badge>
+            <Badge color={GRAVITY[found.severity] ?? "gray"}>{t.severity[found.severity] ?? found.severity}</Badge>
             <Text size="sm" fw={560} style={{ overflowWrap: "anywhere" }} flex="1 1 240px">
               {visible(found.message)}
             </Text>

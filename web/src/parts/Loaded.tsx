@@ -8,10 +8,12 @@ interface Props<D> {
   query: UseQueryResult<D>;
   /** As large as what will come, so that nothing jumps. */
   skeleton: ReactNode;
+  /** Where the data are the whole page: the frame of what failed. */
+  frame?: (failed: ReactNode) => ReactNode;
   children: (data: D) => ReactNode;
 }
 
-export function Loaded<D>({ query, skeleton, children }: Props<D>) {
+export function Loaded<D>({ query, skeleton, frame = (failed) => failed, children }: Props<D>) {
   const trouble = query.error ?? query.failureReason;
   if (query.data !== undefined)
     return (
@@ -20,5 +22,5 @@ export function Loaded<D>({ query, skeleton, children }: Props<D>) {
         {children(query.data)}
       </>
     );
-  return trouble ? <ErrorState error={trouble} again={query.refetch} /> : skeleton;
+  return trouble ? frame(<ErrorState error={trouble} again={query.refetch} />) : skeleton;
 }

@@ -1,12 +1,14 @@
 /** Text of a skill, drawn inert: no HTML of its own, links without a referrer, pictures only out of the skill. */
 import { Anchor, Text } from "@mantine/core";
 import type { Element } from "hast";
+import { useEffect, useMemo, useRef } from "react";
 import ReactMarkdown, { type Components, type UrlTransform } from "react-markdown";
 import remarkGfm from "remark-gfm";
 
 import { CodeBlock } from "./CodeBlock";
 import { visible } from "./foreign";
 import classes from "./Markdown.module.css";
+import { undrawn } from "./undrawn";
 
 interface Props {
   children: string;
@@ -16,6 +18,8 @@ interface Props {
   open?: ((path: string) => void) | undefined;
   /** The highest heading that it may have: the first belongs to the page around it. */
   heading?: 2 | 3 | 4;
+  /** Told what of the text is not drawn. */
+  hides?: ((parts: readonly string[]) => void) | undefined;
 }
 
 const OUTSIDE = /^(https?|mailto):/i;
@@ -56,7 +60,15 @@ function lowered(highest: number): Components {
   return { h1: at(1), h2: at(2), h3: at(3), h4: at(4), h5: at(5) };
 }
 
-export default function Markdown({ children, picture, open, heading = 2 }: Props) {
+export default function Markdown({ children, picture, open, heading = 2, hides }: Props) {
+  const hidden = useRef<readonly string[]>([]);
+  const text = useMemo(() => visible(children), [children]);
+  const collect = () => (tree: object) => {
+    hidden.current = undrawn(tree as Parameters<typeof undrawn>[0]);
+  };
+  useEffect(() => {
+    hides?.(hidden.current);
+  }, [text, hides]);
   const components: Components = {
     a: ({ href, children }) => {
       if (href && OUTSIDE.test(href))
@@ -94,8 +106,8 @@ export default function Markdown({ children, picture, open, heading = 2 }: Props
   };
   return (
     <div className={classes.text}>
-      <ReactMarkdown remarkPlugins={[remarkGfm]} skipHtml urlTransform={address} components={components}>
-        {visible(children)}
+      <ReactMarkdown remarkPlugins={[remarkGfm, collect]} skipHtml urlTransform={address} components={components}>
+        {text}
       </ReactMarkdown>
     </div>
   );

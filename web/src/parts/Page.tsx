@@ -36,7 +36,7 @@ export function Page({ title, lead, actions, marks, width = "normal", children }
             </Text>
           )}
         </Box>
-        {actions !== undefined && <Group gap="xs">{actions}</Group>}
+        {actions && <Group gap="xs">{actions}</Group>}
       </Group>
       {children}
     </Box>

@@ -12,7 +12,14 @@ import { visible } from "./foreign";
 const KINDS = ["scripts", "hosts", "environment", "packages", "needs", "servers", "tools", "hidden"] as const;
 const SHOWN = 12;
 
-export function PowerList({ powers, before }: { powers: Powers; before?: Powers | null | undefined }) {
+interface Props {
+  powers: Powers;
+  before?: Powers | null | undefined;
+  /** For narrow places. */
+  stacked?: boolean;
+}
+
+export function PowerList({ powers, before, stacked = false }: Props) {
   const t = useText(safety);
   const format = useFormat();
   const idle = KINDS.every((kind) => !powers[kind]?.length);
@@ -20,6 +27,7 @@ export function PowerList({ powers, before }: { powers: Powers; before?: Powers 
     <>
       {idle && <Text size="sm">{t.harmless}</Text>}
       <FactList
+        stacked={stacked}
         facts={[
           ...KINDS.map((kind) => {
             const held = powers[kind] ?? [];

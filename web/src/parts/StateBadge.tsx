@@ -1,6 +1,6 @@
 /** Whether a skill is offered to agents, by colour, mark and word. */
 import { Badge, Tooltip } from "@mantine/core";
-import { IconBan, IconCircleCheck, IconCircleX, IconEyeOff, IconStack2, type Icon } from "@tabler/icons-react";
+import { IconBan, IconCircleCheck, IconCircleX, IconEyeOff, IconHelpCircle, IconStack2, type Icon } from "@tabler/icons-react";
 
 import type { Entry } from "@/api/catalog";
 import { useText } from "@/i18n";
@@ -23,4 +23,16 @@ export function StateBadge({ status, reason }: { status: Entry["status"]; reason
     </Badge>
   );
   return reason ? <Tooltip label={reason}>{badge}</Tooltip> : badge;
+}
+
+/** That a rule asks before an agent uses the skill. */
+export function AsksBadge() {
+  const t = useText(catalog);
+  return (
+    <Tooltip label={t.asksWhy}>
+      <Badge color="yellow" leftSection={<IconHelpCircle size={13} />}>
+        {t.asks}
+      </Badge>
+    </Tooltip>
+  );
 }

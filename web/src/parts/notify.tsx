@@ -6,6 +6,8 @@ import { fetched } from "@/api/parts";
 import { asProblem } from "@/api/problem";
 import { meaningOf } from "@/i18n/chinese";
 
+import { sentence } from "./sentence";
+
 const Notices = lazy(() => fetched(import("./Notices")));
 const listeners = new Set<() => void>();
 let wanted = false;
@@ -24,7 +26,7 @@ export function notify(notice: NotificationData): void {
 export function notifyProblem(error: unknown): void {
   const { message, hint, code } = asProblem(error);
   const report = (title: string, text: string) => notify({ color: "red", title, message: text, autoClose: 10_000 });
-  void meaningOf("errors", code).then((meant) => (meant ? report(`${meant.title}：${message}`, meant.fix) : report(message || code, hint ?? "")));
+  void meaningOf("errors", code).then((meant) => (meant ? report(`${meant.title}：${message}`, meant.fix) : report(sentence(message || code), sentence(hint ?? "", true))));
 }
 
 export function NoticePlace() {

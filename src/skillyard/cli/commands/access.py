@@ -6,18 +6,19 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import (
+from skillyard.cli.options import (
     LOCAL_OWNER,
     configured_database,
     open_approvals,
     open_catalog,
     open_database,
     open_home,
+    parse_lifetime,
+    parse_moment,
+    parse_positive,
     record_audit_event,
 )
-from skillyard.cli.option_values import parse_lifetime, parse_moment, parse_positive
-from skillyard.cli.screen import counted
+from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
 from skillyard.errors import AmbiguousSkill, RecordNotFound
 
 if TYPE_CHECKING:
@@ -289,7 +290,7 @@ def approvals_command(arguments: argparse.Namespace) -> int:
             "`skillyard approvals list [SKILL]`, `skillyard approvals approve SKILL`, `skillyard approvals revoke SKILL` or "
             "`… revoke --all`, without --everywhere"
         )
-        raise UsageProblem("which approvals?", hint=hint)
+        raise UsageProblem(_approvals_problem(arguments), hint=hint)
     store = open_approvals(arguments)
     if arguments.action == "approve":
         _approve_skill(arguments, store)
@@ -311,6 +312,12 @@ def _are_options_valid(arguments: argparse.Namespace) -> bool:
     if arguments.action == "approve":
         return not arguments.all and not arguments.everywhere and arguments.skill is not None
     return not arguments.everywhere and arguments.all != (arguments.skill is not None)
+
+
+def _approvals_problem(arguments: argparse.Namespace) -> str:
+    if arguments.action != "list" and arguments.skill is None and not arguments.all:
+        return f"say which skill to {arguments.action}"
+    return "these options do not go together"
 
 
 def _fits(skill_id: str, name: str) -> bool:

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from skillyard.cli.failures import OK, UsageProblem
-from skillyard.cli.openers import open_catalog, open_home
-from skillyard.cli.option_values import parse_positive
+from skillyard.cli.commands.coding_agents import draw_detected
+from skillyard.cli.options import open_catalog, open_home, parse_positive
+from skillyard.cli.screen import OK, UsageProblem
 from skillyard.errors import RecordNotFound
 from skillyard.prompt import Style
 
@@ -20,12 +20,19 @@ if TYPE_CHECKING:
     from skillyard.library import Catalog
     from skillyard.memory import Memory, MemoryMatch, Owner, SqlMemoryService
 
-_ACTIONS = ("list", "show", "create", "update", "delete", "prompt")
+_ACTIONS = ("list", "show", "create", "update", "delete", "prompt", "detected")
+_WITHOUT_NAME = ("list", "detected")
 
 
 def add_agents_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `agents`."""
-    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list", help="%(choices)s (default: list)")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=_ACTIONS,
+        default="list",
+        help="%(choices)s (default: list); detected: the coding agents of this machine",
+    )
     parser.add_argument("name", nargs="?", metavar="NAME", help="the agent's name or id")
     parser.add_argument("--description", metavar="TEXT", help="what it is for")
     prompts = parser.add_mutually_exclusive_group()
@@ -64,9 +71,12 @@ def add_agents_arguments(parser: argparse.ArgumentParser) -> None:
 
 def agents_command(arguments: argparse.Namespace) -> int:
     """Do what the action says."""
-    if (arguments.action == "list") != (arguments.name is None):
+    if (arguments.action in _WITHOUT_NAME) != (arguments.name is None):
         raise UsageProblem("which agent?", hint="`skillyard agents` lists them; `skillyard agents show NAME` shows one")
     screen: Screen = arguments.screen
+    if arguments.action == "detected":
+        draw_detected(arguments)
+        return OK
     store = open_home(arguments).agents()
     match arguments.action:
         case "list":
@@ -195,8 +205,10 @@ def _show(screen: Screen, agent: Agent) -> None:
         return
     screen.line(agent.name)
     tools = ", ".join(f"{name}={said}" for name, said in agent.settings.get("tool_permissions", {}).items())
+    rules = ", ".join(f"{pattern}={said}" for pattern, said in agent.settings.get("permissions", {}).items())
     fields = {
-        "id": agent.id, "description": agent.description, "model": agent.model, "skills": _skills(agent), "tools": tools,
+        "id": agent.id, "description": agent.description, "model": agent.model, "skills": _skills(agent),
+        "permissions": rules, "tools": tools,
         "workspace": "" if agent.settings.get("workspace", True) else "none",
     }  # fmt: skip
     for label, value in fields.items():

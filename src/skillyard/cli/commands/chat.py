@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.confirmation import ask_line
-from skillyard.cli.failures import FAILURE, OK, UsageProblem, describe_failure
-from skillyard.cli.openers import LOCAL_OWNER, import_conversations, open_catalog
-from skillyard.cli.option_values import parse_positive
+from skillyard.cli.options import LOCAL_OWNER, import_conversations, open_catalog, parse_positive
+from skillyard.cli.screen import FAILURE, OK, UsageProblem, describe_failure
 from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.paths import is_reserved
 
@@ -255,15 +254,16 @@ def add_trail_arguments(parser: argparse.ArgumentParser) -> None:
 def trail_command(arguments: argparse.Namespace) -> int:
     """List the steps, or report on every skill."""
     screen: Screen = arguments.screen
-    conversations = import_conversations()
+    from skillyard.conversations import SkillUsageLog
+
     catalog = open_catalog(arguments)
     records = catalog.records()
-    usage_log: SkillUsageLog = conversations.SkillUsageLog(lambda: records.database)
+    usage_log = SkillUsageLog(lambda: records.database)
     if arguments.report:
         return _report(usage_log.report(), catalog, screen)
     conversation = arguments.conversation
     if conversation is not None:
-        conversation = conversations.ConversationStore(lambda: records.database).get(conversation, LOCAL_OWNER).id
+        conversation = import_conversations().ConversationStore(lambda: records.database).get(conversation, LOCAL_OWNER).id
     return _steps(usage_log, conversation, _skill_id(catalog, arguments.skill), arguments.limit, screen)
 
 

@@ -10,15 +10,14 @@ import errno
 import os
 import stat
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
 from skillyard.cli.code_host import ChangedFiles, add_code_host_options, annotate
-from skillyard.cli.failures import FAILURE, OK, UsageProblem, require_existing
-from skillyard.cli.openers import discover_catalog, nothing_to_look_at, open_catalog, open_home
-from skillyard.cli.screen import ScanProgress, counted
+from skillyard.cli.options import discover_catalog, nothing_to_look_at, open_catalog, open_home
+from skillyard.cli.screen import FAILURE, OK, ScanProgress, UsageProblem, counted, require_existing
 from skillyard.document import DOCUMENT_LIMIT, RULES, Diagnostic, Profile, check_document, diagnose, fix_document
 from skillyard.errors import FileTooLarge, SkillNotFound, SkillyardError
 from skillyard.files import replace_file
@@ -303,6 +302,7 @@ def check_packages(arguments: argparse.Namespace) -> int:
     return OK if all(check.ok for check in checks) else FAILURE
 
 
+_WORTH_SHARING: Final = 200  # files to check from which a second process helps
 _MANY: Final = 20  # findings, beyond which a person wants to know what they are mostly about
 
 
@@ -318,7 +318,9 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"which rules: {', '.join(get_args(Profile))} (default: as configured, else standard)",
     )
     parser.add_argument(
-        "--package", action="store_true", help="check each PATH as a package: its structure, its manifest.json, its protocols"
+        "--package",
+        action="store_true",
+        help="check each PATH as a package: its structure, its manifest.json, its protocols; or a manifest alone",
     )
     parser.add_argument(
         "--collisions", action="store_true", help="compare all skills: which would a model mix up, and how to tell them apart"
@@ -379,13 +381,32 @@ def _check_targets(
     if arguments.changed is not None:
         changed = ChangedFiles(arguments.changed)
         targets = [one for one in targets if changed.touch([one.skill.directory if one.skill else one.path])]
-    checked = []
     with ScanProgress(arguments.screen, what="checking") as progress:
-        for number, target in enumerate(targets, 1):
-            only = choice.includes if arguments.fix else None
-            checked.append(choice.applied(check_target(target, profile=profile, fix=only, extensions=extensions)))
-            progress(number, len(targets))
-    return checked
+        if arguments.fix:
+            checked = []
+            for number, target in enumerate(targets, 1):
+                checked.append(check_target(target, profile=profile, fix=choice.includes, extensions=extensions))
+                progress(number, len(targets))
+        else:
+            checked = _checked_by_two(targets, profile, extensions, progress)
+    return [choice.applied(one) for one in checked]
+
+
+def _checked_by_two(
+    targets: list[CheckTarget], profile: Profile, extensions: Extensions, progress: ScanProgress
+) -> list[CheckedFile]:
+    """The files checked and not changed, with a second process where there are many."""
+    from skillyard.offload.forked_map import forked_map
+
+    def work(some: list[CheckTarget]) -> list[list[tuple[object, ...]]]:
+        checked = (check_target(target, profile=profile, extensions=extensions) for target in some)
+        return [[astuple(diagnostic) for diagnostic in one.diagnostics] for one in checked]
+
+    found = forked_map(targets, work, progress=progress, least=_WORTH_SHARING)
+    return [
+        CheckedFile(target.path, tuple(Diagnostic(*values) for values in all_))  # type: ignore[arg-type] # of `astuple`
+        for target, all_ in zip(targets, found, strict=True)
+    ]
 
 
 def _annotate_check(screen: Screen, checked: Sequence[CheckedFile], profile: Profile) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.command_table import COMMANDS
-from skillyard.cli.failures import OK
+from skillyard.cli.program import COMMANDS
+from skillyard.cli.screen import OK
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
 
 _BASH: Final = """\
 _skillyard() {
-  local IFS=$'\\n'
-  COMPREPLY=($(skillyard completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  local word
+  COMPREPLY=()
+  while IFS= read -r word; do
+    COMPREPLY+=("$(printf %q "$word")")
+  done < <(skillyard completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -o default -F _skillyard skillyard
 """
@@ -38,6 +42,8 @@ complete -c skillyard -a '(__skillyard_words)'
 _SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 _NAMED: Final = frozenset({"show", "read", "run", "test", "enable", "disable", "delete", "environment", "open", "scan"})
 """Commands whose words are names of skills, beside their choices."""
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._:@/][A-Za-z0-9._:@/-]*")
+"""Names that no shell takes for anything else: what is completed is put into the line as it is, and strangers name skills."""
 _INSTALLED: Final = frozenset({"update", "uninstall", "versions", "rollback", "history", "diff", "pin", "deprecate", "yank"})
 
 
@@ -94,9 +100,9 @@ def _candidates(arguments: argparse.Namespace, before: list[str], typed: str) ->
 
 
 def _names(arguments: argparse.Namespace, command: str) -> Iterator[str]:
-    from skillyard.cli.openers import open_catalog
-    from skillyard.text import single_line
+    from skillyard.cli.options import open_catalog
 
     for skill in open_catalog(arguments).all():
         if command in _NAMED or skill.source == "installed":
-            yield single_line(skill.slug if command in _INSTALLED else skill.name)
+            name = skill.slug if command in _INSTALLED else skill.name
+            yield from [one for one in (name, skill.slug) if _PLAIN.fullmatch(one)][:1]

@@ -8,10 +8,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.installation import open_lock
-from skillyard.cli.openers import configured_database, configured_store
-from skillyard.cli.screen import counted
+from skillyard.cli.options import configured_database, configured_store
+from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
 from skillyard.errors import InvalidInput, RecordNotFound
 
 if TYPE_CHECKING:

@@ -7,10 +7,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from skillyard.cli.confirmation import confirm
-from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import open_catalog, open_skill, record_audit_event
-from skillyard.cli.option_values import parse_positive
-from skillyard.cli.screen import counted
+from skillyard.cli.options import open_catalog, open_skill, parse_positive, record_audit_event
+from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
 from skillyard.errors import ApprovalRejected, DependenciesUnavailable, InvalidInput
 
 if TYPE_CHECKING:
@@ -226,8 +224,11 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
 
 def doctor_command(arguments: argparse.Namespace) -> int:
     """Examine everything; 1 when something that is needed is broken."""
+    from skillyard.catalog import home_directory
     from skillyard.doctor import check_machine
+    from skillyard.sandbox import give_back_folders
 
+    give_back_folders(home_directory())
     checks = check_machine(lambda: open_catalog(arguments))
     broken = any(check.status == "error" for check in checks)
     screen: Screen = arguments.screen

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillyard.cli.commands.coding_agents import add_to_options, draw_links, link_installed, target_folders
 from skillyard.cli.commands.preview import preview_install, preview_updates
 from skillyard.cli.confirmation import confirm
-from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.installation import (
     InstallProgress,
     add_accept_options,
+    add_finding_option,
+    draw_lock_states,
     draw_results,
     missing_lock_error,
+    note_left_out,
     open_lock,
     open_registry,
     power_consent,
     replacement_acceptance,
 )
-from skillyard.cli.option_values import parse_positive
+from skillyard.cli.options import parse_positive
+from skillyard.cli.screen import FAILURE, OK, UsageProblem, require_existing
 from skillyard.errors import SkillyardError, VersionPinned
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skillyard.cli.screen import Screen
+    from skillyard.coding_agents import SkillsFolder
     from skillyard.registry import InstalledSkill, InstallLog, OperationResult, SkillVersion
 
 
@@ -44,7 +52,9 @@ def add_install_arguments(parser: argparse.ArgumentParser) -> None:
         "--force", action="store_true", help="install over local edits, yanked content, and the same content again"
     )
     add_accept_options(parser)
+    add_finding_option(parser)
     parser.add_argument("--save", action="store_true", help="write source and digest to the project's skillyard.lock")
+    add_to_options(parser)
     looking = parser.add_mutually_exclusive_group()
     looking.add_argument("--list", action="store_true", help="list the skills of the source, and install nothing")
     looking.add_argument("--dry-run", action="store_true", help="say what would be installed and why not, and install nothing")
@@ -53,7 +63,12 @@ def add_install_arguments(parser: argparse.ArgumentParser) -> None:
 def install_command(arguments: argparse.Namespace) -> int:
     """Install and report the results."""
     screen: Screen = arguments.screen
+    if arguments.source is not None and arguments.source.startswith(("/", "./", "../", "~")):
+        require_existing(str(Path(arguments.source).expanduser()))
     consent = power_consent(screen, yes=arguments.yes)
+    if (arguments.in_project or arguments.copy) and not arguments.to:
+        raise UsageProblem("into the folders of which agents?", hint="add --to claude,codex or --to auto")
+    folders = target_folders(arguments) if arguments.to else ()
     registry = open_registry(arguments)
     if arguments.list or arguments.dry_run:
         if arguments.source is None:
@@ -71,12 +86,14 @@ def install_command(arguments: argparse.Namespace) -> int:
             )
         with InstallProgress(screen) as progress:
             results = lock.sync(
-                registry, consent=consent, force=arguments.force, progress=progress, **replacement_acceptance(arguments)
+                registry,
+                consent=consent,
+                force=arguments.force,
+                accept=arguments.accept,
+                progress=progress,
+                **replacement_acceptance(arguments),
             )
-        draw_results(screen, results)
-        if not results and not screen.as_json:
-            screen.line("everything is installed as locked", style="ok")
-        return OK
+        return _report_installed(arguments, results, folders, tuple(entry.skill_id for entry in lock.entries()))
     saved = open_lock(arguments) if arguments.save else None
     with InstallProgress(screen) as progress:
         report = registry.install(
@@ -84,14 +101,35 @@ def install_command(arguments: argparse.Namespace) -> int:
             skills=arguments.skill,
             consent=consent,
             force=arguments.force,
+            accept=arguments.accept,
             signers=saved.signers() if saved is not None else None,
             progress=progress,
             **replacement_acceptance(arguments),
         )
     if saved is not None:
-        saved.record(report.results, accept_signer=True)  # the person who answered has accepted what the lock did not name
-    draw_results(screen, report.results)
-    return OK
+        # the person who answered has accepted what the lock did not name
+        note_left_out(screen, saved.record(report.results, registry, accept_signer=True))
+    return _report_installed(arguments, report.results, folders, tuple(result.skill_id for result in report.results))
+
+
+def _report_installed(
+    arguments: argparse.Namespace,
+    results: Sequence[OperationResult],
+    folders: Sequence[SkillsFolder],
+    skill_ids: Sequence[str],
+) -> int:
+    """Show what was installed, then put these skills into the folders of agents; 1 when one of them could not be."""
+    screen: Screen = arguments.screen
+    links = link_installed(arguments, folders, skill_ids) if folders else []
+    if screen.as_json:
+        shown = {"results": [result.to_dict() for result in results]}
+        screen.data(shown | ({"links": [link.to_dict() for link in links]} if folders else {}))
+    else:
+        draw_results(screen, results)
+        if not results:
+            screen.line("everything is installed as locked", style="ok")
+        draw_links(screen, links)
+    return FAILURE if any(link.status == "refused" for link in links) else OK
 
 
 def add_update_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,6 +141,7 @@ def add_update_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--check", action="store_true", help="change nothing; end with 1 when there is an update")
     add_accept_options(parser)
+    add_finding_option(parser)
 
 
 def update_command(arguments: argparse.Namespace) -> int:
@@ -123,6 +162,7 @@ def update_command(arguments: argparse.Namespace) -> int:
                     skill.skill_id,
                     consent=power_consent(screen, yes=arguments.yes),
                     force=arguments.force,
+                    accept=arguments.accept,
                     signers=signers,
                     progress=progress,
                     **replacement_acceptance(arguments),
@@ -136,9 +176,8 @@ def update_command(arguments: argparse.Namespace) -> int:
                     continue
                 failed.append((skill.skill_id, error))
     if lock.exists():
-        locked = {entry.skill_id for entry in lock.entries()}
-        again = tuple(result for result in results if result.skill_id in locked)
-        lock.record(again, accept_signer=True)  # the person who answered has accepted what the lock did not name
+        # the person who answered has accepted what the lock did not name
+        note_left_out(screen, lock.record(tuple(results), registry, accept_signer=True, begin=False))
     _draw_update(screen, results, failed)
     if not skills and not screen.as_json:
         screen.note("nothing is installed")
@@ -159,10 +198,13 @@ def _draw_update(screen: Screen, results: list[OperationResult], failed: list[tu
 
 def add_sync_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `sync`."""
-    parser.add_argument("--check", action="store_true", help="change nothing; end with 1 when something is not as locked")
+    parser.add_argument(
+        "--check", "--frozen", action="store_true", help="change nothing; end with 1 when something is not as locked"
+    )
     parser.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
     parser.add_argument("--force", action="store_true", help="install over local edits and yanked content")
     add_accept_options(parser)
+    add_finding_option(parser)
 
 
 def sync_command(arguments: argparse.Namespace) -> int:
@@ -172,20 +214,16 @@ def sync_command(arguments: argparse.Namespace) -> int:
     if not lock.exists():
         raise missing_lock_error(lock)
     if arguments.check:
-        states = lock.states(registry)
-        good = all(state.state == "ok" for state in states)
-        if screen.as_json:
-            screen.data({"ok": good, "skills": [state.to_dict() for state in states]})
-        else:
-            screen.table((state.state, state.entry.skill_id, state.entry.digest) for state in states)
-            if not good:
-                screen.note("`skillyard sync` installs what is locked")
+        good = draw_lock_states(screen, lock.states(registry))
+        if not good:
+            screen.note("`skillyard sync` installs what is locked")
         return OK if good else FAILURE
     with InstallProgress(screen) as progress:
         results = lock.sync(
             registry,
             consent=power_consent(screen, yes=arguments.yes),
             force=arguments.force,
+            accept=arguments.accept,
             progress=progress,
             **replacement_acceptance(arguments),
         )

@@ -6,16 +6,16 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillyard.cli.failures import FAILURE, OK
 from skillyard.cli.installation import (
     InstallProgress,
     add_accept_options,
+    add_finding_option,
     draw_results,
     make_scanner,
     power_consent,
     replacement_acceptance,
 )
-from skillyard.cli.screen import counted
+from skillyard.cli.screen import FAILURE, OK, counted
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -39,6 +39,7 @@ def add_mirror_arguments(parser: argparse.ArgumentParser) -> None:
     import_parser.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
     import_parser.add_argument("--force", action="store_true", help="install over local edits")
     add_accept_options(import_parser)
+    add_finding_option(import_parser)
     sync = actions.add_parser("sync", help="make one mirror hold what another holds")
     sync.add_argument("source", metavar="SOURCE", help=_LOCATION_HELP)
     sync.add_argument("target", metavar="TARGET", help="a folder, or s3://bucket/prefix")
@@ -123,7 +124,8 @@ def _import(arguments: argparse.Namespace, catalog: Catalog) -> int:
     with InstallProgress(screen) as progress:
         outcome = import_mirror(
             registry, source, _address(arguments.source), names=names, history=arguments.history, force=arguments.force,
-            consent=power_consent(screen, yes=arguments.yes), progress=progress, **replacement_acceptance(arguments),
+            accept=arguments.accept, consent=power_consent(screen, yes=arguments.yes), progress=progress,
+            **replacement_acceptance(arguments),
         )  # fmt: skip
     if screen.as_json:
         screen.data(outcome.to_dict())

@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from skillyard.cli.failures import FAILURE, OK, UsageProblem, require_existing
-from skillyard.cli.screen import counted
+from skillyard.cli.installation import draw_lock_states, open_lock, open_registry
+from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted, require_existing
 from skillyard.errors import InvalidInput, NoSkillInside
 from skillyard.text import single_line
 
@@ -87,7 +87,12 @@ class _Verified(TypedDict):
 
 def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `verify`."""
-    parser.add_argument("package", metavar="PACKAGE", help="an archive, or the folder of a skill")
+    parser.add_argument(
+        "package",
+        nargs="?",
+        metavar="PACKAGE",
+        help="an archive, or the folder of a skill; without one, every installed skill and the project's lock",
+    )
     parser.add_argument(
         "--digest", metavar="SHA256", help="what it must be: the digest of the skill or of the file, as `pack` tells them"
     )
@@ -99,6 +104,8 @@ def verify_command(arguments: argparse.Namespace) -> int:
     from skillyard.packages import is_signer
 
     screen: Screen = arguments.screen
+    if arguments.package is None:
+        return _verify_installed(arguments)
     path = Path(require_existing(arguments.package, hint="name an archive, or the folder of a skill"))
     if arguments.signer and not is_signer(arguments.signer):
         raise UsageProblem(
@@ -126,6 +133,22 @@ def verify_command(arguments: argparse.Namespace) -> int:
         screen.line(f"digest of the file:  {verified['archive_sha256']}")
     if verified["flagged"]:
         screen.note(f"hidden files, which some programs read by themselves: {', '.join(verified['flagged'])}")
+    return OK if good else FAILURE
+
+
+def _verify_installed(arguments: argparse.Namespace) -> int:
+    """Compare the files of every installed skill with the lock, and those that are not locked with what was installed."""
+    if arguments.digest or arguments.signer:
+        raise UsageProblem("verify what?", hint="skillyard verify PACKAGE --digest SHA256")
+    screen: Screen = arguments.screen
+    lock, registry = open_lock(arguments), open_registry(arguments)
+    locked = {entry.skill_id for entry in lock.entries()}
+    states = lock.verify(registry)
+    good = draw_lock_states(screen, states, locked=locked)
+    if not states:
+        screen.note("nothing is installed, and nothing is locked")
+    elif not good:
+        screen.note("`skillyard sync --force` installs again what is locked, `skillyard update NAME --force` what is not")
     return OK if good else FAILURE
 
 
@@ -237,7 +260,9 @@ def add_convert_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `convert`."""
     from skillyard.interop import FORMATS
 
-    parser.add_argument("source", metavar="SOURCE", help="the folder of a skill, of several, of a plugin, or an archive")
+    parser.add_argument(
+        "source", metavar="SOURCE", help="the folder of a skill, of several, of a plugin, an archive, or a manifest.json"
+    )
     parser.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT", help=f"one of: {', '.join(FORMATS)}")
     parser.add_argument("--out", default="converted", metavar="DIR", help="write below this folder (default: %(default)s)")
     parser.add_argument(
@@ -314,7 +339,9 @@ def _migration_report(arguments: argparse.Namespace) -> MigrationReport:
 
     if arguments.form is None:
         if arguments.source is not None:
-            raise UsageProblem("what is SOURCE?", hint="--skill-dir DIR for old skills, --from FORM SOURCE for other programs'")
+            raise UsageProblem(
+                "say what SOURCE holds", hint="--skill-dir DIR for old skills, --from FORM SOURCE for those of other programs"
+            )
         folder = arguments.skill_dir or os.environ.get("SKILLS_DIR") or "skills"
         if arguments.validate:
             return validate_skills(folder)

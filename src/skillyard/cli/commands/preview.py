@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.failures import FAILURE, OK
-from skillyard.cli.installation import open_registry
-from skillyard.cli.screen import counted
+from skillyard.cli.installation import open_registry, power_lines
+from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
@@ -28,11 +27,12 @@ def preview_install(screen: Screen, registry: Registry, arguments: argparse.Name
     if screen.as_json:
         screen.data({"skills": [_shape(one) for one in inspected]})
     elif arguments.list:
-        rows = [
-            (one.skill_id, one.declared_version or "", _state(one), screen.description(one.description, wide=False))
-            for one in inspected
-        ]
-        screen.table(rows, header=("SKILL", "VERSION", "HERE", "DESCRIPTION"), stretch=3)
+        header = ["SKILL", "VERSION", "HERE", "DESCRIPTION"]
+        rows = [[one.skill_id, one.declared_version or "", _state(one), one.description] for one in inspected]
+        if not any(one.declared_version for one in inspected):
+            for cells in (header, *rows):
+                del cells[1]
+        screen.table(rows, header=header, stretch=len(header) - 1)
         screen.note(f"{counted(len(inspected), 'skill')}; `--skill NAME` installs only that one")
         return OK
     else:
@@ -73,14 +73,14 @@ def _draw_inspection(screen: Screen, one: SkillInspection) -> None:
     screen.line(f"{what[_state(one)]} {one.skill_id}{declared}", style="error" if one.refusals else "ok")
     for refusal in one.refusals:
         screen.line(f"{refusal.code}: {refusal.message}", indent=2)
-    for sentence in one.powers.sentences():
-        screen.line(sentence, indent=2)
     if one.change:
-        screen.line(f"needs your consent: {'; '.join(one.change.widened)}", indent=2, style="warning")
+        screen.line(f"needs your consent: {'; '.join(power_lines(one.change.widened))}", indent=2, style="warning")
     for finding in one.findings[:3]:
         screen.line(
             f"{finding['severity']} {finding['file']}:{finding['line']} {finding['message']}", indent=2, style="warning"
         )
+    for sentence in power_lines(one.powers.sentences()):
+        screen.line(sentence, indent=2)
     for sentence in one.unmet:
         screen.line(f"needs: {sentence}", indent=2)
     if one.difference is not None and not one.unchanged:
@@ -109,6 +109,9 @@ def add_diff_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the installed skill's name or id")
     parser.add_argument("before", nargs="?", metavar="BEFORE", help="a version (default: the current one with its source)")
     parser.add_argument("after", nargs="?", metavar="AFTER", help="another version (default: the current one)")
+    parser.add_argument(
+        "--in", dest="agent", metavar="AGENT", help="instead: the current version with the copy in this coding agent's folder"
+    )
     parser.add_argument("--files", action="store_true", help="only the names of files, without their lines")
 
 
@@ -116,6 +119,8 @@ def diff_command(arguments: argparse.Namespace) -> int:
     """Show what became of the files; 1 when nobody can tell."""
     screen: Screen = arguments.screen
     registry = open_registry(arguments)
+    if arguments.agent is not None:
+        return _diff_copy(arguments, registry)
     if arguments.before is None:
         pending = registry.pending_update(arguments.name)
         if pending.difference is None and pending.state != "current":
@@ -135,6 +140,25 @@ def diff_command(arguments: argparse.Namespace) -> int:
             "no file differs: "
             + ("the two versions are the same" if arguments.before else "the current version is what its source has")
         )
+    else:
+        _draw_files(screen, difference, lines=not arguments.files)
+    return OK
+
+
+def _diff_copy(arguments: argparse.Namespace, registry: Registry) -> int:
+    """Show how the copy of a skill in an agent's folder differs from its current version."""
+    from skillyard.cli.commands.coding_agents import linked_copy
+    from skillyard.packages import compare_trees
+
+    if arguments.before is not None:
+        raise UsageProblem("a version or --in", hint=f"skillyard diff {arguments.name} --in {arguments.agent}")
+    skill_id, current = registry.current_folder(arguments.name)
+    difference = compare_trees(current, linked_copy(registry.links, skill_id, arguments.agent))
+    screen: Screen = arguments.screen
+    if screen.as_json:
+        screen.data({"difference": difference.to_dict()})
+    elif not difference.files:
+        screen.note("no file differs: the copy is what the current version is")
     else:
         _draw_files(screen, difference, lines=not arguments.files)
     return OK

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.confirmation import require_consent
-from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import open_skill
-from skillyard.cli.option_values import parse_context, parse_json_object, parse_milliseconds
+from skillyard.cli.options import open_skill, parse_context, parse_json_object, parse_milliseconds
 from skillyard.cli.run_view import draw_run
-from skillyard.cli.screen import counted
+from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
 from skillyard.errors import NotExecutable
 
 if TYPE_CHECKING:
@@ -123,6 +121,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     import asyncio  # 30 ms: only this command waits for a process
 
     from skillyard.engine import flush_spans
+    from skillyard.execution import RunOrigin
 
     screen: Screen = arguments.screen
     if arguments.output_only and screen.as_json:
@@ -149,6 +148,7 @@ def run_command(arguments: argparse.Namespace) -> int:
         fresh=arguments.no_cache_result,
         install=arguments.install,
         priority=arguments.priority,
+        origin=RunOrigin("cli"),
     )
     try:
         outcome = asyncio.run(running)

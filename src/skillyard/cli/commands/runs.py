@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.cli.commands.run import add_request_arguments, given_files, given_work
 from skillyard.cli.confirmation import require_consent
-from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import open_database, open_organisation, open_records, open_skill
-from skillyard.cli.option_values import parse_milliseconds, parse_positive
-from skillyard.cli.screen import counted
+from skillyard.cli.options import open_database, open_organisation, open_records, open_skill, parse_milliseconds, parse_positive
+from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -248,13 +246,13 @@ def _me() -> str:
 
 
 def _context(arguments: argparse.Namespace) -> dict[str, Any]:
-    from skillyard.cli.option_values import parse_context
+    from skillyard.cli.options import parse_context
 
     return parse_context(arguments.context)
 
 
 def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
-    from skillyard.cli.option_values import parse_json_object
+    from skillyard.cli.options import parse_json_object
     from skillyard.engine import EVENT_PREFIX, Schedule
 
     skill = None if arguments.skill.startswith(EVENT_PREFIX) else catalog.get(arguments.skill)
@@ -363,8 +361,7 @@ def add_event_arguments(parser: argparse.ArgumentParser) -> None:
 
 def event_command(arguments: argparse.Namespace) -> int:
     """Run what waits for an event; 1 when something was refused or failed."""
-    from skillyard.cli.openers import open_catalog
-    from skillyard.cli.option_values import parse_json_object
+    from skillyard.cli.options import open_catalog, parse_json_object
     from skillyard.engine import Event, waiting_skills
 
     catalog, screen = open_catalog(arguments), arguments.screen

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.code_host import ChangedFiles, add_code_host_options, annotate
-from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import discover_catalog, nothing_to_look_at, open_catalog
-from skillyard.cli.screen import counted
+from skillyard.cli.options import discover_catalog, nothing_to_look_at, open_catalog
+from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
 from skillyard.errors import SkillNotFound
 from skillyard.scanner import LINK, NEVER_PACKED, NOT_TEXT
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
-    from skillyard.scanner import Finding, Report, Severity
+    from skillyard.scanner import Finding, Report, Severity, WatchReport
 
 
 _SOURCE_HINT: Final = "name a skill, a folder with skills, a SKILL.md, or an archive (.zip, .skill, .tar.gz)"
@@ -32,28 +31,31 @@ def scan_targets(arguments: argparse.Namespace) -> Iterator[Report]:
     """A report for each skill that the targets hold; without targets for each skill of the catalog.
 
     Raises:
-        UsageProblem: a target is neither there nor a skill's name, or is no archive.
+        UsageProblem: a target is neither there nor a skill's name, or is no archive; or `--again` without `--run`.
+        SandboxUnavailable: skills are to be run, and bubblewrap does not hold here.
         SkillNotFound: there is no skill in it.
         ArchiveRefused: an archive breaks a rule.
     """
+    if arguments.again and not arguments.run:
+        raise UsageProblem("--again says nothing without --run", hint="add --run")
     if not arguments.targets:
         catalog = open_catalog(arguments)
-        yield from (catalog.scan(skill) for skill in catalog.all())
+        yield from (catalog.scan(skill, run=arguments.run, again=arguments.again) for skill in catalog.all())
         return
     settings = discover_catalog(arguments, roots=())
     for target in arguments.targets:
         path = Path(target)
         if path.is_dir():
-            yield from _in_tree(path, target, settings)
+            yield from _in_tree(path, target, settings, arguments)
         elif path.name.lower() == "skill.md" and path.is_file():
-            yield _scanned(path.parent, str(path.parent), settings)
+            yield _scanned(path.parent, str(path.parent), settings, arguments)
         elif path.exists():
-            yield from _in_archive(path, settings)
+            yield from _in_archive(path, settings, arguments)
         else:
             yield _named(target, arguments)
 
 
-def _in_tree(tree: Path, shown: str, settings: Catalog) -> Iterator[Report]:
+def _in_tree(tree: Path, shown: str, settings: Catalog, arguments: argparse.Namespace) -> Iterator[Report]:
     from skillyard.packages import find_skills
 
     skills = find_skills(tree)
@@ -61,10 +63,10 @@ def _in_tree(tree: Path, shown: str, settings: Catalog) -> Iterator[Report]:
         raise SkillNotFound(f"there is no SKILL.md at or below {shown}", hint=_SOURCE_HINT)
     for skill in skills:
         where = shown if skill.path == "." else f"{shown.rstrip('/')}/{skill.path}"
-        yield _scanned(skill.directory, where, settings)
+        yield _scanned(skill.directory, where, settings, arguments)
 
 
-def _in_archive(archive: Path, settings: Catalog) -> Iterator[Report]:
+def _in_archive(archive: Path, settings: Catalog, arguments: argparse.Namespace) -> Iterator[Report]:
     import tempfile
 
     from skillyard.packages import extract, sniff
@@ -75,21 +77,22 @@ def _in_archive(archive: Path, settings: Catalog) -> Iterator[Report]:
         if sniff(file.read(512)) is None:
             raise UsageProblem(f"{archive} is no archive", hint=_SOURCE_HINT)
     with tempfile.TemporaryDirectory(prefix="skillyard-") as scratch:
-        yield from _in_tree(extract(archive, scratch).tree, str(archive), settings)
+        yield from _in_tree(extract(archive, scratch).tree, str(archive), settings, arguments)
 
 
 def _named(name: str, arguments: argparse.Namespace) -> Report:
     catalog = open_catalog(arguments)
     try:
-        return catalog.scan(catalog.get(name))
+        return catalog.scan(catalog.get(name), run=arguments.run, again=arguments.again)
     except SkillNotFound as error:
         raise SkillNotFound(error.message, hint=error.hint or _SOURCE_HINT, **error.details) from None
 
 
-def _scanned(directory: Path, shown: str, settings: Catalog) -> Report:
-    from skillyard.scanner import scan_skill
+def _scanned(directory: Path, shown: str, settings: Catalog, arguments: argparse.Namespace) -> Report:
+    from skillyard.scanner import scan_skill, watch_skill
 
-    return replace(scan_skill(directory, suppressions=settings.suppressions()), folder=shown)
+    watched = watch_skill(directory, again=arguments.again) if arguments.run else None
+    return replace(scan_skill(directory, suppressions=settings.suppressions(), watched=watched), folder=shown)
 
 
 _LEVELS: Final = ("high", "medium", "low", "info")
@@ -111,6 +114,12 @@ def add_scan_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LEVEL",
         help=f"exit with 1 from this severity on: {', '.join(_LEVELS)} (default: high)",
     )
+    parser.add_argument(
+        "--run",
+        action="store_true",
+        help="also run what is in it, in a sandbox with made-up secrets and a made-up network, and report what it does",
+    )
+    parser.add_argument("--again", action="store_true", help="with --run: run it also when the same bytes were watched before")
     parser.add_argument("--sarif", metavar="FILE", help="also write the findings as SARIF 2.1.0")
     parser.add_argument("--rules", action="store_true", help="list what is looked for")
     add_code_host_options(parser)
@@ -130,6 +139,7 @@ def scan_command(arguments: argparse.Namespace) -> int:
     if arguments.changed is not None:
         changed = ChangedFiles(arguments.changed)
         reports = [report for report in reports if changed.touch([report.folder])]
+        reports = _with_suppressions_of_before(reports, changed, arguments)
     if arguments.sarif:
         _write_sarif(Path(arguments.sarif), reports)
     if screen.as_json:
@@ -145,6 +155,29 @@ def scan_command(arguments: argparse.Namespace) -> int:
             _draw(screen, report, arguments.at_least)
         _draw_summary(screen, reports)
     return FAILURE if any(at_least_severity(report.open, arguments.at_least) for report in reports) else OK
+
+
+def _with_suppressions_of_before(reports: list[Report], changed: ChangedFiles, arguments: argparse.Namespace) -> list[Report]:
+    """A change does not suppress its own findings: where it changes the project's settings, those of before it hold."""
+    import tomllib
+
+    from skillyard.scanner import read_suppressions, scan_skill
+
+    settings = discover_catalog(arguments, roots=())
+    file = settings.configuration.file
+    if file is None or not changed.touch([file]):
+        return reports
+    try:
+        table = tomllib.loads(changed.before(file) or "").get("scan", {})
+    except tomllib.TOMLDecodeError:
+        table = {}
+    kept = (*settings.suppressions(user_only=True), *read_suppressions(table, file))
+    return [
+        replace(scan_skill(Path(report.folder), suppressions=kept, watched=report.watched), folder=report.folder)
+        if len(report.open) < len(report.findings) and Path(report.folder).is_dir()
+        else report
+        for report in reports
+    ]
 
 
 def _write_sarif(path: Path, reports: Sequence[Report]) -> None:
@@ -177,8 +210,24 @@ def _draw(screen: Screen, report: Report, level: Severity) -> None:
         if finding.expired is not None:
             screen.line(f"no longer {finding.expired}", indent=4)
     _note_skipped(screen, report)
+    if report.watched is not None:
+        _draw_watched(screen, report.watched)
     if shown:
         screen.line()
+
+
+def _draw_watched(screen: Screen, watched: WatchReport) -> None:
+    """What was run, for how long, whom it asked for, and what was not run."""
+    if not watched.commands:
+        screen.note("watched: it has no script and no command that could be run")
+    else:
+        times, commands = sum(one.runs for one in watched.commands), counted(len(watched.commands), "command")
+        screen.note(f"watched: {commands}, {counted(times, 'run')} in {watched.seconds:.1f} s, at {watched.at}")
+        if watched.hosts:
+            more = f" and {len(watched.hosts) - _SKIPPED} more" if len(watched.hosts) > _SKIPPED else ""
+            screen.note(f"it asked for these hosts: {', '.join(watched.hosts[:_SKIPPED])}{more}")
+    for missed in watched.missed[:_SKIPPED]:
+        screen.note(f"not watched: {missed}")
 
 
 def _note_skipped(screen: Screen, report: Report) -> None:

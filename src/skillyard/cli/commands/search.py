@@ -7,17 +7,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
-from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import open_catalog
-from skillyard.cli.option_values import parse_positive
-from skillyard.cli.screen import counted
+from skillyard.cli.options import missing_root, open_catalog, parse_positive
+from skillyard.cli.screen import FAILURE, OK, USAGE, ScanProgress, UsageProblem, counted
 from skillyard.errors import InvalidInput
 from skillyard.text import shorten
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
-    from skillyard.search import Evaluation, Match
+    from skillyard.search import DescriptionChange, Evaluation, Match
 
 
 _WORDS: Final = 32  # characters
@@ -55,7 +53,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def search_command(arguments: argparse.Namespace) -> int:
-    """Search the usable skills; exit code 1 when none has anything of the request."""
+    """Search the usable skills; exit code 1 when none has anything of the request, 2 when a root is missing besides."""
     requests = [text for text in (arguments.query, arguments.intent, arguments.event) if text is not None]
     if len(requests) != 1 or not requests[0].strip():
         raise UsageProblem("search wants one request", hint='give it in plain words: skillyard search "merge two PDF files"')
@@ -70,7 +68,12 @@ def search_command(arguments: argparse.Namespace) -> int:
         _show(screen, matches, arguments, more=more)
     else:
         screen.note(f"none of {counted(len(catalog), 'skill')} fits; try other words")
-    return OK if matches else FAILURE
+    if matches:
+        return OK
+    if missing_root(arguments, catalog) is not None:
+        screen.hint("check the path of --root")
+        return USAGE
+    return FAILURE
 
 
 def _search(catalog: Catalog, arguments: argparse.Namespace, limit: int) -> list[Match]:
@@ -79,6 +82,8 @@ def _search(catalog: Catalog, arguments: argparse.Namespace, limit: int) -> list
     wants = {"source": arguments.source, "tag": arguments.tag, "permission": arguments.permission}
     if arguments.query is not None:
         least = arguments.min_confidence or 0.0
+        with ScanProgress(arguments.screen, what="indexing") as progress:
+            catalog.prepare_search(progress)
         return catalog.search(arguments.query, limit, min_confidence=least, domain=arguments.domain, **wants)
     only = skill_filter(**wants, permission_of=catalog.rules().decide)
     if arguments.intent is not None:
@@ -118,8 +123,10 @@ def _show(screen: Screen, matches: list[Match], arguments: argparse.Namespace, *
             stretch=None if arguments.wide else 3,
             marks=[[field.partition(":")[2] for field in match.matched] for match in matches],
         )
-    if not matches[0].sure:
+    if matches[0].none_may_fit:
         screen.note("these are the nearest; perhaps none is meant for this")
+    elif not matches[0].sure:
+        screen.note("one of these may be meant, and it is not sure which")
     if more:
         screen.note(f"there are more: --page {arguments.page + 1}")
 
@@ -160,6 +167,9 @@ def add_eval_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--alarm", type=_share, default=0.3, metavar="X", help="confidence that is a false alarm (default: %(default)s)"
     )
+    parser.add_argument(
+        "--suggest", action="store_true", help="propose descriptions that find more of the held-out prompts; writes nothing"
+    )
 
 
 def eval_command(arguments: argparse.Namespace) -> int:
@@ -175,10 +185,14 @@ def eval_command(arguments: argparse.Namespace) -> int:
     )
     worse = _worse(done, before, arguments.at_least)
     screen: Screen = arguments.screen
+    suggestions = catalog.suggest_descriptions(cases) if arguments.suggest else []
     if screen.as_json:
-        screen.data({**done.to_dict(), "worse": worse})
+        suggested = {"suggestions": [one.to_dict() for one in suggestions]} if arguments.suggest else {}
+        screen.data({**done.to_dict(), "worse": worse, **suggested})
     else:
         _draw(screen, done, before, worse)
+        if arguments.suggest:
+            _draw_suggestions(screen, suggestions)
     return FAILURE if worse else OK
 
 
@@ -252,3 +266,11 @@ def _draw(screen: Screen, done: Evaluation, before: dict[str, float], worse: lis
     for sentence in worse:
         screen.line(sentence, style="error")
     screen.note(counted(shape["prompts"], "prompt"))
+
+
+def _draw_suggestions(screen: Screen, suggestions: list[DescriptionChange]) -> None:
+    for one in suggestions:
+        found = f"{one.before} of {one.held_out} held-out prompts found it first, then {one.after}"
+        screen.line(f"\n{one.skill}: {found}", style="bold")
+        screen.line(one.description)
+    screen.note(f"{counted(len(suggestions), 'suggestion')}; no prompt of another skill lost its hit, nothing was written")

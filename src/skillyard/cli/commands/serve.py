@@ -10,14 +10,21 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.failures import OK, UsageProblem
 from skillyard.cli.installation import make_scanner
-from skillyard.cli.openers import LOCAL_OWNER, open_catalog, open_organisation, open_records
-from skillyard.cli.option_values import parse_positive
-from skillyard.cli.screen import counted
+from skillyard.cli.options import (
+    LOCAL_OWNER,
+    open_catalog,
+    open_organisation,
+    open_records,
+    parse_port,
+    parse_positive,
+    parse_writable,
+)
+from skillyard.cli.screen import OK, UsageProblem, counted
 from skillyard.errors import DatabaseUnavailable, InvalidConfiguration
 
 if TYPE_CHECKING:
@@ -136,6 +143,7 @@ def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--writable",
+        type=parse_writable,
         action="append",
         default=[],
         metavar="NAME",
@@ -145,10 +153,11 @@ def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
 
 def mcp_command(arguments: argparse.Namespace) -> int:
     """Serve until the client leaves."""
-    from skillyard.mcp import serve_stdio  # most of a second
+    from skillyard.mcp import serve_stdio
 
+    if find_spec("mcp") is None:
+        raise UsageProblem("the package for MCP is not installed", hint="pip install 'mcp>=2.3,<3'")
     catalog = open_catalog(arguments)
-    workspace = _workspace(catalog, arguments)
     if sys.stdin.isatty():
         arguments.screen.note(
             f"serving {counted(len(catalog), 'skill')} over standard input and output; MCP clients start this, Ctrl-C stops it"
@@ -156,12 +165,12 @@ def mcp_command(arguments: argparse.Namespace) -> int:
     serve_stdio(
         catalog,
         permissions=catalog.rules(),
-        executor=catalog.executor(prewarm=arguments.prewarm),
+        executor=lambda: catalog.executor(prewarm=arguments.prewarm),
         run_skills=not arguments.no_run,
         language=arguments.language,
         watch=not arguments.no_watch,
         user=LOCAL_OWNER,
-        workspace=workspace,
+        workspace=_workspace(catalog, arguments),
     )
     return OK
 
@@ -185,7 +194,7 @@ _OPTION_VARIABLES: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `serve`."""
     parser.add_argument("--host", default="127.0.0.1", help="an address to listen on; others than this machine's own need keys")
-    parser.add_argument("--port", type=int, default=8787, help="0 is any free one (default: %(default)s)")
+    parser.add_argument("--port", type=parse_port, default=8787, help="0 is any free one (default: %(default)s)")
     parser.add_argument("--require-keys", action="store_true", help="ask also the users of this machine for a key")
     parser.add_argument(
         "--allowed-host",
@@ -240,17 +249,20 @@ def serve_command(arguments: argparse.Namespace) -> int:
         from skillyard.database import database_url
         from skillyard.server import ListenOptions, serve
     except ModuleNotFoundError as missing:
-        packages = "'fastapi>=0.115' 'prometheus-client>=0.22' 'python-multipart>=0.0.20' 'sse-starlette>=3'"
+        packages = "'fastapi>=0.115' 'mcp>=2.3,<3' 'prometheus-client>=0.22' 'python-multipart>=0.0.20' 'sse-starlette>=3'"
         hint = f"pip install {packages} 'structlog>=25' 'uvicorn[standard]>=0.34'"
         raise UsageProblem(f"{missing.name} is not installed", hint=hint) from None
 
     for option, variable in _OPTION_VARIABLES.items():
         if given := getattr(arguments, option):
             os.environ[variable] = given  # for the other processes too
+    from skillyard.sandbox import give_back_folders
+
     screen = arguments.screen
     catalog = open_catalog(arguments, installed=True)
     database_url(catalog.data_directory, catalog.configuration.database_url)  # refuses what is none
     _require_home(catalog)
+    give_back_folders(catalog.data_directory)
     _require_queue(catalog)
     many, processes = len(catalog), arguments.workers
 

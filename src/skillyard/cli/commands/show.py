@@ -8,13 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
-from skillyard.cli.failures import FAILURE, OK, require_existing
 from skillyard.cli.language import current_language
-from skillyard.cli.openers import open_catalog, open_skill, unsearched_skills
-from skillyard.cli.option_values import parse_positive
-from skillyard.cli.screen import counted
+from skillyard.cli.options import missing_root, open_catalog, open_skill, parse_positive, unsearched_skills
+from skillyard.cli.screen import FAILURE, OK, USAGE, counted, require_existing
+from skillyard.document import DOCUMENT_LIMIT
 from skillyard.errors import BinaryFile, InvalidInput
-from skillyard.text import shorten
+from skillyard.text import limit_words, shorten
 
 if TYPE_CHECKING:
     from skillyard.catalog import FileContent, Skill, Status
@@ -66,8 +65,10 @@ def draw_skill_detail(screen: Screen, detail: SkillDetail) -> None:
 def _state(detail: SkillDetail) -> Iterator[tuple[str, str]]:
     skill, ruling = detail.skill, detail.ruling
     yield "status", skill.status + (f": {skill.reason}" if skill.reason else "")
+    yield "warning", _too_long() if skill.stamp[1] > DOCUMENT_LIMIT else ""
     yield "folder", skill.directory
-    yield "found in", f"{skill.root.path} ({skill.source})"
+    by = f", named by {skill.root.variable}" if skill.root.variable else ""
+    yield "found in", f"{skill.root.path} ({skill.source}{by})"
     yield "namesakes", ", ".join(f"{other.id} ({other.status}) in {other.directory}" for other in detail.namesakes)
     yield "permission", ruling.permission + (f", by the rule {ruling.pattern}" if ruling.pattern else "")
     yield "for models", _offer(skill)
@@ -77,7 +78,11 @@ def _state(detail: SkillDetail) -> Iterator[tuple[str, str]]:
 def _offer(skill: Skill) -> str:
     if skill.status != "ok":
         return f"no: it is {skill.status}"
-    return "yes" if skill.model_invocable else "no: its author keeps it for people"
+    if skill.state == "manual":
+        return "no: its state is manual, so that people start it"
+    if not skill.model_invocable:
+        return "no: its author keeps it for people"
+    return "yes" if skill.state == "automatic" else f"yes: its state is {skill.state}"
 
 
 def _fields(detail: SkillDetail) -> Iterator[tuple[str, str]]:
@@ -213,23 +218,47 @@ def list_command(arguments: argparse.Namespace) -> int:
     if skills:
         uses = Counter(skill.name for skill in catalog.all())
         screen.table(
-            ((_name(skill, uses), skill.source, skill.status, _last_column(skill, arguments)) for skill in skills),
+            ((_name(skill, uses), skill.source, _status(skill), _last_column(skill, arguments)) for skill in skills),
             header=("NAME", "SOURCE", "STATUS", "DESCRIPTION"),
             stretch=None if arguments.wide else 3,
         )
+    _remark(arguments, catalog, skills)
+    return _code(arguments, catalog)
+
+
+def _status(skill: Skill) -> str:
+    """Its status; of one that is on the state, where a user gave it one."""
+    return skill.state if skill.status == "ok" and skill.state != "automatic" else skill.status
+
+
+def _remark(arguments: argparse.Namespace, catalog: Catalog, skills: Sequence[Skill]) -> None:
+    """What there is in all, what is odd about it, and what can be done next."""
+    screen: Screen = arguments.screen
+    for skill in skills:
+        if skill.stamp[1] > DOCUMENT_LIMIT:
+            screen.note(f"warning: {skill.id}: {_too_long()}")
     if catalog.all():
         screen.note(_summary(catalog, skills))
     else:
         screen.note(f"no skills in {', '.join(root.path for root in catalog.roots) or 'any folder'}")
+    if reason := next((skill.reason for skill in skills if skill.status == "disabled" and skill.reason), None):
+        screen.hint(reason)
     if (aside := None if arguments.root else unsearched_skills(catalog, arguments.project)) is not None:
         screen.hint(f"{aside} holds skills and is no root: `skillyard list {aside}`; [skills] paths in skillyard.toml adds it")
+    elif missing_root(arguments, catalog) is not None:
+        screen.hint("check the path of --root")
     elif not catalog.all():
         screen.hint("make one with `skillyard new NAME --description TEXT`, or name a folder: `skillyard list FOLDER`")
-    return _code(arguments, catalog)
+
+
+def _too_long() -> str:
+    return f"its SKILL.md is over {limit_words(DOCUMENT_LIMIT)}; `skillyard check` says more"
 
 
 def _code(arguments: argparse.Namespace, catalog: Catalog) -> int:
-    """1 when a folder that was named could not be searched: a slip of the pen must not look like an empty success."""
+    """Not 0 when a folder that was named could not be searched: a slip of the pen must not look like an empty success."""
+    if missing_root(arguments, catalog) is not None:
+        return USAGE
     return FAILURE if arguments.root and any(not root.scanned for root in catalog.roots) else OK
 
 
@@ -241,7 +270,7 @@ def _name(skill: Skill, uses: Counter[str]) -> str:
 def _last_column(skill: Skill, arguments: argparse.Namespace) -> str:
     """What it does, or else why it is not offered."""
     screen: Screen = arguments.screen
-    if skill.status == "ok" or not skill.reason:
+    if skill.status in ("ok", "disabled") or not skill.reason:
         return screen.description(skill.description, wide=arguments.wide)
     return f"{skill.reason} ({skill.directory})" if skill.status == "broken" else skill.reason
 
@@ -317,7 +346,12 @@ def prompt_command(arguments: argparse.Namespace) -> int:
     else:
         screen.write(index.text + ("\n" if index.text and not index.text.endswith("\n") else ""))
         screen.note(_report_index(index))
-    return OK
+    if missing_root(arguments, catalog) is not None:
+        return USAGE
+    if index.text or not index.more:
+        return OK
+    screen.hint("give a larger --budget, or `--budget none`")
+    return FAILURE
 
 
 def _guidance(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`skillyard new`, `open`, `enable`, `disable` and `delete`: the user's own skills, and whether models are offered a skill."""
+"""`skillyard new`, `open`, `delete`: the user's own skills; `enable`, `disable`, `state`, `use`: what models are offered."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.cli.confirmation import confirm
-from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import discover_catalog, open_catalog, open_home, open_skill, record_audit_event
+from skillyard.cli.installation import open_registry
+from skillyard.cli.options import discover_catalog, open_catalog, open_home, open_skill, record_audit_event
+from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
+from skillyard.document import is_name
+from skillyard.paths import slug
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.cli.screen import Screen
+    from skillyard.library import Catalog
 
 
 _BODY: Final = """\
@@ -142,6 +146,11 @@ def new_command(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     catalog = discover_catalog(arguments, roots=arguments.root)
     template = SCRIPT_TEMPLATES[arguments.with_script] if arguments.with_script else None
+    if not is_name(arguments.name):
+        raise UsageProblem(
+            f"{arguments.name!r} cannot be the name of a skill",
+            hint="use lower-case letters, digits and single hyphens, at most 64: for example report-writer",
+        )
     skill = catalog.create(
         arguments.name,
         arguments.description,
@@ -186,6 +195,16 @@ def switch_command(arguments: argparse.Namespace) -> int:
         raise UsageProblem("name one skill, or say --all", hint=f"skillyard {arguments.command} NAME")
     if arguments.all:
         return _switch_all(arguments)
+    catalog, skill = _open_switchable(arguments)
+    if arguments.command == "enable":
+        catalog.enable(skill.id)
+    else:
+        catalog.disable(skill.id)
+    return _report_switched(arguments, catalog, skill)
+
+
+def _open_switchable(arguments: argparse.Namespace) -> tuple[Catalog, Skill]:
+    """The skill that is named; it must be in a root, since what is wanted of it is kept for that place."""
     catalog, skill = open_skill(arguments, arguments.name)
     if skill.root.path == skill.directory:
         folder = Path(skill.directory).parent
@@ -193,18 +212,95 @@ def switch_command(arguments: argparse.Namespace) -> int:
             f"{skill.directory} is in none of the roots: switched by itself it would stay as it is in them",
             hint=f"name the folder of skills: skillyard {arguments.command} {skill.slug} --root {folder}",
         )
-    if arguments.command == "enable":
-        catalog.enable(skill.id)
-    else:
-        catalog.disable(skill.id)
-    changed = catalog.get(skill.id)
+    return catalog, skill
+
+
+def _report_switched(arguments: argparse.Namespace, catalog: Catalog, skill: Skill) -> int:
+    """Bring the folders of agents along, record the change, and show the skill as it is now."""
     screen: Screen = arguments.screen
+    changed = catalog.get(skill.id)
+    if changed.source == "installed":
+        _follow_links(arguments, changed)
     record_audit_event(screen, lambda: catalog.records().database, f"catalog.{arguments.command}", skill.id)
     if screen.as_json:
         screen.data({"skill": changed.to_dict()})
     else:
-        reason = f": {changed.reason}" if changed.reason else ""
-        screen.line(f"{changed.id} is now {changed.status}{reason}")
+        on = "ok" if changed.state == "automatic" else changed.state
+        status = (on if changed.status == "ok" else changed.status) if changed.reason is None else changed.reason
+        if changed.reason and not changed.reason.startswith(changed.status):
+            status = f"{changed.status}: {changed.reason}"
+        screen.line(f"{changed.id} is now {status}")
+    return OK
+
+
+def _follow_links(arguments: argparse.Namespace, skill: Skill) -> None:
+    """Take an installed skill out of the folders of agents while it is off, and put it there again."""
+    registry = open_registry(arguments)
+    for report in registry.follow_links(skill.slug):
+        arguments.screen.note(f"{report.path}: {report.reason}")
+
+
+def add_state_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `state`."""
+    parser.add_argument("name", nargs="?", help="the skill's name, id or folder (default: list every skill that has a state)")
+    parser.add_argument(
+        "state",
+        nargs="?",
+        choices=("pinned", "automatic", "name-only", "manual", "off"),
+        help="pinned: listed first; automatic: as it comes; name-only: listed without its description; "
+        "manual: only people start it; off: not offered",
+    )
+
+
+def state_command(arguments: argparse.Namespace) -> int:
+    """Give a skill a state, or show what states there are."""
+    screen: Screen = arguments.screen
+    if arguments.state is not None:
+        catalog, skill = _open_switchable(arguments)
+        catalog.set_state(skill.id, arguments.state)
+        return _report_switched(arguments, catalog, skill)
+    skills = [open_skill(arguments, arguments.name)[1]] if arguments.name else list(open_catalog(arguments).all())
+    shown = [skill for skill in skills if arguments.name or skill.state != "automatic"]
+    if screen.as_json:
+        screen.data({"skills": [{"id": skill.id, "state": skill.state} for skill in shown]})
+    else:
+        screen.table((skill.state, skill.id) for skill in shown)
+        if not shown:
+            screen.note("every skill is automatic; `skillyard state NAME pinned` gives one another state")
+    return OK
+
+
+def add_use_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `use`."""
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("name", nargs="?", metavar="SET", help="a set below [sets] in skillyard.toml (default: list them)")
+    chosen.add_argument("--none", action="store_true", help="offer all skills of this project again")
+
+
+def use_command(arguments: argparse.Namespace) -> int:
+    """Offer only the skills of a set in this project, or list the sets."""
+    screen: Screen = arguments.screen
+    catalog = open_catalog(arguments)
+    if arguments.name or arguments.none:
+        catalog.use_set(arguments.name)
+        record_audit_event(screen, lambda: catalog.records().database, "catalog.use", arguments.name or "*")
+    sets, current = catalog.configuration.skill_sets, catalog.chosen_set
+    if screen.as_json:
+        screen.data({"set": current, "sets": {name: list(skills) for name, skills in sets.items()}})
+        return OK
+    if not arguments.name and not arguments.none:
+        screen.table(("*" if name == current else "", name, ", ".join(skills)) for name, skills in sorted(sets.items()))
+        if not sets:
+            screen.note('there are no sets; write them in skillyard.toml, below [sets]: backend = ["pdf", "docx"]')
+        return OK
+    offered = counted(len(catalog), "skill")
+    if current:
+        screen.line(f"in use: the set {current}, {offered}", style="ok")
+    else:
+        screen.line(f"in use: all skills, {offered}", style="ok")
+    here = {*(skill.slug for skill in catalog.all()), *(skill.id for skill in catalog.all())}
+    if missing := [word for word in sets.get(current or "", ()) if word not in here and slug(word) not in here]:
+        screen.note(f"not found here: {', '.join(missing)}")
     return OK
 
 
@@ -229,7 +325,7 @@ def add_open_arguments(parser: argparse.ArgumentParser) -> None:
 
 def open_command(arguments: argparse.Namespace) -> int:
     """Print the folder, and open it where there is a desktop."""
-    from skillyard.catalog.authoring import open_folder
+    from skillyard.catalog.user_changes import open_folder
 
     screen: Screen = arguments.screen
     folder = open_catalog(arguments).directory_to_open()
@@ -253,8 +349,11 @@ def add_delete_arguments(parser: argparse.ArgumentParser) -> None:
 
 def delete_command(arguments: argparse.Namespace) -> int:
     """Delete the folder after asking."""
+    from skillyard.catalog.user_changes import check_deletable
+
     screen: Screen = arguments.screen
     catalog, skill = open_skill(arguments, arguments.name)
+    check_deletable(skill)
     if not arguments.yes:
         if screen.as_json or not screen.interactive:
             raise UsageProblem(

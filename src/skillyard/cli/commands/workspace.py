@@ -8,9 +8,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from skillyard.cli.confirmation import ConsoleApprover
-from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.openers import open_catalog
-from skillyard.cli.option_values import parse_milliseconds
+from skillyard.cli.options import open_catalog, parse_milliseconds, parse_writable
+from skillyard.cli.screen import FAILURE, OK, UsageProblem
+from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -37,6 +37,7 @@ def add_workspace_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--writable",
+        type=parse_writable,
         action="append",
         default=[],
         metavar="NAME",
@@ -48,12 +49,17 @@ def workspace_command(arguments: argparse.Namespace) -> int:
     """Run a command, list or remove; `exec` ends with the exit code of the command."""
     import asyncio  # 30 ms: only this command waits for a session
 
+    from skillyard.sandbox import give_back_folders
+
     catalog, screen = open_catalog(arguments), arguments.screen
+    give_back_folders(catalog.data_directory)
     if arguments.action == "list":
         return _list(catalog, screen)
     words = [*arguments.words, *arguments.command_line]
+    if not words and arguments.action == "remove":
+        raise UsageProblem("say which workspace to remove", hint="`skillyard workspace list` shows them")
     if not words:
-        raise UsageProblem("nothing to do", hint="`skillyard workspace exec -- ls -la`, `skillyard workspace remove ID`")
+        raise UsageProblem("say which command to run, after --", hint="for example `skillyard workspace exec -- ls -la`")
     if arguments.action == "remove":
         return asyncio.run(_remove(catalog, screen, words))
     answer = asyncio.run(_execute(catalog, screen, _workspace(catalog, arguments), words, arguments.timeout))
@@ -61,7 +67,7 @@ def workspace_command(arguments: argparse.Namespace) -> int:
         screen.data(answer.to_dict())
     elif not answer.ok:
         _explain(screen, answer)
-    if answer.exit_code is not None:
+    if answer.exit_code:
         return answer.exit_code
     return OK if answer.ok else FAILURE
 
@@ -69,7 +75,7 @@ def workspace_command(arguments: argparse.Namespace) -> int:
 def _workspace(catalog: Catalog, arguments: argparse.Namespace) -> Workspace:
     """The workspace that was named, with what is granted to it."""
     if arguments.dir is not None and arguments.id is not None:
-        raise UsageProblem("both --dir and --id", hint="name the folder or the workspace")
+        raise UsageProblem("give --dir or --id, not both", hint="--dir is a folder of yours, --id a workspace of this home")
     if arguments.id is not None:
         return catalog.workspaces(packages=arguments.packages).get(arguments.id)
     return catalog.workspace(arguments.dir or ".", packages=arguments.packages, writable=arguments.writable)
@@ -98,11 +104,23 @@ def _explain(screen: Screen, answer: WorkspaceAnswer) -> None:
         screen.note(f"error: {lines[0].removeprefix('Error: ')}")
         if lines[1:]:
             screen.hint(" ".join(lines[1:]))
+    elif answer.code == "held_back":
+        _explain_held_back(screen, answer.data["held_back"])
     elif answer.code != "command_failed":
         screen.note(lines[-1].strip("[]"))
     elif missing := next((line for line in reversed(lines) if line.startswith("[Not granted here: ")), ""):
         name = missing.removeprefix("[Not granted here: ").partition(".")[0]
         screen.hint(f"not granted here: {name}; `--with` of this command grants it")
+
+
+def _explain_held_back(screen: Screen, paths: list[str]) -> None:
+    from skillyard.workspace.held_back import held_name
+
+    named = ", ".join(single_line(path) for path in paths)
+    screen.note(f"error: held back: {named}: programs outside of the sandbox act on that without anyone asking")
+    names = sorted({name for path in paths if (name := held_name(path))})
+    allowing = " ".join(f"--writable {name}" for name in names) or "--writable NAME"
+    screen.hint(f"it was moved to .skillyard/held-back: look at it and move it yourself, or allow it with {allowing}")
 
 
 def _print(stream: str, text: str) -> None:

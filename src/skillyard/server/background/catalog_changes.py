@@ -1,4 +1,4 @@
-"""Changes of a catalog: one at a time, announced to the other processes of the folder, and the pages cached between them.
+"""Changes of a catalog: one at a time, announced to the other processes of the folder; pages and scans kept between them.
 
 An announcement is the size of a file that grows by a byte with each change: asking for it costs a microsecond, and none is
 missed. The settings file, which the command line writes too, is watched in the same way.
@@ -14,12 +14,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastapi import Request, Response
 from pydantic import BaseModel
 
 from skillyard.catalog import Skill
+from skillyard.errors import HelpersBusy
+from skillyard.times import utc_now
+
+if TYPE_CHECKING:
+    from skillyard.scanner import Report, Suppression
 
 _FILE: Final = "cache/changes"
 _SETTINGS: Final = "settings.json"
@@ -134,6 +139,58 @@ class CachedResponse(NamedTuple):
         if request.headers.get("if-none-match", "").removeprefix("W/") == self.etag:
             return Response(status_code=304, headers=headers)
         return Response(self.data, headers=headers, media_type="application/json")
+
+
+_REPORTS: Final = 1_000
+_TURN_S: Final = 30.0
+
+
+class ScanReports:
+    """The scanner's reports about skills, kept for as long as neither the content nor what is suppressed changes."""
+
+    def __init__(self) -> None:
+        self._reports: OrderedDict[tuple[object, ...], Report] = OrderedDict()
+        self._lock = threading.Lock()
+        self._watching = threading.Lock()
+
+    def watch(self, skill: Skill, suppressions: tuple[Suppression, ...], *, again: bool) -> Report:
+        """Run the skill and watch it, one skill at a time; the effects are among the findings, also of later reports.
+
+        Blocks; raises as `watch_skill` and `scan_skill` do.
+
+        Raises:
+            HelpersBusy: others are watched, and it did not become this one's turn in half a minute.
+        """
+        from skillyard.scanner import scan_skill, watch_skill
+
+        today = utc_now().date()
+        key = (skill.directory, skill.digest(), today, suppressions)
+        if not self._watching.acquire(timeout=_TURN_S):
+            raise HelpersBusy("other skills are being watched", hint="try again in a minute", retry_after=30)
+        try:
+            watched = watch_skill(skill.directory, again=again)
+        finally:
+            self._watching.release()
+        return self._keep(key, scan_skill(skill.directory, suppressions=suppressions, today=today, watched=watched))
+
+    def report(self, skill: Skill, suppressions: tuple[Suppression, ...]) -> Report:
+        """The findings about what is in the skill's folder now. Blocks; raises as `scan_skill` does."""
+        from skillyard.scanner import scan_skill
+
+        today = utc_now().date()
+        key = (skill.directory, skill.digest(), today, suppressions)
+        with self._lock:
+            if (kept := self._reports.get(key)) is not None:
+                self._reports.move_to_end(key)
+                return kept
+        return self._keep(key, scan_skill(skill.directory, suppressions=suppressions, today=today))
+
+    def _keep(self, key: tuple[object, ...], report: Report) -> Report:
+        with self._lock:
+            self._reports[key] = report
+            while len(self._reports) > _REPORTS:
+                self._reports.popitem(last=False)
+        return report
 
 
 class PageCache:

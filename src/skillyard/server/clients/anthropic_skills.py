@@ -39,10 +39,10 @@ from skillyard.server.clients.published_skills import (
     usable_versions,
 )
 from skillyard.server.clients.skill_uploads import install_skill, received_skill
+from skillyard.server.file_transfers import FILES
 from skillyard.server.middleware.error_formats import ANTHROPIC
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import ZIP_RESPONSES, zip_response
-from skillyard.server.uploads import FILES
 
 routes: Final = APIRouter(
     prefix="/anthropic/v1/skills", tags=["clients: Anthropic"], dependencies=[require_scope("skills:read")], responses=ANTHROPIC

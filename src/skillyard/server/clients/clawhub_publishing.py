@@ -30,9 +30,9 @@ from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.clients.clawhub_shapes import SlugPath, owned_skill, version_of_label
 from skillyard.server.clients.published_skills import is_semantic, number_versions
 from skillyard.server.clients.skill_uploads import IncomingSkill, files_of, inspect_archive, install_skill, write_archive
+from skillyard.server.file_transfers import body_pieces, is_upload, read_body, read_form, scratch
 from skillyard.server.middleware.error_formats import CLAWHUB
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.uploads import body_pieces, is_upload, read_body, read_form, scratch
 
 TICKET: Final = "^[0-9a-f]{32}$"
 _KEPT_S: Final = 3600

@@ -25,6 +25,7 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard.errors import ArchiveTooLarge, InvalidInput, VersionNotFound
 from skillyard.files import replace_file
+from skillyard.interop.agent_plugins import PLUGIN_JSON, skill_plugin_json
 from skillyard.registry import InstalledSkill
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
@@ -37,10 +38,10 @@ from skillyard.server.clients.published_skills import (
     package_bytes,
     usable_versions,
 )
+from skillyard.server.file_transfers import read_body
 from skillyard.server.middleware.error_formats import GIT
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import READ_PROBLEMS
-from skillyard.server.uploads import read_body
 
 _KINDS: Final = {"commit": 1, "tree": 2, "blob": 3}
 _WHO: Final = "Skillyard <skillyard@localhost>"
@@ -254,7 +255,7 @@ def _commit_id(service: OrganisationServices, one: NumberedVersion) -> str:
 
 def _commit_file(service: OrganisationServices, one: NumberedVersion) -> Path:
     """The file with id and pack of the commit of a version, made once."""
-    folder = Path(service.catalog.data_directory, "cache/plugins", one.version.skill_id)
+    folder = Path(service.catalog.data_directory, "cache/plugin-repositories", one.version.skill_id)
     file = folder / f"{one.version.version}-{one.label}.git"
     if not file.exists():
         message, seconds = f"{one.version.skill_id} {one.label}", one.epoch // 1_000_000
@@ -265,12 +266,13 @@ def _commit_file(service: OrganisationServices, one: NumberedVersion) -> Path:
 
 
 def _files(service: OrganisationServices, one: NumberedVersion) -> Iterator[tuple[str, bytes, bool]]:
-    """The files of a plugin: its description, and the skill in `skills/`."""
+    """The files of a plugin: its description for Claude Code and for clients of Agent Plugins, and the skill in `skills/`."""
     skill_id, metadata = one.version.skill_id, metadata_of(service, one.version)
     about: dict[str, Any] = {"name": skill_id, "version": one.label, "description": metadata.description}
     about |= {"author": {"name": metadata.author}} if metadata.author else {}
     about |= {key: value for key in ("license", "homepage") if (value := getattr(metadata, key))}
     yield ".claude-plugin/plugin.json", (json.dumps(about, indent=2, ensure_ascii=False) + "\n").encode(), False
+    yield PLUGIN_JSON, skill_plugin_json(skill_id, one.label, metadata), False
     with zipfile.ZipFile(io.BytesIO(package_bytes(service, one.version))) as package:
         for entry in package.infolist():
             if not entry.is_dir():

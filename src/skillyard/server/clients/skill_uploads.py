@@ -20,8 +20,8 @@ from skillyard.errors import InvalidInput, NoSkillInside, PathCollision, SkillEx
 from skillyard.packages import FoundSkill, PackageLimits, Source, extract, find_skills, sniff
 from skillyard.paths import slug
 from skillyard.registry import OperationResult
+from skillyard.server.file_transfers import SentConsent, read_form, scratch
 from skillyard.server.organisation_services import OrganisationServices
-from skillyard.server.uploads import SentConsent, read_form, scratch
 
 _FIELDS: Final = ("files", "files[]")
 _PIECE: Final = 1024 * 1024

@@ -276,7 +276,17 @@ def _check_csrf(caller: Caller, scope: Scope, headers: Headers) -> Caller:
 PAGE: Final = "page"
 """The name of a mount with files of our own page: they need no key either."""
 
-_API_PREFIXES: Final = ("/api", "/assets", "/.well-known", "/.claude-plugin", "/anthropic", "/openai", "/mirror", "/mcp")
+_API_PREFIXES: Final = (
+    "/api",
+    "/assets",
+    "/.well-known",
+    "/.claude-plugin",
+    "/anthropic",
+    "/openai",
+    "/ard",
+    "/mirror",
+    "/mcp",
+)
 """Below these only programs send requests; a missing path is reported in their own format."""
 
 

@@ -1,7 +1,8 @@
 """Errors in the format of the protocol that was spoken: a problem+json answer is written again for its client.
 
-ClawHub's client and git show the text of an answer; those of Anthropic and OpenAI look into `error`. Whatever refuses a
-request raises one of Skillyard's errors, and only this module knows how other protocols write one.
+ClawHub's client and git show the text of an answer; those of Anthropic and OpenAI look into `error`, those of ARD at
+`errorCode`, and other agents (A2A) expect errors of JSON-RPC. Whatever refuses a request raises one of Skillyard's errors, and
+only this module knows how other protocols write one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ _TYPES: Final[Mapping[int, str]] = {
     404: "not_found_error",
     413: "request_too_large",
     429: "rate_limit_error",
+}
+_ARD_CODES: Final[Mapping[int, str]] = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RATE_LIMIT_EXCEEDED",
 }
 _CLAWHUB: Final = (
     "/api/v1/search", "/api/v1/skills", "/api/v1/resolve", "/api/v1/download", "/api/v1/whoami", "/api/v1/stars",
@@ -56,6 +63,20 @@ def _git(status: int, problem: Mapping[str, Any]) -> Response:
     return PlainTextResponse(f"{str(problem['code']).replace('_', ' ')}: {_sentence(problem, '')}", status, headers)
 
 
+def _ard(status: int, problem: Mapping[str, Any]) -> Response:
+    code = _ARD_CODES.get(status, "INVALID_ARGUMENT" if status < 500 else "INTERNAL_ERROR")
+    return JSONResponse({"errorCode": code, "message": _sentence(problem, "")}, status)
+
+
+def _a2a(status: int, problem: Mapping[str, Any]) -> Response:
+    """An error of JSON-RPC to a request that was refused before its method was known."""
+    unreadable = any("JSON" in str(fault.get("message")) for fault in problem.get("problems", ()))
+    code = -32603 if status >= 500 else -32700 if unreadable else -32600
+    detail = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": str(problem["code"]).upper()}
+    error = {"code": code, "message": _sentence(problem, ""), "data": [detail | {"domain": "a2a-protocol.org"}]}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status)
+
+
 def _sentence(problem: Mapping[str, Any], way: str) -> str:
     """The message with its way out; of more power, what it is and `way` to agree to exactly that."""
     if not problem.get("consent"):
@@ -73,6 +94,10 @@ def _writer(path: str) -> _Writer | None:
         return _anthropic
     if path == "/openai" or path.startswith("/openai/"):
         return _openai
+    if path.startswith("/ard/") or path == "/.well-known/ai-catalog.json":
+        return _ard
+    if path == "/a2a" or (path.startswith("/a2a/") and "/.well-known/" not in path):
+        return _a2a
     if path.startswith("/plugins/") and ".git/" in path:
         return _git
     return _clawhub if any(path == prefix or path.startswith(f"{prefix}/") for prefix in _CLAWHUB) else None
@@ -156,5 +181,7 @@ def _documented(media_type: str, *statuses: int) -> dict[int | str, dict[str, An
 _ALL: Final = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503)
 ANTHROPIC: Final = _documented("application/json", *_ALL)
 OPENAI: Final = ANTHROPIC
+ARD: Final = ANTHROPIC
+A2A: Final = ANTHROPIC
 CLAWHUB: Final = _documented("text/plain", *_ALL)
 GIT: Final = CLAWHUB

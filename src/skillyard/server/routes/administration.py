@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -9,9 +10,9 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import DEFAULT_ORGANISATION, AuditOutcome, hash_secret
+from skillyard.access import DEFAULT_ORGANISATION, AuditOutcome, hash_secret, set_audit_subject
 from skillyard.engine import EngineKind, EngineSettings, PoolInfo, WorkerInfo, WorkerRoster
-from skillyard.errors import DatabaseUnavailable, RecordNotFound
+from skillyard.errors import DatabaseUnavailable, DigestMismatch, RecordNotFound, SkillyardError
 from skillyard.permissions import ApprovalAnswer
 from skillyard.server.authorization import SERVER_ADMIN, Caller, CurrentCaller, require_scope
 from skillyard.server.background.approval_questions import ApprovalQuestion
@@ -19,6 +20,8 @@ from skillyard.server.organisation_services import CurrentServices, Organisation
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, ResponseShape, to_utc
+from skillyard.server.shapes.chat import QuestionFile
+from skillyard.skill_detail import approval_summary
 
 organisation_routes: Final = APIRouter(
     prefix="/api/v1/organisations", tags=["organisations"], dependencies=[require_scope("admin"), SERVER_ADMIN]
@@ -158,14 +161,41 @@ class Approval(ResponseShape):
     approved_at: str
 
 
+class ContentToApprove(RequestBody):
+    """A skill, and the `digest` of the content that was read: what has changed since is not approved."""
+
+    skill: str = Field(min_length=1, max_length=300)
+    digest: str = Field(min_length=1, max_length=100)
+
+
+class ApprovedContent(BaseModel):
+    """Which skill was approved, with which content."""
+
+    skill_id: str
+    digest: str
+
+
 class RevokedApprovals(BaseModel):
     """Of which skill every approval was taken back."""
 
     skill_id: str
 
 
+class WaitingRunInput(BaseModel):
+    """What a run that waits was given; secrets are left out, as in its record."""
+
+    entry: str | None
+    parameters: dict[str, Any]
+    arguments: list[str]
+    packages: list[str]
+    schedule: str | None
+
+
 class PendingQuestion(BaseModel):
-    """The question whether a skill, with exactly this content, may be used; after `expires_at` the answer is no."""
+    """The question whether a skill, with exactly this content, may be used; after `expires_at` the answer is no.
+
+    `files`, `may` (what it may do, in sentences) and `source` are of that content; nothing when the skill has changed since.
+    """
 
     id: str
     title: str
@@ -173,6 +203,10 @@ class PendingQuestion(BaseModel):
     skill_name: str
     description: str
     digest: str
+    files: list[QuestionFile]
+    may: list[str]
+    source: str | None
+    input: WaitingRunInput | None
     run_id: str | None
     asked_by: str
     asked_at: datetime
@@ -193,6 +227,17 @@ def list_approvals(service: CurrentServices) -> Answer[list[Approval]]:
     return Answer(data=[Approval.of(one) for one in approved])
 
 
+@approval_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
+def grant(service: CurrentServices, body: ContentToApprove) -> Answer[ApprovedContent]:
+    """Approve a skill for the workspace, with exactly the content that the digest names."""
+    skill = service.catalog.get(body.skill)
+    set_audit_subject(skill.id)
+    if skill.digest() != body.digest:
+        raise DigestMismatch("the skill is not the content that was read", hint="read it again, then approve it")
+    service.catalog.approvals().store.add(skill.id, body.digest)
+    return Answer(data=ApprovedContent(skill_id=skill.id, digest=body.digest))
+
+
 @approval_routes.delete("", responses=WRITE_PROBLEMS)
 def revoke(service: CurrentServices, skill: Annotated[str, Query(min_length=1, max_length=300)]) -> Answer[RevokedApprovals]:
     """Take back every approval of a skill (its id as the list has it): for the workspace, and for sessions."""
@@ -204,26 +249,35 @@ def revoke(service: CurrentServices, skill: Annotated[str, Query(min_length=1, m
 @approval_routes.get("/questions", responses=READ_PROBLEMS)
 async def list_questions(service: CurrentServices) -> Answer[list[PendingQuestion]]:
     """The questions that are open, the oldest first."""
-    return Answer(data=[_shown(question) for question in await run_in_threadpool(service.questions.open)])
+    return Answer(data=await run_in_threadpool(_open_questions, service))
 
 
 @approval_routes.post("/questions/{question_id}", responses=WRITE_PROBLEMS)
 async def answer_question(service: CurrentServices, question_id: str, body: ApprovalVerdict) -> Answer[PendingQuestion]:
     """Answer a question, whichever process asks it; the run that waits for it goes on, or has failed."""
     answer = ApprovalAnswer.parse(body.decision, body.reason)
-    return Answer(data=_shown(await run_in_threadpool(_answered, service, question_id, answer)))
+    return Answer(data=await run_in_threadpool(_answered, service, question_id, answer))
 
 
-def _answered(service: OrganisationServices, question_id: str, answer: ApprovalAnswer) -> ApprovalQuestion:
+def _open_questions(service: OrganisationServices) -> list[PendingQuestion]:
+    return [_shown(service, question) for question in service.questions.open()]
+
+
+def _answered(service: OrganisationServices, question_id: str, answer: ApprovalAnswer) -> PendingQuestion:
     """The question, answered; what the workspace agreed to is there for who looks next, before the asker is answered."""
     question = service.questions.answer(question_id, answer)
     if answer.decision == "workspace":
         service.catalog.approvals().store.add(question.request.skill_id, question.request.digest)
-    return question
+    return _shown(service, question)
 
 
-def _shown(question: ApprovalQuestion) -> PendingQuestion:
+def _shown(service: OrganisationServices, question: ApprovalQuestion) -> PendingQuestion:
     request = question.request
+    summary: dict[str, Any] = {"files": [], "may": [], "source": None}
+    with contextlib.suppress(SkillyardError, OSError):
+        skill = service.catalog.get(request.skill_id)
+        if skill.digest() == request.digest:
+            summary = approval_summary(skill)
     return PendingQuestion(
         id=question.id,
         title=request.title,
@@ -231,8 +285,27 @@ def _shown(question: ApprovalQuestion) -> PendingQuestion:
         skill_name=request.skill_name,
         description=request.description,
         digest=request.digest,
+        files=summary["files"],
+        may=summary["may"],
+        source=summary["source"],
+        input=_run_input(service, question.run_id),
         run_id=question.run_id,
         asked_by=question.asked_by,
         asked_at=question.asked_at,
         expires_at=question.expires_at,
     )
+
+
+def _run_input(service: OrganisationServices, run_id: str | None) -> WaitingRunInput | None:
+    if run_id is None:
+        return None
+    with contextlib.suppress(RecordNotFound):
+        record = service.catalog.records().journal.get(run_id)
+        return WaitingRunInput(
+            entry=record.entry,
+            parameters=dict(record.parameters),
+            arguments=list(record.arguments),
+            packages=list(record.packages),
+            schedule=record.schedule,
+        )
+    return None

@@ -161,7 +161,7 @@ def preview_prompt(service: CurrentServices, body: AgentPreview) -> Answer[Agent
     return Answer(data=write_agent_prompt(draft, service.catalog, style=body.style, request=body.request))
 
 
-@routes.post("/command-check", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
+@routes.post("/command-check", responses=WRITE_PROBLEMS, dependencies=[_WRITE, UNRECORDED])
 def check_command(service: CurrentServices, body: ToolCallCheck) -> Answer[CommandRulingDetail]:
     """Whether a tool may be called so by an agent with these rules, as in the workspace of a conversation; nothing is kept."""
     policy = CommandPolicy.of(

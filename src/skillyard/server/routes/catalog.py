@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -11,29 +13,33 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import set_audit_subject
-from skillyard.catalog import Skill, Source
-from skillyard.catalog.authoring import has_desktop, open_folder
-from skillyard.errors import InvalidInput, PermissionDenied
+from skillyard.catalog import Skill, SkillState, Source
+from skillyard.catalog.user_changes import has_desktop, open_folder
+from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
 from skillyard.packages import PackageLimits
+from skillyard.permissions import Rules
 from skillyard.plain_json import to_plain_json
+from skillyard.prompt import count_tokens
 from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_scope, sits_here
 from skillyard.server.background.catalog_changes import CachedResponse
-from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.responses import FILE_RESPONSES, READ_PROBLEMS, WRITE_PROBLEMS, file_response
 from skillyard.server.shapes import Answer, Listed, RequestBody, listed
 from skillyard.server.shapes.catalog import (
     CatalogFilter,
     Facets,
     ListedSkill,
+    ModelText,
     ScanReportShape,
     SearchMatch,
     SkillDetailShape,
+    SkillRisk,
     entry,
     facets,
     fit,
 )
 from skillyard.server.shapes.installation import ClientLoading
-from skillyard.skill_detail import read_skill_detail
+from skillyard.skill_detail import model_text, read_skill_detail
 
 _Shape = TypeVar("_Shape", bound=BaseModel)
 
@@ -62,6 +68,11 @@ def read_query(shape: type[_Shape], request: Request) -> _Shape:
 routes: Final = APIRouter(prefix="/api/v1/catalog", tags=["catalog"], dependencies=[require_scope("skills:read")])
 
 _WRITE: Final = require_scope("skills:write")
+_EXECUTE: Final = require_scope("runs:execute")
+_Again = Annotated[bool, Query(description="run it also when the same content was watched before")]
+_Id = Annotated[str, Field(min_length=1, max_length=300)]
+_MOST_VERDICTS: Final = 50  # as many as a screen shows
+_VERDICTS_S: Final = 3.0  # a request waits no longer for the next scan
 _Name = Annotated[str, Query(min_length=1, max_length=300, description="an id, a name, or a unique part of a name")]
 
 
@@ -94,19 +105,27 @@ class SkillReference(RequestBody):
     skill: str = Field(min_length=1, max_length=300)
 
 
+class StateOfSkill(SkillReference):
+    """Which skill is meant, and what is wanted of it."""
+
+    state: SkillState
+
+
 @routes.get("", responses=READ_PROBLEMS, response_model=Listed[ListedSkill], openapi_extra=query_of(CatalogFilter))
 async def list_skills(service: CurrentServices, request: Request) -> Response:
     """Every skill, also the broken, shadowed, disabled and denied ones, and why; with filters only those that they leave."""
     skills, query = service.catalog.all(), request.scope["query_string"]
     if (kept := service.page_cache.get(skills, query)) is None:
         chosen = read_query(CatalogFilter, request)  # only now: what was asked before was understood before
-        kept = await run_in_threadpool(service.page_cache.put, skills, query, lambda: _page(skills, chosen))
+        kept = await run_in_threadpool(
+            service.page_cache.put, skills, query, lambda: _page(skills, chosen, service.catalog.rules())
+        )
     return kept.response(request)
 
 
-def _page(skills: Sequence[Skill], chosen: CatalogFilter) -> Listed[ListedSkill]:
+def _page(skills: Sequence[Skill], chosen: CatalogFilter, rules: Rules) -> Listed[ListedSkill]:
     listed_page = listed(chosen.of(skills), chosen.page, chosen.limit)
-    return Listed(data=[entry(skill) for skill in listed_page.data], meta=listed_page.meta)
+    return Listed(data=[entry(skill, rules) for skill in listed_page.data], meta=listed_page.meta)
 
 
 @routes.get("/facets", responses=READ_PROBLEMS)
@@ -131,7 +150,7 @@ def search(
     matches = service.catalog.search(
         q, limit, min_confidence=min_confidence, source=source, tag=tag, domain=domain, permission=permission
     )
-    return CachedResponse.of(Answer(data=[fit(match) for match in matches])).response(request)
+    return CachedResponse.of(Answer(data=[fit(match, service.catalog.rules()) for match in matches])).response(request)
 
 
 @routes.get("/event", responses=READ_PROBLEMS)
@@ -141,7 +160,7 @@ def match_event(
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
 ) -> Answer[list[SearchMatch]]:
     """The skills that declare this event type among their triggers, the highest priority first."""
-    return Answer(data=[fit(match) for match in service.catalog.match_event(type, limit=limit)])
+    return Answer(data=[fit(match, service.catalog.rules()) for match in service.catalog.match_event(type, limit=limit)])
 
 
 @routes.get("/file", responses=READ_PROBLEMS | WRITE_PROBLEMS | FILE_RESPONSES, response_class=Response)
@@ -151,10 +170,8 @@ def read_one_file(
     skill: _Name,
     path: Annotated[str, Query(min_length=1, max_length=1024)] = "SKILL.md",
 ) -> Response:
-    """One file of a skill, when the rules let the skill be read."""
-    chosen = service.catalog.get(skill)
-    service.require_readable(chosen)
-    return file_response(request, chosen.read_file(path, limit=PackageLimits().file))
+    """One file of a skill, whatever the rules say to agents: who is to approve a skill reads it first."""
+    return file_response(request, service.catalog.get(skill).read_file(path, limit=PackageLimits().file))
 
 
 @routes.get("/folder", responses=READ_PROBLEMS)
@@ -196,7 +213,7 @@ def create(service: CurrentServices, body: NewSkill) -> Answer[ListedSkill]:
     set_audit_subject(body.name)
     with service.change_lock:
         made = service.catalog.create(body.name, body.description, body.instructions, source=body.source)
-        return Answer(data=entry(made))
+        return Answer(data=entry(made, service.catalog.rules()))
 
 
 @routes.delete("", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
@@ -212,7 +229,22 @@ def toggle(service: CurrentServices, body: SkillReference) -> Answer[ListedSkill
     """Switch a skill on when it is off, and off when it is on."""
     set_audit_subject(body.skill)
     with service.change_lock:
-        return Answer(data=entry(service.catalog.toggle(body.skill)))
+        return _switched(service, service.catalog.toggle(body.skill))
+
+
+@routes.put("/state", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def set_state(service: CurrentServices, body: StateOfSkill) -> Answer[ListedSkill]:
+    """Say what is wanted of a skill: pinned, automatic, its name only, manual or off."""
+    set_audit_subject(body.skill)
+    with service.change_lock:
+        return _switched(service, service.catalog.set_state(body.skill, body.state))
+
+
+def _switched(service: CurrentServices, skill: Skill) -> Answer[ListedSkill]:
+    """The skill as it is now, after the folders of coding agents were brought along."""
+    if skill.source == "installed":
+        service.registry.follow_links(skill.slug)
+    return Answer(data=entry(skill, service.catalog.rules()))
 
 
 @routes.get("/enabled", responses=READ_PROBLEMS)
@@ -235,7 +267,7 @@ def look_at(service: CurrentServices, skill: _Name) -> Answer[SkillDetailShape]:
     """Everything about one skill, whatever its status: its front matter, its files, what it may do, whether it can run."""
     portrait = read_skill_detail(service.catalog, service.catalog.get(skill))
     powers, schema = portrait.powers, portrait.input_schema
-    shape = portrait.to_dict() | entry(portrait.skill).model_dump()
+    shape = portrait.to_dict() | entry(portrait.skill, service.catalog.rules()).model_dump()
     shape |= {"input_schema": schema and dict(schema), "powers": powers and powers.to_dict()}
     return Answer(data=SkillDetailShape.model_validate(to_plain_json(shape)))
 
@@ -243,11 +275,43 @@ def look_at(service: CurrentServices, skill: _Name) -> Answer[SkillDetailShape]:
 @routes.get("/scan", responses=READ_PROBLEMS | WRITE_PROBLEMS)
 def scan(service: CurrentServices, skill: _Name) -> Answer[ScanReportShape]:
     """Look for harm in the files of a skill now; nothing of it is run."""
-    from skillyard.scanner import scan_skill
-
-    chosen = _readable(service, skill)
-    report = scan_skill(chosen.directory, suppressions=service.catalog.suppressions())
+    report = service.scans.report(service.catalog.get(skill), service.catalog.suppressions())
     return Answer(data=ScanReportShape.model_validate(to_plain_json(report.to_dict())))
+
+
+@routes.post("/scan", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
+def watch(service: CurrentServices, skill: _Name, again: _Again = False) -> Answer[ScanReportShape]:
+    """Run what is in a skill, in a sandbox with made-up secrets and a made-up network, and scan it; takes some 10 seconds.
+
+    What it did is among the findings and in `watched`, and stays there in later scans of the same content.
+    """
+    report = service.scans.watch(service.catalog.get(skill), service.catalog.suppressions(), again=again)
+    return Answer(data=ScanReportShape.model_validate(to_plain_json(report.to_dict())))
+
+
+@routes.get("/verdicts", responses=READ_PROBLEMS)
+def verdicts(
+    service: CurrentServices, skill: Annotated[list[_Id], Query(min_length=1, max_length=_MOST_VERDICTS)]
+) -> Answer[list[SkillRisk]]:
+    """What the scanner says of several skills in a word each; for those it had no time for, `scanned` is false: ask again."""
+    suppressions, until = service.catalog.suppressions(), time.monotonic() + _VERDICTS_S
+    found = []
+    for name in dict.fromkeys(skill):
+        verdict = SkillRisk(skill=name, scanned=False, worst=None, findings=0)
+        if time.monotonic() < until:
+            with contextlib.suppress(SkillyardError, OSError):
+                report = service.scans.report(service.catalog.get(name), suppressions)
+                verdict = SkillRisk(skill=name, scanned=True, worst=report.worst, findings=len(report.open))
+        found.append(verdict)
+    return Answer(data=found)
+
+
+@routes.get("/model-text", responses=READ_PROBLEMS)
+def get_model_text(service: CurrentServices, skill: _Name) -> Answer[ModelText]:
+    """The exact text that a model reads when it loads the skill, and how many tokens it takes."""
+    known = service.catalog.get(skill)
+    text = model_text(service.catalog, known)
+    return Answer(data=ModelText(text=text, tokens=count_tokens(text), description_tokens=count_tokens(known.description)))
 
 
 @routes.get("/clients", responses=READ_PROBLEMS | WRITE_PROBLEMS)
@@ -255,13 +319,5 @@ def loading(service: CurrentServices, skill: _Name) -> Answer[list[ClientLoading
     """Which clients load a skill, under which name and description, and why one does not."""
     from skillyard.interop import check_clients
 
-    chosen = _readable(service, skill)
-    return Answer(
-        data=[ClientLoading.model_validate(to_plain_json(client.to_dict())) for client in check_clients(chosen.directory)]
-    )
-
-
-def _readable(service: OrganisationServices, name: str) -> Skill:
-    skill = service.catalog.get(name)
-    service.require_readable(skill)
-    return skill
+    clients = check_clients(service.catalog.get(skill).directory)
+    return Answer(data=[ClientLoading.model_validate(to_plain_json(client.to_dict())) for client in clients])

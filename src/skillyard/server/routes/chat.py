@@ -1,7 +1,8 @@
-"""Conversations: begin one, send a message, follow the turn, answer its questions, stop it; files and skill usage.
+"""Conversations: begin one, send a message, follow the turn, answer its questions, stop it; files, workspace, skill usage.
 
 Everything belongs to the caller who began it. A turn goes on whether or not somebody listens; its events are sent from the
-beginning to each client that asks.
+beginning to each client that asks. The files of a conversation are given and taken, listed with a preview, or taken all as one
+archive.
 """
 
 from __future__ import annotations
@@ -11,12 +12,24 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.errors import PermissionDenied
-from skillyard.server.authorization import CurrentCaller, require_scope
+from skillyard.server.authorization import CurrentCaller, folder_here, require_scope
+from skillyard.server.file_transfers import (
+    FILE_BODY,
+    FOLDER_ARCHIVE,
+    FOLDER_FILE,
+    Hidden,
+    Page,
+    Sheet,
+    receive_file,
+    send_archive,
+    send_file,
+    send_preview,
+)
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
 from skillyard.server.shapes import Answer
@@ -26,6 +39,7 @@ from skillyard.server.shapes.chat import (
     ChatFile,
     ConversationChange,
     ConversationDetail,
+    ConversationQuestion,
     ConversationSettings,
     ConversationShape,
     ModelChoices,
@@ -37,10 +51,12 @@ from skillyard.server.shapes.chat import (
     SkillUsageShape,
     TurnShape,
 )
+from skillyard.server.shapes.workspaces import FilePreviewShape, WorkspaceEntryShape, WorkspaceFiles, WorkspaceStateShape
 
 if TYPE_CHECKING:
     from skillyard.conversations import Chat, Conversation, Turn
-
+    from skillyard.conversations.work_folder import WorkFolder
+    from skillyard.workspace import WorkspaceFolder
 
 routes: Final = APIRouter(prefix="/api/v1/chat", tags=["chat"], dependencies=[require_scope("runs:execute")])
 
@@ -72,13 +88,16 @@ async def list_conversations(
 
 
 @routes.post("/conversations", status_code=201, responses=WRITE_PROBLEMS)
-async def begin(service: CurrentServices, caller: CurrentCaller, body: NewConversation) -> Answer[ConversationShape]:
+async def begin(
+    service: CurrentServices, request: Request, caller: CurrentCaller, body: NewConversation
+) -> Answer[ConversationShape]:
     """Begin a conversation without a message."""
     from skillyard.conversations import ChatSettings
 
+    folder = folder_here(request, caller, body.folder)
     settings = ChatSettings.read(_given(body.settings)) if body.settings else None
     conversation = await (await _chat(service)).begin(
-        service.owner(caller), agent=body.agent, model=body.model, settings=settings, title=body.title
+        service.owner(caller), agent=body.agent, model=body.model, settings=settings, title=body.title, folder=folder
     )
     return Answer(data=ConversationShape.of(conversation))
 
@@ -162,6 +181,13 @@ async def answer(caller: CurrentCaller, own: OwnConversation, turn: str, body: Q
     return Answer(data=TurnShape.of(answered))
 
 
+@routes.get("/questions", responses=READ_PROBLEMS)
+async def list_questions(service: CurrentServices, caller: CurrentCaller) -> Answer[list[ConversationQuestion]]:
+    """What your conversations wait for, the oldest first: `POST …/turns/{turn}/answers` with its `call` answers it."""
+    waiting = await (await _chat(service)).waiting(service.owner(caller))
+    return Answer(data=[ConversationQuestion.of(question) for question in waiting])
+
+
 @routes.post("/conversations/{conversation}/turns/{turn}/stop", responses=WRITE_PROBLEMS)
 async def stop(own: OwnConversation, turn: str) -> Answer[TurnShape]:
     """Stop a turn; what the model wrote so far stays. One that is over stays as it is."""
@@ -229,10 +255,110 @@ def _given(settings: ConversationSettings) -> dict[str, Any]:
 
 async def _turn_events(chat: Chat, turn: Turn, last: str | None) -> AsyncGenerator[ServerSentEvent]:
     """The events of a turn behind the one that the client has seen last, whichever process works on it."""
-    from skillyard.conversations.turn_events import EventPosition
+    from skillyard.conversations.conversation import EventPosition
 
     async with aclosing(chat.follow(turn, EventPosition.read(last))) as events:
         async for position, event in events:
             yield ServerSentEvent(
                 json.dumps(event.to_dict(), ensure_ascii=False, default=str), event=event.kind, id=str(position)
             )
+
+
+folder_routes: Final = APIRouter(
+    prefix="/api/v1/chat/conversations/{conversation}",
+    tags=["chat"],
+    dependencies=[require_scope("runs:execute")],
+)
+
+
+@folder_routes.get("/files", responses=READ_PROBLEMS)
+async def list_files(own: OwnConversation) -> Answer[list[ChatFile]]:
+    """The files of a conversation, by name."""
+    chat, chosen = own
+    return Answer(data=[ChatFile.of(file) for file in await run_in_threadpool(chat.folder(chosen).list)])
+
+
+@folder_routes.put(
+    "/files/{path:path}",
+    status_code=201,
+    responses=WRITE_PROBLEMS,
+    openapi_extra=FILE_BODY,
+)
+async def put_file(own: OwnConversation, path: str, request: Request) -> Answer[ChatFile]:
+    """Add a file to the conversation, replacing one of that name; at most 50 MiB."""
+    chat, chosen = own
+    data = await receive_file(request)
+    return Answer(data=ChatFile.of(await run_in_threadpool(chat.folder(chosen).put, path, data)))
+
+
+@folder_routes.get("/files/{path:path}", responses=READ_PROBLEMS | FOLDER_FILE, response_class=Response)
+async def get_file(own: OwnConversation, path: str, request: Request) -> Response:
+    """The bytes of a file, or a part; text is plain text, nothing is shown as a page."""
+    return await send_file(request, await _folder(own), path)
+
+
+@folder_routes.delete("/files/{path:path}", status_code=204, responses=WRITE_PROBLEMS)
+async def delete_file(own: OwnConversation, path: str) -> None:
+    """Delete a file of the conversation, recorded or not, or a folder with all that is in it."""
+    chat, chosen = own
+    await run_in_threadpool(chat.folder(chosen).drop, path)
+
+
+@folder_routes.get("/workspace", responses=READ_PROBLEMS)
+async def get_workspace(own: OwnConversation) -> Answer[WorkspaceStateShape]:
+    """Whether the conversation has a workspace, and what goes on in its session."""
+    chat, chosen = own
+    return Answer(data=WorkspaceStateShape.of(await chat.workspace(chosen)))
+
+
+@folder_routes.get("/workspace/files", responses=READ_PROBLEMS)
+async def list_workspace_files(
+    own: OwnConversation, hidden: Hidden = False, limit: Annotated[int, Query(ge=1, le=5000)] = 2000
+) -> Answer[WorkspaceFiles]:
+    """Everything that lies in the folder of the conversation, recorded or not, with the folders, by path."""
+    chat, chosen = own
+    return Answer(data=await run_in_threadpool(_listing, chat.folder(chosen), hidden, limit))
+
+
+@folder_routes.get("/workspace/preview/{path:path}", responses=READ_PROBLEMS)
+async def preview_workspace_file(
+    service: CurrentServices,
+    own: OwnConversation,
+    path: str,
+    page: Page = 1,
+    sheet: Sheet = 0,
+) -> Answer[FilePreviewShape]:
+    """What a file looks like, as plain data: text, a picture, a page of a PDF as a picture, a sheet as rows of texts."""
+    return Answer(data=await send_preview(service.catalog, await _folder(own), path, page, sheet))
+
+
+@folder_routes.get("/workspace/archive", responses=READ_PROBLEMS | FOLDER_ARCHIVE, response_class=Response)
+async def download_workspace(own: OwnConversation, hidden: Hidden = False) -> Response:
+    """All files as one ZIP archive, at most 500 MiB."""
+    return await send_archive(await _folder(own), own[1].id, hidden=hidden)
+
+
+@folder_routes.delete("/workspace/session", status_code=204, responses=WRITE_PROBLEMS)
+async def end_session(own: OwnConversation) -> None:
+    """End the session with all that runs in it; the files stay, and the next call of the model begins a fresh one."""
+    chat, chosen = own
+    await chat.end_session(chosen)
+
+
+async def _folder(own: OwnConversation) -> WorkspaceFolder:
+    """What lies in the folder of a conversation, after what was saved elsewhere was brought."""
+    chat, chosen = own
+    return await run_in_threadpool(lambda: chat.folder(chosen).brought())
+
+
+def _listing(folder: WorkFolder, hidden: bool, limit: int) -> WorkspaceFiles:
+    listing = folder.brought().listing(limit=limit, hidden=hidden)
+    origins = {file.name: file.origin for file in folder.list()}
+    entries = [
+        WorkspaceEntryShape(
+            path=entry.path, kind=entry.kind, size=entry.size, modified=entry.modified, media_type=entry.media_type,
+            origin=origins.get(entry.path),
+        )
+        for entry in listing.entries
+    ]  # fmt: skip
+    return WorkspaceFiles(entries=entries, truncated=listing.truncated, size=listing.size)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import DEFAULT_ORGANISATION, SCOPES, AuditLog, KeyState, acting_as
-from skillyard.access.keys import Scope
+from skillyard.access.credentials import Scope
 from skillyard.errors import PermissionDenied
 from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, UNRECORDED, Caller, CurrentCaller, require_scope
 from skillyard.server.middleware.authentication import COOKIE, address_of

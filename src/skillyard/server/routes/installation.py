@@ -23,6 +23,7 @@ from skillyard.packages import Source, resolve
 from skillyard.registry import InstalledSkill, InstallLog, InstallReport, new_operation_id
 from skillyard.server.authorization import UNRECORDED, require_scope
 from skillyard.server.background.running_work import InstallFailure
+from skillyard.server.file_transfers import UPLOAD, SentConsent, is_upload, read_body, uploaded
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
 from skillyard.server.shapes import Answer, RequestBody
@@ -39,7 +40,6 @@ from skillyard.server.shapes.installation import (
     OperationDetail,
     OperationStarted,
 )
-from skillyard.server.uploads import UPLOAD, SentConsent, is_upload, read_body, uploaded
 
 _PREFIX: Final = "/api/v1/skill-definitions"
 routes: Final = APIRouter(prefix=_PREFIX, tags=["installing"], dependencies=[require_scope("skills:write"), UNRECORDED])
@@ -58,6 +58,7 @@ _Consent = Annotated[
 _Force = Annotated[bool, Query(description="also over versions that were changed by hand, and content that was yanked")]
 _Signer = Annotated[bool, Query(description="also when somebody else signed it than before, or nobody")]
 _Source = Annotated[bool, Query(description="also when it comes from another source than the current version")]
+_Accept = Annotated[list[str], Query(description="the rules of the scanner whose findings do not stop it", max_length=100)]
 _Wait = Annotated[bool, Query(description="false answers 202 at once: follow the operation's events")]
 _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
     202: {"model": Answer[OperationStarted], "description": "it goes on in the server: `wait` was false"}
@@ -81,6 +82,7 @@ class _InstallOptions(BaseModel):
     force: bool
     accept_signer: bool
     accept_source: bool
+    accept: list[str]
     wait: bool
 
 
@@ -89,9 +91,12 @@ def _install_options(
     force: _Force = False,
     accept_signer: _Signer = False,
     accept_source: _Source = False,
+    accept: _Accept = [],  # noqa: B006 # what a query without it means
     wait: _Wait = True,
 ) -> _InstallOptions:
-    return _InstallOptions(consent=consent, force=force, accept_signer=accept_signer, accept_source=accept_source, wait=wait)
+    return _InstallOptions(
+        consent=consent, force=force, accept_signer=accept_signer, accept_source=accept_source, accept=accept, wait=wait
+    )
 
 
 _SentOptions = Annotated[_InstallOptions, Depends(_install_options)]
@@ -224,6 +229,7 @@ async def _execute(
             force=options.force,
             accept_signer=options.accept_signer,
             accept_source=options.accept_source,
+            accept=options.accept,
             replacing=SentConsent(options.consent),
             operation_id=operation_id,
         ),

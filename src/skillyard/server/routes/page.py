@@ -31,8 +31,8 @@ routes: Final = APIRouter(include_in_schema=False)
 
 _STATIC: Final = Path(__file__).parents[1] / "static"
 _PAGES: Final = (
-    "agents", "approvals", "audit", "chat", "doctor", "install", "keys", "memory", "runs", "schedules", "settings", "skills",
-    "workers",
+    "agents", "approvals", "audit", "chat", "doctor", "insights", "install", "keys", "memory", "runs", "schedules", "settings",
+    "skills", "workers",
 )  # fmt: skip # as web/src/app/router.tsx names them
 _NAME: Final = re.compile(r"[\w-][\w.-]*", re.ASCII)
 _ENCODINGS: Final = (("br", ".br"), ("gzip", ".gz"))  # the smaller first

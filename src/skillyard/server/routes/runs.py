@@ -1,4 +1,4 @@
-"""Runs: start one and wait or let it go on, follow it as server-sent events, cancel it, list them, read one with its steps.
+"""Runs: start one and wait or let it go on, follow it as server-sent events, cancel it, list them, read one; and insights.
 
 The id of an event is how far the run has been reported: state, characters of both streams, steps. A client that comes back
 with `Last-Event-ID` gets the rest, from whichever process of the database it reaches.
@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from fastapi import APIRouter, Header, Query, Response
@@ -25,15 +26,18 @@ from skillyard.database import wait_for_change
 from skillyard.engine import FINAL_STATES, RunFilter, RunRecord, RunState, StartedRun
 from skillyard.engine.live_output import MAX_LOG_CHARACTERS, STREAMS
 from skillyard.errors import PermissionDenied, RecordExists
-from skillyard.execution import RunError, RunRequest, new_run_id
+from skillyard.execution import RunError, RunOrigin, RunRequest, new_run_id
+from skillyard.execution.skill_call import Interface
+from skillyard.insights import Dimension, UsagePeriod
 from skillyard.permissions import Approver
 from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
 from skillyard.server.background.approval_questions import rejecting_approver
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
-from skillyard.server.routes.run_files import kept_files
+from skillyard.server.routes.workspaces import kept_files
 from skillyard.server.shapes import Answer, Listed, Meta, to_utc
 from skillyard.server.shapes.runs import (
+    InsightReportShape,
     RunDetail,
     RunEnded,
     RunEvent,
@@ -235,7 +239,7 @@ async def _start_run(service: OrganisationServices, caller: Caller, body: NewRun
     engine = service.catalog.engine().through(runner)
     request = RunRequest(
         skill, body.parameters, context, body.entry, digest, tuple(body.arguments), tuple(body.packages), files,
-        fresh=body.fresh, run_id=run_id, priority=body.priority,
+        fresh=body.fresh, run_id=run_id, priority=body.priority, origin=RunOrigin("http", service.owner(caller)),
     )  # fmt: skip
     begun: StartedRun = await service.runs.begin(engine.begin(request, consent=consent))
     if body.uploads:
@@ -292,13 +296,21 @@ def list_runs(
     status: Annotated[list[str], Query(max_length=10, description="how the process ended: ok, error, timeout, …")] = [],  # noqa: B006
     schedule: Annotated[str | None, Query(max_length=63, description="asked for by the schedule of that name")] = None,
     since: Annotated[AwareDatetime | None, Query(description="asked for at that time or later")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="asked for before that time")] = None,
+    interface: Annotated[Interface | None, Query(description="asked for through this interface")] = None,
+    caller: Annotated[str | None, Query(max_length=200, description="asked for by them")] = None,
+    agent: Annotated[str | None, Query(max_length=200, description="asked for by a model of this agent")] = None,
+    version: Annotated[str | None, Query(max_length=200, description="of skills that declared this version then")] = None,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
 ) -> Listed[RunSummary]:
     """The runs, the newest first."""
     journal = service.catalog.records().journal
-    moment = to_utc(since) if since else None
-    only = RunFilter(skill=skill, states=state, statuses=status, schedule=schedule, since=moment)
+    only = RunFilter(
+        skill=skill, states=state, statuses=status, schedule=schedule, since=to_utc(since) if since else None,
+        until=to_utc(until) if until else None, interface=interface, caller=caller, agent=agent,
+        version=version,
+    )  # fmt: skip
     total, records = journal.count(only), journal.list(only, limit=limit, offset=(page - 1) * limit)
     meta = Meta.of(total, page, limit)
     return Listed(
@@ -344,3 +356,28 @@ async def follow(
     record = await run_in_threadpool(journal.get, run_id)
     events = run_events(record.id, Position.read(last_event_id), journal, service.questions)
     return EventStream(events)
+
+
+insight_routes: Final = APIRouter(prefix="/api/v1/insights", tags=["insights"], dependencies=[require_scope("skills:read")])
+
+
+@insight_routes.get("", responses=READ_PROBLEMS)
+def insights(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    by: Annotated[Dimension, Query(description="what each row is about; `caller` needs the scope admin")] = "skill",
+    since: Annotated[date | None, Query(description="the first day, of UTC; without it the 14th before the last")] = None,
+    until: Annotated[date | None, Query(description="the last day; without it today")] = None,
+    period: Annotated[UsagePeriod, Query(description="what each of the figures over time is for")] = "day",
+    skill: Annotated[str | None, Query(max_length=300, description="only what concerns the skill with this id")] = None,
+    unused: Annotated[bool, Query(description="only what was offered and neither loaded nor run")] = False,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Answer[InsightReportShape]:
+    """What became of skills: how often offered, loaded, followed and run, how it ended, how long it took and what it cost."""
+    if by == "caller" and not caller.may("admin"):
+        hint = "use a key with the scope admin, or another `by`"
+        raise PermissionDenied("only an administrator sees who asked", hint=hint)
+    report = service.catalog.insights().report(
+        by, since=since, until=until, period=period, skill=skill, unused=unused, limit=limit
+    )
+    return Answer(data=InsightReportShape.model_validate(report, from_attributes=True))

@@ -35,14 +35,14 @@ from skillyard.engine import (
 from skillyard.errors import FileTooLarge, InvalidInput
 from skillyard.plain_json import read_json
 from skillyard.server.authorization import UNRECORDED, WEBHOOK, CurrentCaller, require_own, require_scope
+from skillyard.server.file_transfers import read_body
 from skillyard.server.middleware.authentication import SIGNATURE
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.routes.run_files import kept_files
+from skillyard.server.routes.workspaces import kept_files
 from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, RequestBody, ResponseShape
 from skillyard.server.shapes.runs import RunInput, owned_context
-from skillyard.server.uploads import read_body
 from skillyard.times import utc_text
 
 routes: Final = APIRouter(prefix="/api/v1/schedules", tags=["schedules"], dependencies=[require_scope("skills:read")])
@@ -319,7 +319,7 @@ class NewWebhook(RequestBody):
     """
 
     name: str = Field(min_length=1, max_length=63)
-    event: str = Field(max_length=200, pattern=r"^[A-Za-z0-9_-]+([.:/][A-Za-z0-9_-]+)*$", description="as `github.push`")
+    event: str = Field(max_length=MAX_EVENT_NAME, pattern=EVENT_TYPE, description="as `github.push`")
     id_field: str | None = Field(default=None, min_length=1, max_length=100)
 
 

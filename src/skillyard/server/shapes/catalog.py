@@ -8,17 +8,21 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from skillyard.catalog import FileType, Permission, Skill, Source, Status
+from skillyard.catalog import FileType, Permission, Skill, SkillState, Source, Status
 from skillyard.document import Diagnostic
 from skillyard.environments import ProposedItem, SkillGrant
+from skillyard.permissions import Rules
 from skillyard.registry import Powers
-from skillyard.scanner import Finding, Severity, Skipped
+from skillyard.scanner import Finding, Severity, Skipped, WatchReport
 from skillyard.search import Match
 from skillyard.server.shapes import ResponseShape
 
 
 class ListedSkill(ResponseShape):
-    """One skill of the catalog: the shape of `skillyard list --json`, and what a list of skills shows beside it."""
+    """One skill of the catalog: the shape of `skillyard list --json`, and what a list of skills shows beside it.
+
+    `asks_first` says that a rule requires an approval before an agent uses it.
+    """
 
     id: str
     name: str
@@ -27,6 +31,7 @@ class ListedSkill(ResponseShape):
     directory: str
     status: Status
     reason: str | None
+    state: SkillState
     diagnostics: list[Diagnostic]
     display_name: str | None
     version: str | None
@@ -34,6 +39,7 @@ class ListedSkill(ResponseShape):
     tags: list[str]
     has_entry: bool
     model_invocable: bool
+    asks_first: bool
 
 
 class SearchMatch(BaseModel):
@@ -59,14 +65,15 @@ class Facets(BaseModel):
     tag: dict[str, int]
 
 
-def entry(skill: Skill) -> ListedSkill:
-    """The skill as an answer."""
-    return ListedSkill.model_validate(skill.to_dict() | {name: getattr(skill, name) for name in _BESIDE})
+def entry(skill: Skill, rules: Rules) -> ListedSkill:
+    """The skill as an answer, under the rules that hold."""
+    beside = {name: getattr(skill, name) for name in _BESIDE} | {"asks_first": rules.decide(skill) == "ask"}
+    return ListedSkill.model_validate(skill.to_dict() | beside)
 
 
-def fit(match: Match) -> SearchMatch:
-    """The match as an answer."""
-    return SearchMatch.model_validate({**match.to_dict(), "skill": entry(match.skill)})
+def fit(match: Match, rules: Rules) -> SearchMatch:
+    """The match as an answer, under the rules that hold."""
+    return SearchMatch.model_validate({**match.to_dict(), "skill": entry(match.skill, rules)})
 
 
 def facets(skills: Iterable[Skill]) -> Facets:
@@ -112,6 +119,7 @@ class RootShape(BaseModel):
     path: str
     source: str
     status: str
+    variable: str | None = None
     reason: str | None = None
 
 
@@ -178,6 +186,26 @@ class SkillDetailShape(ListedSkill):
     powers: Powers | None
 
 
+class ModelText(BaseModel):
+    """What a model reads of a skill that it loads and how many tokens that is; `description_tokens` it reads in any case."""
+
+    text: str
+    tokens: int
+    description_tokens: int
+
+
+class SkillRisk(BaseModel):
+    """The gravest severity that the scanner found in a skill and nobody suppressed, and how many findings are open.
+
+    While it is not `scanned` nothing is known.
+    """
+
+    skill: str
+    scanned: bool
+    worst: Severity | None
+    findings: int
+
+
 class ScanReportShape(ResponseShape):
     """What the scanner found, the gravest first: advice, nothing is blocked or allowed by it."""
 
@@ -185,3 +213,4 @@ class ScanReportShape(ResponseShape):
     findings: list[Finding]
     files: list[str]
     skipped: list[Skipped]
+    watched: WatchReport | None = None

@@ -269,12 +269,16 @@ class ConversationSettings(RequestBody):
 
 
 class NewConversation(RequestBody):
-    """A conversation to begin: with an agent, or with settings of its own; the model is the agent's when none is named."""
+    """A conversation to begin: with an agent, or with settings of its own; the model is the agent's when none is named.
+
+    `folder` is a folder of the server's machine to work in, with the skills of the project there: for who sits at that machine.
+    """
 
     agent: str | None = Field(default=None, min_length=1, max_length=300)
     model: str | None = Field(default=None, min_length=1, max_length=300)
     settings: ConversationSettings | None = None
     title: str = Field(default="", max_length=200)
+    folder: str | None = Field(default=None, min_length=1, max_length=4096)
 
 
 class ConversationChange(RequestBody):
@@ -336,6 +340,7 @@ class ConversationShape(ResponseShape):
     agent: str | None
     model: str | None
     settings: ConversationSettings
+    folder: str | None = Field(default=None, description="the folder of the user's own that it works in")
     created_at: datetime
     updated_at: datetime
 
@@ -419,6 +424,30 @@ class TurnShape(ResponseShape):
     error: TurnError | None
     created_at: datetime
     finished_at: datetime | None
+
+
+class WaitingCall(BaseModel):
+    """One call of the model that waits."""
+
+    id: str
+    tool: str
+    arguments: Any = None
+
+
+class ConversationQuestion(ResponseShape):
+    """An open question of a conversation: where it is asked, and all calls that wait for the answer.
+
+    `request` is the message of the turn, `since` when the turn began.
+    """
+
+    conversation_id: str
+    conversation_title: str
+    agent: str | None
+    turn_id: str
+    request: str
+    question: OpenQuestion
+    calls: list[WaitingCall]
+    since: datetime
 
 
 class ConversationDetail(ConversationShape):

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from skillyard.catalog import FileType
 from skillyard.document import Diagnostic
-from skillyard.packages import FolderDifference
+from skillyard.packages import FileDifference, FolderDifference
 from skillyard.plain_json import to_plain_json
 from skillyard.registry import Powers, SkillInspection
 from skillyard.registry.model import LogStatus, Operation, PackageState
@@ -119,6 +119,30 @@ class VersionDetail(ResponseShape):
     yanked_reason: str | None
     yanked: bool
     removed: bool
+
+
+class VersionContent(BaseModel):
+    """What a version comes to: its powers, and the tokens of its description and instructions; None when it cannot be read."""
+
+    version: str
+    declared_version: str | None
+    size_bytes: int
+    powers: Powers | None
+    description_tokens: int | None
+    instruction_tokens: int | None
+
+
+class VersionComparison(BaseModel):
+    """Two versions: every file that is not the same by path, how many are, and what each comes to.
+
+    `widened` has a sentence for each power that the second has and the first has not.
+    """
+
+    files: list[FileDifference]
+    unchanged: int
+    before: VersionContent
+    after: VersionContent
+    widened: list[str]
 
 
 class InstallResult(ResponseShape):
@@ -257,8 +281,8 @@ class RefusalShape(BaseModel):
 class InspectedSkill(ResponseShape):
     """One skill of a source, as it would be installed; nothing was.
 
-    `refusals` would stop it, `findings` of the scanner are advice, `unmet` is what this machine lacks. When there is a
-    `change`, the install needs its `consent`. `difference` and `powers_before` are about the current version.
+    `refusals` would stop it, also findings of the scanner that the operator lets stop it; `unmet` is what this machine lacks.
+    When there is a `change`, the install needs its `consent`. `difference` and `powers_before` are about the current version.
     """
 
     skill_id: str

@@ -1,4 +1,4 @@
-"""The shapes of runs: what one is given, now or by a schedule; a line of a list, a whole run, the events of one that goes on.
+"""The shapes of runs: what one is given, now or by a schedule; a line of a list, a whole run, its events; and insights.
 
 What a request names is resolved to files.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -16,6 +16,7 @@ from skillyard.engine import RunState
 from skillyard.errors import InvalidInput
 from skillyard.execution import WorkFile, check_travelling
 from skillyard.execution.work_files import ALL_FILES, LARGEST_FILE, MOST_ARGUMENTS, MOST_FILES, MOST_PACKAGES
+from skillyard.insights import Dimension, UsagePeriod
 from skillyard.network import Contact
 from skillyard.sandbox import Limit
 from skillyard.server.shapes import RequestBody, ResponseShape
@@ -150,7 +151,10 @@ class RunAttempt(BaseModel):
 
 
 class RunSummary(BaseModel):
-    """One run in a list; `schedule` is the name of the one that requested it."""
+    """One run in a list; `schedule` is the name of the one that requested it, `version` what the skill declared then.
+
+    `interface`, `caller` and `agent` say where it was asked for; a run of an older release does not know.
+    """
 
     run_id: str
     skill: str
@@ -160,6 +164,10 @@ class RunSummary(BaseModel):
     error: RunFault | None
     cache_hit: bool
     schedule: str | None
+    interface: str | None
+    caller: str | None
+    agent: str | None
+    version: str | None
     duration_ms: int | None
     created_at: str
     finished_at: str | None
@@ -249,3 +257,57 @@ RunEvent = Annotated[
     Field(discriminator="event"),
 ]
 """The `data` of one server-sent event; its `event` field is the name of the event."""
+
+
+class UsageFiguresShape(ResponseShape):
+    """What was counted.
+
+    `offered`, `loaded`, `followed` and `succeeded` count conversations; `runs` those of scripts, of which `runs_cached` gave a
+    kept result; `refused` what a rule or a person refused. Times are milliseconds of runs that really ran, mostly exact
+    to an eighth. `cost` is there where the price of a model is configured.
+    """
+
+    offered: int
+    loaded: int
+    followed: int
+    succeeded: int
+    runs: int
+    runs_succeeded: int
+    runs_failed: int
+    runs_cancelled: int
+    runs_cached: int
+    refused: int
+    turns: int
+    turns_failed: int
+    input_tokens: int
+    output_tokens: int
+    p50_ms: int | None
+    p95_ms: int | None
+    cost: float | None
+
+
+class InsightRowShape(ResponseShape):
+    """One skill, version, agent, … by its `key`, which is empty where nobody knows; `skill` is that of a version."""
+
+    key: str
+    skill: str | None
+    figures: UsageFiguresShape
+    periods: list[UsageFiguresShape]
+
+
+class InsightReportShape(BaseModel):
+    """The rows, those with most use first, and everything together.
+
+    `periods` are the first days of the periods that each row has figures for. Without `complete` some records are not added up
+    yet: ask again.
+    """
+
+    by: Dimension
+    since: date
+    until: date
+    period: UsagePeriod
+    currency: str
+    complete: bool
+    periods: list[date]
+    total: InsightRowShape
+    rows: list[InsightRowShape]

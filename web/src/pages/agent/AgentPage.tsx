@@ -2,15 +2,17 @@
 import { Badge, Button, Skeleton, Stack } from "@mantine/core";
 import { IconDeviceFloppy, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi, useBlocker } from "@tanstack/react-router";
-import { useRef, useState } from "react";
+import { getRouteApi } from "@tanstack/react-router";
+import { type ReactNode, useRef, useState } from "react";
 
 import { type Agent, type AgentBody, agentQuery, forgetAgent, keepAgent } from "@/api/agents";
+import { useMay } from "@/api/scopes";
 import { useText } from "@/i18n";
 import { BackLink } from "@/parts/BackLink";
 import { Confirm } from "@/parts/Confirm";
 import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
+import { Leaving } from "@/parts/Leaving";
 import { Loaded } from "@/parts/Loaded";
 import { notify } from "@/parts/notify";
 import { Page } from "@/parts/Page";
@@ -36,8 +38,13 @@ function Kept({ id }: { id: string }) {
       <Skeleton h={420} />
     </Page>
   );
+  const failed = (why: ReactNode) => (
+    <Page title={visible(id)} lead={<BackLink to="/agents">{t.back}</BackLink>}>
+      {why}
+    </Page>
+  );
   return (
-    <Loaded query={query} skeleton={waiting}>
+    <Loaded query={query} skeleton={waiting} frame={failed}>
       {(agent) => <Editor key={agent.id} kept={agent} />}
     </Loaded>
   );
@@ -61,6 +68,7 @@ function Editor({ kept }: { kept: Agent | undefined }) {
   const navigate = route.useNavigate();
   const [draft, setDraft] = useState<AgentBody>(() => (kept ? bodyOf(kept) : EMPTY));
   const [asked, setAsked] = useState(false);
+  const writes = useMay("skills:write");
   const settled = useRef(false); // what is written was saved or deleted, so leaving loses nothing
   const saving = useMutation({
     mutationFn: keepAgent,
@@ -83,7 +91,6 @@ function Editor({ kept }: { kept: Agent | undefined }) {
     },
   });
   const changed = JSON.stringify(draft) !== JSON.stringify(kept ? bodyOf(kept) : EMPTY);
-  const leaving = useBlocker({ shouldBlockFn: () => changed && !settled.current, enableBeforeUnload: changed, withResolver: true });
   return (
     <Page
       title={kept ? visible(kept.name) : t.fresh}
@@ -91,7 +98,7 @@ function Editor({ kept }: { kept: Agent | undefined }) {
       lead={<BackLink to="/agents">{t.back}</BackLink>}
       marks={changed && <Badge color="yellow">{t.unsaved}</Badge>}
       actions={
-        <>
+        writes && <>
           {kept && (
             <Button variant="default" leftSection={<IconTrash size={16} />} onClick={() => setAsked(true)}>
               {t.forget}
@@ -115,9 +122,7 @@ function Editor({ kept }: { kept: Agent | undefined }) {
           <ExactPrompt draft={draft} />
         </div>
       </Stack>
-      <Confirm opened={leaving.status === "blocked"} close={() => leaving.reset?.()} title={t.leave} action={t.leaveAct} danger act={() => leaving.proceed?.()}>
-        {t.leaveWhy}
-      </Confirm>
+      <Leaving unsaved={changed} settled={() => settled.current} />
       {kept && (
         <Confirm
           opened={asked}

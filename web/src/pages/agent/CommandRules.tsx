@@ -9,10 +9,11 @@ import { useDebouncedData } from "@/parts/debounced";
 import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
 import { ruleWords } from "@/parts/ruleWords";
+import { sentence } from "@/parts/sentence";
 
 import { agents as table } from "../agents/words";
 import classes from "./AgentPage.module.css";
-import { LISTS, ruleFaults, rulesOf } from "./ruleLists";
+import { lineOf, LISTS, ruleFaults, rulesOf } from "./ruleLists";
 
 type Settings = NonNullable<AgentBody["settings"]>;
 type Rules = NonNullable<Settings["commands"]>;
@@ -39,6 +40,14 @@ export function CommandRules({ settings, change, error }: Props) {
   const empty = LISTS.every((list) => !rules[list]?.length) && !rules.default;
   const checking = useQuery({ ...ruleCheckQuery(written), enabled: !empty || written.argument !== "" });
   const faults = { ...ruleFaults(error, rules), ...ruleFaults(checking.error, written.rules) };
+  const fault = (list: (typeof LISTS)[number]) => {
+    const found = faults[list];
+    if (!found) return undefined;
+    const { message, rule } = found;
+    const said = visible(rule === undefined || message.includes(rule) ? sentence(message) : `${rule}: ${message}`);
+    const line = rule === undefined ? undefined : lineOf(texts[list], rule);
+    return line === undefined ? said : t.rules.line(line, said);
+  };
   const set = (part: Partial<Rules>) => {
     const next = Object.fromEntries(Object.entries({ ...rules, ...part }).filter(([, value]) => (Array.isArray(value) ? value.length > 0 : value))) as Rules;
     change({ ...settings, commands: Object.keys(next).length > 0 ? next : null });
@@ -58,9 +67,9 @@ export function CommandRules({ settings, change, error }: Props) {
           key={list}
           label={t.rules.lists[list]}
           description={t.rules.hints[list]}
-          placeholder={t.rules.example(EXAMPLES[list])}
+          placeholder={EXAMPLES[list]}
           value={texts[list]}
-          error={faults[list] && visible(faults[list])}
+          error={fault(list)}
           autosize
           minRows={2}
           maxRows={12}
@@ -88,7 +97,7 @@ export function CommandRules({ settings, change, error }: Props) {
           <TextInput
             flex="1 1 220px"
             aria-label={t.rules.call}
-            placeholder={t.rules.example(tool.startsWith("file") ? "src/main.py" : "git log")}
+            placeholder={tool.startsWith("file") ? "src/main.py" : "git log"}
             value={argument}
             maxLength={20_000}
             spellCheck={false}
@@ -98,7 +107,14 @@ export function CommandRules({ settings, change, error }: Props) {
         {argument.trim() && (
           <Box mt="xs" role="status">
             {checking.data && <Ruling ruling={checking.data} />}
-            {checking.error && Object.keys(faults).length === 0 && <ErrorState error={checking.error} />}
+            {checking.error &&
+              (Object.keys(faults).length === 0 ? (
+                <ErrorState error={checking.error} />
+              ) : (
+                <Text size="sm" c="dimmed">
+                  {t.rules.fixFirst}
+                </Text>
+              ))}
           </Box>
         )}
       </Box>

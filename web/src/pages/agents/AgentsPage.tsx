@@ -6,6 +6,7 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 
 import { type Agent, agentsQuery } from "@/api/agents";
+import { useMay } from "@/api/scopes";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
@@ -20,7 +21,7 @@ import { agents as table } from "./words";
 export function AgentsPage() {
   const t = useText(table);
   const query = useQuery(agentsQuery());
-  const make = (
+  const make = useMay("skills:write") && (
     <ButtonLink to="/agents/$id" params={{ id: "new" }} leftSection={<IconPlus size={16} />}>
       {t.make}
     </ButtonLink>

@@ -1,14 +1,19 @@
 /** What waits for an answer, and what was agreed to. */
-import { Button, Code, Skeleton, Stack, Table, Text } from "@mantine/core";
-import { IconChecks } from "@tabler/icons-react";
+import { Box, Button, Code, Group, Skeleton, Stack, Table, Text } from "@mantine/core";
+import { IconChecks, IconMessages } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { type Approval, approvalsQuery, questionsQuery, revokeApproval } from "@/api/approvals";
+import { type Approval, approvalsQuery, type PendingQuestion, questionsQuery, revokeApproval } from "@/api/approvals";
+import { type ChatQuestion, chatQuestionsQuery } from "@/api/chat";
+import { useMay } from "@/api/scopes";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
+import { Question as ChatQuestionCard } from "@/pages/chat/Question";
+import { chat } from "@/pages/chat/words";
 import { DataTable } from "@/parts/DataTable";
 import { EmptyState } from "@/parts/EmptyState";
+import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
@@ -21,33 +26,74 @@ import { approvals } from "./words";
 
 export function ApprovalsPage() {
   const t = useText(approvals);
-  const questions = useQuery(questionsQuery());
-  const kept = useQuery(approvalsQuery());
+  const admin = useMay("admin", false);
+  const runs = useQuery({ ...questionsQuery(), enabled: admin });
+  const talks = useMay("runs:execute", false);
+  const chats = useQuery({ ...chatQuestionsQuery(), enabled: talks });
+  const refused = !useMay("runs:execute");
+  const kept = useQuery({ ...approvalsQuery(), enabled: admin });
+  const asked = [...(runs.data ?? []), ...(chats.data ?? [])].toSorted((one, other) => moment(one).localeCompare(moment(other)));
+  const nothing = <EmptyState icon={IconChecks} title={t.none} hint={t.noneHint} />;
   return (
     <Page title={t.title} lead={t.lead}>
       <Stack gap="lg">
-        <Loaded query={questions} skeleton={<Skeleton h={190} />}>
-          {(open) =>
-            open.length ? (
-              <Stack gap="sm" role="region" aria-label={t.open}>
-                {open.map((question) => (
-                  <Question key={question.id} question={question} />
-                ))}
-              </Stack>
-            ) : (
-              <EmptyState icon={IconChecks} title={t.none} hint={t.noneHint} />
-            )
-          }
-        </Loaded>
-        <Loaded query={kept} skeleton={<Skeleton h={52} />}>
-          {(agreed) => (
-            <Section title={t.kept} empty={!agreed.length && t.keptNone}>
-              <Kept agreed={agreed} />
-            </Section>
-          )}
-        </Loaded>
+        {runs.error && <ErrorState error={runs.error} again={runs.refetch} />}
+        {refused ? (
+          nothing
+        ) : (
+          <Loaded query={chats} skeleton={<Skeleton h={190} />}>
+            {() =>
+              asked.length ? (
+                <Stack gap="sm" role="region" aria-label={t.open}>
+                  {asked.map((one) => ("turn_id" in one ? <ChatAsked key={`${one.turn_id} ${one.question.digest}`} asked={one} /> : <Question key={one.id} question={one} />))}
+                </Stack>
+              ) : (
+                nothing
+              )
+            }
+          </Loaded>
+        )}
+        {admin && (
+          <Loaded query={kept} skeleton={<Skeleton h={52} />}>
+            {(agreed) => (
+              <Section title={t.kept} empty={!agreed.length && t.keptNone}>
+                <Kept agreed={agreed} />
+              </Section>
+            )}
+          </Loaded>
+        )}
       </Stack>
     </Page>
+  );
+}
+
+/** When it began to wait. */
+const moment = (one: PendingQuestion | ChatQuestion): string => ("turn_id" in one ? one.since : one.asked_at);
+
+/** A question of a conversation, with the way to it. */
+function ChatAsked({ asked }: { asked: ChatQuestion }) {
+  const t = useText(approvals);
+  const c = useText(chat);
+  const format = useFormat();
+  const repeats = asked.request.startsWith(asked.conversation_title.replace(/…$/, "")); // a title is made from the first message
+  return (
+    <Box component="article" aria-label={visible(asked.question.title)}>
+      <Group gap={6} mb={6} wrap="nowrap" align="baseline">
+        <IconMessages size={15} stroke={1.6} style={{ flex: "none", alignSelf: "center" }} aria-hidden />
+        <AnchorLink to="/chat/$id" params={{ id: asked.conversation_id }} size="sm" truncate>
+          <bdi>{visible(repeats ? asked.request : asked.conversation_title) || c.untitled}</bdi>
+        </AnchorLink>
+        <Text size="xs" c="dimmed" style={{ flex: "none" }}>
+          <bdi>{[asked.agent && visible(asked.agent), t.since(format.ago(asked.since))].filter(Boolean).join(" · ")}</bdi>
+        </Text>
+      </Group>
+      {!repeats && (
+        <Text size="sm" c="dimmed" lineClamp={2} mb={8} style={{ overflowWrap: "anywhere" }}>
+          {t.said} <bdi>{visible(asked.request)}</bdi>
+        </Text>
+      )}
+      <ChatQuestionCard turn={{ conversation_id: asked.conversation_id, id: asked.turn_id }} asked={{ question: asked.question, calls: asked.calls.map(({ id }) => id) }} made={asked.calls} />
+    </Box>
   );
 }
 

@@ -1,12 +1,13 @@
 /** The skills: all of them, or those that fit what somebody wants. */
 import { ActionIcon, Button, CloseButton, Group, Stack, Switch, Text, TextInput, Title, Tooltip } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
+import { useDebouncedCallback, useMediaQuery } from "@mantine/hooks";
 import { IconBooks, IconMoodEmpty, IconPackageImport, IconRefresh, IconSearch } from "@tabler/icons-react";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { catalogQuery, enabledQuery, enableSkills, facetsQuery, refreshCatalog, searchQuery } from "@/api/catalog";
+import { useMay } from "@/api/scopes";
 import { type CatalogSearch, narrowing } from "@/app/search";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
@@ -31,13 +32,15 @@ export function CatalogPage() {
       title={t.title}
       lead={t.lead}
       actions={
-        <>
-          <AllSwitch />
-          <RefreshButton />
-          <Button component={Link} to="/install" leftSection={<IconPackageImport size={16} />}>
-            {t.install}
-          </Button>
-        </>
+        useMay("skills:write") && (
+          <>
+            <AllSwitch />
+            <RefreshButton />
+            <Button component={Link} to="/install" leftSection={<IconPackageImport size={16} />}>
+              {t.install}
+            </Button>
+          </>
+        )
       }
     >
       <Stack gap="sm">
@@ -62,7 +65,7 @@ function SearchField({ value, ask }: { value: string; ask: (q: string) => void }
       type="search"
       size="md"
       aria-label={t.search}
-      placeholder={t.search}
+      placeholder={useMediaQuery("(max-width: 36em)", false, { getInitialValueInEffect: false }) ? t.searchShort : t.search}
       leftSection={<IconSearch size={18} />}
       rightSection={typed ? <CloseButton aria-label={t.clear} onClick={() => set("")} /> : undefined}
       value={typed}
@@ -207,12 +210,14 @@ function NoSkills() {
   const t = useText(catalog);
   return (
     <EmptyState icon={IconBooks} title={t.empty} hint={t.emptyHint}>
-      <Group>
-        <Button component={Link} to="/install" variant="light">
-          {t.install}
-        </Button>
-        <RefreshButton />
-      </Group>
+      {useMay("skills:write") && (
+        <Group>
+          <Button component={Link} to="/install" variant="light">
+            {t.install}
+          </Button>
+          <RefreshButton />
+        </Group>
+      )}
     </EmptyState>
   );
 }

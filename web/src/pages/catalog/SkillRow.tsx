@@ -1,14 +1,17 @@
 /** One skill in the list: what it is, where it is from, why it fits, why it is not offered. */
 import { Badge, Box, Group, Highlight, Text, Tooltip } from "@mantine/core";
 import { IconAlertTriangle, IconPlayerPlay, IconUser } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
 import type { Entry, SearchMatch } from "@/api/catalog";
+import { verdictQuery } from "@/api/verdicts";
 import { useText } from "@/i18n";
 import { useMeaning } from "@/i18n/chinese";
 import { useFormat } from "@/i18n/format";
 import { visible } from "@/parts/foreign";
-import { StateBadge } from "@/parts/StateBadge";
+import { ScanBadge } from "@/parts/ScanBadge";
+import { AsksBadge, StateBadge } from "@/parts/StateBadge";
 
 import classes from "./SkillRow.module.css";
 import { catalog } from "./words";
@@ -90,9 +93,11 @@ function Confidence({ value, sure }: { value: number; sure: boolean }) {
 function Marks({ skill }: { skill: Entry }) {
   const t = useText(catalog);
   const meaning = useMeaning("rules");
+  const verdict = useQuery(verdictQuery(skill.id)).data;
   const serious = skill.diagnostics.filter(({ severity }) => severity !== "info");
   return (
     <Group gap={6} wrap="nowrap" className={classes.marks}>
+      {(verdict?.worst === "high" || verdict?.worst === "medium") && <ScanBadge worst={verdict.worst} findings={verdict.findings} />}
       {serious.length > 0 && (
         <Tooltip label={serious.map(({ rule, message }) => meaning(rule)?.title ?? visible(message)).join(" · ")}>
           <Badge color="yellow" leftSection={<IconAlertTriangle size={13} />} visibleFrom="sm">
@@ -117,6 +122,7 @@ function Marks({ skill }: { skill: Entry }) {
           {t.sources[skill.source]}
         </Badge>
       </Tooltip>
+      {skill.asks_first && <AsksBadge />}
       {skill.status !== "ok" && <StateBadge status={skill.status} />}
     </Group>
   );

@@ -15,7 +15,7 @@ import { ModelField } from "./Begin";
 import classes from "./Panel.module.css";
 import { chat } from "./words";
 
-export function About({ conversation: { id, agent, model, settings, created_at } }: { conversation: ConversationDetail }) {
+export function About({ conversation: { id, agent, model, settings, folder, created_at } }: { conversation: ConversationDetail }) {
   const t = useText(chat);
   const format = useFormat();
   const cache = useQueryClient();
@@ -33,6 +33,7 @@ export function About({ conversation: { id, agent, model, settings, created_at }
     [t.facts.skills, <bdi key="skills">{settings.skills.length ? settings.skills.map((one) => visible(one.replace(/^[\w-]+:/, ""))).join(", ") : t.allSkills}</bdi>],
     [t.facts.rules, Object.keys(settings.permissions).length > 0 && <Rules key="rules" rules={settings.permissions} />],
     [t.facts.workspace, settings.workspace ? t.onOff.on : t.onOff.off],
+    [t.facts.folder, folder && <Code key="folder">{visible(folder)}</Code>],
     [t.facts.tools, Object.keys(settings.tool_permissions).length > 0 && <Rules key="tools" rules={settings.tool_permissions} />],
     [t.facts.budget, t.tokens(format.number(settings.index_tokens))],
     [t.facts.began, format.time(created_at)],

@@ -1,10 +1,11 @@
 /** A conversation before its first word: with which agent, or which model and skills. */
-import { Alert, Autocomplete, Box, Checkbox, Code, NativeSelect, Pill, SegmentedControl, Stack, Text, Textarea } from "@mantine/core";
+import { Alert, Autocomplete, Box, Checkbox, Code, NativeSelect, Pill, SegmentedControl, Stack, Text, Textarea, TextInput } from "@mantine/core";
 import { IconKey } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 
 import { agentsQuery } from "@/api/agents";
 import { type ModelChoices, modelsQuery } from "@/api/chat";
+import { sessionQuery } from "@/api/keys";
 import { useText } from "@/i18n";
 import { CopyLine } from "@/parts/CopyLine";
 import { ErrorState } from "@/parts/ErrorState";
@@ -98,6 +99,7 @@ function WithAgent({ choice, choose }: Props) {
           </AnchorLink>
         )
       )}
+      <Folder choice={choice} choose={choose} />
     </>
   );
 }
@@ -125,6 +127,7 @@ function WithModel({ choice, choose, models }: Props & { models: ModelChoices | 
     <>
       <ModelField label={t.begin.model} value={choice.model} change={(model) => choose({ model })} models={models} />
       <Skills choice={choice} choose={choose} />
+      <Folder choice={choice} choose={choose} />
       <More label={t.begin.more} opened={Boolean(choice.prompt || choice.askFirst || !choice.workspace || Object.keys(choice.tools).length > 0)}>
         <Textarea label={t.begin.prompt} value={choice.prompt} maxLength={100_000} autosize minRows={3} maxRows={10} onChange={({ currentTarget }) => choose({ prompt: currentTarget.value })} />
         <Checkbox label={t.begin.askFirst} checked={choice.askFirst} onChange={({ currentTarget }) => choose({ askFirst: currentTarget.checked })} />
@@ -134,6 +137,23 @@ function WithModel({ choice, choose, models }: Props & { models: ModelChoices | 
         </More>
       </More>
     </>
+  );
+}
+
+/** Where the conversation works, for who sits at the server's machine. */
+function Folder({ choice, choose }: Props) {
+  const t = useText(chat);
+  if (!useQuery(sessionQuery()).data?.local) return null;
+  return (
+    <TextInput
+      label={t.begin.folder}
+      description={t.begin.folderHint}
+      placeholder="/home/me/project"
+      value={choice.folder}
+      maxLength={4096}
+      spellCheck={false}
+      onChange={({ currentTarget }) => choose({ folder: currentTarget.value })}
+    />
   );
 }
 

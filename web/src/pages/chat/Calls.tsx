@@ -30,10 +30,10 @@ import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 
 import classes from "./Calls.module.css";
+import { useCallTitle } from "./callTitle";
 import { type Call, type CallState, callState } from "./story";
 import { chat } from "./words";
 import { isWorkspaceTool } from "./workspace/commands";
-import { workspace } from "./workspace/words";
 
 const Value = lazy(() => fetched(import("@/parts/Value")).then(({ Value }) => ({ default: Value })));
 const Waterfall = lazy(() => fetched(import("@/pages/run/Waterfall")).then(({ Waterfall }) => ({ default: Waterfall })));
@@ -84,49 +84,6 @@ const MARKS: Record<Exclude<CallState, "runs">, { icon: Icon; color: string }> =
   lost: { icon: IconPlugX, color: "var(--mantine-color-dimmed)" },
 };
 
-/** What a call is about, from what the model wrote; that may be anything. */
-function useTitle({ tool, arguments: given }: Call): string {
-  const t = useText(chat);
-  const w = useText(workspace);
-  const values = typeof given === "object" && given !== null ? (given as Record<string, unknown>) : {};
-  const of = (...names: string[]) => {
-    const found = names.map((name) => values[name]).find((value) => typeof value === "string" && value);
-    return typeof found === "string" ? visible(found).replace(/\s+/g, " ").slice(0, 80) : "?";
-  };
-  switch (tool) {
-    case "skill":
-    case "skills_load":
-      return t.tools[tool](of("skill", "name"));
-    case "read_skill_file":
-      return t.tools.read_skill_file(of("file_path", "path", "file"), of("skill_name", "skill", "name"));
-    case "run_skill": {
-      const words = Array.isArray(values.arguments) ? values.arguments.filter((one) => typeof one === "string") : [];
-      const what = [typeof values.entry === "string" ? values.entry : "", ...words].filter(Boolean).join(" ");
-      return t.tools.run_skill(of("name", "skill"), visible(what).replace(/\s+/g, " ").slice(0, 60));
-    }
-    case "search_skills":
-      return t.tools.search_skills(of("query", "q", "text"));
-    case "skills_list":
-      return t.tools.skills_list;
-    case "bash": {
-      const process = of("process");
-      return values.command || !values.process ? `$ ${of("command")}` : values.stop === true ? w.process.stop(process) : w.process.read(process);
-    }
-    case "code_run":
-      return w.tools.code_run(typeof values.language === "string" ? of("language") : "python");
-    case "file_read":
-    case "file_write":
-    case "file_edit":
-      return w.tools[tool](of("file_path", "path").replace(/^\/workspace\//, ""));
-    case "file_list":
-      return w.tools.file_list(typeof values.path === "string" && values.path ? of("path") : ".");
-    case "file_search":
-      return w.tools.file_search(of("pattern"));
-    default:
-      return t.tools.other(visible(tool).slice(0, 60) || "?");
-  }
-}
-
 /** What a call that goes on has said last: a line of its script, or the name of a step. */
 function lastWord({ log, steps }: Call): string | undefined {
   return log.trimEnd().split("\n").findLast(Boolean) ?? steps.at(-1)?.stepName;
@@ -136,7 +93,7 @@ function OneCall({ call, state }: { call: Call; state: Turn["state"] }) {
   const t = useText(chat);
   const format = useFormat();
   const [opened, setOpened] = useState(false);
-  const title = useTitle(call);
+  const title = useCallTitle(call);
   const Mark = ICONS[call.tool] ?? IconTool;
   const now = callState(call, state);
   const { result } = call;

@@ -26,7 +26,7 @@ import { Pending, Thread } from "./Thread";
 import { chat } from "./words";
 
 const NARROW = "(max-width: 62em)"; // the list of conversations has no room
-const MEDIUM = "(max-width: 87em)"; // the panel has none
+const MEDIUM = "(max-width: 87em)"; // the panel takes that of the list
 const AT_ONCE = { getInitialValueInEffect: false };
 
 export function ChatPage() {
@@ -53,7 +53,8 @@ export function ChatPage() {
   const sending = useSending(id, conversation, choice);
   const title = conversation ? visible(conversation.title) || t.untitled : id ? t.title : t.fresh;
   usePageTitle(title);
-  const beside = id !== undefined && kept && !medium;
+  const beside = id !== undefined && !narrow && (medium ? looked : kept);
+  const lists = !narrow && !(medium && beside);
   const openPanel = (wanted: PanelTab) => {
     setTab(wanted);
     if (medium) setLooked(true);
@@ -62,13 +63,13 @@ export function ChatPage() {
   const list = <ConversationList chosen={id} />;
   const panel = conversation && <Panel conversation={conversation} tab={tab} setTab={setTab} />;
   return (
-    <Box className={classes.frame} data-list={!narrow || undefined} data-panel={beside || undefined}>
-      {!narrow && <aside className={classes.list} aria-label={t.list}>{list}</aside>}
+    <Box className={classes.frame} data-list={lists || undefined} data-panel={beside || undefined}>
+      {lists && <aside className={classes.list} aria-label={t.list}>{list}</aside>}
       <Dropping take={sending.attach} className={classes.middle ?? ""} disabled={query.isError && id !== undefined}>
         <Group className={classes.head ?? ""} gap="xs" wrap="nowrap">
-          {narrow && (
+          {!lists && (
             <Tooltip label={t.showList}>
-              <ActionIcon size="lg" aria-label={t.showList} onClick={() => setListed(true)}>
+              <ActionIcon size="lg" aria-label={t.showList} onClick={() => (narrow ? setListed(true) : setLooked(false))}>
                 <IconMessages size={19} stroke={1.6} />
               </ActionIcon>
             </Tooltip>
@@ -86,7 +87,7 @@ export function ChatPage() {
           {conversation && <ConversationMenu conversation={conversation} title={title} size="lg" />}
           {conversation && (
             <Tooltip label={t.panel}>
-              <ActionIcon size="lg" aria-label={t.panel} aria-pressed={medium ? looked : kept} onClick={() => (medium ? setLooked(true) : keep(!kept))}>
+              <ActionIcon size="lg" aria-label={t.panel} aria-pressed={medium ? looked : kept} onClick={() => (medium ? setLooked(!looked) : keep(!kept))}>
                 <IconLayoutSidebarRight size={19} stroke={1.6} />
               </ActionIcon>
             </Tooltip>
@@ -111,7 +112,15 @@ export function ChatPage() {
       <Drawer opened={narrow && listed} onClose={() => setListed(false)} title={t.list} size={300} closeButtonProps={{ "aria-label": c.close }} classNames={{ body: classes.drawer ?? "" }}>
         {list}
       </Drawer>
-      <Drawer opened={medium && looked} onClose={() => setLooked(false)} position="right" title={t.panel} size={360} closeButtonProps={{ "aria-label": c.close }} classNames={{ body: classes.drawer ?? "" }}>
+      <Drawer
+        opened={narrow && looked}
+        onClose={() => setLooked(false)}
+        position="right"
+        title={t.panel}
+        size="min(100%, 420px)"
+        closeButtonProps={{ "aria-label": c.close }}
+        classNames={{ body: classes.drawer ?? "" }}
+      >
         {panel}
       </Drawer>
     </Box>

@@ -1,37 +1,44 @@
 /** A question of a turn that waits: which skill, what it is for, its files and what it may do; and the answers. */
-import { Box, Code, Group, List, Paper, Stack, Text } from "@mantine/core";
+import { Box, Code, Group, Paper, Stack, Text } from "@mantine/core";
 import { IconShieldQuestion } from "@tabler/icons-react";
-import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 
-import type { OpenQuestion, Turn } from "@/api/chat";
-import { sessionQuery } from "@/api/keys";
+import type { ChatQuestion, OpenQuestion, TurnPlace } from "@/api/chat";
+import { useMay } from "@/api/scopes";
 import { useText } from "@/i18n";
-import { FileTree, fileType } from "@/parts/FileTree";
+import { AskedContent } from "@/parts/AskedContent";
 import { visible } from "@/parts/foreign";
-import { AnchorLink } from "@/parts/links";
 import { Verdict } from "@/parts/Verdict";
 import { verdict } from "@/parts/verdictWords";
 
 import { useAnswering } from "./answering";
+import { useCallTitle } from "./callTitle";
 import classes from "./Question.module.css";
 import type { Asked } from "./story";
 import { chat } from "./words";
 import { CommandQuestion } from "./workspace/CommandQuestion";
 
+type Made = ChatQuestion["calls"][number];
 type SkillAsked = Extract<OpenQuestion, { type: "skill" }>;
 
 /** Calls of tools are asked about one by one, a skill once for all calls that need it. */
-export function Question({ turn, asked: { question, calls } }: { turn: Turn; asked: Asked }) {
-  return question.type === "command" ? <CommandQuestion turn={turn} question={question} /> : <SkillQuestion turn={turn} question={question} calls={calls} />;
+export function Question({ turn, asked: { question, calls }, made = [] }: { turn: TurnPlace; asked: Asked; made?: readonly Made[] }) {
+  return question.type === "command" ? <CommandQuestion turn={turn} question={question} /> : <SkillQuestion turn={turn} question={question} calls={calls} made={made} />;
 }
 
-function SkillQuestion({ turn, question, calls }: { turn: Turn; question: SkillAsked; calls: readonly string[] }) {
+interface SkillProps {
+  turn: TurnPlace;
+  question: SkillAsked;
+  calls: readonly string[];
+  /** What the calls were made with, where they are not shown beside it. */
+  made: readonly Made[];
+}
+
+function SkillQuestion({ turn, question, calls, made }: SkillProps) {
   const t = useText(chat);
   const v = useText(verdict);
-  const scopes = useQuery(sessionQuery()).data?.scopes ?? [];
+  const admin = useMay("admin", false);
   const answering = useAnswering(turn, question.call);
-  const longer = (["session", ...(scopes.includes("admin") ? ["workspace"] : [])] as ("session" | "workspace")[]);
+  const longer = (["session", ...(admin ? ["workspace"] : [])] as ("session" | "workspace")[]);
   const name = visible(question.skillName);
   return (
     <Paper component="section" p="md" aria-label={t.ask.title(name)} className={classes.question ?? ""}>
@@ -51,7 +58,17 @@ function SkillQuestion({ turn, question, calls }: { turn: Turn; question: SkillA
         <Text size="sm" lineClamp={5} style={{ overflowWrap: "anywhere" }}>
           <bdi>{visible(question.description)}</bdi>
         </Text>
-        <About asked={question} />
+        {made.length > 0 && (
+          <Box>
+            <Text size="xs" fw={600} c="dimmed" mb={2}>
+              {t.ask.wants}
+            </Text>
+            {made.map((call) => (
+              <Wanted key={call.id} call={call} />
+            ))}
+          </Box>
+        )}
+        <AskedContent skill={question.skillId} digest={question.digest} files={question.files} may={question.may} />
         <Verdict
           longer={longer.map((decision) => ({ decision, label: decision === "session" ? t.ask.session : v.workspace, why: t.ask[`${decision}Why`] }))}
           reason={t.ask.reason}
@@ -64,44 +81,19 @@ function SkillQuestion({ turn, question, calls }: { turn: Turn; question: SkillA
   );
 }
 
-function About({ asked }: { asked: SkillAsked }) {
-  const t = useText(chat);
-  const [chosen, setChosen] = useState("");
-  const { files, may } = asked;
+/** One call that waits: what it would do, and with what. */
+function Wanted({ call }: { call: Made }) {
+  const title = useCallTitle(call);
   return (
-    <>
-      {may.length > 0 && (
-        <Box>
-          <Text size="xs" fw={600} c="dimmed" mb={2}>
-            {t.ask.may}
-          </Text>
-          <List size="sm" spacing={2}>
-            {may.map((sentence) => (
-              <List.Item key={sentence} style={{ overflowWrap: "anywhere" }}>
-                <bdi>{visible(sentence)}</bdi>
-              </List.Item>
-            ))}
-          </List>
-        </Box>
+    <Box mb={4}>
+      <Text size="sm" style={{ overflowWrap: "anywhere" }}>
+        <bdi>{title}</bdi>
+      </Text>
+      {call.tool === "run_skill" && (
+        <Code block fz="xs" mah={180} style={{ overflow: "auto", whiteSpace: "pre-wrap", overflowWrap: "anywhere" }} tabIndex={0}>
+          {visible(JSON.stringify(call.arguments, null, 2))}
+        </Code>
       )}
-      {files.length > 0 && (
-        <Box>
-          <Text size="xs" fw={600} c="dimmed" mb={2}>
-            {t.ask.files(files.length)}
-          </Text>
-          <Box className={classes.files}>
-            <FileTree label={t.ask.files(files.length)} files={files.map(({ name, size }) => ({ name, size, type: fileType(name) }))} chosen={chosen} choose={setChosen} />
-          </Box>
-        </Box>
-      )}
-      <Group gap="md">
-        <AnchorLink to="/skills/$id" params={{ id: asked.skillId }} search={{ tab: "files", ...(chosen ? { file: chosen } : {}) }} target="_blank" size="sm">
-          {t.openSkill}
-        </AnchorLink>
-        <Text size="xs" c="dimmed">
-          {t.ask.content} <Code title={asked.digest}>{asked.digest.slice(0, 19)}…</Code>
-        </Text>
-      </Group>
-    </>
+    </Box>
   );
 }

@@ -12,6 +12,7 @@ import { useFormat } from "@/i18n/format";
 import { CopyIcon } from "@/parts/CopyIcon";
 import { visible } from "@/parts/foreign";
 import { Original } from "@/parts/Original";
+import { sentence } from "@/parts/sentence";
 
 import { Calls } from "./Calls";
 import type { PanelTab } from "./Panel";
@@ -211,9 +212,9 @@ function Failure({ error }: { error: Extract<Part, { kind: "error" }>["error"] }
   const meant = useMeaning("errors")(error.code);
   const hint = meant?.fix ?? error.hint;
   return (
-    <Alert color="red" icon={<IconAlertTriangle size={20} />} role="alert" title={visible(meant?.title ?? error.message)} styles={{ title: { overflowWrap: "anywhere" } }}>
+    <Alert color="red" icon={<IconAlertTriangle size={20} />} role="alert" title={meant?.title ?? sentence(visible(error.message))} styles={{ title: { overflowWrap: "anywhere" } }}>
       <Stack gap="xs">
-        {hint && <bdi>{visible(hint)}</bdi>}
+        {hint && <bdi>{meant ? hint : sentence(visible(hint), true)}</bdi>}
         {meant && <Original>{[error.message, error.hint]}</Original>}
         {error.said && (
           <Text size="xs" c="dimmed" style={{ overflowWrap: "anywhere" }}>

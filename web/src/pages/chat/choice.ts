@@ -13,11 +13,13 @@ export interface Choice {
   askFirst: boolean;
   /** The model gets a shell, code and file tools. */
   workspace: boolean;
+  /** A folder of the server's machine to work in, for who sits there; empty for one of the conversation's own. */
+  folder: string;
   /** What holds for single tools. */
   tools: Record<string, ToolRule>;
 }
 
-const NOTHING: Choice = { how: "own", agent: "", model: "", skills: [], prompt: "", askFirst: false, workspace: true, tools: {} };
+const NOTHING: Choice = { how: "own", agent: "", model: "", skills: [], prompt: "", askFirst: false, workspace: true, folder: "", tools: {} };
 
 export type Choose = (change: Partial<Choice>) => void;
 
@@ -29,11 +31,11 @@ export function useChoice(): [Choice, Choose] {
 }
 
 /** The conversation that a choice means, as a request writes it. */
-export function begun({ how, agent, model, skills, prompt, askFirst, workspace, tools }: Choice): NewConversation {
-  if (how === "agent" && agent) return { agent, title: "", ...(model ? { model } : {}) };
+export function begun({ how, agent, model, skills, prompt, askFirst, workspace, folder, tools }: Choice): NewConversation {
+  const common = { title: "", ...(model ? { model } : {}), ...(folder.trim() ? { folder: folder.trim() } : {}) };
+  if (how === "agent" && agent) return { ...common, agent };
   return {
-    title: "",
-    ...(model ? { model } : {}),
+    ...common,
     settings: {
       system_prompt: prompt,
       skills: skills.map(({ id }) => id),

@@ -11,6 +11,9 @@ import classes from "./Choose.module.css";
 import { chosenFiles, droppedFiles, type FolderFile, type FolderProblem, FolderRefused, zipped } from "./folderZip";
 import { install } from "./words";
 
+/** A folder or file of a disk, which is no address: `/…`, `./…`, `~/…`, `C:\\…`, `file:…`. */
+const PATH = /^(?:[/\\~.]|[a-z]:[/\\]|file:)/i;
+
 interface Props {
   busy: boolean;
   error: unknown;
@@ -23,9 +26,16 @@ export function Choose({ busy, error, address, setAddress, look }: Props) {
   const t = useText(install);
   const [packing, setPacking] = useState<{ done: number; all: number }>();
   const [problem, setProblem] = useState<FolderProblem>();
+  const [addressed, setAddressed] = useState(false);
+  const [path, setPath] = useState(false);
+  const begin = (isAddress: boolean) => {
+    setProblem(undefined);
+    setPath(false);
+    setAddressed(isAddress);
+  };
 
   const pack = async (files: FolderFile[]) => {
-    setProblem(undefined);
+    begin(false);
     setPacking({ done: 0, all: files.length });
     try {
       look({ archive: await zipped(files, (done) => setPacking({ done, all: files.length })) });
@@ -37,9 +47,10 @@ export function Choose({ busy, error, address, setAddress, look }: Props) {
     }
   };
   const open = (archive: File) => {
-    setProblem(undefined);
+    begin(false);
     look({ archive });
   };
+  const failed = !problem && !path && error !== null && !busy && <ErrorState error={error} />;
   const doing = packing ? t.packing(packing.done, packing.all) : busy ? t.looking : undefined;
   return (
     <Stack gap="md">
@@ -50,14 +61,15 @@ export function Choose({ busy, error, address, setAddress, look }: Props) {
             {t.problemsHint}
           </Alert>
         )}
-        {!problem && error !== null && !busy && <ErrorState error={error} />}
+        {!addressed && failed}
       </div>
       <Divider label={t.or} />
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          setProblem(undefined);
-          look({ address: address.trim() });
+          begin(true);
+          if (PATH.test(address.trim())) setPath(true);
+          else look({ address: address.trim() });
         }}
       >
         <Group align="flex-end" gap="sm">
@@ -70,7 +82,11 @@ export function Choose({ busy, error, address, setAddress, look }: Props) {
             autoComplete="url"
             leftSection={<IconLink size={16} />}
             value={address}
-            onChange={(event) => setAddress(event.currentTarget.value)}
+            error={path && t.isPath}
+            onChange={(event) => {
+              setPath(false);
+              setAddress(event.currentTarget.value);
+            }}
             disabled={doing !== undefined}
             maxLength={2000}
           />
@@ -79,6 +95,7 @@ export function Choose({ busy, error, address, setAddress, look }: Props) {
           </Button>
         </Group>
       </form>
+      <div aria-live="assertive">{addressed && failed}</div>
     </Stack>
   );
 }

@@ -1,10 +1,9 @@
 /** One skill of a source, before it is installed: all there is to know for a decision. */
-import { Alert, Badge, Box, Checkbox, Code, Group, List, Paper, Skeleton, Stack, Table, Tabs, Text, Title } from "@mantine/core";
-import { IconAlertTriangle, IconBan, IconInfoCircle, IconShieldPlus } from "@tabler/icons-react";
-import { lazy, type ReactNode, Suspense } from "react";
+import { Alert, Badge, Box, Checkbox, Code, Group, List, Paper, Stack, Table, Tabs, Text, Title } from "@mantine/core";
+import { IconAlertTriangle, IconBan, IconInfoCircle, IconShieldExclamation, IconShieldPlus } from "@tabler/icons-react";
+import type { ReactNode } from "react";
 
 import type { Inspected } from "@/api/installing";
-import { fetched } from "@/api/parts";
 import { useText } from "@/i18n";
 import { useMeaning } from "@/i18n/chinese";
 import { useFormat } from "@/i18n/format";
@@ -15,12 +14,14 @@ import { FactList } from "@/parts/FactList";
 import { visible } from "@/parts/foreign";
 import { HarmList } from "@/parts/HarmList";
 import { PowerList } from "@/parts/PowerList";
+import { Reading, Whole } from "@/parts/Reading";
+import { GRAVITY } from "@/parts/ScanBadge";
 
 import classes from "./Review.module.css";
 import { install } from "./words";
 
-const Markdown = lazy(() => fetched(import("@/parts/Markdown")));
 const SHOWN = 300; // files that are listed
+const WORST = 3; // findings that are shown above the agreement
 
 interface Props {
   skill: Inspected;
@@ -62,6 +63,7 @@ export function FoundSkill({ skill, single, possible, taken, take, agreed, agree
         <Notes icon={<IconBan size={18} />} color="red" title={possible ? t.refusedByDefault : t.refused} notes={skill.refusals.map(({ message, hint }) => [message, hint].filter(Boolean).join(" — "))}>
           {possible && skill.refusals.length > 0 && <Checkbox mt="sm" checked={overruled} onChange={(event) => overrule(event.currentTarget.checked)} label={t.force} />}
         </Notes>
+        <Worst skill={skill} />
         <Notes icon={<IconShieldPlus size={18} />} color="orange" title={t.mayMore} notes={possible ? (skill.change?.widened ?? []) : []}>
           <Checkbox mt="sm" checked={agreed} onChange={(event) => agree(event.currentTarget.checked)} label={t.agree} />
         </Notes>
@@ -91,6 +93,25 @@ function Notes({ icon, color, title, notes, children }: { icon: ReactNode; color
       </List>
       {children}
     </Alert>
+  );
+}
+
+/** The gravest of what the scanner found, before anything is agreed to. */
+function Worst({ skill: { findings } }: { skill: Inspected }) {
+  const t = useText(install);
+  const open = findings.filter(({ allowed }) => !allowed);
+  const worst = open[0]?.severity;
+  if (worst !== "high" && worst !== "medium") return null;
+  const alike = open.filter(({ severity }) => severity === worst);
+  const notes = alike.slice(0, WORST).map(({ message, file, line }) => `${message} (${file}:${line})`);
+  return (
+    <Notes icon={<IconShieldExclamation size={18} />} color={GRAVITY[worst] ?? "red"} title={t.worst[worst]} notes={[...new Set(notes)]}>
+      {open.length > notes.length && (
+        <Text size="sm" mt={4}>
+          {t.moreFindings(open.length - notes.length)}
+        </Text>
+      )}
+    </Notes>
   );
 }
 
@@ -155,9 +176,10 @@ function Parts({ skill }: { skill: Inspected }) {
 
 function Instructions({ text }: { text: string }) {
   return (
-    <Suspense fallback={<Skeleton h={200} />}>
-      <Markdown>{body(text)}</Markdown>
-    </Suspense>
+    <Reading
+      text={body(text)}
+      model={<Whole text={text} />}
+    />
   );
 }
 

@@ -19,11 +19,12 @@ interface Props {
 }
 
 /** What can be agreed to although it is refused by default. */
-export const OVERRULED: Record<string, "force" | "acceptSigner" | "acceptSource"> = {
+export const OVERRULED: Record<string, "force" | "acceptSigner" | "acceptSource" | "acceptFindings"> = {
   local_edits: "force",
   version_unusable: "force",
   signer_changed: "acceptSigner",
   source_changed: "acceptSource",
+  grave_findings: "acceptFindings",
 };
 
 const possible = ({ refusals }: Inspected) => refusals.every(({ code }) => code in OVERRULED);
@@ -53,6 +54,7 @@ export function Review({ skills, busy, back, install }: Props) {
       force: codes.has("force"),
       acceptSigner: codes.has("acceptSigner"),
       acceptSource: codes.has("acceptSource"),
+      accept: [...new Set(wanted.flatMap((skill) => (skill.refusals.some(({ code }) => code === "grave_findings") ? skill.findings.map(({ rule }) => rule) : [])))],
     });
   };
   if (skills.length === 0)

@@ -39,7 +39,7 @@ export function DoctorPage() {
       <Loaded query={query} skeleton={waiting}>
         {({ ok, checks }) => (
           <Stack gap="md">
-            <Alert color={ok ? "pine" : "red"} icon={ok ? <IconCircleCheck size={20} /> : <IconAlertTriangle size={20} />} title={ok ? t.well : t.ill} />
+            <Alert color={ok ? "pine" : "red"} icon={ok ? <IconCircleCheck size={20} /> : <IconAlertTriangle size={20} />} title={ok ? standing(checks, t) : t.ill} />
             <ul className={classes.checks}>
               {checks.map((check) => (
                 <One key={`${check.name} ${check.detail}`} check={check} />
@@ -50,6 +50,14 @@ export function DoctorPage() {
       </Loaded>
     </Page>
   );
+}
+
+/** That it works, and how many skills, or other things, lack something. */
+function standing(checks: readonly Check[], t: Pick<typeof machine.en, "well" | "wanting" | "wantingSkills">): string {
+  const wanting = checks.filter(({ status }) => status === "warning").map(({ name }) => name);
+  if (wanting.length === 0) return t.well;
+  const names = new Set(wanting);
+  return wanting.every((name) => name.startsWith("skill ")) ? t.wantingSkills(names.size) : t.wanting(names.size);
 }
 
 function One({ check }: { check: Check }) {

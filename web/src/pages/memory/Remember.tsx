@@ -6,7 +6,7 @@ import { useState } from "react";
 import { type MemoryBody, remember } from "@/api/memories";
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
-import { Dialog } from "@/parts/Dialog";
+import { FormDialog } from "@/parts/FormDialog";
 import { FormFooter } from "@/parts/FormFooter";
 import { notify } from "@/parts/notify";
 
@@ -22,12 +22,15 @@ export function Remember({ opened, close }: { opened: boolean; close: () => void
   const [type, setType] = useState<MemoryBody["type"]>("fact");
   const [importance, setImportance] = useState(0.5);
   const [tags, setTags] = useState("");
+  const leave = () => {
+    setContent("");
+    setTags("");
+    close();
+  };
   const saving = useMutation({
     mutationFn: remember,
     onSuccess: async () => {
-      setContent("");
-      setTags("");
-      close();
+      leave();
       notify({ message: t.saved });
       await cache.invalidateQueries({ queryKey: ["memories"] });
     },
@@ -37,7 +40,7 @@ export function Remember({ opened, close }: { opened: boolean; close: () => void
     .map((tag) => tag.trim())
     .filter(Boolean);
   return (
-    <Dialog opened={opened} close={close} title={t.add}>
+    <FormDialog opened={opened} close={leave} unsaved={content.trim() !== "" || named.length > 0} title={t.add}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -56,9 +59,9 @@ export function Remember({ opened, close }: { opened: boolean; close: () => void
             <NumberInput label={t.importance} value={importance} min={0} max={1} step={0.1} onChange={(value) => setImportance(Number(value) || 0)} />
           </Group>
           <TextInput label={t.tags} description={t.tagsHint} value={tags} onChange={({ currentTarget }) => setTags(currentTarget.value)} />
-          <FormFooter cancel={close} submit={c.save} busy={saving.isPending} disabled={!content.trim()} error={saving.error} />
+          <FormFooter cancel={leave} submit={c.save} busy={saving.isPending} disabled={!content.trim()} error={saving.error} />
         </Stack>
       </form>
-    </Dialog>
+    </FormDialog>
   );
 }

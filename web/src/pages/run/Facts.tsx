@@ -19,6 +19,23 @@ export function Facts({ run }: { run: RunDetail }) {
     [t.facts.id, <Copied key="id" text={run.run_id} />],
     [t.facts.asked, format.time(run.created_at)],
     [t.facts.took, run.duration_ms === null ? null : format.duration(run.duration_ms)],
+    [t.facts.interface, run.interface && (t.interfaces[run.interface] ?? run.interface)],
+    [
+      t.facts.caller,
+      run.caller && (
+        <AnchorLink key="caller" to="/runs" search={{ caller: run.caller }} size="sm">
+          <bdi>{visible(run.caller)}</bdi>
+        </AnchorLink>
+      ),
+    ],
+    [
+      t.facts.agent,
+      run.agent && (
+        <AnchorLink key="agent" to="/runs" search={{ agent: run.agent }} size="sm">
+          <bdi>{visible(run.agent)}</bdi>
+        </AnchorLink>
+      ),
+    ],
     [
       t.ofSchedule,
       run.schedule && (
@@ -27,6 +44,7 @@ export function Facts({ run }: { run: RunDetail }) {
         </AnchorLink>
       ),
     ],
+    [t.facts.version, run.version && visible(run.version)],
     [t.facts.kind, run.ran_as && run.ran_as !== run.kind ? `${run.kind} → ${run.ran_as}` : run.kind],
     [t.facts.entry, run.entry && <Code>{visible(run.entry)}</Code>],
     [t.commandLine, run.arguments.length > 0 && <Code key="arguments">{run.arguments.map(visible).join(" ")}</Code>],

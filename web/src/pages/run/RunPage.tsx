@@ -1,16 +1,20 @@
 /** One run, while it goes on and afterwards: what it was given, its steps, what it printed, and what it came to. */
-import { Alert, Button, SimpleGrid, Skeleton, Stack, Text } from "@mantine/core";
-import { IconBan, IconHelpCircle, IconInfoCircle } from "@tabler/icons-react";
+import { Alert, Button, SimpleGrid, Skeleton, Stack, Text, Tooltip } from "@mantine/core";
+import { IconBan, IconHelpCircle, IconInfoCircle, IconRotateClockwise } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
+import { fetched } from "@/api/parts";
 import { cancelRun, type RunProgress, type RunDetail, runQuery, useRun } from "@/api/runs";
 import { isOver } from "@/api/runStates";
+import { useMay } from "@/api/scopes";
+import { skillQuery } from "@/api/skills";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { visible } from "@/parts/foreign";
 import { ButtonLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
+import { notifyProblem } from "@/parts/notify";
 import { Page } from "@/parts/Page";
 import { Section } from "@/parts/Section";
 import { Value } from "@/parts/Value";
@@ -59,16 +63,33 @@ function Lead({ run }: { run: RunDetail }) {
 function Actions({ run }: { run: RunDetail }) {
   const t = useText(runs);
   const cache = useQueryClient();
+  const navigate = route.useNavigate();
+  const executes = useMay("runs:execute");
   const ending = useMutation({
     mutationFn: () => cancelRun(run.run_id),
     onSuccess: (ended) => cache.setQueryData(runQuery(run.run_id).queryKey, ended),
+  });
+  const again = useMutation({
+    mutationFn: async () => {
+      const [{ writeAgain }, skill] = await Promise.all([fetched(import("../skill/writeAgain")), cache.query(skillQuery(run.skill))]);
+      writeAgain(skill, run);
+      await navigate({ to: "/skills/$id", params: { id: skill.id }, search: { tab: "run" } });
+    },
+    onError: notifyProblem,
   });
   return (
     <>
       <ButtonLink variant="default" to="/skills/$id" params={{ id: run.skill }}>
         {t.open}
       </ButtonLink>
-      {!isOver(run.state) && (
+      {executes && isOver(run.state) && (
+        <Tooltip label={t.againWhy}>
+          <Button leftSection={<IconRotateClockwise size={16} />} loading={again.isPending} onClick={() => again.mutate()}>
+            {t.again}
+          </Button>
+        </Tooltip>
+      )}
+      {executes && !isOver(run.state) && (
         <Button color="red" variant="light" leftSection={<IconBan size={16} />} loading={ending.isPending} onClick={() => ending.mutate()}>
           {t.cancel}
         </Button>

@@ -30,6 +30,14 @@ export function RunRow({ run }: { run: RunSummary }) {
           <bdi>{run.error ? visible(run.error.message ?? run.error.code) : run.run_id}</bdi>
         </Text>
       </Box>
+      <Box className={classes.origin} visibleFrom="sm">
+        <Text size="sm" truncate>
+          {run.interface && (t.interfaces[run.interface] ?? run.interface)}
+        </Text>
+        <Text size="xs" c="dimmed" truncate>
+          <bdi>{visible(run.agent ?? run.schedule ?? run.caller ?? "")}</bdi>
+        </Text>
+      </Box>
       {run.cache_hit && (
         <Tooltip label={t.keptWhy}>
           <Badge color="gray" visibleFrom="sm">

@@ -1,13 +1,15 @@
-/** Every run there was, and those that go on. */
+/** Every run there was, and those that go on: of a skill, in a state, through an interface, of somebody, in some time. */
 import { Group, Pill, Select, Stack, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
-import { IconHistory, IconMoodEmpty, IconSearch } from "@tabler/icons-react";
+import { IconChartBar, IconHistory, IconMoodEmpty, IconSearch, IconUser } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 
+import { daysAgo } from "@/api/insights";
 import { runsQuery } from "@/api/runs";
-import { RUN_STATES } from "@/api/runStates";
+import { INTERFACES, RUN_STATES } from "@/api/runStates";
+import { RANGES, type RunsSearch } from "@/app/search";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
@@ -17,6 +19,7 @@ import { Page } from "@/parts/Page";
 import { PagedList } from "@/parts/PagedList";
 
 import { ROW, RunPlace, RunRow } from "./RunRow";
+import classes from "./RunRow.module.css";
 import { runs } from "./words";
 
 const route = getRouteApi("/runs");
@@ -26,9 +29,17 @@ export function RunsPage() {
   const format = useFormat();
   const chosen = route.useSearch();
   const query = useInfiniteQuery(runsQuery(chosen));
-  const narrowed = chosen.skill !== undefined || chosen.state !== undefined || chosen.schedule !== undefined;
+  const narrowed = Object.values(chosen).some(Boolean);
   return (
-    <Page title={t.title} lead={t.lead}>
+    <Page
+      title={t.title}
+      lead={t.lead}
+      actions={
+        <ButtonLink to="/insights" variant="default" leftSection={<IconChartBar size={16} />}>
+          {t.insights}
+        </ButtonLink>
+      }
+    >
       <Stack gap="sm">
         <Narrow />
         <PagedList
@@ -47,47 +58,95 @@ export function RunsPage() {
 
 function Narrow() {
   const t = useText(runs);
-  const { skill, state, schedule } = route.useSearch();
+  const chosen = route.useSearch();
   const navigate = route.useNavigate();
-  const [typed, setTyped] = useState(skill ?? "");
-  const narrow = useDebouncedCallback(
-    (skill: string) => void navigate({ search: (before) => ({ ...before, skill: skill.trim() || undefined }), replace: true }),
-    250,
-  );
+  const choose = (change: Partial<RunsSearch>) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
   return (
-    <Group gap="sm">
-      <TextInput
-        aria-label={t.skill}
-        placeholder={t.skillHint}
-        leftSection={<IconSearch size={16} />}
-        value={typed}
-        onChange={({ currentTarget: { value } }) => {
-          setTyped(value);
-          narrow(value);
-        }}
-        flex="1 1 200px"
-      />
-      <Select
-        aria-label={t.state}
-        placeholder={`${t.state}: ${t.any}`}
-        data={RUN_STATES.map((value) => ({ value, label: t.states[value] }))}
-        value={state ?? null}
-        onChange={(value) =>
-          void navigate({ search: (before) => ({ ...before, state: (value ?? undefined) }), replace: true })
-        }
-        clearable
-        w={180}
-      />
-      {schedule && (
+    <Stack gap="xs">
+      <div className={classes.filters}>
+        <Typed label={t.skill} placeholder={t.skillHint} icon={<IconSearch size={16} />} value={chosen.skill} change={(skill) => choose({ skill })} />
+        <Typed label={t.caller} placeholder={t.callerHint} icon={<IconUser size={16} />} value={chosen.caller} change={(caller) => choose({ caller })} />
+        <Select
+          aria-label={t.state}
+          placeholder={`${t.state}: ${t.any}`}
+          data={RUN_STATES.map((value) => ({ value, label: t.states[value] }))}
+          value={chosen.state ?? null}
+          onChange={(value) => choose({ state: value ?? undefined })}
+          clearable
+        />
+        <Select
+          aria-label={t.interface}
+          placeholder={`${t.interface}: ${t.any}`}
+          data={INTERFACES.map((value) => ({ value, label: t.interfaces[value] ?? value }))}
+          value={chosen.interface ?? null}
+          onChange={(value) => choose({ interface: value ?? undefined })}
+          clearable
+        />
+        <Time />
+      </div>
+      <Chosen />
+    </Stack>
+  );
+}
+
+function Typed({ label, placeholder, icon, value, change }: { label: string; placeholder: string; icon: ReactNode; value: string | undefined; change: (value: string | undefined) => void }) {
+  const [typed, setTyped] = useState(value ?? "");
+  const later = useDebouncedCallback((text: string) => change(text.trim() || undefined), 250);
+  return (
+    <TextInput
+      aria-label={label}
+      placeholder={placeholder}
+      leftSection={icon}
+      value={typed}
+      onChange={({ currentTarget: { value: text } }) => {
+        setTyped(text);
+        later(text);
+      }}
+    />
+  );
+}
+
+/** From when on: some days back, or the days that an address names. */
+function Time() {
+  const t = useText(runs);
+  const format = useFormat();
+  const { since, until } = route.useSearch();
+  const navigate = route.useNavigate();
+  const back = [1, ...RANGES].find((days) => until === undefined && since === daysAgo(days - 1));
+  const own = back === undefined && (since !== undefined || until !== undefined);
+  const named = since === until ? format.day(since ?? "") : t.between(since ? format.day(since) : "", until ? format.day(until) : "");
+  return (
+    <Select
+      aria-label={t.time}
+      placeholder={`${t.time}: ${t.any}`}
+      data={[...[1, ...RANGES].map((days) => ({ value: String(days), label: t.lastDays(days) })), ...(own ? [{ value: "own", label: named }] : [])]}
+      value={own ? "own" : back === undefined ? null : String(back)}
+      onChange={(value) => void navigate({ search: (before) => (value === "own" ? before : { ...before, since: value ? daysAgo(Number(value) - 1) : undefined, until: undefined }), replace: true })}
+      clearable
+    />
+  );
+}
+
+/** What an address narrows to and no field shows; each can be taken away. */
+function Chosen() {
+  const t = useText(runs);
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const given = (["schedule", "agent", "version"] as const).filter((name) => search[name] !== undefined);
+  if (given.length === 0) return null;
+  return (
+    <Group gap="xs">
+      {given.map((name) => (
         <Pill
+          key={name}
           size="lg"
           withRemoveButton
-          removeButtonProps={{ "aria-label": t.anySchedule, "aria-hidden": false, tabIndex: 0 }}
-          onRemove={() => void navigate({ search: (before) => ({ ...before, schedule: undefined }), replace: true })}
+          removeButtonProps={{ "aria-label": t.without[name], "aria-hidden": false, tabIndex: 0 }}
+          onRemove={() => void navigate({ search: (before) => ({ ...before, [name]: undefined }), replace: true })}
         >
-          {t.ofSchedule} <bdi>{visible(schedule)}</bdi>
+          {t.of[name]} <bdi>{visible(search[name] ?? "")}</bdi>
         </Pill>
-      )}
+      ))}
     </Group>
   );
 }

@@ -6,6 +6,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { runsQuery } from "@/api/runs";
+import { useMay } from "@/api/scopes";
 import { type Schedule, scheduleQuery } from "@/api/schedules";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
@@ -37,7 +38,7 @@ export function SchedulePage() {
       title={visible(name)}
       lead={<BackLink to="/schedules">{t.all}</BackLink>}
       marks={schedule && <StandingBadge schedule={schedule} />}
-      actions={schedule && <Actions schedule={schedule} />}
+      actions={useMay("runs:execute") && schedule && <Actions schedule={schedule} />}
     >
       <Loaded query={query} skeleton={<Skeleton h={360} aria-hidden />}>
         {(found) => <ScheduleView schedule={found} />}

@@ -12,11 +12,12 @@ import { Dialog } from "@/parts/Dialog";
 import { visible } from "@/parts/foreign";
 import { FormFooter } from "@/parts/FormFooter";
 import { AnchorLink } from "@/parts/links";
+import { keepWritten, useWritten } from "@/parts/kept";
 import { Loaded } from "@/parts/Loaded";
 import { notify } from "@/parts/notify";
 import { SkillPicker } from "@/parts/SkillPicker";
 
-import { timesOf, usual, WhenFields } from "./WhenFields";
+import { timesOf, usual, type When, WhenFields } from "./WhenFields";
 import { schedules } from "./words";
 
 const MISSES = ["once", "skip", "all"] as const satisfies readonly NewSchedule["missed"][];
@@ -79,16 +80,22 @@ function CannotRun({ skill }: { skill: SkillDetail }) {
   );
 }
 
+interface Written {
+  name: string;
+  when: When;
+  missed: NewSchedule["missed"];
+}
+
 function Form({ skill, close }: { skill: SkillDetail; close: () => void }) {
   const t = useText(schedules);
   const cache = useQueryClient();
-  const [name, setName] = useState(() => nameFor(skill));
-  const [when, setWhen] = useState(usual);
-  const [missed, setMissed] = useState<NewSchedule["missed"]>("once");
+  const place = `schedule:${skill.id}`;
+  const [{ name, when, missed }, write] = useWritten<Written>(place, () => ({ name: nameFor(skill), when: usual(), missed: "once" }));
   const writing = useRunInput(skill);
   const adding = useMutation({
     mutationFn: addSchedule,
     onSuccess: () => {
+      keepWritten(place, {});
       notify({ message: t.added });
       close();
     },
@@ -103,15 +110,15 @@ function Form({ skill, close }: { skill: SkillDetail; close: () => void }) {
   return (
     <form onSubmit={submit}>
       <Stack gap="md">
-        <TextInput label={t.name} description={t.nameHint} value={name} maxLength={63} onChange={({ currentTarget }) => setName(currentTarget.value)} required data-autofocus />
-        <WhenFields when={when} change={(part) => setWhen((before) => ({ ...before, ...part }))} />
+        <TextInput label={t.name} description={t.nameHint} value={name} maxLength={63} onChange={({ currentTarget }) => write({ name: currentTarget.value })} required data-autofocus />
+        <WhenFields when={when} change={(part) => write({ when: { ...when, ...part } })} />
         <RunInput writing={writing} />
         <NativeSelect
           label={t.missed}
           description={t.missedHint}
           data={MISSES.map((value) => ({ value, label: t.misses[value] }))}
           value={missed}
-          onChange={({ currentTarget: { value } }) => setMissed(MISSES.find((one) => one === value) ?? "once")}
+          onChange={({ currentTarget: { value } }) => write({ missed: MISSES.find((one) => one === value) ?? "once" })}
         />
         <FormFooter cancel={close} submit={t.submit} busy={adding.isPending} disabled={!name.trim() || !times} error={adding.error} />
       </Stack>

@@ -3,6 +3,7 @@ import { ActionIcon, Box, Group, Menu, Skeleton, Text } from "@mantine/core";
 import { IconDots, IconTrash } from "@tabler/icons-react";
 
 import type { Schedule } from "@/api/schedules";
+import { useMay } from "@/api/scopes";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { visible } from "@/parts/foreign";
@@ -27,6 +28,7 @@ interface Props {
 
 export function ScheduleRow({ schedule, act, remove }: Props) {
   const when = useWhen();
+  const runs = useMay("runs:execute");
   return (
     <Box className={classes.row}>
       <Box className={classes.what}>
@@ -43,7 +45,7 @@ export function ScheduleRow({ schedule, act, remove }: Props) {
       <Box className={classes.next}>
         <Next schedule={schedule} />
       </Box>
-      <Acts schedule={schedule} act={act} remove={remove} />
+      {runs && <Acts schedule={schedule} act={act} remove={remove} />}
     </Box>
   );
 }

@@ -6,6 +6,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 
 import { fetched } from "@/api/parts";
+import { useMay } from "@/api/scopes";
 import { type Schedule, schedulesQuery } from "@/api/schedules";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
@@ -28,20 +29,23 @@ export function SchedulesPage() {
   const { add } = route.useSearch();
   const navigate = route.useNavigate();
   const query = useQuery(schedulesQuery());
+  const runs = useMay("runs:execute");
   return (
     <Page
       title={t.title}
       lead={t.lead}
       actions={
-        <ButtonLink to="/schedules" search={{ add: true }} leftSection={<IconPlus size={16} />}>
-          {t.make}
-        </ButtonLink>
+        runs && (
+          <ButtonLink to="/schedules" search={{ add: true }} leftSection={<IconPlus size={16} />}>
+            {t.make}
+          </ButtonLink>
+        )
       }
     >
       <Loaded query={query} skeleton={<LongListSkeleton high={ROW} place={<SchedulePlace />} rows={3} />}>
         {(found) => (found.length ? <Found schedules={found} /> : <EmptyState icon={IconCalendarTime} title={t.empty} hint={t.emptyHint} />)}
       </Loaded>
-      <Suspense>{add && <AddSchedule skill={add === true ? undefined : add} close={() => void navigate({ search: {}, replace: true })} />}</Suspense>
+      <Suspense>{runs && add && <AddSchedule skill={add === true ? undefined : add} close={() => void navigate({ search: {}, replace: true })} />}</Suspense>
     </Page>
   );
 }

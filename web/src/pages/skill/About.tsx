@@ -4,15 +4,16 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
 import { fileAddress, fileQuery } from "@/api/files";
-import { installedId, type SkillDetail } from "@/api/skills";
+import { installedId, modelTextQuery, type SkillDetail } from "@/api/skills";
 import { useText } from "@/i18n";
 import { useMeaning } from "@/i18n/chinese";
 import { useFormat } from "@/i18n/format";
 import { FactList } from "@/parts/FactList";
 import { Loaded } from "@/parts/Loaded";
 import { AnchorLink, BadgeLink } from "@/parts/links";
-import Markdown from "@/parts/Markdown";
 import { Original } from "@/parts/Original";
+import { Reading, Whole } from "@/parts/Reading";
+import { reading } from "@/parts/readingWords";
 import { visible } from "@/parts/foreign";
 
 import { body } from "./frontMatter";
@@ -30,13 +31,16 @@ export default function About({ skill }: { skill: SkillDetail }) {
     <Box className={classes.columns}>
       <Stack gap="lg" miw={0}>
         <Findings skill={skill} />
-        <Loaded query={text} skeleton={<Skeleton h={420} />}>
+        <Loaded query={text} skeleton={<Skeleton h="max(420px, 80vh)" />}>
           {(found) => {
             const instructions = body(found).trim();
             return instructions ? (
-              <Markdown picture={(path) => fileAddress(skill.id, path)} open={(file) => void navigate({ search: { tab: "files", file } })}>
-                {instructions}
-              </Markdown>
+              <Reading
+                text={instructions}
+                picture={(path) => fileAddress(skill.id, path)}
+                open={(file) => void navigate({ search: { tab: "files", file } })}
+                model={<ModelText skill={skill.id} />}
+              />
             ) : (
               <Text c="dimmed">{t.noText}</Text>
             );
@@ -45,6 +49,25 @@ export default function About({ skill }: { skill: SkillDetail }) {
       </Stack>
       <Side skill={skill} />
     </Box>
+  );
+}
+
+/** The exact text that a model gets. */
+function ModelText({ skill }: { skill: string }) {
+  const t = useText(reading);
+  const format = useFormat();
+  const query = useQuery(modelTextQuery(skill));
+  return (
+    <Loaded query={query} skeleton={<Skeleton h={420} />}>
+      {({ text, tokens }) => (
+        <>
+          <Text size="sm" c="dimmed" mb="sm">
+            {t.tokens(format.number(tokens))}
+          </Text>
+          <Whole text={text} />
+        </>
+      )}
+    </Loaded>
   );
 }
 

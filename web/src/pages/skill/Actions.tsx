@@ -1,17 +1,20 @@
 /** What can be done with a skill as a whole. */
-import { ActionIcon, Button, Menu } from "@mantine/core";
-import { IconDots, IconEye, IconEyeOff, IconFolderOpen, IconPackageOff, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
+import { ActionIcon, Button, CopyButton, Menu } from "@mantine/core";
+import { IconCheck, IconCopy, IconDots, IconEye, IconEyeOff, IconFolderOpen, IconMessages, IconPackageOff, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { deleteSkill, installedId, openingQuery, openSkillFolder, type SkillDetail, toggleSkill, uninstallSkill } from "@/api/skills";
+import { useMay } from "@/api/scopes";
 import { useText } from "@/i18n";
 import { Confirm } from "@/parts/Confirm";
 import { ButtonLink } from "@/parts/links";
 import { notify, notifyProblem } from "@/parts/notify";
 import { visible } from "@/parts/foreign";
 
+import { useChoice } from "../chat/choice";
+import { installCommand } from "./installCommand";
 import { skill as table } from "./words";
 
 const route = getRouteApi("/skills/$id");
@@ -19,14 +22,22 @@ const route = getRouteApi("/skills/$id");
 export function Actions({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const { tab } = route.useSearch();
+  const [, choose] = useChoice();
+  const runs = useMay("runs:execute");
+  const writes = useMay("skills:write");
   return (
     <>
-      {skill.run.possible && tab !== "run" && (
+      {runs && skill.run.possible && tab !== "run" && (
         <ButtonLink to="/skills/$id" params={{ id: skill.id }} search={{ tab: "run" }} leftSection={<IconPlayerPlay size={16} />}>
           {t.tabs.run}
         </ButtonLink>
       )}
-      <Toggle skill={skill} />
+      {runs && skill.status === "ok" && skill.model_invocable && (
+        <ButtonLink to="/chat" variant="default" leftSection={<IconMessages size={16} />} onClick={() => choose({ how: "own", skills: [{ id: skill.id, name: skill.name }] })}>
+          {t.tryChat}
+        </ButtonLink>
+      )}
+      {writes && <Toggle skill={skill} />}
       <More skill={skill} />
     </>
   );
@@ -52,7 +63,7 @@ function Toggle({ skill }: { skill: SkillDetail }) {
   );
 }
 
-/** Open the folder where the page is on the same machine; uninstall what was installed; delete what is the user's own. */
+/** Copy the command that installs it; open the folder where the page is on the same machine; uninstall what was installed; delete what is the user's own. */
 function More({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const cache = useQueryClient();
@@ -72,8 +83,8 @@ function More({ skill }: { skill: SkillDetail }) {
     },
     onError: notifyProblem,
   });
-  const removable = known !== undefined || skill.source === "user";
-  if (!removable && !here) return null;
+  const writes = useMay("skills:write");
+  const removable = writes && (known !== undefined || skill.source === "user");
   return (
     <>
       <Menu position="bottom-end" withinPortal>
@@ -83,7 +94,14 @@ function More({ skill }: { skill: SkillDetail }) {
           </ActionIcon>
         </Menu.Target>
         <Menu.Dropdown>
-          {here && (
+          <CopyButton value={installCommand(skill)}>
+            {({ copied, copy }) => (
+              <Menu.Item closeMenuOnClick={false} leftSection={copied ? <IconCheck size={16} /> : <IconCopy size={16} />} onClick={copy}>
+                {copied ? t.copied : t.copyInstall}
+              </Menu.Item>
+            )}
+          </CopyButton>
+          {here && writes && (
             <Menu.Item leftSection={<IconFolderOpen size={16} />} onClick={() => opening.mutate()}>
               {t.openFolder}
             </Menu.Item>

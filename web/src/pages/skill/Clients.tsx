@@ -10,6 +10,7 @@ import { Loaded } from "@/parts/Loaded";
 import { Section } from "@/parts/Section";
 
 import { clients as table } from "./clientWords";
+import { installCommand, quoted } from "./installCommand";
 import { safety } from "./safetyWords";
 
 export default function Clients({ skill }: { skill: SkillDetail }) {
@@ -55,9 +56,8 @@ function elsewhere(t: Said, id: string): [string, string][] {
 }
 
 function here(t: Said, skill: SkillDetail): [string, string][] {
-  const quoted = (text: string) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`);
   return [
-    [t.installFirst, `skillyard install ${quoted(skill.directory)}`],
+    [t.installFirst, installCommand(skill)],
     [t.mcp, `{"mcpServers": {"skills": {"command": "skillyard", "args": ["mcp"]}}}`],
     skill.run.possible ? [t.run, `skillyard run ${quoted(skill.name)} --input '{}'`] : [t.read, `skillyard read ${quoted(skill.name)}`],
   ];

@@ -14,6 +14,7 @@ import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
 import { FileTree } from "@/parts/FileTree";
 import { Loaded } from "@/parts/Loaded";
+import { Drawn } from "@/parts/Reading";
 import { visible } from "@/parts/foreign";
 
 import classes from "./Files.module.css";
@@ -21,7 +22,6 @@ import { body } from "./frontMatter";
 import { skill as table } from "./words";
 
 const Source = lazy(() => fetched(import("@/parts/Source")));
-const Markdown = lazy(() => fetched(import("@/parts/Markdown")));
 const route = getRouteApi("/skills/$id");
 
 const PICTURE = /\.(png|jpe?g|gif|webp|avif|bmp|ico)$/i;
@@ -77,8 +77,8 @@ function Viewer({ skill, path, line, open }: Viewed) {
   const [raw, setRaw] = useState(line !== undefined);
   return (
     <Box className={classes.viewer}>
-      <Group justify="space-between" wrap="nowrap" className={classes.bar}>
-        <Text size="sm" ff="monospace" truncate miw={0} title={visible(path)}>
+      <Group justify="space-between" gap="xs" className={classes.bar}>
+        <Text size="sm" ff="monospace" truncate flex="1 1 180px" miw={0} title={visible(path)}>
           {visible(path)}
         </Text>
         <Group gap="xs" wrap="nowrap">
@@ -105,7 +105,7 @@ function Viewer({ skill, path, line, open }: Viewed) {
       ) : NO_TEXT.test(path) ? (
         <NoText />
       ) : (
-        <TextFile skill={skill} path={path} line={line} open={open} rendered={markdown && !raw} />
+        <TextFile skill={skill} path={path} line={line} open={open} rendered={markdown && !raw} reveal={() => setRaw(true)} />
       )}
     </Box>
   );
@@ -116,7 +116,7 @@ function NoText() {
   return <EmptyState icon={IconFileUnknown} title={t.binary} hint={t.binaryHint} />;
 }
 
-function TextFile({ skill, path, line, open, rendered }: Viewed & { rendered: boolean }) {
+function TextFile({ skill, path, line, open, rendered, reveal }: Viewed & { rendered: boolean; reveal: () => void }) {
   const format = useFormat();
   const text = useQuery(fileQuery(skill, path));
   const folder = path.includes("/") ? path.slice(0, path.lastIndexOf("/") + 1) : "";
@@ -129,9 +129,7 @@ function TextFile({ skill, path, line, open, rendered }: Viewed & { rendered: bo
           <Suspense fallback={skeleton}>
             {rendered ? (
               <Box p="lg">
-                <Markdown picture={(inner) => fileAddress(skill, folder + inner)} open={(inner) => open(folder + inner)}>
-                  {body(found)}
-                </Markdown>
+                <Drawn text={body(found)} picture={(inner) => fileAddress(skill, folder + inner)} open={(inner) => open(folder + inner)} reveal={reveal} />
               </Box>
             ) : (
               <Source text={found} path={path} line={line} label={visible(path)} />

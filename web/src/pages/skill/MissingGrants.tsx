@@ -1,6 +1,7 @@
 /** What a skill needs and was not granted, or this machine does not have, before it is run without it. */
-import { Alert, Code, Group, Stack, Text } from "@mantine/core";
+import { Alert, Button, Code, Group, Stack, Text } from "@mantine/core";
 import { IconPackageOff } from "@tabler/icons-react";
+import { useState } from "react";
 
 import type { Needs } from "@/api/skills";
 import { useText } from "@/i18n";
@@ -32,15 +33,25 @@ export function MissingGrants({ needs }: { needs: Needs }) {
   );
 }
 
+const AT_FIRST = 8;
+
 function Names({ label, needs }: { label: string; needs: readonly Need[] }) {
+  const t = useText(running);
+  const [whole, setWhole] = useState(false);
+  const shown = whole || needs.length <= AT_FIRST + 1 ? needs : needs.slice(0, AT_FIRST);
   return (
     <Group gap={6}>
       <Text size="sm">{label}</Text>
-      {needs.map(({ kind, name }) => (
+      {shown.map(({ kind, name }) => (
         <Code key={kind + name} style={{ overflowWrap: "anywhere", whiteSpace: "normal" }}>
           {visible(needName(kind, name))}
         </Code>
       ))}
+      {shown.length < needs.length && (
+        <Button size="compact-xs" variant="subtle" onClick={() => setWhole(true)}>
+          {t.missing.more(needs.length - shown.length)}
+        </Button>
+      )}
     </Group>
   );
 }

@@ -4,10 +4,11 @@ import { useMemo, useState } from "react";
 
 import { useText } from "@/i18n";
 import { visible } from "@/parts/foreign";
+import { useWritten } from "@/parts/kept";
 
 import { running } from "./runWords";
 import { SchemaField } from "./SchemaField";
-import { checked, type Field, fieldsOf, initial, outcome, type Outcome, type Values } from "./schemaForm";
+import { checked, type Field, fieldsOf, givenValues, initial, outcome, type Outcome, type Values, withoutSecrets } from "./schemaForm";
 
 export interface Writing {
   schema: unknown;
@@ -24,11 +25,13 @@ export interface Writing {
   take: () => Record<string, unknown> | undefined;
 }
 
-export function useParameters(schema: unknown): Writing {
+/** What was written at `place` before is there again. */
+export function useParameters(schema: unknown, place: string): Writing {
   const fields = useMemo(() => fieldsOf(schema), [schema]);
-  const [asJson, setAsJson] = useState(!fields);
-  const [values, setValues] = useState(() => initial(fields ?? []));
-  const [json, setJson] = useState("{}");
+  const first = () => ({ asJson: !fields, values: initial(fields ?? []), json: "{}" });
+  const [typed, change] = useWritten(place, first, ({ values, ...others }) => ({ ...others, values: withoutSecrets(fields ?? [], values) }));
+  const { asJson, json } = typed;
+  const values = { ...initial(fields ?? []), ...typed.values };
   const [tried, setTried] = useState(false);
   const found = asJson || !fields ? readJson(schema, json) : outcome(schema, fields, values);
   return {
@@ -36,15 +39,14 @@ export function useParameters(schema: unknown): Writing {
     fields,
     asJson: asJson || !fields,
     turn: (toJson) => {
-      if (toJson && fields) setJson(JSON.stringify(outcome(schema, fields, values).parameters, null, 2));
-      else if (fields) setValues(taken(fields, found.parameters));
-      setAsJson(toJson);
+      const json = toJson && fields ? { json: JSON.stringify(outcome(schema, fields, values).parameters, null, 2) } : {};
+      change({ asJson: toJson, ...json, ...(!toJson && fields ? { values: givenValues(fields, found.parameters) } : {}) });
       setTried(false);
     },
     values,
-    set: (name, value) => setValues((before) => ({ ...before, [name]: value })),
+    set: (name, value) => change({ values: { ...values, [name]: value } }),
     json,
-    setJson,
+    setJson: (json) => change({ json }),
     problems: tried ? found.problems : {},
     take: () => {
       setTried(true);
@@ -96,11 +98,6 @@ export function Parameters({ writing: { schema, fields, asJson, values, set, jso
       )}
     </Stack>
   );
-}
-
-/** What was written as JSON, as the fields have it. */
-function taken(fields: readonly Field[], parameters: Record<string, unknown>): Values {
-  return initial(fields.map((field) => ({ ...field, schema: { ...field.schema, default: parameters[field.name] } })));
 }
 
 function readJson(schema: unknown, json: string): Outcome {

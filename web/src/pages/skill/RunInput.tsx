@@ -9,6 +9,7 @@ import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { Dropping } from "@/parts/Dropping";
 import { visible } from "@/parts/foreign";
+import { useWritten } from "@/parts/kept";
 import { More } from "@/parts/More";
 
 import { FormOrJson, Parameters, readObject, useParameters, type Writing } from "./Parameters";
@@ -27,7 +28,8 @@ interface Written {
   files: readonly File[];
 }
 
-const NOTHING: Written = { entry: undefined, line: "", packages: "", context: "", files: [] };
+const NOTHING = { entry: "", line: "", packages: "", context: "" };
+const given = new Map<string, readonly File[]>(); // by skill: no storage of a browser holds files, so they end with the page
 
 export interface RunWriting {
   skill: SkillDetail;
@@ -40,24 +42,32 @@ export interface RunWriting {
   take: () => RunGiven | undefined;
 }
 
-/** The state of a form for a run of this skill. */
+/** The state of a form for a run of this skill: what was written for it before, for a run or a schedule, is there again. */
 export function useRunInput(skill: SkillDetail): RunWriting {
-  const parameters = useParameters(skill.input_schema);
-  const [written, setWritten] = useState(NOTHING);
+  const parameters = useParameters(skill.input_schema, `parameters:${skill.id}`);
+  const [{ entry, ...lines }, setLines] = useWritten(`run:${skill.id}`, () => NOTHING);
+  const [files, setFiles] = useState(() => given.get(skill.id) ?? []);
+  const written: Written = { ...lines, entry: entry || undefined, files };
   const [tried, setTried] = useState(false);
   return {
     skill,
     parameters,
     written,
-    write: (change) => setWritten((before) => ({ ...before, ...change })),
+    write: ({ files: added, ...change }) => {
+      if (added) {
+        given.set(skill.id, added);
+        setFiles(added);
+      }
+      setLines({ ...change, entry: "entry" in change ? (change.entry ?? "") : entry });
+    },
     tried,
     take: () => {
       setTried(true);
-      const given = parameters.take();
+      const values = parameters.take();
       const context = readObject(written.context);
-      if (!given || !context || needsScript(skill, written)) return undefined;
-      const { entry, line, packages, files } = written;
-      return { parameters: given, context, entry, arguments: argumentsOf(line), packages: argumentsOf(packages).map((one) => one.trim()), files };
+      if (!values || !context || needsScript(skill, written)) return undefined;
+      const { entry, line, packages } = written;
+      return { parameters: values, context, entry, arguments: argumentsOf(line), packages: argumentsOf(packages).map((one) => one.trim()), files };
     },
   };
 }

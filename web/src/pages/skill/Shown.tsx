@@ -5,10 +5,11 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { type Definition, type DefinitionEdit, definitionQuery, editDefinition } from "@/api/definitions";
+import { useMay } from "@/api/scopes";
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
-import { Dialog } from "@/parts/Dialog";
 import { FactList } from "@/parts/FactList";
+import { FormDialog } from "@/parts/FormDialog";
 import { FormFooter } from "@/parts/FormFooter";
 import { notify } from "@/parts/notify";
 import { visible } from "@/parts/foreign";
@@ -25,6 +26,7 @@ export function Shown({ id }: { id: string }) {
   const t = useText(table);
   const { data } = useQuery(definitionQuery(id));
   const [editing, setEditing] = useState(false);
+  const writes = useMay("skills:write");
   if (!data) return null;
   return (
     <Box component="section" aria-label={t.title}>
@@ -32,9 +34,11 @@ export function Shown({ id }: { id: string }) {
         <Title order={2} size="h3">
           {t.title}
         </Title>
-        <Button size="compact-sm" variant="default" leftSection={<IconPencil size={14} />} onClick={() => setEditing(true)}>
-          {t.edit}
-        </Button>
+        {writes && (
+          <Button size="compact-sm" variant="default" leftSection={<IconPencil size={14} />} onClick={() => setEditing(true)}>
+            {t.edit}
+          </Button>
+        )}
       </Group>
       <Text size="xs" c="dimmed" mb="sm">
         {t.hint}
@@ -101,7 +105,7 @@ function Edit({ definition, close }: { definition: Definition; close: () => void
       </Button>
     );
   return (
-    <Dialog opened close={close} title={t.ask(visible(definition.name))} size="lg">
+    <FormDialog opened close={close} unsaved={Object.keys(changed).length > 0} title={t.ask(visible(definition.name))} size="lg">
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -135,7 +139,7 @@ function Edit({ definition, close }: { definition: Definition; close: () => void
           <FormFooter cancel={close} submit={c.save} busy={saving.isPending} disabled={Object.keys(changed).length === 0} error={saving.error} />
         </Stack>
       </form>
-    </Dialog>
+    </FormDialog>
   );
 }
 

@@ -1,26 +1,31 @@
 /** One skill: what it says, holds, may do, which versions it has, who can load it, and a form to run it. */
-import { Alert, Badge, Box, Skeleton, Stack, Tabs, Text } from "@mantine/core";
-import { IconBook, IconDevices, IconFiles, IconHistory, IconPlayerPlay, IconShield, type Icon } from "@tabler/icons-react";
+import { Alert, Badge, Box, Skeleton, Stack, Tabs, Text, Tooltip } from "@mantine/core";
+import { IconBook, IconDevices, IconFiles, IconHistory, IconLayoutDashboard, IconPackageOff, IconPlayerPlay, IconShield, type Icon } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense } from "react";
 
 import { fetched } from "@/api/parts";
 import { asProblem } from "@/api/problem";
-import { installedId, type SkillDetail, skillQuery } from "@/api/skills";
+import { useMay } from "@/api/scopes";
+import { installedId, scanQuery, type SkillDetail, skillQuery } from "@/api/skills";
 import { versionsQuery } from "@/api/versions";
 import { useText } from "@/i18n";
 import { catalog } from "@/pages/catalog/words";
 import { BackLink } from "@/parts/BackLink";
+import { BadgeLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
-import { StateBadge } from "@/parts/StateBadge";
+import { GRAVITY, ScanBadge } from "@/parts/ScanBadge";
+import { AsksBadge, StateBadge } from "@/parts/StateBadge";
 import { visible } from "@/parts/foreign";
 
 import { Actions } from "./Actions";
+import { Approval } from "./Approval";
 import classes from "./SkillPage.module.css";
 import { skill as table } from "./words";
 
+const Overview = lazy(() => fetched(import("./Overview")));
 const About = lazy(() => fetched(import("./About")));
 const Files = lazy(() => fetched(import("./Files")));
 const Run = lazy(() => fetched(import("./Run")));
@@ -37,7 +42,7 @@ export function SkillPage() {
   const known = installedId(id);
   if (problem?.code === "skill_not_found" && known) return <Uninstalled id={known} />;
   return (
-    <Loaded query={portrait} skeleton={<PageSkeleton id={id} />}>
+    <Loaded query={portrait} skeleton={<PageSkeleton id={id} />} frame={(failed) => <Unknown id={id}>{failed}</Unknown>}>
       {(skill) => <OneSkill skill={skill} />}
     </Loaded>
   );
@@ -48,20 +53,24 @@ function OneSkill({ skill }: { skill: SkillDetail }) {
   const { tab } = route.useSearch();
   const navigate = route.useNavigate();
   const known = installedId(skill.id);
+  const verdict = useVerdict(skill);
+  const runs = useMay("runs:execute") && skill.run.possible;
   const tabs: [keyof typeof t.tabs, Icon, ReactNode, number?][] = [
+    ["overview", IconLayoutDashboard, <Overview skill={skill} key="overview" />],
     ["about", IconBook, <About skill={skill} key="about" />],
     ["files", IconFiles, <Files skill={skill} key="files" />, skill.files.length + 1],
-    ...(skill.run.possible ? ([["run", IconPlayerPlay, <Run skill={skill} key="run" />]] as const) : []),
+    ...(runs ? ([["run", IconPlayerPlay, <Run skill={skill} key="run" />]] as const) : []),
     ...(known ? ([["versions", IconHistory, <Versions id={known} key="versions" />]] as const) : []),
-    ["safety", IconShield, <Safety skill={skill} key="safety" />],
     ["clients", IconDevices, <Clients skill={skill} key="clients" />],
+    // last, because its number comes later than the others and would move what stands behind it
+    ["safety", IconShield, <Safety skill={skill} key="safety" />, verdict && verdict.findings > 0 ? verdict.findings : undefined],
   ] as [keyof typeof t.tabs, Icon, ReactNode, number?][];
-  const shown = tabs.find(([name]) => name === tab)?.[0] ?? "about";
+  const shown = tabs.find(([name]) => name === tab)?.[0] ?? "overview";
   return (
-    <Frame skill={skill}>
+    <Frame skill={skill} whole={shown === "overview"}>
       <Tabs
         value={shown}
-        onChange={(value) => void navigate({ search: value === "about" || !value ? {} : { tab: value }, replace: true, resetScroll: false })}
+        onChange={(value) => void navigate({ search: value === "overview" || !value ? {} : { tab: value }, replace: true, resetScroll: false })}
         classNames={{ list: classes.tabs }}
       >
         <Tabs.List mb="lg">
@@ -72,7 +81,7 @@ function OneSkill({ skill }: { skill: SkillDetail }) {
               leftSection={<Icon size={16} stroke={1.7} />}
               rightSection={
                 count !== undefined && (
-                  <Badge size="xs" color="gray" circle={count < 10}>
+                  <Badge size="xs" color={name === "safety" ? (GRAVITY[verdict?.worst ?? ""] ?? "gray") : "gray"} circle={count < 10}>
                     {count}
                   </Badge>
                 )
@@ -92,10 +101,12 @@ function OneSkill({ skill }: { skill: SkillDetail }) {
   );
 }
 
-function Frame({ skill, children }: { skill: SkillDetail; children: ReactNode }) {
+/** The head of the page; `whole` shows the description to its end. */
+function Frame({ skill, whole, children }: { skill: SkillDetail; whole: boolean; children: ReactNode }) {
   const t = useText(table);
   const c = useText(catalog);
   const name = visible(skill.display_name ?? skill.name) || skill.id;
+  const verdict = useVerdict(skill);
   return (
     <>
       <Back />
@@ -104,6 +115,23 @@ function Frame({ skill, children }: { skill: SkillDetail; children: ReactNode })
         marks={
           <>
             <StateBadge status={skill.status} />
+            {skill.asks_first && <AsksBadge />}
+            {skill.status === "ok" && skill.run.possible && skill.environment.items.some(({ state }) => state === "proposed") && (
+              <Tooltip label={t.needsGrantsWhy}>
+                <BadgeLink color="yellow" to="/skills/$id" params={{ id: skill.id }} search={{ tab: "safety" }} leftSection={<IconPackageOff size={13} />}>
+                  {t.needsGrants}
+                </BadgeLink>
+              </Tooltip>
+            )}
+            {verdict ? (
+              <Link to="/skills/$id" params={{ id: skill.id }} search={{ tab: "safety" }} className={classes.verdict ?? ""}>
+                <ScanBadge {...verdict} />
+              </Link>
+            ) : (
+              <span aria-hidden style={{ visibility: "hidden" }}>
+                <ScanBadge worst={null} findings={0} />
+              </span>
+            )}
             <Badge color="gray">{c.sources[skill.source]}</Badge>
             {skill.version && (
               <Text component="span" ff="monospace" size="sm" c="dimmed" truncate maw={160}>
@@ -119,7 +147,7 @@ function Frame({ skill, children }: { skill: SkillDetail; children: ReactNode })
                 {visible(skill.name)}
               </Text>
             )}
-            <Text span inherit lineClamp={4} style={{ overflowWrap: "anywhere" }}>
+            <Text span inherit lineClamp={whole ? undefined : 4} style={{ overflowWrap: "anywhere" }}>
               <bdi>{visible(skill.description) || c.noDescription}</bdi>
             </Text>
           </Stack>
@@ -131,10 +159,17 @@ function Frame({ skill, children }: { skill: SkillDetail; children: ReactNode })
             {skill.reason}
           </Alert>
         )}
+        {skill.asks_first && <Approval skill={skill} />}
         {children}
       </Page>
     </>
   );
+}
+
+/** What the scanner says, as soon as it is known. */
+function useVerdict({ id }: SkillDetail): { worst: string | null; findings: number } | undefined {
+  const report = useQuery(scanQuery(id)).data;
+  return report && { worst: report.worst, findings: report.findings.filter(({ allowed }) => !allowed).length };
 }
 
 /** A skill that was uninstalled: only its versions are left to look at. */
@@ -152,6 +187,16 @@ function Uninstalled({ id }: { id: string }) {
           <Versions id={id} />
         </Suspense>
       </Page>
+    </>
+  );
+}
+
+/** A skill that cannot be shown: what was wanted, why not, and the way to those that can. */
+function Unknown({ id, children }: { id: string; children: ReactNode }) {
+  return (
+    <>
+      <Back />
+      <Page title={visible(id)}>{children}</Page>
     </>
   );
 }

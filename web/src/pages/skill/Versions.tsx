@@ -1,20 +1,21 @@
 /** Which versions of a skill there are, which serves, what is different between two, and what was done. */
-import { Badge, Box, Button, Code, Group, NativeSelect, Skeleton, Stack, Text, Tooltip } from "@mantine/core";
+import { Badge, Box, Button, Code, Group, Skeleton, Stack, Text, Tooltip } from "@mantine/core";
 import { IconArrowBackUp, IconSignature } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { asProblem } from "@/api/problem";
-import { canAgree, differenceQuery, type InstallLog, installLogsQuery, rollbackTo, type Version, versionsQuery } from "@/api/versions";
+import { useMay } from "@/api/scopes";
+import { canAgree, type InstallLog, installLogsQuery, rollbackTo, type Version, versionsQuery } from "@/api/versions";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { Confirm } from "@/parts/Confirm";
-import { Difference } from "@/parts/Difference";
 import { visible } from "@/parts/foreign";
 import { Loaded } from "@/parts/Loaded";
 import { notify, notifyProblem } from "@/parts/notify";
 import { Empty, Section } from "@/parts/Section";
 
+import { Compare } from "./Compare";
 import classes from "./Versions.module.css";
 import { versions as table } from "./versionWords";
 
@@ -24,7 +25,7 @@ export default function Versions({ id }: { id: string }) {
   const logs = useQuery(installLogsQuery(id));
   return (
     <Stack gap="md">
-      <Loaded query={query} skeleton={<Skeleton h={180} />}>
+      <Loaded query={query} skeleton={<Skeleton h={900} />}>
         {(found) => (
           <>
             <Section title={t.title} lead={t.why}>
@@ -60,6 +61,7 @@ export default function Versions({ id }: { id: string }) {
 function VersionRow({ id, version }: { id: string; version: Version }) {
   const t = useText(table);
   const format = useFormat();
+  const writes = useMay("skills:write");
   const notes = [
     version.declared_version && t.declared(visible(version.declared_version)),
     format.bytes(version.size_bytes),
@@ -93,7 +95,7 @@ function VersionRow({ id, version }: { id: string; version: Version }) {
           <bdi>{notes.join(" · ")}</bdi>
         </Text>
       </Box>
-      {!version.current && !version.removed && version.status !== "failed" && <Back id={id} version={version.version} />}
+      {writes && !version.current && !version.removed && version.status !== "failed" && <Back id={id} version={version.version} />}
     </Group>
   );
 }
@@ -145,36 +147,6 @@ function Back({ id, version }: { id: string; version: string }) {
         )}
       </Confirm>
     </>
-  );
-}
-
-function Compare({ id, versions }: { id: string; versions: readonly Version[] }) {
-  const t = useText(table);
-  const current = versions.find(({ current }) => current) ?? versions[0];
-  const [after, setAfter] = useState(current?.version ?? "");
-  const [before, setBefore] = useState(versions.find(({ version }) => version !== after)?.version ?? "");
-  if (versions.length < 2) return null;
-  const options = versions.map(({ version, declared_version }) => ({
-    value: version,
-    label: declared_version ? `${version} (${visible(declared_version)})` : version,
-  }));
-  return (
-    <Section title={t.compare} lead={t.compareWhy}>
-      <Group gap="sm" mb="sm" align="flex-end">
-        <NativeSelect size="sm" label={t.before} data={options} value={before} onChange={(event) => setBefore(event.currentTarget.value)} />
-        <NativeSelect size="sm" label={t.after} data={options} value={after} onChange={(event) => setAfter(event.currentTarget.value)} />
-      </Group>
-      <Compared id={id} before={before} after={after} />
-    </Section>
-  );
-}
-
-function Compared({ id, before, after }: { id: string; before: string; after: string }) {
-  const difference = useQuery(differenceQuery(id, before, after));
-  return (
-    <Loaded query={difference} skeleton={<Skeleton h={160} />}>
-      {(found) => <Difference key={`${before} ${after}`} difference={found} />}
-    </Loaded>
   );
 }
 

@@ -39,7 +39,8 @@ export const running = words(
     missing: {
       title: "Some of what it needs is not granted",
       proposed: "Not granted:",
-      command: "A script that uses it fails. The operator of this server grants it with",
+      more: (count: number) => `${count} more`,
+      command: "A script that uses one of these fails. The operator of this server grants them with",
       absentTitle: "Some of what it needs is not on this machine",
       absent: "Granted, but not on this machine:",
     },
@@ -86,7 +87,8 @@ export const running = words(
     missing: {
       title: "它需要的部分软件包或程序尚未授予",
       proposed: "尚未授予：",
-      command: "用到它们的脚本会失败。这台服务器的运维人员可用此命令授予",
+      more: (count: number) => `另有 ${count} 项`,
+      command: "用到其中任何一项的脚本会失败。这台服务器的运维人员可用此命令授予",
       absentTitle: "它需要的部分程序不在这台机器上",
       absent: "已授予，但这台机器上没有：",
     },

@@ -76,6 +76,17 @@ export function initial(fields: readonly Field[]): Values {
   return Object.fromEntries(fields.map((field) => [field.name, written(field, field.schema.default)]));
 }
 
+/** What was given, as the fields have it. */
+export function givenValues(fields: readonly Field[], given: Record<string, unknown>): Values {
+  return Object.fromEntries(fields.map((field) => [field.name, written(field, given[field.name])]));
+}
+
+/** What may be kept in the browser: nothing that the schema calls a password, or never gives back. */
+export function withoutSecrets(fields: readonly Field[], values: Values): Values {
+  const secret = new Set(fields.filter(({ schema }) => schema.format === "password" || schema.writeOnly === true).map(({ name }) => name));
+  return Object.fromEntries(Object.entries(values).filter(([name]) => !secret.has(name)));
+}
+
 function written({ kind }: Field, value: unknown): string {
   if (value === undefined || value === null) return "";
   if (kind === "list" && Array.isArray(value)) return value.map((one) => plain(one)).join("\n");

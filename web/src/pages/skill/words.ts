@@ -3,6 +3,7 @@ import { words } from "@/i18n";
 export const skill = words(
   {
     tabs: {
+      overview: "Overview",
       about: "Instructions",
       files: "Files",
       run: "Run",
@@ -12,6 +13,9 @@ export const skill = words(
     },
     all: "All skills",
     doing: "More that can be done",
+    tryChat: "Try in chat",
+    copyInstall: "Copy install command",
+    copied: "Copied",
     disable: "Disable",
     enable: "Enable",
     switched: { ok: "Agents see the skill again", disabled: "Agents do not see the skill any more" },
@@ -29,6 +33,8 @@ export const skill = words(
     elsewhereHint: "It is installed, and its current version stands below. Agents see it when the server looks into that folder.",
     goneHint: "It was uninstalled. Its versions are kept: roll back to one to use it again.",
     notOffered: { broken: "It cannot be used", shadowed: "Another skill of this name wins", denied: "A rule denies it", disabled: "It is switched off" },
+    needsGrants: "Needs grants",
+    needsGrantsWhy: "Packages or programs that its files name are not granted to it. A script that uses one of them fails.",
     noText: "The SKILL.md has a header and no instructions.",
     facts: {
       id: "Id",
@@ -65,6 +71,7 @@ export const skill = words(
   },
   {
     tabs: {
+      overview: "概览",
       about: "说明",
       files: "文件",
       run: "运行",
@@ -74,6 +81,9 @@ export const skill = words(
     },
     all: "全部技能",
     doing: "更多操作",
+    tryChat: "在对话中试用",
+    copyInstall: "复制安装命令",
+    copied: "已复制",
     disable: "停用",
     enable: "启用",
     switched: { ok: "智能体又能看到这个技能了", disabled: "智能体不再看到这个技能" },
@@ -91,6 +101,8 @@ export const skill = words(
     elsewhereHint: "它已安装，当前版本见下方。服务器查看该文件夹后，智能体就能看到它。",
     goneHint: "它已被卸载。各版本都保留着：回滚到其中一个，它就会重新可用。",
     notOffered: { broken: "它无法使用", shadowed: "另一个同名技能优先", denied: "有规则拒绝它", disabled: "它已被停用" },
+    needsGrants: "待授予",
+    needsGrantsWhy: "它的文件中提到的部分软件包或程序尚未授予。用到它们的脚本会失败。",
     noText: "SKILL.md 只有头部，没有说明文字。",
     facts: {
       id: "标识",

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from skillyard.database.dialects import create_fulltext
-from skillyard.database.substring_index import make_substring_index
+from skillyard.database.registry_tables import make_substring_index
 
 revision = "r0001"
 down_revision = None

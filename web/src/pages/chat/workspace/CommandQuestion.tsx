@@ -2,7 +2,7 @@
 import { Box, Code, Group, Paper, Stack, Text } from "@mantine/core";
 import { IconTerminal2 } from "@tabler/icons-react";
 
-import type { OpenQuestion, Turn } from "@/api/chat";
+import type { OpenQuestion, TurnPlace } from "@/api/chat";
 import { useText } from "@/i18n";
 import { visible } from "@/parts/foreign";
 import { ruleWords } from "@/parts/ruleWords";
@@ -19,7 +19,7 @@ type Asked = Extract<OpenQuestion, { type: "command" }>;
 
 const CONTENT = 3_000; // characters that are drawn at first
 
-export function CommandQuestion({ turn, question }: { turn: Turn; question: Asked }) {
+export function CommandQuestion({ turn, question }: { turn: TurnPlace; question: Asked }) {
   const t = useText(workspace);
   const c = useText(chat);
   const answering = useAnswering(turn, question.call);

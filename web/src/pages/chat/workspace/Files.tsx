@@ -69,7 +69,7 @@ export function Files({ conversation }: { conversation: string }) {
           );
         }}
       </Loaded>
-      <Checkbox size="xs" label={t.hidden} checked={hidden} onChange={({ currentTarget }) => setHidden(currentTarget.checked)} />
+      {(hidden || (query.data?.entries.length ?? 0) > 0 || query.data?.truncated) && <Checkbox size="xs" label={t.hidden} checked={hidden} onChange={({ currentTarget }) => setHidden(currentTarget.checked)} />}
     </Stack>
   );
 }

@@ -1,0 +1,34 @@
+"""Insights: what becomes of skills, by day: offered, loaded, followed, run, how it ended, how long it took, what it cost.
+
+`Insights(database).report(by="skill")`. Runs, turns and the usage of skills are added up once, into rows by day; a report adds
+those rows. Nothing is recorded here that is not in the records already.
+"""
+
+from __future__ import annotations
+
+from skillyard.insights.report import (
+    DIMENSIONS,
+    Dimension,
+    InsightReport,
+    InsightRow,
+    Insights,
+    InsightSettings,
+    ModelPrice,
+    UsageFigures,
+    UsagePeriod,
+)
+from skillyard.insights.totals import BUCKET_BOUNDS_MS, count_usage
+
+__all__ = [
+    "BUCKET_BOUNDS_MS",
+    "DIMENSIONS",
+    "Dimension",
+    "InsightReport",
+    "InsightRow",
+    "InsightSettings",
+    "Insights",
+    "ModelPrice",
+    "UsageFigures",
+    "UsagePeriod",
+    "count_usage",
+]

@@ -1,0 +1,201 @@
+"""What becomes of skills by day: counted once, on both databases, and as percentiles and cost."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import insert
+
+from skillyard.catalog import Configuration
+from skillyard.conversations import ChatSettings
+from skillyard.conversations.conversation import Conversation
+from skillyard.conversations.conversation_store import ConversationStore
+from skillyard.conversations.skill_usage import SkillUsageEvent, SkillUsageLog
+from skillyard.database import Database, runs, turns
+from skillyard.errors import InvalidConfiguration, InvalidInput
+from skillyard.insights import BUCKET_BOUNDS_MS, Dimension, InsightReport, Insights, InsightSettings, ModelPrice, count_usage
+from skillyard.insights.report import percentile
+
+TODAY = date(2026, 5, 20)
+NOON = datetime(2026, 5, 20, 12, tzinfo=UTC)
+
+
+def _run(number: int, **values: object) -> dict[str, object]:
+    usual = {
+        "id": f"run_{number:04}", "skill_id": "user:pdf", "skill_name": "pdf", "kind": "direct", "state": "succeeded",
+        "parameters": {}, "context": {}, "cache_hit": False, "owner": "o", "created_at": NOON, "finished_at": NOON,
+        "duration_ms": 100, "interface": "cli", "caller": "ada", "agent": None, "version": "1.0.0", "error_code": None,
+        "token_usage": None,
+    }  # fmt: skip
+    return usual | values
+
+
+def _add(database: Database, *rows: dict[str, object]) -> None:
+    with database.write() as connection:
+        connection.execute(insert(runs), rows)
+
+
+def _report(database: Database, by: Dimension = "skill", days: int = 3, **more: object) -> InsightReport:
+    since = TODAY - timedelta(days=days - 1)
+    return Insights(database).report(by, since=since, until=TODAY, **more)  # type: ignore[arg-type]
+
+
+def test_runs_are_counted_by_how_they_ended_and_where_they_came_from(database: Database) -> None:
+    _add(
+        database,
+        _run(1),
+        _run(2, state="failed", error_code="EXECUTION_ERROR", version="1.1.0", interface="http", caller="bob"),
+        _run(3, state="failed", error_code="PERMISSION_DENIED", duration_ms=None, interface="chat", agent="clerk"),
+        _run(4, cache_hit=True, duration_ms=0),
+        _run(5, state="cancelled", duration_ms=None, finished_at=NOON - timedelta(days=1)),
+        _run(6, state="running", finished_at=None, duration_ms=None),
+        _run(7, skill_id="user:docx", token_usage={"input_tokens": 5, "output_tokens": 7}),
+        _run(8, finished_at=NOON - timedelta(days=9)),
+    )
+    report = _report(database)
+    assert report.complete
+    assert report.periods == (date(2026, 5, 18), date(2026, 5, 19), TODAY)
+    pdf, docx = report.rows
+    assert (pdf.key, docx.key) == ("user:pdf", "user:docx")
+    figures = pdf.figures
+    assert (figures.runs, figures.runs_succeeded, figures.runs_failed, figures.runs_cancelled) == (5, 2, 1, 1)
+    assert (figures.refused, figures.runs_cached) == (1, 1)
+    assert [period.runs for period in pdf.periods] == [0, 1, 4]
+    assert (docx.figures.input_tokens, docx.figures.output_tokens) == (5, 7)
+    assert report.total.figures.runs == 6
+
+    by = {
+        name: {row.key: row.figures.runs for row in _report(database, name).rows} for name in ("caller", "interface", "agent")
+    }
+    assert by["caller"] == {"ada": 5, "bob": 1}
+    assert by["interface"] == {"cli": 4, "http": 1, "chat": 1}
+    assert by["agent"] == {"": 5, "clerk": 1}
+    versions = {(row.skill, row.key): row.figures.runs_failed for row in _report(database, "version").rows}
+    assert versions == {("user:pdf", "1.0.0"): 0, ("user:pdf", "1.1.0"): 1, ("user:docx", "1.0.0"): 0}
+    assert [row.key for row in _report(database, skill="user:docx").rows] == ["user:docx"]
+    whole = _report(database, days=14, period="all")
+    assert (whole.rows[0].figures.runs, whole.periods, whole.rows[0].periods) == (6, (), ())
+    assert [period.runs for period in _report(database, days=14, period="week").rows[0].periods] == [1, 5]
+
+
+def test_every_run_is_counted_once_however_late_and_by_whoever(database: Database) -> None:
+    _add(database, *(_run(number) for number in range(30)))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: count_usage(database), range(4)))
+    _add(database, _run(99, finished_at=NOON - timedelta(days=1)))  # written late
+    for _ in range(2):
+        assert _report(database).total.figures.runs == 31
+
+
+def test_what_cannot_be_added_in_time_is_said_and_added_later(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillyard.insights.totals._BATCH", 5)
+    _add(database, *(_run(number) for number in range(20)))
+    assert not _report(database, seconds=0).complete
+    report = _report(database, seconds=None)
+    assert (report.complete, report.total.figures.runs) == (True, 20)
+
+
+def test_what_is_offered_and_never_used_is_found(database: Database) -> None:
+    store, log = ConversationStore(lambda: database), SkillUsageLog(lambda: database)
+    steps = [("c1", "offered", f"user:{name}") for name in ("pdf", "docx", "csv", "xlsx")]
+    steps += [("c1", "loaded", "user:pdf"), ("c2", "offered", "user:docx")]
+    for name in ("c1", "c2"):
+        store.begin(Conversation(name, "ada", "", None, None, ChatSettings()))
+    log.add([SkillUsageEvent(conversation, "t", event, skill, ok=True, at=NOON) for conversation, event, skill in steps])
+    _add(database, _run(1, skill_id="user:xlsx", skill_name="xlsx"), _run(2, skill_id="user:never", skill_name="never"))
+    report = _report(database, unused=True)
+    assert [(row.key, row.figures.offered) for row in report.rows] == [("user:docx", 2), ("user:csv", 1)]
+    assert [row.key for row in _report(database, unused=True, limit=1).rows] == ["user:docx"]
+
+
+def test_a_conversation_counts_once_for_each_stage_and_outlives_its_deletion(database: Database) -> None:
+    store, log = ConversationStore(lambda: database), SkillUsageLog(lambda: database)
+    for name in ("chat_1", "chat_2"):
+        store.begin(Conversation(name, "ada", "", "clerk", "openai:big", ChatSettings()))
+    for _ in range(2):  # in two batches: what came before is remembered
+        log.add(
+            [
+                SkillUsageEvent(conversation, "t", event, "user:pdf", ok=ok, at=NOON)
+                for conversation, event, ok in (
+                    ("chat_1", "offered", True), ("chat_2", "offered", True), ("chat_1", "loaded", True),
+                    ("chat_1", "run", False), ("chat_1", "read", True), ("chat_1", "outcome", True), ("chat_1", "ruled", False),
+                )
+            ]
+        )  # fmt: skip
+        report = _report(database, "agent")
+    with database.write() as connection:
+        values = {
+            "number": 1,
+            "replaced": False,
+            "request": "",
+            "answer": "",
+            "messages": [],
+            "events": [],
+            "stop_asked": False,
+        }
+        values |= {
+            "id": "t",
+            "conversation_id": "chat_1",
+            "state": "done",
+            "process": "p",
+            "created_at": NOON,
+            "finished_at": NOON,
+        }
+        connection.execute(insert(turns), values | {"usage": {"input_tokens": 1_000_000, "output_tokens": 100_000}})
+    prices = InsightSettings("EUR", {"openai:big": ModelPrice(2, 10)})
+    report = Insights(database, prices).report("agent", since=TODAY, until=TODAY)
+    clerk = report.rows[0]
+    assert (clerk.key, clerk.figures.turns, clerk.figures.cost, report.currency) == ("clerk", 1, 3.0, "EUR")
+    funnel = (
+        clerk.figures.offered,
+        clerk.figures.loaded,
+        clerk.figures.followed,
+        clerk.figures.succeeded,
+        clerk.figures.refused,
+    )
+    assert funnel == (2, 1, 1, 1, 2)
+    for name in ("chat_1", "chat_2"):
+        store.delete(name)
+    assert Insights(database, prices).report("agent", since=TODAY, until=TODAY).rows == report.rows
+
+
+@given(st.lists(st.integers(0, 400_000), min_size=1, max_size=200), st.sampled_from([0.5, 0.95]))
+def test_a_percentile_is_in_the_bucket_of_the_exact_one(times: list[int], share: float) -> None:
+    from bisect import bisect_left
+    from math import ceil
+
+    buckets = [0] * (len(BUCKET_BOUNDS_MS) + 1)
+    for time in times:
+        buckets[bisect_left(BUCKET_BOUNDS_MS, time)] += 1
+    exact = sorted(times)[ceil(share * len(times)) - 1]
+    found = percentile(buckets, share)
+    assert found is not None
+    bounds = (0, *BUCKET_BOUNDS_MS, 2 * BUCKET_BOUNDS_MS[-1])
+    at = bisect_left(BUCKET_BOUNDS_MS, exact)
+    assert bounds[at] <= found <= bounds[at + 1]
+
+
+def test_a_span_or_dimension_that_is_none_is_refused(database: Database) -> None:
+    insights = Insights(database)
+    for days in (-1, 366):
+        with pytest.raises(InvalidInput, match="is no span of days"):
+            insights.report(since=TODAY - timedelta(days=days), until=TODAY)
+    with pytest.raises(InvalidInput, match="no report by 'colour'"):
+        insights.report("colour")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "price", [{"input": -1, "output": 1}, {"input": 1}, {"input": "1", "output": 1}, {"input": True, "output": 0}]
+)
+def test_a_price_that_is_none_is_named(price: dict[str, object]) -> None:
+    with pytest.raises(InvalidConfiguration, match=r'insights\.prices\."big" must be a table with `input` and `output`'):
+        InsightSettings.of(Configuration(insights={"prices": {"big": price}}))
+
+
+def test_prices_are_for_a_million_tokens() -> None:
+    settings = InsightSettings.of(Configuration(insights={"currency": "EUR", "prices": {"big": {"input": 1, "output": 2.5}}}))
+    assert (settings.currency, settings.prices["big"].cost(2_000_000, 1_000_000)) == ("EUR", 4.5)

@@ -1,0 +1,32 @@
+/** A window with a form: closed by its cross, with Escape, or beside it, it asks whether what was written shall be lost. */
+import type { ModalProps } from "@mantine/core";
+import { type ReactNode, useState } from "react";
+
+import { Dialog } from "./Dialog";
+import { AskToLeave, Leaving } from "./Leaving";
+
+interface Props extends Omit<ModalProps, "onClose" | "closeButtonProps"> {
+  close: () => void;
+  unsaved: boolean;
+  children: ReactNode;
+}
+
+export function FormDialog({ close, unsaved, children, ...others }: Props) {
+  const [asked, setAsked] = useState(false);
+  return (
+    <>
+      <Dialog {...others} close={() => (unsaved ? setAsked(true) : close())}>
+        {children}
+      </Dialog>
+      <Leaving unsaved={others.opened && unsaved} />
+      <AskToLeave
+        opened={asked}
+        stay={() => setAsked(false)}
+        leave={() => {
+          setAsked(false);
+          close();
+        }}
+      />
+    </>
+  );
+}

@@ -1,0 +1,16 @@
+import { labels, words } from "@/i18n";
+
+export const scanned = words(
+  {
+    none: "No findings",
+    clean: "The scanner found nothing. That is advice, no proof.",
+    found: (count: number) => (count === 1 ? "The scanner has 1 finding. That is advice: look at it yourself." : `The scanner has ${count} findings. That is advice: look at them yourself.`),
+    risk: labels({ high: "High risk", medium: "Medium risk", low: "Low risk", info: "Notes" }),
+  },
+  {
+    none: "未发现问题",
+    clean: "扫描器没有发现问题。这只是参考，不是证明。",
+    found: (count) => `扫描器有 ${count} 项发现。这只是参考，请自行查看。`,
+    risk: labels({ high: "高风险", medium: "中风险", low: "低风险", info: "提示" }),
+  },
+);
