@@ -14,6 +14,7 @@ from typing import Any
 
 import preloaded
 import pytest
+from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import text, update
 
 from skillyard import Catalog
@@ -131,6 +132,31 @@ async def test_who_leaves_stops_waiting_and_the_run_goes_on(catalog: Catalog) ->
         await until(lambda: states(catalog) == ["succeeded"])
     with pytest.raises(RecordExists):
         await engine.begin(RunRequest(catalog.get("plain"), {}, run_id=begun.run_id))
+
+
+async def test_a_worker_that_is_stopped_while_it_connects_leaves_no_task_behind(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connecting, leaving, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    connect, drain, loop = AsyncConnectionPool._connect, WorkerRoster.drain, asyncio.get_running_loop()
+
+    async def slow(pool: AsyncConnectionPool[Any], timeout: float | None = None) -> Any:
+        connecting.set()
+        await leaving.wait()
+        return await connect(pool, timeout)
+
+    def drained(roster: WorkerRoster, worker_id: str) -> None:
+        drain(roster, worker_id)
+        loop.call_soon_threadsafe(leaving.set)
+
+    monkeypatch.setattr(AsyncConnectionPool, "_connect", slow)
+    monkeypatch.setattr(WorkerRoster, "drain", drained)
+    before = asyncio.all_tasks()
+    serving = asyncio.create_task(catalog.worker().serve(stop, grace_s=0))
+    await connecting.wait()
+    stop.set()
+    await serving
+    assert asyncio.all_tasks() == before
 
 
 @FAST_AND_REAL

@@ -38,6 +38,7 @@ from skillyard.times import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from procrastinate import App
+    from procrastinate.worker import Worker as Receiver
 
     from skillyard.catalog import Skill
     from skillyard.database import Database
@@ -117,8 +118,21 @@ class Worker:
 
     async def _receive(self, app: App, stop: asyncio.Event, grace_s: float) -> None:
         """Work until `stop` is set or the database is lost."""
+        from procrastinate.worker import Worker as Receiver
+
+        receiver = Receiver(
+            app,
+            queues=list(self.pools),
+            name=self.id,
+            concurrency=self.concurrency,
+            shutdown_graceful_timeout=grace_s,
+            fetch_job_polling_interval=self._timing.poll_s,
+            delete_jobs="always",
+            install_signal_handlers=False,
+        )
+        connected = asyncio.Event()
         stopping = asyncio.create_task(stop.wait())
-        receiving = asyncio.create_task(self._listen(app, grace_s))
+        receiving = asyncio.create_task(_listen(app, receiver, stop, connected))
         try:
             await asyncio.wait([stopping, receiving], return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set():
@@ -126,28 +140,20 @@ class Worker:
                     await in_thread(lambda: self._roster.drain(self.id))
         finally:
             stopping.cancel()
-            receiving.cancel()
+            if stop.is_set() and connected.is_set():
+                receiver.stop()  # unlike a cancellation, this cannot be lost in what the receiver waits for
+            else:
+                receiving.cancel()
             await asyncio.wait(
                 [stopping, receiving], timeout=grace_s + self._timing.leave_s
             )  # an unreachable database must not block this
+            receiving.cancel()
         if not stop.is_set():
             problem = None if receiving.cancelled() or not receiving.done() else receiving.exception()
             _log.warning("the queue cannot be reached, trying again: %s", problem or "the connection was lost")
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.reconnect_s):
                     await stop.wait()
-
-    async def _listen(self, app: App, grace_s: float) -> None:
-        async with app.open_async():
-            await app.run_worker_async(
-                queues=list(self.pools),
-                name=self.id,
-                concurrency=self.concurrency,
-                shutdown_graceful_timeout=grace_s,
-                fetch_job_polling_interval=self._timing.poll_s,
-                delete_jobs="always",
-                install_signal_handlers=False,
-            )
 
     def _join(self) -> None:
         self._roster.join(self.id, self.pools, self.concurrency)
@@ -279,6 +285,17 @@ class Worker:
             queued = await asyncio.to_thread(self._queue.lookup, call.run_id)
             return (queued.state in FINAL_STATES and queued.state != "succeeded") or queued.attempt != call.attempt
         return False
+
+
+async def _listen(app: App, receiver: Receiver, stop: asyncio.Event, connected: asyncio.Event) -> None:
+    """Connect and receive until the receiver is stopped; the connections are closed in any case."""
+    try:
+        async with app.open_async():
+            if not stop.is_set():  # the cancellation of what connects may be lost
+                connected.set()
+                await receiver.run()
+    finally:  # nobody else closes what was cancelled while it opened, and its tasks outlive a cancellation
+        await completed(app.close_async())
 
 
 class WorkerGroup:
