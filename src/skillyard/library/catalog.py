@@ -119,7 +119,9 @@ class Catalog(SkillCatalog):
         """
         from skillyard.search import RERANKED, rerank, search_skills, skill_filter
 
-        only = skill_filter(source, tag, domain, permission=permission, permission_of=self.rules().decide)
+        only = skill_filter(
+            source, tag, domain, permission=permission, permission_of=self.rules().decide if permission else None
+        )
         many = limit if reranker is None else max(limit, RERANKED)
         matches = search_skills(self._search_index(), text, limit=many, min_confidence=min_confidence, only=only)
         return rerank(text, matches, reranker)[:limit] if reranker else matches

@@ -5,45 +5,45 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
-from skillyard.permissions.approvals import (
-    ApprovalAnswer,
-    ApprovalRequest,
-    Approvals,
-    Approver,
-    CommandApprover,
-    Decision,
-    PolicyApprover,
-    SqlApprovalStore,
-)
-from skillyard.permissions.command_policy import (
-    ALWAYS_PERMITTED,
-    AllowedTools,
-    CommandPolicy,
-    CommandRequest,
-    CommandRuling,
-    LevelDecision,
-    ListedRule,
-    RuleLevel,
-    question_lines,
-)
-from skillyard.permissions.command_rules import CommandRules, LevelRuling
-from skillyard.permissions.gate import CommandGate, PermissionGate, SkillConsent, ToolVerdict, unusable_skill
-from skillyard.permissions.origins import InstalledOrigins, OriginLookup
-from skillyard.permissions.rules import PermissionRuling, Rules, without_denied
-from skillyard.permissions.store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
-from skillyard.permissions.tool_rules import (
-    SKILL_TOOL_NAMES,
-    WORKSPACE_TOOL_NAMES,
-    SkillToolName,
-    ToolRule,
-    WorkspaceToolName,
-    check_tool_permissions,
-    parse_tool_rule,
-    tool_kind,
-)
 
 if TYPE_CHECKING:
+    from skillyard.permissions.approvals import (
+        ApprovalAnswer,
+        ApprovalRequest,
+        Approvals,
+        Approver,
+        CommandApprover,
+        Decision,
+        PolicyApprover,
+        SqlApprovalStore,
+    )
+    from skillyard.permissions.command_policy import (
+        ALWAYS_PERMITTED,
+        AllowedTools,
+        CommandPolicy,
+        CommandRequest,
+        CommandRuling,
+        LevelDecision,
+        ListedRule,
+        RuleLevel,
+        question_lines,
+    )
+    from skillyard.permissions.command_rules import CommandRules, LevelRuling
+    from skillyard.permissions.gate import CommandGate, PermissionGate, SkillConsent, ToolVerdict, unusable_skill
+    from skillyard.permissions.origins import InstalledOrigins, OriginLookup
+    from skillyard.permissions.rules import PermissionRuling, Rules, without_denied
     from skillyard.permissions.sql_tables import SqlSessionApprovals
+    from skillyard.permissions.store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
+    from skillyard.permissions.tool_rules import (
+        SKILL_TOOL_NAMES,
+        WORKSPACE_TOOL_NAMES,
+        SkillToolName,
+        ToolRule,
+        WorkspaceToolName,
+        check_tool_permissions,
+        parse_tool_rule,
+        tool_kind,
+    )
 
 __all__ = [
     "ALWAYS_PERMITTED",
@@ -89,4 +89,65 @@ __all__ = [
     "without_denied",
 ]
 
-__getattr__, __dir__ = lazy_exports(__name__, {"sql_tables": ("SqlSessionApprovals",)})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "approvals": (
+            "ApprovalAnswer",
+            "ApprovalRequest",
+            "Approvals",
+            "Approver",
+            "CommandApprover",
+            "Decision",
+            "PolicyApprover",
+            "SqlApprovalStore",
+        ),
+        "command_policy": (
+            "ALWAYS_PERMITTED",
+            "AllowedTools",
+            "CommandPolicy",
+            "CommandRequest",
+            "CommandRuling",
+            "LevelDecision",
+            "ListedRule",
+            "RuleLevel",
+            "question_lines",
+        ),
+        "command_rules": (
+            "CommandRules",
+            "LevelRuling",
+        ),
+        "gate": (
+            "CommandGate",
+            "PermissionGate",
+            "SkillConsent",
+            "ToolVerdict",
+            "unusable_skill",
+        ),
+        "origins": (
+            "InstalledOrigins",
+            "OriginLookup",
+        ),
+        "rules": (
+            "PermissionRuling",
+            "Rules",
+            "without_denied",
+        ),
+        "sql_tables": ("SqlSessionApprovals",),
+        "store": (
+            "ApprovalRecord",
+            "ApprovalStore",
+            "MemoryApprovalStore",
+        ),
+        "tool_rules": (
+            "SKILL_TOOL_NAMES",
+            "WORKSPACE_TOOL_NAMES",
+            "SkillToolName",
+            "ToolRule",
+            "WorkspaceToolName",
+            "check_tool_permissions",
+            "parse_tool_rule",
+            "tool_kind",
+        ),
+    },
+)

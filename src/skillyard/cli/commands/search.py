@@ -85,7 +85,7 @@ def _search(catalog: Catalog, arguments: argparse.Namespace, limit: int) -> list
         with ScanProgress(arguments.screen, what="indexing") as progress:
             catalog.prepare_search(progress)
         return catalog.search(arguments.query, limit, min_confidence=least, domain=arguments.domain, **wants)
-    only = skill_filter(**wants, permission_of=catalog.rules().decide)
+    only = skill_filter(**wants, permission_of=catalog.rules().decide if arguments.permission else None)
     if arguments.intent is not None:
         least = 0.15 if arguments.min_confidence is None else arguments.min_confidence
         matches = catalog.find_relevant_skills(
