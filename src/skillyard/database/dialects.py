@@ -42,7 +42,7 @@ from sqlalchemy import (
     text,
     type_coerce,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
@@ -53,6 +53,7 @@ from skillyard.paths import CLOEXEC, NOFOLLOW, owner_id, reserve_file
 
 if TYPE_CHECKING:
     from sqlalchemy import Insert, RowMapping
+    from sqlalchemy.dialects import postgresql
     from sqlalchemy.engine import URL
 
 
@@ -325,17 +326,25 @@ def schema_url(url: URL, schema: str, file: str) -> URL:
     return url.update_query_dict({"options": options})
 
 
+def _insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    if connection.dialect.name != "postgresql":
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # only where it is used: all its drivers come along
+
+    return postgresql.insert(table)
+
+
 def insert_or_update(connection: Connection, table: Table, row: Mapping[str, object]) -> Insert:
     """Insert `row`, replacing the one with the same primary key."""
-    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    insert = _insert(connection, table)
     keys = [column.name for column in table.primary_key]
     others = {name: value for name, value in row.items() if name not in keys}
-    return insert(table).values(row).on_conflict_do_update(index_elements=keys, set_=others)
+    return insert.values(row).on_conflict_do_update(index_elements=keys, set_=others)
 
 
 def insert_or_add(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, sums: Collection[str]) -> None:
     """Insert `rows`; where one with the same primary key exists, add the columns `sums` to it."""
-    insert = (postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert)(table)
+    insert = _insert(connection, table)
     keys = [column.name for column in table.primary_key]
     added = {name: table.c[name] + insert.excluded[name] for name in sums}
     connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=added), list(rows))
@@ -343,9 +352,9 @@ def insert_or_add(connection: Connection, table: Table, rows: Sequence[Mapping[s
 
 def insert_if_new(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any] | RowMapping]) -> None:
     """Insert those of `rows` whose primary key does not exist yet."""
-    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    insert = _insert(connection, table)
     keys = [column.name for column in table.primary_key]
-    connection.execute(insert(table).on_conflict_do_nothing(index_elements=keys), [dict(row) for row in rows])
+    connection.execute(insert.on_conflict_do_nothing(index_elements=keys), [dict(row) for row in rows])
 
 
 def advance_sequence(connection: Connection, table: Table) -> None:

@@ -385,10 +385,5 @@ usage_totals: Final = Table(  # what happened on one day, added up: an empty tex
     Index(None, "day"),
 )
 
-for _table in (runs, turns, skill_usage):  # those that are not counted yet are few
-    Index(
-        f"ix_{_table.name}_uncounted",
-        _table.c.counted,
-        sqlite_where=_table.c.counted.is_(False),
-        postgresql_where=_table.c.counted.is_(False),
-    )
+for _table in (runs, turns, skill_usage):  # of rows that are not counted yet: the migration has the condition
+    Index(f"ix_{_table.name}_uncounted", _table.c.counted)
