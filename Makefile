@@ -97,8 +97,8 @@ rows: setup ## which requirement rows have a test
 	@$(BIN)/python scripts/rows.py
 
 bench: setup ## figures as ratios within one run; SKILLS=folder to use your own
-	@for script in benchmarks/listing.py benchmarks/sandbox.py benchmarks/workspaces.py benchmarks/environments.py benchmarks/stopping.py benchmarks/packages.py; do $(BIN)/python $$script $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
-	$(BIN)/python benchmarks/server.py
+	@for name in listing sandbox workspaces environments stopping packages; do $(BIN)/python -m benchmarks.$$name $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
+	$(BIN)/python -m benchmarks.server
 
 acceptance: setup system ## public skills do their work: SKILLS=folder with the collection, ONLY=name, CONFIG=skillyard.toml, REPORT=file
 	@test "$(SKILLS)" != examples/skills || { echo "error: name a folder with the collection: make acceptance SKILLS=folder"; exit 1; }

@@ -1,6 +1,6 @@
 """How soon a run starts that is put into the queue, and how much more four workers do than one server's own engine.
 
-`python benchmarks/engine.py [runs]`. Starts a PostgreSQL server of its own in a temporary folder, which waits for the disk as a
+`python -m benchmarks.engine [runs]`. Starts a PostgreSQL server of its own in a temporary folder, which waits for the disk as a
 real one does, and workers as processes of their own. The runs need next to no processor time: they wait, as a run does that
 calls somebody else. Ratios are within one run of this script.
 """
@@ -22,8 +22,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final
 
-from figures.goals import Goal, print_goals
-
+from benchmarks.figures.goals import Goal, print_goals
 from skillyard import Catalog
 from skillyard.engine import LocalEngine, PoolEngine, WorkerRoster
 from skillyard.execution import RunRequest
@@ -39,9 +38,9 @@ def _postgresql() -> Any:
     specification = importlib.util.spec_from_file_location("postgresql", path)
     assert specification is not None
     assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
+    module: Any = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    module._FAST = tuple(setting for setting in module._FAST if setting.startswith("listen_addresses"))
+    module._FAST = ()  # it waits for the disk
     return module
 
 

@@ -1,6 +1,6 @@
 """What a cached environment adds to a run: the same script with nothing, packages of Python, of npm, programs, in turns.
 
-`python benchmarks/environments.py [rounds]`. Read the fastest of each: other work on the machine only adds. The packages
+`python -m benchmarks.environments [rounds]`. Read the fastest of each: other work on the machine only adds. The packages
 are made here, so nothing is downloaded.
 """
 
@@ -14,8 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from figures.goals import Goal, print_goals
-
+from benchmarks.figures.goals import Goal, print_goals
 from skillyard.environments import EnvironmentRequest, SkillGrant
 from skillyard.environments.locked_packages import NodePackages, PythonInterpreter, PythonPackages
 from skillyard.sandbox import Job, Policy, choose_backend

@@ -1,6 +1,6 @@
 """How long the page takes until somebody sees skills, and how many bytes that is: in Chromium, with nothing kept from before.
 
-`python benchmarks/first_view.py [--skills 200] [--rounds 9]`. Each round opens, in turns and each time as a browser that was
+`python -m benchmarks.first_view [--skills 200] [--rounds 9]`. Each round opens, in turns and each time as a browser that was
 never here, the list of skills and a document of the same server that is nothing but text: what is above that is the page's own.
 """
 
@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from figures.goals import Goal, print_goals
-from server import collection
+from benchmarks.figures.goals import Goal, print_goals
+from benchmarks.server import collection
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -1,8 +1,8 @@
 """How long a report of insights takes with very many runs, beside the plainest query over the runs themselves.
 
-    python benchmarks/insights.py                             # 100,000 runs in SQLite
-    python benchmarks/insights.py --runs 1000000 --database postgresql://…
-    python benchmarks/insights.py --rounds 20
+    python -m benchmarks.insights                             # 100,000 runs in SQLite
+    python -m benchmarks.insights --runs 1000000 --database postgresql://…
+    python -m benchmarks.insights --rounds 20
 
 The runs of 90 days, of 50 skills with three versions each, five callers and four interfaces, are added up once; then reports
 and the plain query take turns. The plain query counts by skill and day, and knows no percentile, tokens or cost.

@@ -1,8 +1,8 @@
 """How long it takes to list a collection of skills, as ratios within one run.
 
-    python benchmarks/listing.py                  # 10,000 generated skills
-    python benchmarks/listing.py ~/collections    # your own: any folder with SKILL.md files below it
-    python benchmarks/listing.py --skills 1000 --rounds 5
+    python -m benchmarks.listing                  # 10,000 generated skills
+    python -m benchmarks.listing ~/collections    # your own: any folder with SKILL.md files below it
+    python -m benchmarks.listing --skills 1000 --rounds 5
 
 Every figure is a whole process from start to end, with the page cache warm; the processes take turns, so that a busy machine
 slows all of them. The floor is a loop in Python that scans and reads the first 4 KiB of each file and does nothing with them.

@@ -1,6 +1,6 @@
 """A minute of mixed load on a server: reads, nineteen of twenty, and uploads, without one error or lost write.
 
-`python benchmarks/load.py [--seconds 60] [--connections 16] [--workers 2] [--database-url URL]` drives `wrk`, a package of
+`python -m benchmarks.load [--seconds 60] [--connections 16] [--workers 2] [--database-url URL]` drives `wrk`, a package of
 Debian. Its connections ask as fast as they are answered: that is the highest rate the server sustains beside it. At the
 end every version whose upload was acknowledged must be there, with the digest that was told.
 """

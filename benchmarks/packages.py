@@ -1,6 +1,6 @@
 """What installing costs: a package of a thousand files, against `unzip` and `cp`; a tree's digest, against `sha256sum`.
 
-`python benchmarks/packages.py [rounds]`. The ways take turns in one run; read the ratios.
+`python -m benchmarks.packages [rounds]`. The ways take turns in one run; read the ratios.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from figures.goals import Goal, print_goals
-
+from benchmarks.figures.goals import Goal, print_goals
 from skillyard.packages import pack, tree_digest
 from skillyard.registry import Registry
 

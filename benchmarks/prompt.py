@@ -1,6 +1,6 @@
 """How often the right skill is in the index of a prompt with a description, and how long the index takes.
 
-    python benchmarks/prompt.py --tasks TASKS --queries QUERIES.json --others FOLDER --others FOLDER
+    python -m benchmarks.prompt --tasks TASKS --queries QUERIES.json --others FOLDER --others FOLDER
 
 `TASKS` holds a folder for each task with its right skills below it; `QUERIES.json` maps the task's name to a list of words.
 Skills of the other folders are mixed in until as many are installed as `--sizes` says, always the same ones. Each request is

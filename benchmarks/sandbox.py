@@ -1,6 +1,6 @@
 """What a sandbox costs: one script, unsandboxed, in each backend and in a sandbox that stood ready, interleaved in one run.
 
-`python benchmarks/sandbox.py [rounds]`. Read the ratios; the milliseconds belong to the machine and the moment. With the npm
+`python -m benchmarks.sandbox [rounds]`. Read the ratios; the milliseconds belong to the machine and the moment. With the npm
 package `@anthropic-ai/sandbox-runtime` in the folder that SRT names, its library runs the same script in turns with the others.
 """
 
@@ -18,9 +18,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from figures.goals import Goal, print_goals
-from figures.others import SandboxRuntime
-
+from benchmarks.figures.goals import Goal, print_goals
+from benchmarks.figures.others import SandboxRuntime
 from skillyard.packages import tree_digest
 from skillyard.sandbox import Job, Policy, SandboxBackend, WarmPool, backends
 from skillyard.sandbox.runtimes import runtime_for

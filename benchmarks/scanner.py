@@ -1,6 +1,6 @@
 """How often the scanner is right: recall on skills with harm and false alarms on skills without, by family, with intervals.
 
-    python benchmarks/scanner.py --harmful NAME=GLOB ... --benign NAME=GLOB ... [--apart NAME=GLOB] [--half judged]
+    python -m benchmarks.scanner --harmful NAME=GLOB ... --benign NAME=GLOB ... [--apart NAME=GLOB] [--half judged]
 
 Each folder that a glob matches is one skill, whatever is in it; `NAME` is its family. `--apart` are skills whose label
 depends on a conversation: they are reported and not counted. Rules are written with `--half rules` and judged with

@@ -1,6 +1,6 @@
 """What the HTTP service adds: a page of ten thousand skills, a file, a search, each against the least that could answer it.
 
-`python benchmarks/server.py [--skills 10000] [--rounds 2000]`. One process is `skillyard serve` as everybody starts it, with
+`python -m benchmarks.server [--skills 10000] [--rounds 2000]`. One process is `skillyard serve` as everybody starts it, with
 its log; another one answers constants by FastAPI and the same files by Starlette, with nothing before them. This one asks over
 one connection to each, and the ways take turns in one run; read the ratios. A search is compared with the same questions to
 the index alone.
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from figures.goals import Goal, print_goals
+from benchmarks.figures.goals import Goal, print_goals
 
 if TYPE_CHECKING:
     from skillyard import Catalog
@@ -174,7 +174,7 @@ def measured(skills: Path, rounds: int) -> dict[str, list[float]]:
     catalog.search("a report", 10)
     first = f"{WORDS[0]}-{WORDS[0]}-0"
     serve = ("-m", "skillyard", "serve", "--root", str(skills), "--port", "0", "--json")
-    with answering(__file__, "--bare", str(skills)) as bare, answering(*serve) as asker:
+    with answering("-m", "benchmarks.server", "--bare", str(skills)) as bare, answering(*serve) as asker:
         ways = {
             "constant bytes": (bare, "/bytes?page=3&limit=20"),
             "constant values": (bare, "/values?page=3&limit=20"),

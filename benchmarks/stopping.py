@@ -1,6 +1,6 @@
 """How fast a run that will not stop is stopped, and what a flood of output costs the one who watches.
 
-`python benchmarks/stopping.py [rounds]`. Each script runs in each sandbox of this machine, in turns. Times are those of the
+`python -m benchmarks.stopping [rounds]`. Each script runs in each sandbox of this machine, in turns. Times are those of the
 whole call, with copying the skill before and reading the answer after, less the limit that was set.
 """
 
@@ -16,8 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from figures.goals import Goal, print_goals
-
+from benchmarks.figures.goals import Goal, print_goals
 from skillyard.sandbox import Job, Policy, SandboxBackend, backends
 
 LIMIT_MS: Final = 300

@@ -1,6 +1,6 @@
 """What a workspace costs: a command and a program in a standing session against the same without, first calls, many sessions.
 
-`python benchmarks/workspaces.py [rounds]`. Read the differences and ratios of the fastest of each: other work on the machine
+`python -m benchmarks.workspaces [rounds]`. Read the differences and ratios of the fastest of each: other work on the machine
 only adds.
 """
 
@@ -18,9 +18,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from environments import PACKAGES, make_cached
-from figures.goals import Goal, print_goals
-
+from benchmarks.environments import PACKAGES, make_cached
+from benchmarks.figures.goals import Goal, print_goals
 from skillyard.environments import EnvironmentRequest, SkillGrant
 from skillyard.sandbox import backends, choose_backend
 from skillyard.sandbox.processes import memory_in_use

@@ -57,7 +57,8 @@ def examples_of(
             continue
         right = request.right if number_of is None else {number_of[one] for one in request.right if one in number_of}
         terms = request_terms(index, query_words, extra)
-        candidates = find_candidates(index, terms, only=(lambda number, right=right: number not in right) if without else None)
+        others = set(range(len(index))).difference(right).__contains__ if without else None
+        candidates = find_candidates(index, terms, only=others)
         if not len(candidates.positions):
             continue
         features = candidate_features(index, candidates, terms, query_words)

@@ -99,7 +99,7 @@ def _print_reliability(said: dict[str, list[tuple[float, bool, float]]]) -> None
     for low, high in pairwise(BANDS):
         cells = []
         for kind, every in said.items():
-            inside = np.array([one for one in every if low <= one[0] < high] or [(0.0, 0.0, 1e-9)])
+            inside = np.array([one for one in every if low <= one[0] < high] or [(0.0, False, 1e-9)])
             chance, right = np.average(inside[:, :2], axis=0, weights=inside[:, 2])
             cells.append(f"{inside[:, 2].sum():.0f}, {chance:.2f}, {right:.2f}")
             errors[kind] += abs(chance - right) * inside[:, 2].sum() / sum(weight for *_, weight in every)

@@ -6,6 +6,7 @@ import importlib.util
 import re
 import sqlite3
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from benchmarks.search.collection import Entry
 
@@ -30,7 +31,10 @@ def _bm25(entries: Sequence[Entry], fields: Sequence[tuple[Callable[[Entry], str
     import Stemmer
 
     stemmer = Stemmer.Stemmer("english")
-    tokenize = lambda texts: bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False)  # noqa: E731
+
+    def tokenize(texts: list[str]) -> Any:
+        return bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False)
+
     indexes = []
     for text, weight in fields:
         index = bm25s.BM25(k1=1.2, b=0.75)

@@ -40,7 +40,7 @@ def wins(entries: list[Entry], requests: list[Request]) -> dict[str, int]:
 
 
 def _stuffed(folder: Path, common: list[str]) -> list[Entry]:
-    made = []
+    made: list[Entry] = []
     plain = "Helps with many things."
     for name, description, body, files in (
         ("stuffed-description", " ".join(common[: _WORDS[0]]), plain, 0),

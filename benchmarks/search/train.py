@@ -159,7 +159,11 @@ def compare(scored: Sequence[tuple[Example, Any]]) -> None:
 def write(model: Any, out: Path, curve: Any, fitting: Any) -> None:
     """The trees of a model as arrays, the form that `skillyard.search.ranker` reads."""
     root: list[int] = []
-    feature, threshold, left, right, value = [], [], [], [], []
+    feature: list[int] = []
+    threshold: list[float] = []
+    left: list[int] = []
+    right: list[int] = []
+    value: list[float] = []
     deepest = 0
 
     def add(node: dict[str, Any], depth: int) -> int:

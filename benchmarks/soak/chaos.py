@@ -8,14 +8,15 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from benchmarks.soak.parts import Part
 from benchmarks.soak.site import Site
 
 __all__ = ["Chaos"]
 
-Fault = Callable[[], Awaitable[None]]
+Fault = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Chaos:
