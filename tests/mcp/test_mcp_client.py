@@ -73,19 +73,13 @@ async def test_a_tool_that_says_no_answers_with_its_code(mode: str, server: Make
 
 
 @MODES
-async def test_every_file_is_a_resource_and_reads_back_byte_for_byte(mode: str, server: Make, shop: Path) -> None:
+async def test_a_skill_is_one_resource_and_each_file_reads_back_byte_for_byte(mode: str, server: Make, shop: Path) -> None:
     async with Client(server(), mode=mode) as client:
         listed = await all_resources(client)
         assert set(listed) == {
             "skill://index.json",
             "skill://pdf-miner/SKILL.md",
             "skill://pdf/SKILL.md",
-            "skill://pdf/assets/logo.png",
-            "skill://pdf/forms.md",
-            "skill://pdf/latin.txt",
-            "skill://pdf/scripts/fill.py",
-            "skill://pdf/templates/eu/vat%20rates.md",
-            "skill://pdf/templates/invoice.md",
             "skill://weather/SKILL.md",
         }
         main = listed["skill://pdf/SKILL.md"]
@@ -179,7 +173,7 @@ async def test_many_skills_come_in_pages_that_together_hold_each_once(shop: Path
             seen += [resource.uri for resource in page.resources]
             cursor, pages = page.next_cursor, pages + 1
         assert pages == 3
-        assert len(seen) == len(set(seen)) == 1 + 7 + 2 + 120
+        assert len(seen) == len(set(seen)) == 1 + 3 + 120
 
 
 @pytest.mark.row("003-9", "003-10")
@@ -210,9 +204,12 @@ async def test_over_real_standard_input_and_output(
 async def test_a_file_whose_name_is_no_text_hides_no_other_and_ends_no_server(mode: str, server: Make, shop: Path) -> None:
     os.close(os.open(os.fsencode(shop) + b"/weather/b\xff.md", os.O_CREAT | os.O_WRONLY))
     async with Client(server(), mode=mode) as client:
-        assert {"skill://pdf/forms.md", "skill://weather/SKILL.md"} <= set(await all_resources(client))
+        assert {"skill://pdf/SKILL.md", "skill://weather/SKILL.md"} <= set(await all_resources(client))
         with pytest.raises(MCPError, match="there is no file"):
             await client.read_resource("skill://weather/missing.md")
+        manifest = (await client.read_resource("skill://weather/_manifest")).contents[0]
+        assert isinstance(manifest, types.TextResourceContents)
+        assert [file["path"] for file in json.loads(manifest.text)["files"]] == ["SKILL.md"]
         assert "Tells the weather" in text_of(await client.call_tool("skill", {"skill": "weather"}))
 
 

@@ -363,9 +363,13 @@ def test_the_protocol_s_own_conformance_suite_finds_nothing(address: str) -> Non
         env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]},
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    passed = set(re.findall(r"✓ (\S+): [1-9]\d* passed, 0 failed", done.stdout))
-    assert {"server-initialize", "ping", "tools-list", "resources-list", "prompts-list"} <= passed
-    assert {"dns-rebinding-protection", "server-sse-multiple-streams"} <= passed
+    passed = {name: int(count) for name, count in re.findall(r"✓ (\S+): ([1-9]\d*) passed, 0 failed", done.stdout)}
+    assert {"server-initialize", "ping", "tools-list", "resources-list", "prompts-list"} <= passed.keys()
+    assert {"dns-rebinding-protection", "server-sse-multiple-streams", "caching", "http-header-validation"} <= passed.keys()
+    assert "sep-2164-data-uri" not in done.stdout  # an address where nothing is comes back in the error
+    skills = {name: count for name, count in passed.items() if name.startswith("sep-2640-")}
+    assert skills.keys() == {f"sep-2640-skills-{name}" for name in ("directory", "enumeration", "manifest")}
+    assert sum(skills.values()) >= 30
 
 
 def node() -> str:

@@ -277,9 +277,9 @@ class _Handlers:
             return types.ReadResourceResult(
                 contents=[await self._answer(lambda: skill_resources.index_document(self._skills()))]
             )
-        published, file = await self._answer(lambda: self._skills().locate(uri))
+        published, file = await self._answer(lambda: self._skills().locate(uri), uri=uri)
         consent = await self._approve(published)
-        return types.ReadResourceResult(contents=[await self._answer(lambda: self._read(published, file, consent))])
+        return types.ReadResourceResult(contents=[await self._answer(lambda: self._read(published, file, consent), uri=uri)])
 
     async def subscribe(self, context: _Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         try:
@@ -348,17 +348,18 @@ class _Handlers:
         except SkillyardError as error:
             raise self._as_protocol_error(error) from None
 
-    def _as_protocol_error(self, error: SkillyardError) -> MCPError:
+    def _as_protocol_error(self, error: SkillyardError, **about: str) -> MCPError:
         # What cannot be encoded would end the whole server while the answer is written.
         message = sanitize(self._tools.access.catalog.with_aliases(error.sentence))
-        return MCPError(types.INVALID_PARAMS, message, {"code": error.code})
+        details = {key: sanitize(text) for key, text in about.items()}
+        return MCPError(types.INVALID_PARAMS, message, {"code": error.code, **details})
 
-    async def _answer(self, find: Callable[[], _Result]) -> _Result:
-        """Run `find` beside the event loop; what goes wrong becomes a JSON-RPC error."""
+    async def _answer(self, find: Callable[[], _Result], **about: str) -> _Result:
+        """Run `find` beside the event loop; what goes wrong becomes a JSON-RPC error, with what the request was `about`."""
         try:
             return await asyncio.to_thread(find)
         except SkillyardError as error:
-            raise self._as_protocol_error(error) from None
+            raise self._as_protocol_error(error, **about) from None
         except Exception:
             _log.exception("a request failed")
             raise MCPError(types.INTERNAL_ERROR, "The request failed; the server's log says why.", None) from None

@@ -186,6 +186,7 @@ async def _serve(
             await workspace.close()
 
 
+_BLANKS: Final = b" \t"  # around the value of a header they are no part of it (RFC 9110, 5.5); httptools leaves those behind it
 _ENDED: Final = 404
 _FAILED: Final = 400
 
@@ -229,6 +230,7 @@ class McpHttpApp:
     async def answer(self, scope: Scope, receive: Receive, send: Send, *, caller: str) -> None:
         """Answer one request of `caller`; a session of somebody else does not exist for them."""
         user = AuthenticatedUser(AccessToken(token="", client_id=caller, scopes=[]))
+        scope = {**scope, "headers": [(name, value.strip(_BLANKS)) for name, value in scope["headers"]]}
         named = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
         opened: str | None = None
 
