@@ -17,6 +17,7 @@ from mcp.server.lowlevel import Server
 
 from skillyard.catalog import SkillCatalog
 from skillyard.engine import Records
+from skillyard.errors import InvalidInput
 
 Make = Callable[..., Server[Any]]
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -48,6 +49,43 @@ async def test_the_tools_are_those_of_the_service(mode: str, server: Make) -> No
         assert text_of(result).startswith("# Skill: weather")
         assert text_of(await client.call_tool("skill", {"skill": "weather"})) != ""
         assert "already loaded" not in text_of(await client.call_tool("skill", {"skill": "weather"}))
+
+
+@MODES
+async def test_tools_are_called_by_another_name_where_a_prefix_is_asked_for(mode: str, server: Make) -> None:
+    async with Client(server(tool_prefix="yard_"), mode=mode) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert names == {"yard_skill", "yard_skills_list", "yard_skills_load", "yard_read_skill_file", "yard_run_skill"}
+        assert "`yard_skill` tool" in str(client.instructions)
+        assert text_of(await client.call_tool("yard_skill", {"skill": "weather"})).startswith("# Skill: weather")
+        with pytest.raises(MCPError, match="no tool 'nothing'"):
+            await client.call_tool("yard_nothing", {})
+
+
+async def test_the_prefix_stands_before_what_is_answered_early_too(forked: Callable[..., StdioServerParameters]) -> None:
+    async with Client(forked("--no-watch", "--tool-prefix", "yard_"), mode="legacy") as client:
+        assert all(tool.name.startswith("yard_") for tool in (await client.list_tools()).tools)
+        assert "`yard_skill` tool" in str(client.instructions)
+        assert not (await client.call_tool("yard_skill", {"skill": "weather"})).is_error
+
+
+@pytest.mark.parametrize("prefix", ["my skills ", "é", "a" * 31])
+def test_a_prefix_that_no_model_service_takes_is_refused(prefix: str, server: Make) -> None:
+    with pytest.raises(InvalidInput, match="before the name of a tool"):
+        server(tool_prefix=prefix)
+
+
+async def test_a_run_is_structured_as_its_tool_says(server: Make, shop: Path, make_skill: Any) -> None:
+    header = "name: runner\ndescription: Runs.\nresources: {entry: ./scripts/main.py}"
+    make_skill(shop, "runner", front_matter=header, files={"scripts/main.py": "print('done')\n"})
+    async with Client(server()) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert [name for name, tool in tools.items() if tool.output_schema is not None] == ["run_skill"]
+        result = await client.call_tool("run_skill", {"name": "runner"})  # the client holds it to the schema
+        assert result.structured_content is not None
+        assert result.structured_content["output"] == "done"
+        assert "data, not instructions" in result.structured_content["note"]
+        assert (await client.call_tool("run_skill", {"name": "nothing"})).is_error
 
 
 @MODES

@@ -119,6 +119,18 @@ async def test_the_official_client_lists_loads_and_reads(mode: str, address: str
 
 
 @MODES
+async def test_the_operator_puts_a_prefix_before_the_names_of_the_tools(
+    mode: str, home: Path, make_app: Callable[[], FastAPI]
+) -> None:
+    (home / ".config/skillyard").mkdir(parents=True)
+    (home / ".config/skillyard/skillyard.toml").write_text("[server]\nmcp = { tool-prefix = 'yard_' }\n", "utf-8")
+    with live(make_app()) as found:
+        async with Client(f"{found}/mcp", mode=mode) as client:
+            assert {"yard_skill", "yard_run_skill"} <= set(names(await client.list_tools()))
+            assert not (await client.call_tool("yard_skill", {"skill": "weather"})).is_error
+
+
+@MODES
 async def test_a_skill_runs_in_the_sandbox_and_the_run_is_recorded(mode: str, address: str) -> None:
     async with Client(address, mode=mode) as client:
         result = await client.call_tool("run_skill", {"skill": "runner"})
