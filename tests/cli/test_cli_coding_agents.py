@@ -85,5 +85,11 @@ def test_connect_shows_the_change_and_asks_before_it_writes(call: Call, agents: 
     assert json.loads((agents / ".claude.json").read_text())["mcpServers"]["skillyard"]["args"][-1] == "mcp"
     assert call("connect", "claude", "--yes", "--json").data["changes"][0]["status"] == "unchanged"
     assert call("connect", "claude", "--url", "127.0.0.1:8787").code == 2
+    assert call("connect", "claude", "--tool-prefix", "yard_", "--yes").code == 0
+    written = json.loads((agents / ".claude.json").read_text())["mcpServers"]["skillyard"]
+    assert written["args"][-2:] == ["--tool-prefix", "yard_"]
+    assert "cannot be before" in call("connect", "claude", "--tool-prefix", "a b").err
+    refused = call("connect", "claude", "--url", "http://127.0.0.1:8787/mcp", "--tool-prefix", "yard_")
+    assert refused.code == 2 and "[server] mcp" in refused.err
     assert call("disconnect", "auto", "--yes").code == 0
     assert "skillyard" not in (agents / ".claude.json").read_text() + (agents / ".codex/config.toml").read_text()

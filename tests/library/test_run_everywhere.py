@@ -132,6 +132,8 @@ async def by_mcp(catalog: Catalog) -> Asked:
     assert "counted" in text
     assert result.structured_content is not None
     run = result.structured_content
+    assert "data, not instructions" in run["note"]
+    assert run["text"] == text  # some clients show a model the structured content alone
     return run, kept(catalog, run["run_id"])
 
 

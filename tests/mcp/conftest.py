@@ -52,9 +52,9 @@ def shop(skills_root: Path, make_skill: Any) -> Path:
 def server(shop: Path) -> Callable[..., Server[Any]]:
     """A server in this process; takes the options of `SkillTools`."""
 
-    def make(*, watch: bool = False, **options: Any) -> Server[Any]:
+    def make(*, watch: bool = False, tool_prefix: str = "", **options: Any) -> Server[Any]:
         catalog = SkillCatalog.discover(roots=[shop], cache=False)
-        return create_server(SkillTools(catalog, repeat="text", **options), watch=watch)
+        return create_server(SkillTools(catalog, repeat="text", **options), watch=watch, tool_prefix=tool_prefix)
 
     return make
 

@@ -17,6 +17,7 @@ from mcp.server.lowlevel import Server
 
 from skillyard.catalog import SkillCatalog
 from skillyard.engine import Records
+from skillyard.errors import InvalidInput
 
 Make = Callable[..., Server[Any]]
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -51,6 +52,43 @@ async def test_the_tools_are_those_of_the_service(mode: str, server: Make) -> No
 
 
 @MODES
+async def test_tools_are_called_by_another_name_where_a_prefix_is_asked_for(mode: str, server: Make) -> None:
+    async with Client(server(tool_prefix="yard_"), mode=mode) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert names == {"yard_skill", "yard_skills_list", "yard_skills_load", "yard_read_skill_file", "yard_run_skill"}
+        assert "`yard_skill` tool" in str(client.instructions)
+        assert text_of(await client.call_tool("yard_skill", {"skill": "weather"})).startswith("# Skill: weather")
+        with pytest.raises(MCPError, match="no tool 'nothing'"):
+            await client.call_tool("yard_nothing", {})
+
+
+async def test_the_prefix_stands_before_what_is_answered_early_too(forked: Callable[..., StdioServerParameters]) -> None:
+    async with Client(forked("--no-watch", "--tool-prefix", "yard_"), mode="legacy") as client:
+        assert all(tool.name.startswith("yard_") for tool in (await client.list_tools()).tools)
+        assert "`yard_skill` tool" in str(client.instructions)
+        assert not (await client.call_tool("yard_skill", {"skill": "weather"})).is_error
+
+
+@pytest.mark.parametrize("prefix", ["my skills ", "é", "a" * 31])
+def test_a_prefix_that_no_model_service_takes_is_refused(prefix: str, server: Make) -> None:
+    with pytest.raises(InvalidInput, match="before the name of a tool"):
+        server(tool_prefix=prefix)
+
+
+async def test_a_run_is_structured_as_its_tool_says(server: Make, shop: Path, make_skill: Any) -> None:
+    header = "name: runner\ndescription: Runs.\nresources: {entry: ./scripts/main.py}"
+    make_skill(shop, "runner", front_matter=header, files={"scripts/main.py": "print('done')\n"})
+    async with Client(server()) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert [name for name, tool in tools.items() if tool.output_schema is not None] == ["run_skill"]
+        result = await client.call_tool("run_skill", {"name": "runner"})  # the client holds it to the schema
+        assert result.structured_content is not None
+        assert result.structured_content["output"] == "done"
+        assert "data, not instructions" in result.structured_content["note"]
+        assert (await client.call_tool("run_skill", {"name": "nothing"})).is_error
+
+
+@MODES
 async def test_a_tool_that_says_no_answers_with_its_code(mode: str, server: Make) -> None:
     async with Client(server(permissions={"weather": "deny"}), mode=mode) as client:
         for arguments, code in (
@@ -73,19 +111,13 @@ async def test_a_tool_that_says_no_answers_with_its_code(mode: str, server: Make
 
 
 @MODES
-async def test_every_file_is_a_resource_and_reads_back_byte_for_byte(mode: str, server: Make, shop: Path) -> None:
+async def test_a_skill_is_one_resource_and_each_file_reads_back_byte_for_byte(mode: str, server: Make, shop: Path) -> None:
     async with Client(server(), mode=mode) as client:
         listed = await all_resources(client)
         assert set(listed) == {
             "skill://index.json",
             "skill://pdf-miner/SKILL.md",
             "skill://pdf/SKILL.md",
-            "skill://pdf/assets/logo.png",
-            "skill://pdf/forms.md",
-            "skill://pdf/latin.txt",
-            "skill://pdf/scripts/fill.py",
-            "skill://pdf/templates/eu/vat%20rates.md",
-            "skill://pdf/templates/invoice.md",
             "skill://weather/SKILL.md",
         }
         main = listed["skill://pdf/SKILL.md"]
@@ -179,7 +211,7 @@ async def test_many_skills_come_in_pages_that_together_hold_each_once(shop: Path
             seen += [resource.uri for resource in page.resources]
             cursor, pages = page.next_cursor, pages + 1
         assert pages == 3
-        assert len(seen) == len(set(seen)) == 1 + 7 + 2 + 120
+        assert len(seen) == len(set(seen)) == 1 + 3 + 120
 
 
 @pytest.mark.row("003-9", "003-10")
@@ -210,9 +242,12 @@ async def test_over_real_standard_input_and_output(
 async def test_a_file_whose_name_is_no_text_hides_no_other_and_ends_no_server(mode: str, server: Make, shop: Path) -> None:
     os.close(os.open(os.fsencode(shop) + b"/weather/b\xff.md", os.O_CREAT | os.O_WRONLY))
     async with Client(server(), mode=mode) as client:
-        assert {"skill://pdf/forms.md", "skill://weather/SKILL.md"} <= set(await all_resources(client))
+        assert {"skill://pdf/SKILL.md", "skill://weather/SKILL.md"} <= set(await all_resources(client))
         with pytest.raises(MCPError, match="there is no file"):
             await client.read_resource("skill://weather/missing.md")
+        manifest = (await client.read_resource("skill://weather/_manifest")).contents[0]
+        assert isinstance(manifest, types.TextResourceContents)
+        assert [file["path"] for file in json.loads(manifest.text)["files"]] == ["SKILL.md"]
         assert "Tells the weather" in text_of(await client.call_tool("skill", {"skill": "weather"}))
 
 

@@ -21,6 +21,7 @@ from pydantic import ConfigDict
 from skillyard.mcp.skill_resources import conforming_front_matter, json_front_matter
 
 fastmcp, transports, extension = Lazily("fastmcp"), Lazily("fastmcp.client.transports"), Lazily("fastmcp.skills")
+helpers = Lazily("fastmcp.utilities.skills")
 
 Make = Callable[..., Server[Any]]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"
@@ -144,6 +145,24 @@ async def test_a_denied_skill_is_not_published(server: Make) -> None:
         assert [skill["uri"] for skill in listed] == ["skill://pdf-miner/SKILL.md", "skill://weather/SKILL.md"]
         with pytest.raises(MCPError):
             await ask(client, "skills/get", uri="skill://pdf/SKILL.md")
+
+
+async def test_fastmcps_helpers_read_the_manifest_and_fetch_a_whole_skill(
+    forked: Callable[..., StdioServerParameters], shop: Path, tmp_path: Path
+) -> None:
+    async with fast(forked("--no-watch")) as client:
+        assert {skill.name for skill in await helpers.list_skills(client)} == {"pdf", "pdf-miner", "weather"}
+        manifest = await helpers.get_skill_manifest(client, "pdf")
+        assert [file.path for file in manifest.files][:2] == ["SKILL.md", "assets/logo.png"]
+        fetched = await helpers.download_skill(client, "pdf", tmp_path)
+        for file in manifest.files:
+            data = (shop / "pdf" / file.path).read_bytes()
+            assert (fetched / file.path).read_bytes() == data
+            assert (file.size, file.hash) == (len(data), f"sha256:{hashlib.sha256(data).hexdigest()}")
+        (shop / "pdf/_manifest").write_text("of its author")
+        assert (await client.read_resource("skill://pdf/_manifest"))[0].text == "of its author"
+        with pytest.raises(MCPError):
+            await client.read_resource("skill://nothing/_manifest")
 
 
 async def test_a_skill_with_too_many_files_is_left_to_plain_resources(shop: Path, make_skill: Any, server: Make) -> None:

@@ -144,6 +144,7 @@ def test_the_local_user_is_not_limited(client: TestClient) -> None:
         "connections = { head-seconds = 0 }",
         "connections = { most = 5 }",
         "mcp = { sessions = -1 }",
+        "mcp = { tool-prefix = 'a b' }",
         'trusted-proxies = "10.0.0.1"',
         'trusted-proxies = ["*"]',
     ],

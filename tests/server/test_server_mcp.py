@@ -119,6 +119,18 @@ async def test_the_official_client_lists_loads_and_reads(mode: str, address: str
 
 
 @MODES
+async def test_the_operator_puts_a_prefix_before_the_names_of_the_tools(
+    mode: str, home: Path, make_app: Callable[[], FastAPI]
+) -> None:
+    (home / ".config/skillyard").mkdir(parents=True)
+    (home / ".config/skillyard/skillyard.toml").write_text("[server]\nmcp = { tool-prefix = 'yard_' }\n", "utf-8")
+    with live(make_app()) as found:
+        async with Client(f"{found}/mcp", mode=mode) as client:
+            assert {"yard_skill", "yard_run_skill"} <= set(names(await client.list_tools()))
+            assert not (await client.call_tool("yard_skill", {"skill": "weather"})).is_error
+
+
+@MODES
 async def test_a_skill_runs_in_the_sandbox_and_the_run_is_recorded(mode: str, address: str) -> None:
     async with Client(address, mode=mode) as client:
         result = await client.call_tool("run_skill", {"skill": "runner"})
@@ -363,9 +375,13 @@ def test_the_protocol_s_own_conformance_suite_finds_nothing(address: str) -> Non
         env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]},
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    passed = set(re.findall(r"✓ (\S+): [1-9]\d* passed, 0 failed", done.stdout))
-    assert {"server-initialize", "ping", "tools-list", "resources-list", "prompts-list"} <= passed
-    assert {"dns-rebinding-protection", "server-sse-multiple-streams"} <= passed
+    passed = {name: int(count) for name, count in re.findall(r"✓ (\S+): ([1-9]\d*) passed, 0 failed", done.stdout)}
+    assert {"server-initialize", "ping", "tools-list", "resources-list", "prompts-list"} <= passed.keys()
+    assert {"dns-rebinding-protection", "server-sse-multiple-streams", "caching", "http-header-validation"} <= passed.keys()
+    assert "sep-2164-data-uri" not in done.stdout  # an address where nothing is comes back in the error
+    skills = {name: count for name, count in passed.items() if name.startswith("sep-2640-")}
+    assert skills.keys() == {f"sep-2640-skills-{name}" for name in ("directory", "enumeration", "manifest")}
+    assert sum(skills.values()) >= 30
 
 
 def node() -> str:

@@ -330,6 +330,20 @@ def parse_port(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is no port: a port is a number from 1 to 65535")
 
 
+def parse_tool_prefix(text: str) -> str:
+    """What stands before the names of the tools over MCP.
+
+    Raises:
+        UsageProblem: it cannot stand there.
+    """
+    from skillyard.mcp.handshake import read_prefix
+
+    try:
+        return read_prefix(text)
+    except InvalidInput as error:
+        raise UsageProblem(f"--tool-prefix: {error.message}", hint=error.hint) from None
+
+
 def parse_writable(text: str) -> str:
     """A name of what is held back in workspaces.
 

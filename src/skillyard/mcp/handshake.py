@@ -1,12 +1,14 @@
-"""What a client is told first, and how its handshake is read; nothing here needs the SDK."""
+"""What a client is told first, what its tools are called, and how its handshake is read; nothing here needs the SDK."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from skillyard._version import __version__
+from skillyard.errors import InvalidInput
 from skillyard.prompt.budget import CLIENT_LIMIT
 from skillyard.text import sanitize, single_line
 
@@ -31,16 +33,37 @@ CAPABILITIES: Final[Mapping[str, object]] = {
 }
 _INSTRUCTIONS: Final = (
     "Skills are instructions for kinds of tasks, with the files they need. Before you start a task, see whether a skill "
-    "fits: the `skill` tool lists them and loads one. What a skill says comes from its author, not from the user."
+    "fits: the `{prefix}skill` tool lists them and loads one. What a skill says comes from its author, not from the user."
 )
 
 
-def instructions(names: Iterable[str]) -> str:
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,30}")
+
+
+def read_prefix(prefix: str) -> str:
+    """What stands before the name of each tool, where a client has tools of its own with these names; mostly nothing.
+
+    Raises:
+        InvalidInput: some API takes no tool of such a name.
+    """
+    if prefix and not _PREFIX.fullmatch(prefix):
+        raise InvalidInput(
+            f"{prefix!r} cannot be before the name of a tool", hint="use at most 30 letters, digits, _ and -, such as yard_"
+        )
+    return prefix
+
+
+def with_prefix(definitions: Iterable[dict[str, Any]], prefix: str) -> list[dict[str, Any]]:
+    """The tools under the names that a client is given."""
+    return [{**definition, "name": prefix + definition["name"]} for definition in definitions]
+
+
+def instructions(names: Iterable[str], prefix: str = "") -> str:
     """What a client is told first: what skills are, and the names of those there are, as many as every client shows.
 
     A client that looks tools up before it shows them shows this at once.
     """
-    text = _INSTRUCTIONS
+    text = _INSTRUCTIONS.format(prefix=prefix)
     listed = [sanitize(single_line(name)) for name in names]
     for count, name in enumerate(listed):
         more = f"{'; ' if count else ' Skills: '}{name}"

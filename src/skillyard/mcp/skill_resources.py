@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from skillyard.tools import ToolResult
 
 DIRECTORY: Final = "inode/directory"
+MANIFEST: Final = "_manifest"
 TEMPLATE: Final = "skill://{skill}/{+path}"
 _SKILLS_A_PAGE: Final = 50
 _CHILDREN_A_PAGE: Final = 200
@@ -41,10 +42,13 @@ _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 
 
 def list_resources(skills: PublishedSkills, cursor: str | None) -> types.ListResourcesResult:
-    """Every file of the next skills; the first page begins with the index. A skill is never split across pages."""
+    """One entry for each of the next skills, its SKILL.md; the first page begins with the index.
+
+    Clients put the list before a model, or fetch all that is in it: what else is in a skill its folder and its manifest say.
+    """
     page, following = cut_page(skills, cursor, size=_SKILLS_A_PAGE, key=lambda published: published.uri)
     first = [_index_resource()] if cursor is None else []
-    listed = [resource(published, name) for published in page for name in published.files()]
+    listed = [resource(published, MAIN_FILE) for published in page]
     return types.ListResourcesResult(resources=first + listed, next_cursor=following)
 
 
@@ -93,18 +97,36 @@ def _child(skills: PublishedSkills, uri: str, folder: bool) -> types.Resource:
 def read(published: PublishedSkill, file: str) -> types.TextResourceContents | types.BlobResourceContents:
     """The bytes of one file as they are, so that their digest holds: as text when they are UTF-8, else as base64.
 
+    A skill without a file `_manifest` has one that is made: `{"skill", "files": [{"path", "size", "hash"}]}`, by which clients
+    of FastMCP fetch a whole skill.
+
     Raises:
         FileProblem: there is no such file, or it may not be read.
     """
     if not file:
         raise FileMissing(f"{published.address()!r} is a folder", hint=f"read {published.uri}, or list it")
-    content = published.read(file)
+    try:
+        content = published.read(file)
+    except FileMissing:
+        if file == MANIFEST:
+            return _manifest(published)
+        raise
     uri = published.address(file if file == MAIN_FILE else content.path)
     text = _as_text(content)
     kind = media_type(content.path, content.media_type)
     if text is None:
         return types.BlobResourceContents(uri=uri, mime_type=kind, blob=base64.b64encode(content.data).decode())
     return types.TextResourceContents(uri=uri, mime_type=kind, text=text)
+
+
+def _manifest(published: PublishedSkill) -> types.TextResourceContents:
+    files = [
+        {"path": name, "size": len(data), "hash": _digest(data)}
+        for name in published.files()
+        if (data := _bytes(published, name)) is not None
+    ]
+    text = json.dumps({"skill": "/".join(published.path), "files": files}, ensure_ascii=False, indent=2)
+    return types.TextResourceContents(uri=published.address(MANIFEST), mime_type="application/json", text=text)
 
 
 def _name(file: str) -> str:
@@ -255,10 +277,12 @@ def _resources(published: PublishedSkill) -> list[dict[str, object]]:
         total += len(data)
         if total > BYTES_LIMIT:
             return []
-        resources.append(
-            {"uri": published.address(name), "digest": f"sha256:{hashlib.sha256(data).hexdigest()}", "size": len(data)}
-        )
+        resources.append({"uri": published.address(name), "digest": _digest(data), "size": len(data)})
     return resources
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def _bytes(published: PublishedSkill, name: str) -> bytes | None:

@@ -20,7 +20,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Self
 
 from skillyard.errors import SkillyardError
-from skillyard.mcp.handshake import CAPABILITIES, SERVER, VERSIONS, instructions, read_handshake, read_request
+from skillyard.mcp.handshake import (
+    CAPABILITIES,
+    SERVER,
+    VERSIONS,
+    instructions,
+    read_handshake,
+    read_prefix,
+    read_request,
+    with_prefix,
+)
 from skillyard.permissions import Rules
 
 if TYPE_CHECKING:
@@ -39,7 +48,7 @@ class EarlyMessages:
         self.answered: list[str | int] = []
 
     @classmethod
-    def begin(cls, names: Iterable[str]) -> Self:
+    def begin(cls, names: Iterable[str], prefix: str = "") -> Self:
         """Read the first line of standard input and answer it when it is a handshake; `names` are those of the skills.
 
         Nothing is read where standard input is a terminal or has been replaced.
@@ -58,19 +67,19 @@ class EarlyMessages:
                 request["id"],
                 {
                     "capabilities": CAPABILITIES,
-                    "instructions": instructions(names),
+                    "instructions": instructions(names, prefix),
                     "protocolVersion": wanted if wanted in VERSIONS else VERSIONS[-1],
                     "serverInfo": SERVER,
                 },
             )
         return early
 
-    def answer_while_importing(self, tools: SkillTools) -> None:
+    def answer_while_importing(self, tools: SkillTools, prefix: str = "") -> None:
         """Import the SDK in a thread, and until it is there answer what comes behind a handshake."""
         if not self.answered:
             return  # newer clients say with each request which generation they speak: the SDK knows those
         try:
-            listed = {"tools": tools.definitions("mcp", abp_tools=True)}
+            listed = {"tools": with_prefix(tools.definitions("mcp", abp_tools=True), prefix)}
         except SkillyardError:
             return  # the SDK is told the same, and reports it
         with _imported_beside() as ready, suppress(OSError, ValueError):
@@ -130,17 +139,22 @@ def serve_stdio(
     watch: bool = True,
     user: str | None = None,
     workspace: Workspace | None = None,
+    tool_prefix: str = "",
 ) -> None:
     """Serve until the client closes its end and has every answer; nothing but the protocol is written to standard output.
 
     The parameters are those of `SkillTools`; an `executor` may be made by a function, behind the handshake. One process may
     serve several conversations of one client, so a skill that is loaded again is given again. With `watch` changes in the
     skill folders are announced to the client. Runs are recorded as those of `user`. With a `workspace` its tools are offered
-    too; its session ends with the connection.
+    too; its session ends with the connection. `tool_prefix` stands before the name of each tool.
+
+    Raises:
+        InvalidInput: that cannot be before the name of a tool.
     """
+    prefix = read_prefix(tool_prefix)
     rules = permissions if isinstance(permissions, Rules) else Rules.for_catalog(catalog, permissions)
     offered = (skill for skill in catalog.all() if skill.offered and rules.rule(skill).permission != "deny")
-    early = EarlyMessages.begin(skill.name for skill in offered)
+    early = EarlyMessages.begin((skill.name for skill in offered), prefix)
 
     from skillyard.execution import RunOrigin  # the handshake has its answer by now
     from skillyard.tools import SkillTools
@@ -158,11 +172,11 @@ def serve_stdio(
         workspace=workspace,
         origin=RunOrigin("mcp"),
     )
-    early.answer_while_importing(tools)
+    early.answer_while_importing(tools, prefix)
 
     from skillyard.mcp.transports import run_stdio
 
-    run_stdio(tools, workspace, watch=watch, lines=early.lines, answered=early.answered)
+    run_stdio(tools, workspace, watch=watch, lines=early.lines, answered=early.answered, tool_prefix=prefix)
 
 
 def _read_line() -> str:

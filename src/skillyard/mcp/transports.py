@@ -32,14 +32,14 @@ from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
 from starlette.datastructures import Headers
 
-from skillyard.mcp.server import create_server
+from skillyard.mcp.server import create_server, use_of_nobody
 from skillyard.tools import SkillTools
 
 if TYPE_CHECKING:
     from anyio.abc import ObjectReceiveStream, ObjectSendStream
     from starlette.types import Message, Receive, Scope, Send
 
-    from skillyard.mcp.server import ToolUses
+    from skillyard.mcp.server import SkillServer, ToolUses
     from skillyard.workspace import Workspace
 
     Read = SessionMessage | Exception
@@ -161,19 +161,23 @@ def _parsed(line: str) -> Read:
 
 
 def run_stdio(
-    tools: SkillTools, workspace: Workspace | None, *, watch: bool, lines: Sequence[str], answered: Sequence[str | int]
+    tools: SkillTools,
+    workspace: Workspace | None,
+    *,
+    watch: bool,
+    lines: Sequence[str],
+    answered: Sequence[str | int],
+    tool_prefix: str = "",
 ) -> None:
     """Serve `tools` over standard input and output (`serve_stdio`), of which `lines` were read before (`drain_requests`)."""
+    server = create_server(tools, watch=watch, tool_prefix=tool_prefix)
     try:
-        asyncio.run(_serve(tools, workspace, watch, lines, answered))
+        asyncio.run(_serve(server, workspace, lines, answered))
     except* (BrokenPipeError, ConnectionResetError):
         pass  # the client went away while an answer was written: there is nobody left to serve
 
 
-async def _serve(
-    tools: SkillTools, workspace: Workspace | None, watch: bool, lines: Sequence[str], answered: Sequence[str | int]
-) -> None:
-    server = create_server(tools, watch=watch)
+async def _serve(server: SkillServer, workspace: Workspace | None, lines: Sequence[str], answered: Sequence[str | int]) -> None:
     try:
         with closing(StdoutWatch()) as outlet:
             async with (
@@ -186,6 +190,7 @@ async def _serve(
             await workspace.close()
 
 
+_BLANKS: Final = b" \t"  # around the value of a header they are no part of it (RFC 9110, 5.5); httptools leaves those behind it
 _ENDED: Final = 404
 _FAILED: Final = 400
 
@@ -206,9 +211,10 @@ class McpHttpApp:
         each: int = 32,
         total: int = 1000,
         idle_s: float = 1800,
-        on_call: ToolUses | None = None,
+        on_call: ToolUses = use_of_nobody,
+        tool_prefix: str = "",
     ) -> None:
-        self._server = create_server(tools, watch=watch, **({"on_call": on_call} if on_call else {}))
+        self._server = create_server(tools, watch=watch, on_call=on_call, tool_prefix=tool_prefix)
         self._manager = StreamableHTTPSessionManager(
             self._server, stateless=not sessions, session_idle_timeout=idle_s, max_sessions=total
         )
@@ -229,6 +235,7 @@ class McpHttpApp:
     async def answer(self, scope: Scope, receive: Receive, send: Send, *, caller: str) -> None:
         """Answer one request of `caller`; a session of somebody else does not exist for them."""
         user = AuthenticatedUser(AccessToken(token="", client_id=caller, scopes=[]))
+        scope = {**scope, "headers": [(name, value.strip(_BLANKS)) for name, value in scope["headers"]]}
         named = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
         opened: str | None = None
 

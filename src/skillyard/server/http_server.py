@@ -21,10 +21,12 @@ import os
 import signal
 import socket
 import tempfile
+import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -265,6 +267,11 @@ def serve_in_process(
         announce()
 
     class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            # Clients of MCP begin without the tools of a server that is slow at first: it takes a second to import.
+            threading.Thread(target=import_module, args=("skillyard.mcp.transports",), daemon=True).start()
+
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.state.stopping.begin()
             if not self.force_exit:

@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, get_args
 
 from skillyard.errors import InvalidInput
-from skillyard.settings_reader import Settings, SettingsReader, number, texts
+from skillyard.mcp.handshake import read_prefix
+from skillyard.settings_reader import Settings, SettingsReader, number, text, texts
 
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration
@@ -74,11 +75,11 @@ def read_proxies(given: Iterable[str]) -> tuple[str, ...]:
         InvalidInput: one is neither.
     """
     networks = []
-    for text in given:
+    for one in map(str.strip, given):
         try:
-            networks.append(str(ipaddress.ip_network(text.strip())) if "/" in text else str(ipaddress.ip_address(text.strip())))
+            networks.append(str(ipaddress.ip_network(one)) if "/" in one else str(ipaddress.ip_address(one)))
         except ValueError as error:
-            message = f"{text!r} is neither an address nor a network: {error}"
+            message = f"{one!r} is neither an address nor a network: {error}"
             raise InvalidInput(message, hint="name a proxy as 10.0.0.7, or where it is as 10.0.0.0/24") from None
     return tuple(networks)
 
@@ -119,6 +120,7 @@ _SETTINGS: Final[Settings] = {
         "sessions": number(_MOST, name="total"),
         "sessions-each": number(_MOST, name="each"),
         "idle-minutes": number(60 * 24, name="idle_s", convert=lambda minutes: 60 * minutes),
+        "tool-prefix": text("at most 30 letters, digits, _ and -", name="tool_prefix")._replace(convert=read_prefix),
     },
     "workspaces": {
         "each": number(_MOST),
@@ -136,11 +138,15 @@ _SETTINGS: Final[Settings] = {
 
 
 class McpSessions(NamedTuple):
-    """How many sessions of MCP are kept: of `each` caller, and in `total`; one ends after `idle_s` seconds without any."""
+    """How many sessions of MCP are kept: of `each` caller, and in `total`; one ends after `idle_s` seconds without any.
+
+    `tool_prefix` stands before the names of the tools.
+    """
 
     each: int = 32
     total: int = 1000
     idle_s: float = 1800
+    tool_prefix: str = ""
 
 
 class WorkspaceLimits(NamedTuple):

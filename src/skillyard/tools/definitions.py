@@ -189,6 +189,8 @@ class ToolDefinition:
     brief: str = ""
     input_schema: Mapping[str, object] | None = field(default=None, hash=False)
     """The schema when it is not made of `parameters`: that of a tool a skill declares."""
+    output_schema: Mapping[str, object] | None = field(default=None, hash=False)
+    """What `ToolResult.data` is when the call succeeds, for MCP."""
 
     @property
     def auto_execute(self) -> bool:
@@ -232,6 +234,8 @@ class ToolDefinition:
                 shape: dict[str, object] = {"name": self.name, "title": self.title, "description": shown}
                 if self.category == "builtin":
                     shape["_meta"] = {ALWAYS_LOAD: True}
+                if self.output_schema is not None:
+                    shape["outputSchema"] = dict(self.output_schema)
                 return shape | {"inputSchema": self.schema(choices=False), "annotations": self._annotations()}
 
     def _annotations(self) -> dict[str, object]:

@@ -19,7 +19,7 @@ from skillyard.cli.installation import (
     power_consent,
     replacement_acceptance,
 )
-from skillyard.cli.options import open_home, open_skill, record_audit_event
+from skillyard.cli.options import open_home, open_skill, parse_tool_prefix, record_audit_event
 from skillyard.cli.screen import FAILURE, OK, UsageProblem
 from skillyard.errors import SkillNotFound
 from skillyard.text import single_line
@@ -176,6 +176,13 @@ def add_connect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--url", metavar="URL", help="to a server that runs, such as http://127.0.0.1:8787/mcp (default: `skillyard mcp`)"
     )
+    parser.add_argument(
+        "--tool-prefix",
+        type=parse_tool_prefix,
+        default="",
+        metavar="PREFIX",
+        help="put this before the name of each tool, for an agent with a tool of its own called skill: yard_",
+    )
 
 
 def add_disconnect_arguments(parser: argparse.ArgumentParser) -> None:
@@ -317,12 +324,16 @@ def _server(arguments: argparse.Namespace) -> McpServerEntry:
     if arguments.url:
         if not arguments.url.startswith(("http://", "https://")):
             raise UsageProblem(f"{arguments.url} is no address of a server", hint="for example http://127.0.0.1:8787/mcp")
+        if arguments.tool_prefix:
+            hint = 'in the skillyard.toml of the server: [server] mcp = { tool-prefix = "…" }'
+            raise UsageProblem("--tool-prefix with --url: a server that runs names its tools itself", hint=hint)
         return McpServerEntry(url=arguments.url)
     program = shutil.which("skillyard")
     start = ("skillyard",) if arguments.in_project else (program,) if program else (sys.executable, "-m", "skillyard")
     home = os.environ.get("SKILLYARD_HOME", "").strip()
     environment = {"SKILLYARD_HOME": os.path.abspath(home)} if home and not arguments.in_project else {}  # noqa: PTH100 # as it is
-    return McpServerEntry((*start, "mcp"), environment)
+    prefix = ("--tool-prefix", arguments.tool_prefix) if arguments.tool_prefix else ()
+    return McpServerEntry((*start, "mcp", *prefix), environment)
 
 
 def _can_be_connected(agent: CodingAgent, project: str | None) -> bool:

@@ -22,6 +22,7 @@ from skillyard.cli.options import (
     open_records,
     parse_port,
     parse_positive,
+    parse_tool_prefix,
     parse_writable,
 )
 from skillyard.cli.screen import OK, UsageProblem, counted
@@ -131,6 +132,13 @@ def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help="keep K sandboxes (at most 8) ready for each Python skill that has run; they take memory",
     )
+    parser.add_argument(
+        "--tool-prefix",
+        type=parse_tool_prefix,
+        default="",
+        metavar="PREFIX",
+        help="put this before the name of each tool, for a client with a tool of its own called skill: yard_",
+    )
     parser.add_argument("--no-watch", action="store_true", help="do not announce changes in the skill folders")
     parser.add_argument("--workspace", metavar="DIR", help="offer a shell, code and files too, sandboxed, over this folder")
     parser.add_argument(
@@ -171,6 +179,7 @@ def mcp_command(arguments: argparse.Namespace) -> int:
         watch=not arguments.no_watch,
         user=LOCAL_OWNER,
         workspace=_workspace(catalog, arguments),
+        tool_prefix=arguments.tool_prefix,
     )
     return OK
 
