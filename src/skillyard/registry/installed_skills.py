@@ -67,7 +67,12 @@ class RegistryStorage:
     def operation(
         self, kind: Operation, skill_id: str, *, version: str | None = None, progress: Progress | None = None
     ) -> Iterator[tuple[RunningOperation, OpenLog]]:
-        """An operation on one skill, which no other operation changes meanwhile, and its log."""
+        """An operation on one skill, which no other operation changes meanwhile, and its log.
+
+        Raises:
+            NotYours: the skill belongs to others.
+        """
+        self.records.require_owner(skill_id)
         with self.operations.begin() as operation:
             log = self.records.logs.begin(operation.id, kind, skill_id=skill_id, version=version, progress=progress)
             with settling(operation, self.versions, self.records), self.versions.locked(skill_id):
@@ -75,7 +80,12 @@ class RegistryStorage:
 
     @contextlib.contextmanager
     def scratch(self, skill_id: str) -> Iterator[Path]:
-        """A scratch folder for a change of one skill without a log; no other operation changes the skill meanwhile."""
+        """A scratch folder for a change of one skill without a log; no other operation changes the skill meanwhile.
+
+        Raises:
+            NotYours: the skill belongs to others.
+        """
+        self.records.require_owner(skill_id)
         with self.operations.begin() as operation:
             operation.settled = True  # what is left is only to be deleted
             with self.versions.locked(skill_id):

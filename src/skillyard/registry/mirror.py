@@ -295,7 +295,7 @@ class RegistryMirror:
             package=package,
             size=size,
             installed_at=version.installed_at.astimezone(UTC),
-            declared_version=version.declared_version,
+            declared_version=version.label or None,
             signer=version.signer,
             deprecated=(version.deprecated_reason or "") if version.status == "deprecated" else None,
             yanked=(version.yanked_reason or "") if version.yanked else None,

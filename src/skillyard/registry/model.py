@@ -142,6 +142,11 @@ class SkillVersion(WireForm, times="full"):
     removed: bool = False
 
     @property
+    def label(self) -> str:
+        """The version as its publisher calls it: what they gave with it, else what its SKILL.md declares."""
+        return str(self.origin.get("version") or self.declared_version or "")
+
+    @property
     def withdrawn(self) -> str | None:
         """That it was yanked or deprecated, why, and behind `: ` the way out; None for others."""
         if not self.yanked and self.status != "deprecated":

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from skillyard.registry.candidate import Scanner
     from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.model import SkillVersion
-    from skillyard.registry.records import Popularity, RegistryRecords, VersionTags
+    from skillyard.registry.records import Popularity, RegistryRecords, SkillOwners, VersionTags
     from skillyard.registry.version_files import BackfillReport
 
 
@@ -145,6 +145,13 @@ class Registry:
         from skillyard.registry.records import Popularity
 
         return Popularity(self.records.database)
+
+    @property
+    def owners(self) -> SkillOwners:
+        """Who owns the names of skills."""
+        from skillyard.registry.records import SkillOwners
+
+        return SkillOwners(self.records.database)
 
     @property
     def tags(self) -> VersionTags:
