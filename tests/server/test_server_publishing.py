@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from skillyard import Catalog
 from skillyard.access import Keys
+from skillyard.errors import ArchiveTooLarge
 from skillyard.registry import Registry
+from skillyard.registry.remote_server import RemoteServer
 from skillyard.server import AccessPolicy, create_app
 
 Pack = Callable[..., bytes]
@@ -180,3 +185,29 @@ def test_who_has_not_the_scope_publishes_nothing(member: Callable[..., Member], 
     answer = reader.publish(pack(), version="1.0.0")
     assert (answer.status_code, answer.json()["code"]) == (403, "permission_denied")
     assert reader.get("").json()["data"] == []
+
+
+def test_an_upload_that_breaks_off_leaves_nothing_and_is_sent_again(address: str, app: FastAPI, pack: Pack) -> None:
+    data = pack(files={"notes.md": "x" * 50_000})
+    where = urlsplit(address)
+    border = "------cut"
+    head = f'--{border}\r\nContent-Disposition: form-data; name="file"; filename="tidy.zip"\r\n\r\n'.encode()
+    whole = head + data + f"\r\n--{border}--\r\n".encode()
+    lines = (
+        f"POST {_DEFINITIONS}/upload-create?version=1.0.0 HTTP/1.1", f"Host: {where.netloc}",
+        f"Content-Type: multipart/form-data; boundary={border}", f"Content-Length: {len(whole)}",
+    )  # fmt: skip
+    with socket.create_connection((where.hostname or "", where.port or 0)) as connection:
+        connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + whole[: len(whole) // 2])
+    registry = app.state.pool.main.registry
+    assert registry.installed.skills(uninstalled=True) == ()
+    server = RemoteServer(address)
+    assert server.preview(data, "tidy", version="1.0.0").state == "new"
+    assert server.publish(data, "tidy", version="1.0.0") == "installed"
+    assert server.publish(data, "tidy", version="1.0.0") == "unchanged"  # the answer was lost, and it is sent once more
+    assert len(registry.installed.versions("tidy")) == 1
+
+
+def test_what_is_too_large_is_not_sent(address: str) -> None:
+    with pytest.raises(ArchiveTooLarge, match="50 MB"):
+        RemoteServer(address).publish(b"0" * (50 * 1024 * 1024 + 1), "tidy", version="1.0.0")

@@ -63,6 +63,14 @@ class RegistryStorage:
                 self._records.database.close()
             self._records = None
 
+    def note_withdrawn(self) -> None:
+        """Keep beside the records which current versions are withdrawn, for lists that open no database."""
+        from skillyard.catalog.user_changes import save_withdrawn
+
+        sentences = {version.skill_id: version.withdrawn or "" for version in self.records.read.withdrawn()}
+        with contextlib.suppress(OSError):
+            save_withdrawn(self._data, sentences)
+
     @contextlib.contextmanager
     def operation(
         self, kind: Operation, skill_id: str, *, version: str | None = None, progress: Progress | None = None
@@ -213,4 +221,5 @@ class VersionManager:
     def _mark(self, name: str, version: str | None, action: str, **values: object) -> SkillVersion:
         chosen = self._installed.version(name, version)
         self._storage.records.mark(chosen.skill_id, chosen.version, action, **values)
+        self._storage.note_withdrawn()
         return self._installed.version(chosen.skill_id, chosen.version)
