@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from skillyard.catalog import load_withdrawn
 from skillyard.errors import FileTooLarge, SkillUnusable, SkillyardError
 from skillyard.execution import find_entry
 from skillyard.sandbox import can_start
@@ -32,6 +33,8 @@ class SkillDetail:
     runs: bool
     entry: str | None
     needs: SkillNeeds
+    withdrawn: str | None = None
+    """That its current version was deprecated or yanked, why, and the way out."""
 
     @property
     def input_schema(self) -> Mapping[str, object] | None:
@@ -73,6 +76,7 @@ class SkillDetail:
             "files": [{"name": file.name, "type": file.type, "size": file.size} for file in self.files],
             "inventory": skill.inventory().to_dict(),
             "digest": skill.digest(),
+            "withdrawn": self.withdrawn,
             "namesakes": [{"id": other.id, "status": other.status, "directory": other.location} for other in self.namesakes],
             "permission": {"decision": self.ruling.permission, "pattern": self.ruling.pattern},
             "environment": self.needs.to_dict(),
@@ -95,6 +99,7 @@ def read_skill_detail(catalog: Catalog, skill: Skill) -> SkillDetail:
         runs=skill.status == "ok" and catalog.executor().can_run(skill),
         entry=_entry(skill, document),
         needs=catalog.grants().needs(skill),
+        withdrawn=load_withdrawn(catalog.data_directory).get(skill.slug) if skill.source == "installed" else None,
     )
 
 

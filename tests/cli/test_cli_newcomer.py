@@ -77,7 +77,7 @@ def test_nothing_to_look_at_is_wrong_usage_and_says_what_to_give(call: Call, pro
         ("validate", "check"),
         ("lint", "check"),
         ("init", "new"),
-        ("publish", "pack"),
+        ("unpublish", "yank"),
     ],
 )
 def test_usual_verbs_lead_to_the_command(call: Call, verb: str, command: str) -> None:

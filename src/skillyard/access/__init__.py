@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from skillyard.access.audit_log import (
     DEFAULT_ORGANISATION,
+    EVERYBODY,
     Actor,
     AuditLog,
     AuditOutcome,
     AuditRecord,
     acting_as,
     actor_name,
+    claimant,
+    may_change,
     record_audit,
     set_audit_subject,
 )
@@ -33,6 +36,7 @@ from skillyard.access.organisations import CopiedRecords, Organisation, Organisa
 
 __all__ = [
     "DEFAULT_ORGANISATION",
+    "EVERYBODY",
     "KEY_PREFIX",
     "SCOPES",
     "Actor",
@@ -51,8 +55,10 @@ __all__ = [
     "Webhooks",
     "acting_as",
     "actor_name",
+    "claimant",
     "hash_secret",
     "key_problem",
+    "may_change",
     "move_records",
     "record_audit",
     "set_audit_subject",

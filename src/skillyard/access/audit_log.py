@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -35,7 +35,11 @@ _LONGEST: Final = 500  # characters of what came from outside
 
 @dataclass(slots=True)
 class Actor:
-    """Who acts: a name, and for a request where it came from; `written` counts what was recorded meanwhile."""
+    """Who acts: a name, and for a request where it came from; `written` counts what was recorded meanwhile.
+
+    A `member` is somebody with a key, who claims the names under which they publish, and changes what is theirs; with
+    `manages` what belongs to others too.
+    """
 
     name: str
     organisation: str = DEFAULT_ORGANISATION
@@ -43,6 +47,8 @@ class Actor:
     address: str | None = None
     subject: str | None = None
     written: int = 0
+    member: bool = False
+    manages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,24 @@ def acting_as(actor: Actor) -> Iterator[Actor]:
         yield actor
     finally:
         _ACTING.reset(token)
+
+
+EVERYBODY: Final = "*"
+"""The owner of what every member of the organisation may change."""
+
+
+def claimant() -> str | None:
+    """Whose a name is that is published first now: the name of the member who acts; None for the user of the machine."""
+    actor = _ACTING.get()
+    return actor.name if actor and actor.member else None
+
+
+def may_change(owners: Collection[str]) -> bool:
+    """Whether the current actor may change what belongs to `owners`; what is nobody's is everybody's."""
+    actor = _ACTING.get()
+    if not owners or actor is None or not actor.member or actor.manages:
+        return True
+    return actor.name in owners or EVERYBODY in owners
 
 
 def set_audit_subject(subject: str) -> None:

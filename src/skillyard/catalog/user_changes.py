@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillyard.errors import DeleteRefused, InvalidConfiguration, InvalidInput, SkillExists
+from skillyard.errors import DeleteRefused, FileTooLarge, InvalidConfiguration, InvalidInput, SkillExists
 from skillyard.paths import real_path, refuse_reserved
 
 if TYPE_CHECKING:
@@ -117,6 +117,38 @@ def load_settings(data: str) -> SkillSettings:
     sets = values.get("sets")
     used = {project: name for project, name in sets.items() if isinstance(name, str)} if isinstance(sets, dict) else {}
     return SkillSettings(values.get("enableSkills") is not False, off, on, states, used)
+
+
+_WITHDRAWN: Final = "cache/withdrawn.json"
+"""What the records say of current versions, beside them: lists are shown without opening a database."""
+_LARGEST_WITHDRAWN: Final = 4 * 1024 * 1024
+
+
+def load_withdrawn(data: str) -> dict[str, str]:
+    """A sentence for each installed skill, by its id, whose current version was deprecated or yanked."""
+    path = f"{data}/{_WITHDRAWN}"
+    if not os.path.lexists(path):
+        return {}
+    from skillyard.files import read_limited
+    from skillyard.plain_json import read_json
+
+    try:
+        values = read_json(read_limited(path, _LARGEST_WITHDRAWN).decode())
+    except (OSError, ValueError, FileTooLarge):
+        return {}
+    shape = values if isinstance(values, dict) else {}
+    return {name: sentence for name, sentence in shape.items() if isinstance(sentence, str)}
+
+
+def save_withdrawn(data: str, sentences: Mapping[str, str]) -> None:
+    """Keep these sentences for `load_withdrawn`. Raises OSError: they cannot be written."""
+    if load_withdrawn(data) != sentences:
+        import json
+
+        from skillyard.files import replace_file
+
+        os.makedirs(f"{data}/cache", mode=0o700, exist_ok=True)
+        replace_file(f"{data}/{_WITHDRAWN}", json.dumps(sentences, ensure_ascii=False).encode(), durable=False)
 
 
 def save_enabled(data: str, key: str, *, enabled: bool) -> None:

@@ -20,6 +20,7 @@ from skillyard.text import nearest, sanitize, shorten, single_line
 if TYPE_CHECKING:
     from typing import Self
 
+    from skillyard.catalog import Skill
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
     from skillyard.registry import (
@@ -153,6 +154,16 @@ def draw_lock_states(screen: Screen, states: Sequence[LockState], *, locked: Col
         if state.state == "conflict":
             screen.line("skillyard.lock and skills-lock.json name different content", indent=4)
     return good
+
+
+def note_withdrawn(screen: Screen, catalog: Catalog, skills: Sequence[Skill]) -> None:
+    """Say of which installed skills the current version was deprecated or yanked, and the way out."""
+    from skillyard.catalog import load_withdrawn
+
+    withdrawn = load_withdrawn(catalog.data_directory)
+    for skill in skills if withdrawn else ():
+        if skill.source == "installed" and (sentence := withdrawn.get(skill.slug)):
+            screen.note(f"warning: {skill.slug}: {single_line(sentence)}")
 
 
 def note_left_out(screen: Screen, skill_ids: Sequence[str]) -> None:

@@ -69,6 +69,10 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "adopt": CliCommand("coding_agents", GROUPS[4], "make a copy that was edited in an agent's folder the next version"),
         "connect": CliCommand("coding_agents", GROUPS[4], "write the MCP server into the configuration of a coding agent"),
         "disconnect": CliCommand("coding_agents", GROUPS[4], "take the MCP server out of it again"),
+        "login": CliCommand("publish", GROUPS[4], "keep the key for a team's server; without a server list the logins"),
+        "logout": CliCommand("publish", GROUPS[4], "forget the key for a server"),
+        "publish": CliCommand("publish", GROUPS[4], "give a skill to a team's server; shows first what others will see"),
+        "owners": CliCommand("publish", GROUPS[4], "who may change a skill that was published; add, remove, transfer"),
         "mirror": CliCommand("mirror", GROUPS[4], "copy what is installed to another registry, online or offline"),
         "history": CliCommand(
             "install", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"
@@ -110,7 +114,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "approvals": CliCommand("access", GROUPS[2], "approvals of skills in this workspace: list, give and revoke them"),
         "permissions": CliCommand("access", GROUPS[2], "rules about commands, and whether one is allowed, and why"),
         "chat": CliCommand("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
-        "insights": CliCommand("insights", GROUPS[2], "what becomes of skills, by day: use, failures, time, tokens, cost"),
+        "insights": CliCommand("agents", GROUPS[2], "what becomes of skills, by day: use, failures, time, tokens, cost"),
         "trail": CliCommand("chat", GROUPS[2], "how skills were used in conversations: offered, loaded, read, run"),
         "mcp": CliCommand("serve", GROUPS[2], "serve the skills to any MCP client over stdio"),
         "serve": CliCommand("serve", GROUPS[2], "serve the skills over HTTP: to this machine, or with keys to others"),
@@ -127,7 +131,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
             "environment", GROUPS[3], "packages and programs of skills: what they need, grant and revoke"
         ),
         "completion": CliCommand(
-            "completion", GROUPS[3], "complete commands, options and names in bash, zsh and fish", takes_command_line=True
+            "environment", GROUPS[3], "complete commands, options and names in bash, zsh and fish", takes_command_line=True
         ),
         "doctor": CliCommand("environment", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
     }
@@ -155,7 +159,9 @@ USUAL_VERBS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "create": ("new",),
         "build": ("pack",),
         "package": ("pack",),
-        "publish": ("pack", "sign", "mirror export"),
+        "withdraw": ("yank",),
+        "unpublish": ("yank",),
+        "signin": ("login",),
         "exec": ("run", "workspace exec"),
         "start": ("serve",),
         "ci": ("sync --frozen",),

@@ -250,6 +250,14 @@ skill_tags: Final = Table(
     Column("version", SafeText, nullable=False),  # the install version it stands for
 )
 
+skill_owners: Final = Table(  # who may change a skill whose name somebody claimed by publishing it; none: everybody
+    "skill_owners",
+    METADATA,
+    Column("skill_id", SafeText, ForeignKey("skill_definitions.skill_id", ondelete="CASCADE"), primary_key=True),
+    Column("owner", SafeText, primary_key=True),  # the name of a key, or * for everybody
+    Column("since", Instant, nullable=False),
+)
+
 
 _NAME: Final = "skill_parts"
 _LONG: Final = 3  # characters of a trigram

@@ -48,6 +48,7 @@ from skillyard.registry.upgrade_checks import (
     refuse_existing,
     refuse_grave_findings,
     refuse_replacements,
+    refuse_taken_version,
     refuse_yanked,
     require_consent,
     shown_source,
@@ -116,9 +117,11 @@ class InstallPipeline:
         with log.step("validate_structure", 60):
             candidates = [check_candidate(candidate, folder) for candidate, folder in pairs]
             for candidate in candidates:
+                self.records.require_owner(candidate.skill_id)
                 if self.versions.current(candidate.skill_id) is not None:
                     refuse_existing(candidate.skill_id, request)
                 refuse_yanked(self.records, candidate, request)
+                refuse_taken_version(self.records, candidate, request)
             candidates, replaced = accept_replacements(self.versions, self.records, candidates, request)
             candidates = [_with_address_warning(candidate, request.source) for candidate in candidates]
             candidates[:1] = [replace(one, warnings=(*one.warnings, *passed_over)) for one in candidates[:1]]
@@ -157,6 +160,8 @@ class InstallPipeline:
         with self.versions.locked(skill_id):
             current = self.versions.current(skill_id)
             self._note_kind(log, current, request)
+            self.records.require_owner(skill_id)  # again: somebody may have claimed the name meanwhile
+            refuse_taken_version(self.records, candidate, request)
             if current is not None:
                 refuse_existing(skill_id, request)
                 actual = refuse_local_edits(self.versions, self.records, skill_id, current, force=request.force)
@@ -408,7 +413,11 @@ def _check_refusals(
     with _noting(refusals):
         candidate = check_candidate(candidate, folder)
     with _noting(refusals):
+        pipeline.records.require_owner(candidate.skill_id)
+    with _noting(refusals):
         refuse_yanked(pipeline.records, candidate, request)
+    with _noting(refusals):
+        refuse_taken_version(pipeline.records, candidate, request)
     for change in find_replacements(pipeline.versions, pipeline.records, candidate, request):
         with _noting(refusals):
             refuse_replacements([change], accept_signer=False, accept_source=False)

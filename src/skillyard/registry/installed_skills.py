@@ -63,11 +63,24 @@ class RegistryStorage:
                 self._records.database.close()
             self._records = None
 
+    def note_withdrawn(self) -> None:
+        """Keep beside the records which current versions are withdrawn, for lists that open no database."""
+        from skillyard.catalog.user_changes import save_withdrawn
+
+        sentences = {version.skill_id: version.withdrawn or "" for version in self.records.read.withdrawn()}
+        with contextlib.suppress(OSError):
+            save_withdrawn(self._data, sentences)
+
     @contextlib.contextmanager
     def operation(
         self, kind: Operation, skill_id: str, *, version: str | None = None, progress: Progress | None = None
     ) -> Iterator[tuple[RunningOperation, OpenLog]]:
-        """An operation on one skill, which no other operation changes meanwhile, and its log."""
+        """An operation on one skill, which no other operation changes meanwhile, and its log.
+
+        Raises:
+            NotYours: the skill belongs to others.
+        """
+        self.records.require_owner(skill_id)
         with self.operations.begin() as operation:
             log = self.records.logs.begin(operation.id, kind, skill_id=skill_id, version=version, progress=progress)
             with settling(operation, self.versions, self.records), self.versions.locked(skill_id):
@@ -75,7 +88,12 @@ class RegistryStorage:
 
     @contextlib.contextmanager
     def scratch(self, skill_id: str) -> Iterator[Path]:
-        """A scratch folder for a change of one skill without a log; no other operation changes the skill meanwhile."""
+        """A scratch folder for a change of one skill without a log; no other operation changes the skill meanwhile.
+
+        Raises:
+            NotYours: the skill belongs to others.
+        """
+        self.records.require_owner(skill_id)
         with self.operations.begin() as operation:
             operation.settled = True  # what is left is only to be deleted
             with self.versions.locked(skill_id):
@@ -203,4 +221,5 @@ class VersionManager:
     def _mark(self, name: str, version: str | None, action: str, **values: object) -> SkillVersion:
         chosen = self._installed.version(name, version)
         self._storage.records.mark(chosen.skill_id, chosen.version, action, **values)
+        self._storage.note_withdrawn()
         return self._installed.version(chosen.skill_id, chosen.version)

@@ -21,6 +21,7 @@ from skillyard.packages import LocalStore, Source, tree_digest
 from skillyard.packages.digest import digest_hex
 from skillyard.registry.mirror_locations import MirroredSkill, MirroredVersion, MirrorIndex, MirrorSource, StoredMirror
 from skillyard.registry.version_files import store_package
+from skillyard.text import single_line
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ def import_mirror(
     """
     index = mirror.index().select(names)
     results: list[OperationResult] = []
+    before = _withdrawn(registry, index)
     plan = _plan(registry, index, history=history)
     for skill_id in plan.serve:
         source = Source("mirror", address, path=skill_id)
@@ -193,7 +195,19 @@ def import_mirror(
     marks = _plan(registry, index, history=history).marks
     for installed, listed in marks:
         _mark(registry, installed, listed)
-    return MirrorImportReport(tuple(results), len(marks))
+    return MirrorImportReport(tuple(results), len(_withdrawn(registry, index) - before))
+
+
+def _withdrawn(registry: Registry, index: MirrorIndex) -> set[tuple[str, str]]:
+    """The versions here, of the skills of a mirror, that are yanked or deprecated: id and version of each."""
+    known = {skill.skill_id for skill in registry.installed.skills(uninstalled=True)}
+    return {
+        (version.skill_id, version.version)
+        for skill in index.skills
+        if skill.skill_id in known
+        for version in registry.installed.versions(skill.skill_id)
+        if version.withdrawn
+    }
 
 
 def _plan(registry: Registry, index: MirrorIndex, *, history: bool) -> MirrorImportPlan:
@@ -203,7 +217,7 @@ def _plan(registry: Registry, index: MirrorIndex, *, history: bool) -> MirrorImp
     current, older, marks = [], [], []
     for skill in index.skills:
         here = here_by_id.get(skill.skill_id, ())
-        if skill.current and not _is_current(here, skill):
+        if skill.current and skill.version().yanked is None and not _is_current(here, skill):
             current.append(skill.skill_id)
         if history and skill.current:
             older += [(skill.skill_id, version) for version in _lacking(here, skill, registry.versions.keep)]
@@ -244,6 +258,54 @@ def _mark(registry: Registry, installed: SkillVersion, listed: MirroredVersion) 
         registry.versions.yank(installed.skill_id, installed.version, reason=listed.yanked)
     if listed.deprecated is not None and installed.status != "deprecated" and not installed.current:
         registry.versions.deprecate(installed.skill_id, installed.version, reason=listed.deprecated)
+
+
+_PUBLISHER: Final = "its publisher: "
+"""How the reasons of marks begin that were taken over from where a skill came from, and go when they go there."""
+
+
+def publisher_notice(current: SkillVersion, mirror: MirrorSource) -> str | None:
+    """What the mirror that an installed version came from says against it; None when nothing.
+
+    Raises:
+        SkillyardError: as `MirrorSource.index`.
+    """
+    listed = _listed(current, mirror).get(current.digest)
+    if listed is None or (listed.yanked is None and listed.deprecated is None):
+        return None
+    word, reason = ("deprecated", listed.deprecated) if listed.yanked is None else ("withdrawn", listed.yanked)
+    return f"{word} by its publisher" + (f": {single_line(reason)}" if reason else "")
+
+
+def follow_publisher(registry: Registry, current: SkillVersion, mirror: MirrorSource) -> None:
+    """Mark the versions of an installed skill as they are marked in the mirror that it came from, and take such marks back.
+
+    Marks that were made here stay. The current version goes on serving.
+
+    Raises:
+        SkillyardError: as `MirrorSource.index`.
+    """
+    listed = _listed(current, mirror)
+    for here in registry.installed.versions(current.skill_id):
+        there = listed.get(here.digest)
+        if there is None:
+            continue
+        marks = registry.versions
+        for mark, reason, marked, why in (
+            (marks.yank, there.yanked, here.yanked, here.yanked_reason),
+            (marks.deprecate, there.deprecated, here.status == "deprecated", here.deprecated_reason),
+        ):
+            if reason is not None and not marked:
+                mark(here.skill_id, here.version, reason=_PUBLISHER + single_line(reason))
+            elif reason is None and marked and (why or "").startswith(_PUBLISHER):
+                mark(here.skill_id, here.version, undo=True)
+
+
+def _listed(current: SkillVersion, mirror: MirrorSource) -> Mapping[str, MirroredVersion]:
+    """The versions of an installed skill in a mirror, by the digests of their contents."""
+    path = str(current.origin.get("path") or current.skill_id)
+    skill = next((one for one in mirror.index().skills if one.skill_id == path), None)
+    return {version.digest: version for version in skill.versions} if skill else {}
 
 
 _CACHE: Final = "cache/packages"
@@ -295,7 +357,7 @@ class RegistryMirror:
             package=package,
             size=size,
             installed_at=version.installed_at.astimezone(UTC),
-            declared_version=version.declared_version,
+            declared_version=version.label or None,
             signer=version.signer,
             deprecated=(version.deprecated_reason or "") if version.status == "deprecated" else None,
             yanked=(version.yanked_reason or "") if version.yanked else None,

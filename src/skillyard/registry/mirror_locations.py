@@ -15,14 +15,25 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 from urllib.parse import urljoin
 
-from skillyard.errors import DigestMismatch, FileTooLarge, InvalidConfiguration, InvalidInput, InvalidSource, NoSkillInside
+from skillyard.errors import (
+    DigestMismatch,
+    FileTooLarge,
+    InvalidConfiguration,
+    InvalidInput,
+    InvalidSource,
+    NoSkillInside,
+    VersionUnusable,
+)
 from skillyard.packages import Origin, PackageLimits, Source, Store, extract, open_store, shown_address, tree_digest
 from skillyard.packages.digest import check_content, digest_hex
 from skillyard.registry.model import FetchedTree
 from skillyard.wire import WireForm
+
+if TYPE_CHECKING:
+    from skillyard.registry.remote_server import Logins
 
 INDEX_FILE: Final = "skillyard-mirror.json"
 INDEX_LIMIT: Final = 256 * 1024 * 1024
@@ -270,10 +281,11 @@ class WebMirror:
         return data
 
 
-def open_mirror(address: str, *, allow_private: bool = False) -> MirrorSource:
+def open_mirror(address: str, *, allow_private: bool = False, logins: Logins | None = None) -> MirrorSource:
     """The mirror at a path, at `s3://…` or at an address of the web.
 
-    To an address of the web the token that `$SKILLYARD_MIRROR_TOKEN` names for its host is sent as a bearer token.
+    To an address of the web the token that `$SKILLYARD_MIRROR_TOKEN` names for its host is sent as a bearer token, else the
+    key of the login for it; a server that one is logged in to may have a private address.
 
     Raises:
         InvalidConfiguration: it is another kind of address, or the variable names a token without its host.
@@ -281,7 +293,9 @@ def open_mirror(address: str, *, allow_private: bool = False) -> MirrorSource:
     if address.startswith(("https://", "http://")):
         from skillyard.registry.source_host_policy import download
 
-        token = _token_of(address, os.environ.get(_TOKEN, ""))
+        login = logins.find(address) if logins is not None else None
+        allow_private = allow_private or login is not None
+        token = _token_of(address, os.environ.get(_TOKEN, "")) or (login.key if login else None)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return WebMirror(address, lambda url, limit: download(url, limit=limit, allow_private=allow_private, headers=headers))
     return StoredMirror(address)
@@ -321,6 +335,22 @@ def _token_of(address: str, tokens: str) -> str | None:
     return match
 
 
+def _refuse_withdrawn(skill: MirroredSkill) -> None:
+    """Refuse a skill whose current or, where none is current, newest version was yanked where the mirror was made.
+
+    Raises:
+        VersionUnusable: it was.
+    """
+    newest = max(skill.versions, key=lambda version: version.installed_at, default=None)
+    version = next((one for one in skill.versions if one.version == skill.current), newest)
+    if version is not None and version.yanked is not None:
+        why = f": {version.yanked}" if version.yanked else ""
+        raise VersionUnusable(
+            f"{skill.skill_id} {version.declared_version or version.version} was withdrawn by its publisher{why}",
+            hint="wait for another version, or install a file of it that you have",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class MirrorFetcher:
     """Fetches from mirrors: `address` is the mirror's, `path` one skill's id, `ref` a version, else the current one."""
@@ -336,6 +366,8 @@ class MirrorFetcher:
         tree = into / f"mirror-{os.urandom(4).hex()}"
         tree.mkdir()
         for skill in skills.skills if names else skills.serving():
+            if not source.ref:
+                _refuse_withdrawn(skill)
             self._unpack(mirror, skill, source.ref, tree / skill.skill_id, into)
         chosen = tree / source.path if source.path else tree
         return FetchedTree(

@@ -142,6 +142,11 @@ class SkillVersion(WireForm, times="full"):
     removed: bool = False
 
     @property
+    def label(self) -> str:
+        """The version as its publisher calls it: what they gave with it, else what its SKILL.md declares."""
+        return str(self.origin.get("version") or self.declared_version or "")
+
+    @property
     def withdrawn(self) -> str | None:
         """That it was yanked or deprecated, why, and behind `: ` the way out; None for others."""
         if not self.yanked and self.status != "deprecated":
@@ -356,7 +361,7 @@ class PendingUpdate(WireForm):
 
     `current`: the same content; `update`: other content, with its `available` declared version and the `difference`;
     `deprecated`: content that was rolled back from or deprecated, which no update brings back; `pinned`: no update is
-    wanted; `unknown`: nobody can tell, for the `reason`.
+    wanted; `unknown`: nobody can tell, for the `reason`. `notice` is what its publisher says against the current version.
     """
 
     skill_id: str
@@ -366,6 +371,7 @@ class PendingUpdate(WireForm):
     available: str | None = None
     reason: str | None = None
     difference: FolderDifference | None = None
+    notice: str | None = None
 
 
 def deprecated_version(recorded: Iterable[SkillVersion], digest: str) -> SkillVersion | None:

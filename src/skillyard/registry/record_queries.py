@@ -137,6 +137,17 @@ class RecordReader:
         )
         return tuple(map(version_from_row, self._rows(query)))
 
+    def withdrawn(self) -> tuple[SkillVersion, ...]:
+        """The current versions that were deprecated or yanked."""
+        definitions, versions = skill_definitions.c, skill_versions.c
+        query = (
+            select(skill_versions, definitions.current_version)
+            .join(skill_definitions, definitions.skill_id == versions.skill_id)
+            .where(definitions.is_active, definitions.current_version == versions.version)
+            .where(or_(versions.status == "deprecated", versions.yanked_at.is_not(None)))
+        )
+        return tuple(map(version_from_row, self._rows(query)))
+
     def package_of(self, skill_id: str, digest: str) -> str | None:
         """The package in the store that has this content of a skill."""
         table = skill_versions.c

@@ -1,6 +1,9 @@
-"""Writing the registry's tables: skills, versions, logs of operations with audit entries; tags, stars and counts.
+"""Writing the registry's tables: skills, versions, logs of operations with audit entries; owners, tags, stars and counts.
 
 The disk decides which version is current; the records follow it. Each method is one transaction.
+
+Who publishes a skill first, with a key, owns its name: other members of the organisation change nothing of it. What was
+installed otherwise is nobody's, and everybody with the scope changes it.
 
 What people add is there too: names for versions (tags), stars, and counts of fetches and installs. The tag `latest` is always
 the current version.
@@ -12,14 +15,14 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
-from skillyard.access import AuditOutcome, actor_name, record_audit
+from skillyard.access import AuditOutcome, actor_name, claimant, may_change, record_audit
 from skillyard.database import (
     insert_if_new,
     insert_or_update,
@@ -27,11 +30,12 @@ from skillyard.database import (
     skill_callers,
     skill_counts,
     skill_definitions,
+    skill_owners,
     skill_stars,
     skill_tags,
     skill_versions,
 )
-from skillyard.errors import InvalidInput, SkillyardError
+from skillyard.errors import InvalidInput, NotYours, SkillyardError
 from skillyard.registry.model import Operation, Progress
 from skillyard.registry.operations import OpenLog, publish_operation
 from skillyard.registry.record_queries import RecordReader, definition_columns, definition_columns_from_text, version_columns
@@ -166,11 +170,20 @@ class RegistryRecords:
         self.read = RecordReader(database)
         self.logs = OperationLogs(database, actor)
 
+    def require_owner(self, skill_id: str) -> None:
+        """Return when the current actor may change a skill. Raises NotYours: it belongs to others."""
+        if not may_change(("",)):  # the machine's user and admins need no query
+            with self.database.read() as connection:
+                _require_owner(connection, skill_id)
+
     def save(self, candidate: Candidate, version: str, path: Path, operation_id: str) -> None:
         """Record a version that is about to be installed; a new skill gets its definition, not yet active."""
         now = datetime.now(UTC)
         with self.database.write() as connection:
-            self._define(connection, candidate, now)
+            new = self._define(connection, candidate, now)
+            if new and candidate.origin.kind == "upload" and (owner := claimant()) is not None:
+                connection.execute(insert(skill_owners).values(skill_id=candidate.skill_id, owner=owner, since=now))
+            _require_owner(connection, candidate.skill_id)
             connection.execute(
                 insert(skill_versions).values(
                     skill_id=candidate.skill_id, version=version, status="installing", operation_id=operation_id,
@@ -219,6 +232,7 @@ class RegistryRecords:
     def mark(self, skill_id: str, version: str, action: str, **values: object) -> None:
         """Change the marks of a version (deprecated, yanked, removed), and record who did."""
         with self.database.write() as connection:
+            _require_owner(connection, skill_id)
             connection.execute(update(skill_versions).where(*_is_version(skill_id, version)).values(values))
             reason = next((value for name, value in values.items() if name.endswith("_reason")), None)
             self.logs.audit(connection, action, f"{skill_id}@{version}", "success", {"reason": reason} if reason else None)
@@ -227,6 +241,7 @@ class RegistryRecords:
         """Edit fields of a definition; None restores the value of the SKILL.md."""
         key = skill_definitions.c.skill_id == skill_id
         with self.database.write() as connection:
+            _require_owner(connection, skill_id)
             before = connection.execute(select(skill_definitions.c.edits).where(key)).scalar() or {}
             after = {name: value for name, value in {**before, **edits}.items() if value is not None}
             if after == before:
@@ -255,16 +270,18 @@ class RegistryRecords:
             if current:
                 self._set_current(connection, candidate.skill_id, version, now)
 
-    def _define(self, connection: Connection, candidate: Candidate, now: datetime) -> None:
-        """Give a skill that is new its definition, which is not active yet."""
+    def _define(self, connection: Connection, candidate: Candidate, now: datetime) -> bool:
+        """Give a skill that is new its definition, which is not active yet; whether it is new."""
         mine = skill_definitions.c.skill_id == candidate.skill_id
-        if connection.execute(select(skill_definitions.c.skill_id).where(mine)).first() is None:
-            connection.execute(
-                insert(skill_definitions).values(
-                    skill_id=candidate.skill_id, is_active=False, created_at=now, updated_at=now,
-                    created_by=self.logs.actor, **definition_columns(candidate.document),
-                )
-            )  # fmt: skip
+        if connection.execute(select(skill_definitions.c.skill_id).where(mine)).first() is not None:
+            return False
+        connection.execute(
+            insert(skill_definitions).values(
+                skill_id=candidate.skill_id, is_active=False, created_at=now, updated_at=now,
+                created_by=self.logs.actor, **definition_columns(candidate.document),
+            )
+        )  # fmt: skip
+        return True
 
     def _set_current(self, connection: Connection, skill_id: str, version: str | None, now: datetime) -> None:
         values: dict[str, object] = {"current_version": version, "is_active": version is not None, "updated_at": now}
@@ -282,6 +299,64 @@ def _is_version(skill_id: str, version: str) -> tuple[ColumnElement[bool], Colum
 def _advance(skill_id: str, version: str, state: str) -> Any:
     may_become = skill_versions.c.status.in_(_ALLOWED_TRANSITIONS[state])
     return update(skill_versions).where(*_is_version(skill_id, version), may_become)
+
+
+def _owners(connection: Connection, skill_id: str) -> tuple[str, ...]:
+    query = select(skill_owners.c.owner).where(skill_owners.c.skill_id == skill_id)
+    return tuple(connection.execute(query.order_by(skill_owners.c.since, skill_owners.c.owner)).scalars())
+
+
+def _require_owner(connection: Connection, skill_id: str) -> None:
+    if may_change(("",)):
+        return
+    owners = _owners(connection, skill_id)
+    if not may_change(owners):
+        raise NotYours(
+            f"the name {skill_id} belongs to {', '.join(owners)}",
+            hint="publish it under another name, ask them to add you, or use a key with the scope admin",
+            owners=list(owners),
+        )
+
+
+class SkillOwners:
+    """Who owns the names of skills in a database; an owner is the name of a key, or `*`. Its methods block."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of(self, skill_id: str) -> tuple[str, ...]:
+        """The owners of a skill, the first one first; none of a skill that is nobody's."""
+        with self._database.read() as connection:
+            return _owners(connection, skill_id)
+
+    def change(self, skill_id: str, *, add: Collection[str] = (), remove: Collection[str] = ()) -> tuple[str, ...]:
+        """Add owners and take others away in one step, and record who did; gives those there are then.
+
+        Raises:
+            NotYours: it is somebody else's; or nobody's, which only an admin gives away.
+            InvalidInput: nobody would own it any more, or one that is taken away does not own it.
+        """
+        now = datetime.now(UTC)
+        with self._database.write() as connection:
+            _require_owner(connection, skill_id)
+            before = _owners(connection, skill_id)
+            if not before and not may_change(("",)):
+                raise NotYours(f"{skill_id} belongs to nobody", hint="a key with the scope admin gives it an owner")
+            if strangers := [owner for owner in remove if owner not in before]:
+                raise InvalidInput(
+                    f"{strangers[0]!r} does not own {skill_id}", hint=f"its owners are {', '.join(before) or 'nobody'}"
+                )
+            after = tuple(owner for owner in dict.fromkeys((*before, *add)) if owner not in remove)
+            if before and not after:
+                raise InvalidInput(f"{skill_id} would belong to nobody", hint="add another owner in the same step")
+            connection.execute(
+                delete(skill_owners).where(skill_owners.c.skill_id == skill_id, skill_owners.c.owner.in_(remove))
+            )
+            rows = [{"skill_id": skill_id, "owner": owner, "since": now} for owner in after if owner not in before]
+            insert_if_new(connection, skill_owners, rows)
+            if after != before:
+                record_audit(connection, "owners", skill_id, details={"before": list(before), "after": list(after)})
+        return after
 
 
 LATEST: Final = "latest"
@@ -325,6 +400,7 @@ class VersionTags:
             InvalidInput: that is no tag, or there are too many.
         """
         check_tag(tag)
+        self._require_owner(skill_id)
         tags = self.of(skill_id)
         if len(tags) >= _MOST and tag not in tags:
             raise InvalidInput(f"{skill_id} has {_MOST} tags", hint="use one of them")
@@ -334,8 +410,13 @@ class VersionTags:
 
     def remove(self, skill_id: str, tag: str) -> None:
         """Let a tag stand for nothing; one that there is not is no error."""
+        self._require_owner(skill_id)
         with self._database.write() as connection:
             connection.execute(delete(skill_tags).where(skill_tags.c.skill_id == skill_id, skill_tags.c.tag == tag))
+
+    def _require_owner(self, skill_id: str) -> None:
+        with self._database.read() as connection:
+            _require_owner(connection, skill_id)
 
 
 CountedEvent = Literal["downloads", "installs"]

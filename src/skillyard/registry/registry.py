@@ -13,6 +13,7 @@ work on one home at once.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -52,8 +53,9 @@ if TYPE_CHECKING:
     from skillyard.coding_agents import LinkReport
     from skillyard.registry.candidate import Scanner
     from skillyard.registry.install_pipeline import SkillInspection
+    from skillyard.registry.mirror_locations import MirrorSource
     from skillyard.registry.model import SkillVersion
-    from skillyard.registry.records import Popularity, RegistryRecords, VersionTags
+    from skillyard.registry.records import Popularity, RegistryRecords, SkillOwners, VersionTags
     from skillyard.registry.version_files import BackfillReport
 
 
@@ -103,11 +105,17 @@ class Registry:
     @classmethod
     def of(cls, catalog: SkillCatalog, *, scanner: Scanner | None = None) -> Self:
         """The registry that a catalog's configuration names; `scanner` as above."""
+        from skillyard.registry.remote_server import Logins
+
         configuration = catalog.configuration
         made = cls(
             catalog.data_directory,
             configuration.database_url,
-            fetcher=SourceFetcher(allow_private=configuration.private_hosts, extensions=configuration.extensions),
+            fetcher=SourceFetcher(
+                allow_private=configuration.private_hosts,
+                logins=Logins(catalog.data_directory),
+                extensions=configuration.extensions,
+            ),
             scanner=scanner,
             servers=tuple(configuration.servers),
             store=open_store(configuration.package_store) if configuration.package_store else None,
@@ -145,6 +153,13 @@ class Registry:
         from skillyard.registry.records import Popularity
 
         return Popularity(self.records.database)
+
+    @property
+    def owners(self) -> SkillOwners:
+        """Who owns the names of skills."""
+        from skillyard.registry.records import SkillOwners
+
+        return SkillOwners(self.records.database)
 
     @property
     def tags(self) -> VersionTags:
@@ -198,7 +213,18 @@ class Registry:
             operation_id=operation_id,
             **options,
         )
-        return self._followed(self._pipeline().install(request))
+        report = self._followed(self._pipeline().install(request))
+        for result in report.results:
+            if result.origin.get("kind") == "mirror" and result.status in ("installed", "updated", "unchanged"):
+                self._follow_publisher(self.installed.current(result.skill_id))
+        return replace(report, results=tuple(self._with_withdrawal(result) for result in report.results))
+
+    def _with_withdrawal(self, result: OperationResult) -> OperationResult:
+        """The result, with a warning where what came from a mirror is withdrawn there."""
+        if result.origin.get("kind") != "mirror" or result.version is None:
+            return result
+        notice = self.installed.version(result.skill_id, result.version).withdrawn
+        return replace(result, warnings=(*result.warnings, notice)) if notice else result
 
     def inspect(self, source: str | Source, *, skills: Sequence[str] = ()) -> tuple[SkillInspection, ...]:
         """What would be installed from a source, checked as an installation does, without installing.
@@ -228,6 +254,7 @@ class Registry:
             SkillyardError: as `install`; it is not installed.
         """
         current = self.installed.current(name)
+        self._follow_publisher(current)
         self._refuse_pinned(current.skill_id)
         request = InstallRequest(
             self.source_of(current),
@@ -260,6 +287,15 @@ class Registry:
             SkillNotFound: it is not installed.
         """
         current = self.installed.current(name)
+        notice = None
+        if (mirror := self._mirror_of(current)) is not None:
+            from skillyard.registry.mirror import publisher_notice
+
+            with contextlib.suppress(SkillyardError):  # the reason why nobody can tell says it too
+                notice = publisher_notice(current, mirror)
+        return replace(self._pending_update(current), notice=notice)
+
+    def _pending_update(self, current: SkillVersion) -> PendingUpdate:
         skill_id, version, declared = current.skill_id, current.version, current.declared_version
         try:
             self._refuse_pinned(skill_id)
@@ -277,6 +313,20 @@ class Registry:
         reason = f"it is the content of version {deprecated.version}, which is deprecated" if deprecated else None
         state: PendingState = "deprecated" if deprecated else "update"
         return PendingUpdate(skill_id, state, version, declared, found.declared_version, reason, found.difference)
+
+    def _mirror_of(self, version: SkillVersion) -> MirrorSource | None:
+        """The mirror that a version came from, in so far as this registry reads mirrors."""
+        if version.origin.get("kind") != "mirror" or not isinstance(self._fetcher, SourceFetcher):
+            return None
+        return self._fetcher.mirror(str(version.origin["address"]))
+
+    def _follow_publisher(self, version: SkillVersion) -> None:
+        """Take over how versions are marked where a skill came from; whoever fetches from there too learns what is wrong."""
+        if (mirror := self._mirror_of(version)) is not None:
+            from skillyard.registry.mirror import follow_publisher
+
+            with contextlib.suppress(SkillyardError):
+                follow_publisher(self, version, mirror)
 
     def _refuse_pinned(self, skill_id: str) -> None:
         version = self.tags.of(skill_id).get(PINNED)
@@ -388,6 +438,7 @@ class Registry:
 
     def _with_links(self, result: OperationResult, *, forget: bool = False) -> OperationResult:
         """The result, after folders of coding agents were brought to what is current now; what could not be is a warning."""
+        self.storage.note_withdrawn()
         try:
             reports = self.follow_links(result.skill_id, forget=forget)
         except (InvalidConfiguration, OSError) as error:

@@ -14,15 +14,19 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed, SkillyardError, TooManyFiles
 from skillyard.extensions import NO_EXTENSIONS, Extensions
 from skillyard.packages import Origin, PackageLimits, Source, SourceKind, digest_of, extract, shown_address
 from skillyard.registry.model import FetchedTree, Fetcher
 from skillyard.registry.source_host_policy import checked_repository, repository_redirect
+
+if TYPE_CHECKING:
+    from skillyard.registry.mirror_locations import MirrorSource
+    from skillyard.registry.remote_server import Logins
 
 _TIMEOUT_S: Final = 120
 _LIMITS: Final = PackageLimits(total=512 * 1024 * 1024, entries=20_000)
@@ -249,11 +253,13 @@ class SourceFetcher:
     """The usual fetcher: folders and archives of this machine, git by https or ssh, all else by https.
 
     Addresses of this machine and of private networks are only contacted with `allow_private`, and then without encryption too.
+    A server of `logins` is contacted wherever it is, with its key, and its own address means the mirror that it gives out.
     """
 
     limits: PackageLimits = field(default_factory=PackageLimits)
     others: Mapping[SourceKind, Fetcher] = field(default_factory=dict)
     allow_private: bool = False
+    logins: Logins | None = None
     extensions: Extensions = NO_EXTENSIONS
     sleep: Callable[[float], object] = time.sleep
 
@@ -266,6 +272,7 @@ class SourceFetcher:
             return self._unpacked(Path(source.address), source, into)
         if other is None and source.kind == "extension":
             return self._extended(source, into)
+        source = self._at_login(source)
         remote = {"git": self._cloned, "mirror": self._mirrored, "address": self._downloaded}
         fetch = other.fetch if other else remote.get(source.kind, self._indexed)
         return _with_retries(lambda: fetch(source, into), self.sleep)
@@ -293,11 +300,29 @@ class SourceFetcher:
     def _cloned(self, source: Source, into: Path) -> FetchedTree:
         return GitFetcher(allow_private=self.allow_private).fetch(source, into)
 
-    def _mirrored(self, source: Source, into: Path) -> FetchedTree:
-        from skillyard.registry.mirror_locations import MirrorFetcher, open_mirror
+    def _at_login(self, source: Source) -> Source:
+        """The mirror of the server that one is logged in to, where a source is its own address."""
+        if source.kind != "well-known" or self.logins is None:
+            return source
+        login = self.logins.find(source.address)
+        if login is None or source.address.rstrip("/") != login.server:
+            return source
+        return replace(source, kind="mirror", address=f"{login.server}/mirror")
 
-        fetcher = MirrorFetcher(lambda address: open_mirror(address, allow_private=self.allow_private), self.limits)
-        return fetcher.fetch(source, into)
+    def mirror(self, address: str) -> MirrorSource:
+        """The mirror at an address, with the key of the login for it.
+
+        Raises:
+            InvalidConfiguration: as `open_mirror`.
+        """
+        from skillyard.registry.mirror_locations import open_mirror
+
+        return open_mirror(address, allow_private=self.allow_private, logins=self.logins)
+
+    def _mirrored(self, source: Source, into: Path) -> FetchedTree:
+        from skillyard.registry.mirror_locations import MirrorFetcher
+
+        return MirrorFetcher(self.mirror, self.limits).fetch(source, into)
 
     def _indexed(self, source: Source, into: Path) -> FetchedTree:
         from skillyard.registry.skill_indexes import fetch_index
@@ -308,7 +333,9 @@ class SourceFetcher:
     def _download(self, url: str, limit: int) -> bytes:
         from skillyard.registry.source_host_policy import download
 
-        return download(url, limit=limit, allow_private=self.allow_private)
+        login = self.logins.find(url) if self.logins is not None else None
+        headers = {"Authorization": f"Bearer {login.key}"} if login and login.key else {}
+        return download(url, limit=limit, allow_private=self.allow_private or login is not None, headers=headers)
 
     def _unpacked(self, archive: Path, source: Source, into: Path) -> FetchedTree:
         try:

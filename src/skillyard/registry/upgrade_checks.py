@@ -267,6 +267,27 @@ def refuse_yanked(records: RegistryRecords, candidate: Candidate, request: Insta
             )
 
 
+def refuse_taken_version(records: RegistryRecords, candidate: Candidate, request: InstallRequest) -> None:
+    """Refuse an upload under a version that its publisher gave to other content before, or to what is not current any more.
+
+    Raises:
+        VersionUnusable: the version is taken.
+    """
+    label = request.source.version if request.source.kind == "upload" else ""
+    if not label:
+        return
+    taken = next((one for one in records.read.versions(candidate.skill_id) if one.label == label), None)
+    if taken is not None and taken.digest != candidate.digest:
+        raise VersionUnusable(
+            f"{candidate.skill_id} {label} was published before, with other content", hint="give it a higher version"
+        )
+    if taken is not None and not taken.current:
+        raise VersionUnusable(
+            f"exactly this was published before as {candidate.skill_id} {label}, and another version is current now",
+            hint="give it a higher version, or roll back to that one",
+        )
+
+
 def accept_replacements(
     versions: VersionStore, records: RegistryRecords, candidates: Sequence[Candidate], request: InstallRequest
 ) -> tuple[list[Candidate], Mapping[str, frozenset[str]]]:

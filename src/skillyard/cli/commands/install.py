@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.cli.commands.coding_agents import add_to_options, draw_links, link_installed, target_folders
 from skillyard.cli.commands.preview import preview_install, preview_updates
+from skillyard.cli.commands.publish import add_server_options, open_server
 from skillyard.cli.confirmation import confirm
 from skillyard.cli.installation import (
     InstallProgress,
@@ -376,15 +377,22 @@ def _row_history(log: InstallLog) -> tuple[str, ...]:
 
 def add_mark_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of both commands."""
-    parser.add_argument("name", metavar="NAME", help="the skill's name or id")
+    parser.add_argument("name", metavar="NAME", help="the skill's name or id, or NAME@VERSION")
     parser.add_argument("version", nargs="?", metavar="VERSION", help="which (default: the current one)")
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why; shown to whoever wants to use it")
+    parser.add_argument("--reason", "--message", default="", metavar="TEXT", help="why; shown to whoever wants to use it")
     parser.add_argument("--undo", action="store_true", help="take it back")
+    add_server_options(
+        parser, "--on", says="what was published to this server, or with no SERVER to the usual one", optional=True
+    )
 
 
 def mark_command(arguments: argparse.Namespace) -> int:
     """Mark the version and say so."""
     screen: Screen = arguments.screen
+    if "@" in arguments.name and arguments.version is None:
+        arguments.name, _, arguments.version = arguments.name.rpartition("@")
+    if arguments.server is not None:
+        return _mark_there(arguments)
     registry = open_registry(arguments)
     mark = registry.versions.yank if arguments.command == "yank" else registry.versions.deprecate
     version = mark(arguments.name, arguments.version, reason=arguments.reason, undo=arguments.undo)
@@ -395,4 +403,19 @@ def mark_command(arguments: argparse.Namespace) -> int:
     screen.line(f"{version.skill_id} {version.version} is {'no longer ' if arguments.undo else ''}{state}", style="ok")
     if version.current and not arguments.undo:
         screen.note(f"it is the current version and goes on serving; `skillyard rollback {version.skill_id}` goes back")
+    return OK
+
+
+def _mark_there(arguments: argparse.Namespace) -> int:
+    """Mark what was published to a server; what is yanked there gives way to the version before."""
+    screen: Screen = arguments.screen
+    server, name = open_server(arguments), arguments.name
+    label, serves = server.mark(name, arguments.version, arguments.command, reason=arguments.reason, undo=arguments.undo)
+    state = "yanked" if arguments.command == "yank" else "deprecated"
+    if screen.as_json:
+        screen.data({"server": server.address, "skill": name, "version": label, state: not arguments.undo, "serves": serves})
+        return OK
+    screen.line(f"{name} {label} is {'no longer ' if arguments.undo else ''}{state} on {server.address}", style="ok")
+    if not arguments.undo and not serves:
+        screen.note("it is not given out any more; who has it is told by `skillyard update --check`")
     return OK

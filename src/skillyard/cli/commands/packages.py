@@ -145,6 +145,8 @@ def _verify_installed(arguments: argparse.Namespace) -> int:
     locked = {entry.skill_id for entry in lock.entries()}
     states = lock.verify(registry)
     good = draw_lock_states(screen, states, locked=locked)
+    for version in registry.storage.records.read.withdrawn():
+        screen.note(f"warning: {version.skill_id}: {single_line(version.withdrawn or '')}")
     if not states:
         screen.note("nothing is installed, and nothing is locked")
     elif not good:

@@ -94,6 +94,9 @@ def preview_updates(screen: Screen, registry: Registry, names: Sequence[str]) ->
         screen.data({"skills": [one.to_dict() for one in pending]})
     elif pending:
         screen.table(map(_pending_row, pending), header=("SKILL", "STATE", "HAS", "AVAILABLE", "REMARK"), stretch=4)
+        for one in pending:
+            if one.notice:
+                screen.note(f"warning: {one.skill_id} {one.declared_version or one.version}: {one.notice}")
     else:
         screen.note("nothing is installed")
     return FAILURE if any(one.state == "update" for one in pending) else OK

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
+from skillyard.cli.installation import note_withdrawn
 from skillyard.cli.options import missing_root, open_catalog, parse_positive
 from skillyard.cli.screen import FAILURE, OK, USAGE, ScanProgress, UsageProblem, counted
 from skillyard.errors import InvalidInput
@@ -66,6 +67,7 @@ def search_command(arguments: argparse.Namespace) -> int:
         screen.data({"matches": [_shape(match, arguments) for match in matches], "more": more})
     elif matches:
         _show(screen, matches, arguments, more=more)
+        note_withdrawn(screen, catalog, [match.skill for match in matches])
     else:
         screen.note(f"none of {counted(len(catalog), 'skill')} fits; try other words")
     if matches:

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
+from skillyard.catalog import load_withdrawn
+from skillyard.cli.installation import note_withdrawn
 from skillyard.cli.language import current_language
 from skillyard.cli.options import missing_root, open_catalog, open_skill, parse_positive, unsearched_skills
 from skillyard.cli.screen import FAILURE, OK, USAGE, counted, require_existing
@@ -65,6 +67,7 @@ def draw_skill_detail(screen: Screen, detail: SkillDetail) -> None:
 def _state(detail: SkillDetail) -> Iterator[tuple[str, str]]:
     skill, ruling = detail.skill, detail.ruling
     yield "status", skill.status + (f": {skill.reason}" if skill.reason else "")
+    yield "withdrawn", detail.withdrawn or ""
     yield "warning", _too_long() if skill.stamp[1] > DOCUMENT_LIMIT else ""
     yield "folder", skill.directory
     by = f", named by {skill.root.variable}" if skill.root.variable else ""
@@ -216,9 +219,9 @@ def list_command(arguments: argparse.Namespace) -> int:
         screen.data({"skills": [skill.to_dict() for skill in skills], "roots": [root.to_dict() for root in catalog.roots]})
         return _code(arguments, catalog)
     if skills:
-        uses = Counter(skill.name for skill in catalog.all())
+        uses, withdrawn = Counter(skill.name for skill in catalog.all()), load_withdrawn(catalog.data_directory)
         screen.table(
-            ((_name(skill, uses), skill.source, _status(skill), _last_column(skill, arguments)) for skill in skills),
+            ((_name(skill, uses), skill.source, _status(skill, withdrawn), _last_column(skill, arguments)) for skill in skills),
             header=("NAME", "SOURCE", "STATUS", "DESCRIPTION"),
             stretch=None if arguments.wide else 3,
         )
@@ -226,8 +229,10 @@ def list_command(arguments: argparse.Namespace) -> int:
     return _code(arguments, catalog)
 
 
-def _status(skill: Skill) -> str:
-    """Its status; of one that is on the state, where a user gave it one."""
+def _status(skill: Skill, withdrawn: Mapping[str, str]) -> str:
+    """Its status; of one that is on, that its version was withdrawn, or the state where a user gave it one."""
+    if skill.status == "ok" and skill.source == "installed" and (sentence := withdrawn.get(skill.slug)):
+        return "yanked" if " was yanked" in sentence else "deprecated"
     return skill.state if skill.status == "ok" and skill.state != "automatic" else skill.status
 
 
@@ -237,6 +242,7 @@ def _remark(arguments: argparse.Namespace, catalog: Catalog, skills: Sequence[Sk
     for skill in skills:
         if skill.stamp[1] > DOCUMENT_LIMIT:
             screen.note(f"warning: {skill.id}: {_too_long()}")
+    note_withdrawn(screen, catalog, skills)
     if catalog.all():
         screen.note(_summary(catalog, skills))
     else:

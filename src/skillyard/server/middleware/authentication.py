@@ -220,7 +220,11 @@ class AuthenticationMiddleware:
             return
         state = scope.setdefault("state", {})
         state["caller"] = caller
-        with acting_as(Actor(caller.name, caller.organisation, state.get("request_id"), address_of(scope))) as actor:
+        known = Actor(
+            caller.name, caller.organisation, state.get("request_id"), address_of(scope),
+            member=caller.key is not None, manages=caller.may("admin"),
+        )  # fmt: skip
+        with acting_as(known) as actor:
             state["actor"] = actor
             await self._app(scope, receive, send)
 

@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -23,6 +24,7 @@ from skillyard.packages import Source, resolve
 from skillyard.registry import InstalledSkill, InstallLog, InstallReport, new_operation_id
 from skillyard.server.authorization import UNRECORDED, require_scope
 from skillyard.server.background.running_work import InstallFailure
+from skillyard.server.clients.published_skills import is_semantic
 from skillyard.server.file_transfers import UPLOAD, SentConsent, is_upload, read_body, uploaded
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
@@ -59,6 +61,11 @@ _Force = Annotated[bool, Query(description="also over versions that were changed
 _Signer = Annotated[bool, Query(description="also when somebody else signed it than before, or nobody")]
 _Source = Annotated[bool, Query(description="also when it comes from another source than the current version")]
 _Accept = Annotated[list[str], Query(description="the rules of the scanner whose findings do not stop it", max_length=100)]
+_PublishedVersion = Annotated[
+    str,
+    Query(description="publishes it as this semantic version; one that has other content already is refused", max_length=100),
+]
+_Notes = Annotated[str, Query(description="what is new in it, for who reads its list of versions", max_length=4000)]
 _Wait = Annotated[bool, Query(description="false answers 202 at once: follow the operation's events")]
 _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
     202: {"model": Answer[OperationStarted], "description": "it goes on in the server: `wait` was false"}
@@ -112,7 +119,7 @@ _EITHER: Final[dict[str, Any]] = {
 
 
 @routes.post("/inspect", responses=WRITE_PROBLEMS, openapi_extra=_EITHER, response_model=Answer[list[InspectedSkill]])
-async def inspect(service: CurrentServices, request: Request) -> Response:
+async def inspect(service: CurrentServices, request: Request, version: _PublishedVersion = "") -> Response:
     """Look at an archive or at what an address names, as closely as an install does; nothing is installed.
 
     Gives of each skill its front matter, files, findings, the clients that can load it, what it may do, what is different from
@@ -120,12 +127,19 @@ async def inspect(service: CurrentServices, request: Request) -> Response:
     """
     async with contextlib.AsyncExitStack() as held:
         if is_upload(request):
-            source, skills = Source("upload", str(await held.enter_async_context(uploaded(request, service.registry)))), []
+            archive = await held.enter_async_context(uploaded(request, service.registry))
+            source, skills = _upload(archive, version), []
         else:
             body = await _address(request)
             source, skills = await run_in_threadpool(_source, service, body), body.skills
         data = await run_in_threadpool(_inspection, service, source, skills)
         return Response(data, media_type="application/json")
+
+
+def _upload(archive: Path, version: str, notes: str = "") -> Source:
+    if version and not is_semantic(version):
+        raise InvalidInput(f"{version!r} is not a semantic version", hint="as in 1.4.0")
+    return Source("upload", str(archive), version=version, notes=notes)
 
 
 def _inspection(service: OrganisationServices, source: Source, skills: Sequence[str]) -> bytes:
@@ -141,11 +155,16 @@ async def upload_create(
     response: Response,
     options: _SentOptions,
     skills: Annotated[list[str], Query(max_length=100, description="only these of the archive")] = [],  # noqa: B006
+    version: _PublishedVersion = "",
+    notes: _Notes = "",
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
-    """Install every skill of an uploaded archive, or those that are named."""
+    """Install every skill of an uploaded archive, or those that are named.
+
+    The first key that uploads a skill owns its name: other members of the organisation change nothing of it.
+    """
     async with contextlib.AsyncExitStack() as held:
         archive = await held.enter_async_context(uploaded(request, service.registry))
-        install = partial(service.registry.install, Source("upload", str(archive)), skills=skills)
+        install = partial(service.registry.install, _upload(archive, version, notes), skills=skills)
         return await _execute(service, response, options, install, held)
 
 

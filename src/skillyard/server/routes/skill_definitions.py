@@ -8,13 +8,14 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
+from skillyard.access import EVERYBODY
 from skillyard.document import DOCUMENT_LIMIT, parse_document
-from skillyard.errors import FileProblem, SkillNotFound
+from skillyard.errors import FileProblem, InvalidInput, SkillNotFound, VersionNotFound
 from skillyard.packages import compare_trees
 from skillyard.paths import read_inside
 from skillyard.prompt import count_tokens
 from skillyard.registry import EditValue, SkillVersion, read_powers
-from skillyard.server.authorization import require_scope
+from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.clients.published_skills import package_bytes, version_folder
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import (
@@ -25,6 +26,7 @@ from skillyard.server.responses import (
     bytes_response,
     version_file_response,
 )
+from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, listed
 from skillyard.server.shapes.catalog import ScanReportShape
 from skillyard.server.shapes.installation import (
@@ -37,6 +39,7 @@ from skillyard.server.shapes.installation import (
     VersionContent,
     VersionDetail,
 )
+from skillyard.text import single_line
 
 routes: Final = APIRouter(
     prefix="/api/v1/skill-definitions", tags=["skill definitions"], dependencies=[require_scope("skills:read")]
@@ -81,6 +84,20 @@ class Preview(BaseModel):
     skillId: str  # noqa: N815
     skillMdContent: str  # noqa: N815
     fileInventory: FileInventory  # noqa: N815
+
+
+class OwnersChange(RequestBody):
+    """Owners to `add` and to `remove`, in one step: names of keys of the organisation, or `*` for all its members."""
+
+    add: list[Annotated[str, Field(min_length=1, max_length=80)]] = Field(default=[], max_length=50)
+    remove: list[Annotated[str, Field(min_length=1, max_length=80)]] = Field(default=[], max_length=50)
+
+
+class Owners(BaseModel):
+    """Who owns the name of a skill: the names of keys, or `*`; none where it is nobody's."""
+
+    skillId: str  # noqa: N815 # the API's own spelling
+    owners: list[str]
 
 
 @routes.get("", responses=READ_PROBLEMS)
@@ -158,6 +175,33 @@ def list_logs(
     return Answer(data=[InstallLogDetail.of(log) for log in service.registry.installed.history(id, limit=limit)])
 
 
+@routes.get("/{id}/owners", responses=READ_PROBLEMS)
+def list_owners(service: CurrentServices, id: str) -> Answer[Owners]:  # noqa: A002
+    """Who owns the name of a skill, the first owner first."""
+    skill_id = service.registry.installed.skill(id, installed=False).skill_id
+    return Answer(data=Owners(skillId=skill_id, owners=list(service.registry.owners.of(skill_id))))
+
+
+@routes.post("/{id}/owners", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def change_owners(
+    service: CurrentServices,
+    state: CurrentState,
+    caller: CurrentCaller,
+    id: str,  # noqa: A002
+    body: OwnersChange,
+) -> Answer[Owners]:
+    """Add and take away owners; to transfer a name is both in one step. A name that has owners keeps at least one."""
+    skill_id = service.registry.installed.skill(id, installed=False).skill_id
+    keys = {key.name for key in state.credentials.keys.all(caller.organisation) if key.state == "usable"}
+    if unknown := [name for name in body.add if name not in keys | {EVERYBODY}]:
+        raise InvalidInput(
+            f"no key of {caller.organisation} is called {single_line(unknown[0])!r}",
+            hint=f"an owner is the name of a key, or {EVERYBODY} for everybody who may publish here",
+        )
+    owners = service.registry.owners.change(skill_id, add=body.add, remove=body.remove)
+    return Answer(data=Owners(skillId=skill_id, owners=list(owners)))
+
+
 version_routes: Final = APIRouter(
     prefix="/api/v1/skill-definitions", tags=["versions"], dependencies=[require_scope("skills:read")]
 )
@@ -184,6 +228,12 @@ class Withdrawal(RequestBody):
 
     reason: str = Field(default="", max_length=500)
     undo: bool = False
+
+
+class Yank(Withdrawal):
+    """The same; with `stop_serving` the current version gives way to the newest usable one before it, or to none."""
+
+    stop_serving: bool = False
 
 
 @version_routes.get("/{id}/versions", responses=READ_PROBLEMS)
@@ -308,14 +358,18 @@ def deprecate(service: CurrentServices, id: str, version: str, body: Withdrawal)
 
 
 @version_routes.post("/{id}/versions/{version}/yank", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
-def yank(service: CurrentServices, id: str, version: str, body: Withdrawal) -> Answer[VersionDetail]:  # noqa: A002
+def yank(service: CurrentServices, id: str, version: str, body: Yank) -> Answer[VersionDetail]:  # noqa: A002
     """Mark a version as one that nobody may install or roll back to; the current one stays active until then."""
     chosen = _find_version(service, id, version)
-    return Answer(
-        data=VersionDetail.of(
-            service.registry.versions.yank(chosen.skill_id, chosen.version, reason=body.reason, undo=body.undo)
-        )
-    )
+    yanked = service.registry.versions.yank(chosen.skill_id, chosen.version, reason=body.reason, undo=body.undo)
+    if body.stop_serving and yanked.current and not body.undo:
+        try:
+            service.registry.rollback(yanked.skill_id, accept_signer=True, accept_source=True)
+        except VersionNotFound:
+            service.registry.uninstall(yanked.skill_id)
+        service.refresh_catalog()
+        yanked = service.registry.installed.version(yanked.skill_id, yanked.version)
+    return Answer(data=VersionDetail.of(yanked))
 
 
 def _rolled_back(service: OrganisationServices, name: str, body: Rollback) -> Answer[InstallResult]:
