@@ -356,7 +356,7 @@ class PendingUpdate(WireForm):
 
     `current`: the same content; `update`: other content, with its `available` declared version and the `difference`;
     `deprecated`: content that was rolled back from or deprecated, which no update brings back; `pinned`: no update is
-    wanted; `unknown`: nobody can tell, for the `reason`.
+    wanted; `unknown`: nobody can tell, for the `reason`. `widened` and `narrowed` say what it may do more, and less.
     """
 
     skill_id: str
@@ -366,6 +366,8 @@ class PendingUpdate(WireForm):
     available: str | None = None
     reason: str | None = None
     difference: FolderDifference | None = None
+    widened: tuple[str, ...] = ()
+    narrowed: tuple[str, ...] = ()
 
 
 def deprecated_version(recorded: Iterable[SkillVersion], digest: str) -> SkillVersion | None:
