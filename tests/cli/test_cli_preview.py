@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,55 @@ def test_an_update_is_announced_compared_and_made(call: Call, source: Path) -> N
     versions = [version["version"] for version in call("versions", "tidy", "--json").data["versions"]]
     assert "+two" in call("diff", "tidy", versions[1]).out
     assert call("diff", "tidy", versions[0], versions[0]).out == ""
+
+
+def test_versions_and_folders_are_compared_by_what_they_may_do(
+    call: Call, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("install", source)
+    (source / "scripts").mkdir()
+    (source / "scripts" / "a.py").write_text("print(1)\n")
+    _release(source, "two")
+    assert "wider: has the script scripts/a.py" in call("diff", "tidy").out, "what an update would bring"
+    assert call("update", "--check", "--json").data["skills"][0]["widened"] == ["has the script scripts/a.py"]
+    call("update", "--yes")
+    new, old = [version["version"] for version in call("versions", "tidy", "--json").data["versions"]]
+    for words in ([f"tidy@{old}", f"tidy@{new}"], [f"tidy@{old}"], ["tidy", old], ["tidy", f"tidy@{old}", "--files"]):
+        shown = call("diff", *words).out
+        wide = "wider" if len(words) < 3 else "no longer"
+        assert f"{wide}: has the script scripts/a.py" in shown, words
+    other = tmp_path / "other" / "tidy"
+    shutil.copytree(source, other)
+    (other / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies.\nallowed-tools: Read\n---\nx\n")
+    found = call("diff", "tidy", f"{other}", "--json").data
+    assert found["powers"]["widened"] == ["uses the tool Read"]
+    assert found["powers"]["narrowed"] == ["uses tools beyond those that it names"]
+    assert found["powers"]["after"]["scripts"] == ["scripts/a.py"]
+    assert found["effects"] == {"came": None, "went": None}
+    assert call("diff", f"{other}/", f"{source}/", "--json").data["powers"]["narrowed"] == ["uses the tool Read"]
+    for words in (["./nothing", "tidy"], [f"{other}"], [f"tidy@{old}", new, old]):
+        assert call("diff", *words).code == 2, words
+    assert call("diff", "tidy@1.2.3").code == 1
+
+
+def test_what_two_versions_did_when_they_were_watched_is_compared(
+    call: Call, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from skillyard.packages import tree_digest
+    from skillyard.scanner import Effect, WatchReport, watch
+
+    other = tmp_path / "other"
+    shutil.copytree(source, other)
+    _release(other, "two")
+    effect = Effect("host-unnamed", "medium", "scripts/a.py", 1, "first run", "evil.example", "GET /")
+    kept = {
+        tree_digest(folder): WatchReport(tree_digest(folder), "2026-01-01", 1.0, True, (), (), effects, (), ())
+        for folder, effects in ((source, ()), (other, (effect,)))
+    }
+    monkeypatch.setattr(watch, "kept_report", kept.get)
+    assert "new when watched: medium host-unnamed evil.example (scripts/a.py)" in call("diff", f"{source}/", f"{other}/").out
+    found = call("diff", f"{other}/", f"{source}/", "--json").data["effects"]
+    assert (found["came"], [one["target"] for one in found["went"]]) == ([], ["evil.example"])
 
 
 def test_no_update_undoes_a_rollback_until_there_is_something_newer(call: Call, source: Path) -> None:

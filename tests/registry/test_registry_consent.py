@@ -36,6 +36,11 @@ def _script(packages: str) -> str:
         ("security:\n  memory_mb: 512\n", {}, "may use 512 MB of memory, before 256"),
         ("type: distributed\nconfig: {serverId: tickets, toolName: open}\n", {}, "calls tickets: open"),
         ("", {".mcp.json": "{}"}, "brings the hidden file .mcp.json"),
+        ("requires:\n  env: [API_TOKEN]\n", {}, "wants your variable API_TOKEN"),
+        ("requires:\n  skills: [pdf]\n", {}, "uses the skill pdf"),
+        ("requires:\n  mcp_servers: [tickets]\n", {}, "calls tickets"),
+        ("triggers:\n  event_types: [mail.received]\n", {}, "starts by itself on the event mail.received"),
+        ("type: service\nconfig: {endpoint: 'https://a.org/x', method: DELETE}\n", {}, "calls DELETE https://a.org/x"),
     ],
 )
 @pytest.mark.abuse("F19")
@@ -145,7 +150,7 @@ def test_less_power_or_a_host_that_was_covered_needs_no_consent(registry: Regist
 
 
 def test_a_skill_that_no_longer_limits_its_tools_is_wider(tmp_path: Path) -> None:
-    limited, free = Powers(tools=("Read",)), Powers(tools=None)
+    limited, free = Powers(tools=("Read",), any_tool=False), Powers()
     assert free.added_since(limited) == ("no longer limits itself to tools",)
     assert limited.added_since(free) == ("uses the tool Read",)
     assert limited.added_since(limited) == ()

@@ -7,12 +7,80 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skillyard.document import parse_document
 from skillyard.errors import ConsentRequired
 from skillyard.registry import Powers, Registry, read_powers
+from skillyard.registry.powers import NO_POWERS
 
 BLOCK = '# /// script\n# dependencies = ["evil"]\n# ///\nprint(1)\n'
+
+HOSTS = [
+    "a.org", "A.org.", "*.a.org", "x.a.org", "*.x.a.org", "y.x.a.org", "https://a.org", "http://a.org", "a.org:443",
+    "a.org:8080", "http://a.org:8080", "https://a.org:8080", "*", "no host", "[::1]:8443", "*.a.org:8080",
+]  # fmt: skip
+TOOLS = ["Bash", "Bash(git:*)", "Bash(git status)", "Read", "Read(src/**)", "mcp__a__b"]
+WORDS = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=3).map(tuple)
+SOME = st.builds(
+    Powers,
+    hosts=st.lists(st.sampled_from(HOSTS), max_size=4).map(tuple),
+    tools=st.lists(st.sampled_from(TOOLS), max_size=3).map(tuple),
+    any_tool=st.booleans(),
+    by_model=st.booleans(),
+    filesystem=st.sampled_from(["none", "read-only", "read-write"]),
+    timeout_ms=st.integers(0, 3),
+    memory_mb=st.integers(0, 3),
+    **dict.fromkeys(
+        ("scripts", "environment", "packages", "servers", "hidden", "needs", "secrets", "skills", "events", "fetches"), WORDS
+    ),
+)
+
+
+@given(SOME, SOME, SOME)
+def test_powers_are_a_lattice(a: Powers, b: Powers, c: Powers) -> None:
+    joined = a | b
+    assert a <= a
+    assert a >= NO_POWERS
+    assert (a <= b and b <= a) == (a == b)
+    assert a <= joined and b <= joined, "a bound of both"
+    assert (joined <= c) == (a <= c and b <= c), "the least one"
+    assert joined <= joined | c, "and so the order is transitive"
+    assert not (a <= b and b <= c) or a <= c
+    assert (a | b, a | a, a | (b | c)) == (b | a, a, (a | b) | c)
+    assert (a <= b) == (joined == b)
+
+
+@given(SOME, SOME, SOME)
+def test_a_difference_is_all_that_is_wider_and_nothing_else(a: Powers, b: Powers, c: Powers) -> None:
+    assert (a - b <= c) == (a <= b | c)
+    assert (a - b) | b == a | b
+    assert (a - b == NO_POWERS) == (a <= b) == (a.added_since(b) == ())
+    assert len(a.lost_since(b)) == len(b.added_since(a))
+
+
+@pytest.mark.parametrize(
+    ("entries", "form"),
+    [
+        (["https://a.org", "A.ORG.", "a.org"], ("a.org",)),
+        (["http://a.org:8080", "https://a.org:8080"], ("a.org:8080",)),
+        (["x.a.org", "*.a.org", "*.x.a.org", "a.org"], ("*.a.org", "a.org")),
+        (["http://x.a.org:443", "*.a.org:443"], ("*.a.org:443",)),
+        (["http://x.a.org:443", "*.a.org"], ("*.a.org", "http://x.a.org:443")),
+        (["*", "no host"], ("*", "no host")),
+    ],
+)
+def test_lists_of_hosts_that_permit_the_same_are_the_same(entries: list[str], form: tuple[str, ...]) -> None:
+    assert Powers(hosts=tuple(entries)).hosts == form
+    assert Powers(hosts=form).hosts == form
+
+
+@given(SOME, st.sampled_from(["scripts", "packages", "hidden", "servers", "secrets", "skills", "events", "fetches", "needs"]))
+def test_whatever_is_added_is_told(powers: Powers, name: str) -> None:
+    wider = powers | Powers(**{name: ("new",)})
+    assert any(sentence.endswith(" new") for sentence in wider.added_since(powers))
+    assert not wider <= powers
 
 
 def _powers(folder: Path) -> Powers:

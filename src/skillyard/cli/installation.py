@@ -98,6 +98,7 @@ _COUNTED: Final = {  # how a sentence begins, longer ones first, and what is sai
     "asks for program:": "asks for {} programs",
     "asks for ": "asks for {} Python packages",
     "brings the hidden file ": "brings {} hidden files",
+    "tells its reader to fetch ": "tells its reader to fetch {} things that nothing pins",
 }
 _CLEAR: Final = "\r\x1b[2K"
 _STYLES: Final = {"unchanged": "dim"}

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 from urllib.parse import quote
 
@@ -218,6 +218,58 @@ def covers(allowed: Iterable[str], entry: str) -> bool:
         return True
     rule_of_entry = _read_rule(entry)
     return any(rule.includes(rule_of_entry) for rule in read_rules(rules))
+
+
+@dataclass(frozen=True, slots=True)
+class HostSet:
+    """What the entries of an allow-list permit, each rule with one scheme; `unread` are entries that name no host.
+
+    Two lists that permit the same have equal sets: what another rule covers is left out.
+    """
+
+    rules: frozenset[HostRule]
+    unread: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, entries: Iterable[str]) -> HostSet:
+        """The set of a list, in time that grows with its length."""
+        rules, unread = set(), set()
+        for entry in entries:
+            try:
+                rule = _read_rule(entry)
+            except MalformedHost:
+                unread.add(entry)
+            else:
+                rules |= {replace(rule, schemes=frozenset({scheme})) for scheme in rule.schemes}
+        return cls(frozenset(rule for rule in rules if not any(wider in rules for wider in _wider(rule))), frozenset(unread))
+
+    def __sub__(self, other: HostSet) -> HostSet:
+        """What of this the other does not permit."""
+        lacking = (rule for rule in self.rules if rule not in other.rules)
+        left = frozenset(rule for rule in lacking if not any(wider in other.rules for wider in _wider(rule)))
+        return HostSet(left, self.unread - other.unread)
+
+    def entries(self) -> tuple[str, ...]:
+        """The shortest entries that say this, sorted."""
+        schemes: dict[tuple[str, int], set[Scheme]] = {}
+        for rule in self.rules:
+            schemes.setdefault((f"*.{rule.host}" if rule.wildcard else rule.host, rule.port), set()).update(rule.schemes)
+        return tuple(sorted({*self.unread, *(_entry(name, port, both) for (name, port), both in schemes.items())}))
+
+
+def _wider(rule: HostRule) -> Iterator[HostRule]:
+    """The rules with a wildcard that include a rule with one scheme, without itself."""
+    labels = rule.host.split(".")
+    for first in range(1, len(labels)):
+        yield replace(rule, host=".".join(labels[first:]), wildcard=True)
+
+
+def _entry(name: str, port: int, schemes: set[Scheme]) -> str:
+    if len(schemes) > 1:
+        return f"{name}:{port}"
+    (scheme,) = schemes
+    usual = _PORTS[scheme] == port
+    return f"{'' if usual and scheme == 'https' else f'{scheme}://'}{name}{'' if usual else f':{port}'}"
 
 
 _URL: Final = re.compile(

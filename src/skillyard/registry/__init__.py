@@ -33,7 +33,7 @@ from skillyard.registry.model import (
 )
 from skillyard.registry.operations import new_operation_id, subscribe_operations
 from skillyard.registry.package_cache import skill_with_content
-from skillyard.registry.powers import PowerChange, Powers, read_powers
+from skillyard.registry.powers import PowerChange, Powers, SkillComparison, compare_skills, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import locked_versions
@@ -74,11 +74,13 @@ __all__ = [
     "RollbackOptions",
     "Scanner",
     "ScannerFinding",
+    "SkillComparison",
     "SkillInspection",
     "SkillVersion",
     "SourceFetcher",
     "SourceReplacement",
     "check_tag",
+    "compare_skills",
     "locked_versions",
     "new_operation_id",
     "read_powers",

@@ -38,12 +38,12 @@ from skillyard.registry.candidate import (
     stage_skill,
 )
 from skillyard.registry.model import Fetcher, InstallReport, OperationResult, deprecated_version
+from skillyard.registry.powers import installed_powers
 from skillyard.registry.upgrade_checks import (
     accept_replacements,
     consent_required,
     current_power_change,
     find_replacements,
-    installed_powers,
     power_change,
     refuse_existing,
     refuse_grave_findings,

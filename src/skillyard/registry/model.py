@@ -361,7 +361,8 @@ class PendingUpdate(WireForm):
 
     `current`: the same content; `update`: other content, with its `available` declared version and the `difference`;
     `deprecated`: content that was rolled back from or deprecated, which no update brings back; `pinned`: no update is
-    wanted; `unknown`: nobody can tell, for the `reason`. `notice` is what its publisher says against the current version.
+    wanted; `unknown`: nobody can tell, for the `reason`. `notice` is what its publisher says against the current version;
+    `widened` and `narrowed` say what the available one may do more, and less.
     """
 
     skill_id: str
@@ -372,6 +373,8 @@ class PendingUpdate(WireForm):
     reason: str | None = None
     difference: FolderDifference | None = None
     notice: str | None = None
+    widened: tuple[str, ...] = ()
+    narrowed: tuple[str, ...] = ()
 
 
 def deprecated_version(recorded: Iterable[SkillVersion], digest: str) -> SkillVersion | None:

@@ -11,18 +11,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.packages import TreeEntry, tree_entries
+from skillyard.packages import FolderDifference, TreeEntry, compare_trees, tree_digest, tree_entries
 from skillyard.packages.extraction import hidden_files
 from skillyard.paths import CLOEXEC, NOFOLLOW, NONBLOCK
+from skillyard.scanner.finding import Effect
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.document import Document, Metadata
+    from skillyard.environments.declared import Requirements
 
 
 _RANK: Final[Mapping[str, int]] = {"none": 0, "read-only": 1, "read-write": 2}
@@ -41,41 +44,86 @@ _LISTS: Final[Mapping[str, str]] = {
     "scripts": "has the script",
     "hosts": "may reach",
     "environment": "is given the variable",
+    "secrets": "wants your variable",
     "packages": "installs the package",
     "needs": "asks for",
     "servers": "calls",
+    "skills": "uses the skill",
+    "events": "starts by itself on the event",
+    "fetches": "tells its reader to fetch",
     "hidden": "brings the hidden file",
+    "tools": "uses the tool",
 }
+_SECRET: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,127})\}")
+_LIMITS: Final = ("filesystem", "timeout_ms", "memory_mb")
 
 
 @dataclass(frozen=True, slots=True)
 class Powers(WireForm):
-    """All that a skill declares or contains that does something; `tools` is None when it does not limit itself to any.
+    """All that a skill declares or contains that does something: one value of a lattice.
 
-    `needs` are packages and programs that its files declare, import or call beside `packages`: `pypdf`, `npm:docx`,
-    `program:qpdf`; it gets them only by a grant.
+    `a <= b`: whatever `a` allows, `b` allows. `a | b` is the least that allows both, `a - b` what `b` lacks of `a`, `<= c`
+    exactly when `a <= b | c`. A list is kept in one form: sorted, without what another entry covers.
+
+    `tools` are those it names, `any_tool` says that it does not limit itself to them. `needs` are packages and programs that
+    its files declare, import or call beside `packages` (`pypdf`, `npm:docx`, `program:qpdf`); it gets them only by a grant.
+    `secrets` are variables of the user, `skills` other skills that it requires, `fetches` what its text tells to fetch that
+    nothing pins. `by_model`: a model may pick it unasked. What a run wants remembered needs no declaration: who runs may ask.
     """
 
     scripts: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
-    tools: tuple[str, ...] | None = None
+    tools: tuple[str, ...] = ()
+    any_tool: bool = True
     packages: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    fetches: tuple[str, ...] = ()
+    by_model: bool = True
     filesystem: str = "read-only"
     timeout_ms: int = 30_000
     memory_mb: int = 256
 
+    def __post_init__(self) -> None:
+        for name in _LISTS:
+            object.__setattr__(self, name, _lacking(name, getattr(self, name)))
+        if self.filesystem not in _RANK:
+            object.__setattr__(self, "filesystem", "read-write")
+
+    def __le__(self, other: Powers) -> bool:
+        flags = self.any_tool <= other.any_tool and self.by_model <= other.by_model
+        limits = all(_level(self, name) <= _level(other, name) for name in _LIMITS)
+        return flags and limits and not any(_lacking(name, getattr(self, name), getattr(other, name)) for name in _LISTS)
+
+    def __or__(self, other: Powers) -> Powers:
+        joined: dict[str, Any] = {name: (*getattr(self, name), *getattr(other, name)) for name in _LISTS}
+        for name in _LIMITS:
+            joined[name] = getattr(self if _level(self, name) > _level(other, name) else other, name)
+        return Powers(any_tool=self.any_tool or other.any_tool, by_model=self.by_model or other.by_model, **joined)
+
+    def __sub__(self, other: Powers) -> Powers:
+        kept: dict[str, Any] = {name: _lacking(name, getattr(self, name), getattr(other, name)) for name in _LISTS}
+        for name in _LIMITS:
+            more = _level(self, name) > _level(other, name)
+            kept[name] = getattr(self if more else NO_POWERS, name)
+        return Powers(any_tool=self.any_tool > other.any_tool, by_model=self.by_model > other.by_model, **kept)
+
     def sentences(self) -> tuple[str, ...]:
         """Sentences for a person who has never seen the skill; nothing when it only holds instructions."""
-        sentences = _sentences(replace(self, tools=self.tools or ()), Powers(tools=()))
-        return tuple(sentence.partition(", before ")[0] for sentence in sentences)
+        return tuple(_sentences(self - Powers()))
 
     def added_since(self, before: Powers) -> tuple[str, ...]:
-        """One sentence for everything these allow and `before` did not."""
-        return tuple(_sentences(self, before))
+        """One sentence for everything these allow and `before` did not: none exactly when `self <= before`."""
+        return tuple(_sentences(self - before, before))
+
+    def lost_since(self, before: Powers) -> tuple[str, ...]:
+        """One sentence for everything that `before` allowed and these do not."""
+        return tuple(_sentences(before - self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +144,84 @@ class PowerChange(WireForm, also=("consent",)):
         return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class SkillComparison(WireForm):
+    """What became of a skill: its files, what it may do, and what it did when it was watched.
+
+    `widened` and `narrowed` have a sentence for each power that came or went; they are None where a SKILL.md cannot be read.
+    `came` and `went` are effects; None unless both were watched (`scan --run`) on this machine with these very bytes.
+    """
+
+    difference: FolderDifference
+    before: Powers | None
+    after: Powers | None
+    widened: tuple[str, ...] | None
+    narrowed: tuple[str, ...] | None
+    came: tuple[Effect, ...] | None = None
+    went: tuple[Effect, ...] | None = None
+
+
+def compare_skills(before: Path, after: Path) -> SkillComparison:
+    """Compare two folders that each hold a version of a skill.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    from skillyard.scanner.watch import kept_report
+
+    difference, (old, new) = compare_trees(before, after), map(installed_powers, (before, after))
+    both = (old, new) if old is not None and new is not None else None
+    reports = [kept_report(tree_digest(folder)) for folder in (before, after)]
+    done: list[dict[object, Effect]] = [
+        {(one.rule, one.by, one.target): one for one in report.effects} for report in reports if report
+    ]
+    watched = len(done) == len(reports)
+    return SkillComparison(
+        difference,
+        old,
+        new,
+        both and both[1].added_since(both[0]),
+        both and both[1].lost_since(both[0]),
+        tuple(one for key, one in done[1].items() if key not in done[0]) if watched else None,
+        tuple(one for key, one in done[0].items() if key not in done[1]) if watched else None,
+    )
+
+
+def installed_powers(folder: Path) -> Powers | None:
+    """What the skill in a folder may do; None where its SKILL.md cannot be read."""
+    from skillyard.document import DOCUMENT_LIMIT, parse_document
+    from skillyard.errors import FileProblem
+    from skillyard.paths import read_inside
+
+    try:
+        return read_powers(folder, parse_document(read_inside(folder, "SKILL.md", limit=DOCUMENT_LIMIT)))
+    except (FileProblem, OSError):
+        return None
+
+
 def read_powers(directory: str | os.PathLike[str], document: Document) -> Powers:
     """What the skill in `directory`, whose SKILL.md is `document`, may do."""
+    from skillyard.environments.declared import read_requirements
     from skillyard.sandbox import Policy
 
     metadata, usual, folder = document.metadata, Policy(), Path(directory)
-    security = metadata.security
+    security, required = metadata.security, read_requirements(document)
     scripts, hidden = _files(folder)
-    packages = tuple(sorted(_packages(folder, scripts)))
+    packages = tuple(_packages(folder, scripts))
     return Powers(
         scripts=scripts,
-        hosts=tuple(sorted(security.network_allowlist)) if security.network == "allowlist" else (),
-        environment=tuple(sorted(security.environment)),
-        tools=metadata.allowed_tools if "allowed_tools" in metadata.declared else None,
+        hosts=security.network_allowlist if security.network == "allowlist" else (),
+        environment=tuple(security.environment),
+        tools=metadata.allowed_tools,
+        any_tool="allowed_tools" not in metadata.declared,
         packages=packages,
-        needs=_needs(folder, metadata.name, packages),
-        servers=_servers(metadata),
+        needs=tuple(_needs(folder, metadata.name, packages)),
+        servers=tuple(_servers(metadata, required)),
         hidden=hidden,
+        secrets=(*required.env, *required.any_env, *_named_secrets(metadata)),
+        skills=(*required.skills, *required.any_skills),
+        events=metadata.triggers.event_types,
+        by_model=metadata.model_invocable,
         filesystem=security.filesystem or usual.filesystem,
         timeout_ms=security.timeout_ms or usual.timeout_ms,
         memory_mb=security.memory_mb or usual.memory_mb,
@@ -155,42 +264,62 @@ def _packages(folder: Path, scripts: tuple[str, ...]) -> Iterator[str]:
             continue  # a run refuses it
 
 
-def _needs(folder: Path, name: str, packages: tuple[str, ...]) -> tuple[str, ...]:
+def _needs(folder: Path, name: str, packages: tuple[str, ...]) -> set[str]:
     """The packages and programs that the skill's files suggest, without those that its scripts require themselves."""
     from skillyard.environments import skill_needs
 
-    return tuple(sorted(set(skill_needs(str(folder), name).proposed.words) - set(packages)))
+    return set(skill_needs(str(folder), name).proposed.words) - set(packages)
 
 
-def _servers(metadata: Metadata) -> tuple[str, ...]:
-    """The tool of a server, or the pool of workers, that a distributed skill calls."""
-    name, tool = metadata.config.get("serverId"), metadata.config.get("toolName")
-    if metadata.kind != "distributed" or not isinstance(name, str):
-        return ()
-    return (f"{name}: {tool}" if isinstance(tool, str) and tool.strip() else f"{name} (a pool of workers)",)
+def _servers(metadata: Metadata, required: Requirements) -> Iterator[str]:
+    """The servers that it requires, the tool or pool of a distributed skill, and the request of a service."""
+    yield from (*required.mcp_servers, *required.any_mcp_servers)
+    name, tool, endpoint = (metadata.config.get(key) for key in ("serverId", "toolName", "endpoint"))
+    if metadata.kind == "distributed" and isinstance(name, str):
+        yield f"{name}: {tool}" if isinstance(tool, str) and tool.strip() else f"{name} (a pool of workers)"
+    if metadata.kind == "service" and isinstance(endpoint, str):
+        yield f"{metadata.config.get('method') or 'POST'} {endpoint}"
 
 
-def _sentences(after: Powers, before: Powers) -> Iterator[str]:
-    from skillyard.network import covers
+def _named_secrets(metadata: Metadata) -> Iterator[str]:
+    """The names that the headers of a service have in place of values."""
+    headers = metadata.config.get("headers")
+    for value in headers.values() if metadata.kind == "service" and isinstance(headers, Mapping) else ():
+        yield from _SECRET.findall(value) if isinstance(value, str) else ()
 
+
+def _sentences(gained: Powers, before: Powers | None = None) -> Iterator[str]:
+    """One sentence for each part of a difference; of limits with what they were `before`."""
     for name, words in _LISTS.items():
-        had = getattr(before, name)
-        for item in getattr(after, name):
-            if item not in had and not (name == "hosts" and covers(had, item)):
-                yield f"{words} {item}"
-    yield from _tool_sentences(after.tools, before.tools)
-    if _RANK.get(after.filesystem, 2) > _RANK.get(before.filesystem, 2):
-        yield f"uses the file system {after.filesystem}, before {before.filesystem}"
-    if after.timeout_ms > before.timeout_ms:
-        yield f"may run {after.timeout_ms:,} ms, before {before.timeout_ms:,}"
-    if after.memory_mb > before.memory_mb:
-        yield f"may use {after.memory_mb:,} MB of memory, before {before.memory_mb:,}"
+        yield from (f"{words} {item}" for item in getattr(gained, name))
+    if gained.any_tool:
+        yield "no longer limits itself to tools" if before else "uses tools beyond those that it names"
+    if gained.by_model:
+        yield "may be picked by a model unasked"
+    if gained.filesystem != NO_POWERS.filesystem:
+        yield f"uses the file system {gained.filesystem}" + (f", before {before.filesystem}" if before else "")
+    if gained.timeout_ms:
+        yield f"may run {gained.timeout_ms:,} ms" + (f", before {before.timeout_ms:,}" if before else "")
+    if gained.memory_mb:
+        yield f"may use {gained.memory_mb:,} MB of memory" + (f", before {before.memory_mb:,}" if before else "")
 
 
-def _tool_sentences(after: tuple[str, ...] | None, before: tuple[str, ...] | None) -> Iterator[str]:
-    """What `after` adds: some clients grant the tools that are named, and limit a skill to them."""
-    if after is None:
-        if before is not None:
-            yield "no longer limits itself to tools"
-        return
-    yield from (f"uses the tool {tool}" for tool in after if tool not in (before or ()))
+def _lacking(name: str, wanted: Iterable[str], there: Iterable[str] = ()) -> tuple[str, ...]:
+    """The entries of a list that another does not allow, in the one form of such a list: sorted, without what is covered."""
+    if name == "hosts":
+        from skillyard.network.hosts import HostSet
+
+        return (HostSet.read(wanted) - HostSet.read(there)).entries()
+    items, known = set(wanted), set(there)
+    if name == "tools":  # `Bash` allows all that `Bash(git:*)` does
+        known |= {tool for tool in items if "(" in tool and tool.partition("(")[0] in items | known}
+    return tuple(sorted(items - known))
+
+
+def _level(powers: Powers, name: str) -> int:
+    value = getattr(powers, name)
+    return _RANK.get(value, 2) if isinstance(value, str) else int(value)
+
+
+NO_POWERS: Final = Powers(any_tool=False, by_model=False, filesystem="none", timeout_ms=0, memory_mb=0)
+"""The least element: it allows nothing."""

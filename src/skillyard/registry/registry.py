@@ -312,7 +312,11 @@ class Registry:
         deprecated = deprecated_version(self.installed.versions(skill_id), found.digest)
         reason = f"it is the content of version {deprecated.version}, which is deprecated" if deprecated else None
         state: PendingState = "deprecated" if deprecated else "update"
-        return PendingUpdate(skill_id, state, version, declared, found.declared_version, reason, found.difference)
+        before = found.powers_before or found.powers
+        return PendingUpdate(
+            skill_id, state, version, declared, found.declared_version, reason, found.difference,
+            found.powers.added_since(before), found.powers.lost_since(before),
+        )  # fmt: skip
 
     def _mirror_of(self, version: SkillVersion) -> MirrorSource | None:
         """The mirror that a version came from, in so far as this registry reads mirrors."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -24,7 +24,7 @@ from skillyard.errors import (
 )
 from skillyard.packages import Source, read_signature, shown_address
 from skillyard.registry.model import SkillVersion, SourceReplacement
-from skillyard.registry.powers import PowerChange, Powers, read_powers
+from skillyard.registry.powers import NO_POWERS, PowerChange, installed_powers
 from skillyard.registry.version_files import NO_STORE_HINT
 from skillyard.text import single_line
 
@@ -161,9 +161,10 @@ def power_change(versions: VersionStore, candidate: Candidate) -> PowerChange | 
     current = versions.current(candidate.skill_id)
     if current is None:
         return None
-    before = installed_powers(versions.path(candidate.skill_id, current))
-    widened = candidate.powers.added_since(before)
-    return PowerChange(candidate.skill_id, candidate.name, before, candidate.powers, widened) if widened else None
+    before = installed_powers(versions.path(candidate.skill_id, current)) or NO_POWERS
+    if candidate.powers <= before:
+        return None
+    return PowerChange(candidate.skill_id, candidate.name, before, candidate.powers, candidate.powers.added_since(before))
 
 
 def consent_required(changes: Sequence[PowerChange], *, asked: bool) -> ConsentRequired:
@@ -176,14 +177,6 @@ def consent_required(changes: Sequence[PowerChange], *, asked: bool) -> ConsentR
         changes=[change.to_dict() for change in changes],
         consent=",".join(change.consent for change in changes),
     )
-
-
-def installed_powers(path: Path) -> Powers:
-    """What the skill in an installed folder may do."""
-    from skillyard.document import DOCUMENT_LIMIT, parse_document
-    from skillyard.paths import read_inside
-
-    return read_powers(path, parse_document(read_inside(path, "SKILL.md", limit=DOCUMENT_LIMIT)))
 
 
 def rollback_target(

@@ -135,6 +135,11 @@ def watch_skill(
     return report
 
 
+def kept_report(digest: str) -> WatchReport | None:
+    """What is kept of a skill with this digest, that `watch_skill` watched for this user; None when it did not."""
+    return _kept(_cache_file(digest))
+
+
 def _kept(file: str) -> WatchReport | None:
     content = read_private_cache(file, _KIND, largest=_LARGEST)
     if not isinstance(content, tuple) or content[:1] != (__version__,):

@@ -7,6 +7,7 @@ import type { components } from "./schema";
 export type Version = components["schemas"]["VersionDetail"];
 export type InstallLog = components["schemas"]["InstallLogDetail"];
 export type TreeDifference = Pick<components["schemas"]["VersionComparison"], "files" | "unchanged">;
+export type Effect = components["schemas"]["Effect"];
 export type VersionContent = components["schemas"]["VersionContent"];
 
 export const versionsQuery = (id: string) =>

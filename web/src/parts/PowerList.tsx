@@ -9,7 +9,7 @@ import { safety } from "@/pages/skill/safetyWords";
 import { FactList } from "./FactList";
 import { visible } from "./foreign";
 
-const KINDS = ["scripts", "hosts", "environment", "packages", "needs", "servers", "tools", "hidden"] as const;
+const KINDS = ["scripts", "hosts", "environment", "packages", "needs", "secrets", "servers", "skills", "events", "fetches", "tools", "hidden"] as const;
 const SHOWN = 12;
 
 interface Props {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.installation import open_registry, power_lines
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from skillyard.cli.screen import Screen
     from skillyard.packages import FolderDifference
-    from skillyard.registry import PendingUpdate, Registry, SkillInspection
+    from skillyard.registry import PendingUpdate, Registry, SkillComparison, SkillInspection
 
 _CELL: Final = 80
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
@@ -109,8 +110,15 @@ def _pending_row(one: PendingUpdate) -> tuple[str, str, str, str, str]:
 
 def add_diff_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `diff`."""
-    parser.add_argument("name", metavar="NAME", help="the installed skill's name or id")
-    parser.add_argument("before", nargs="?", metavar="BEFORE", help="a version (default: the current one with its source)")
+    parser.add_argument(
+        "name", metavar="NAME", help="an installed skill, by name, id or NAME@VERSION; or a folder, written with a /"
+    )
+    parser.add_argument(
+        "before",
+        nargs="?",
+        metavar="BEFORE",
+        help="one of its versions, NAME@VERSION or a folder (default: the current one with its source)",
+    )
     parser.add_argument("after", nargs="?", metavar="AFTER", help="another version (default: the current one)")
     parser.add_argument(
         "--in", dest="agent", metavar="AGENT", help="instead: the current version with the copy in this coding agent's folder"
@@ -119,52 +127,108 @@ def add_diff_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def diff_command(arguments: argparse.Namespace) -> int:
-    """Show what became of the files; 1 when nobody can tell."""
+    """Show what became of the files and powers; 1 when nobody can tell."""
+    from skillyard.registry import compare_skills
+
     screen: Screen = arguments.screen
     registry = open_registry(arguments)
+    if arguments.agent is not None or arguments.before is not None or _is_folder(arguments.name) or "@" in arguments.name:
+        _draw_comparison(screen, compare_skills(*_compared(arguments, registry)), lines=not arguments.files)
+        return OK
+    pending = registry.pending_update(arguments.name)
+    if pending.difference is None and pending.state != "current":
+        screen.note(f"{pending.skill_id}: {pending.reason}")
+        return FAILURE
+    if screen.as_json:
+        powers = {"widened": list(pending.widened), "narrowed": list(pending.narrowed)}
+        screen.data({"difference": pending.difference.to_dict() if pending.difference else None, "powers": powers})
+    elif pending.difference is None or not pending.difference.files:
+        screen.note("no file differs: the current version is what its source has")
+    else:
+        _draw_powers(screen, pending.widened, pending.narrowed)
+        _draw_files(screen, pending.difference, lines=not arguments.files)
+    return OK
+
+
+def _compared(arguments: argparse.Namespace, registry: Registry) -> tuple[Path, Path]:
+    """The two folders that are compared, the older first."""
+    name, before, after = arguments.name, arguments.before, arguments.after
     if arguments.agent is not None:
-        return _diff_copy(arguments, registry)
-    if arguments.before is None:
-        pending = registry.pending_update(arguments.name)
-        if pending.difference is None and pending.state != "current":
-            screen.note(f"{pending.skill_id}: {pending.reason}")
-            return FAILURE
-        difference = pending.difference
-    else:
-        from skillyard.packages import compare_trees
+        from skillyard.cli.commands.coding_agents import linked_copy
 
-        versions = [registry.installed.version(arguments.name, word) for word in (arguments.before, arguments.after)]
-        folders = [registry.storage.versions.path(version.skill_id, version.version) for version in versions]
-        difference = compare_trees(*folders)
+        if before is not None:
+            raise UsageProblem("a version or --in", hint=f"skillyard diff {name} --in {arguments.agent}")
+        skill_id, current = registry.current_folder(name)
+        return current, Path(linked_copy(registry.links, skill_id, arguments.agent))
+    if before is None and _is_folder(name):
+        raise UsageProblem("one folder is compared with nothing", hint=f"skillyard diff {name} NAME, or another folder")
+    if before is None or _is_folder(name) or _is_folder(before) or "@" in f"{name}{before}":
+        if after is not None:
+            raise UsageProblem("two are compared, and there are three", hint="skillyard diff NAME@1 NAME@2")
+        first = _operand(registry, name, "")
+        return first, _operand(registry, before or name.partition("@")[0], name.partition("@")[0])
+    return _version_folder(registry, name, before), _version_folder(registry, name, after)
+
+
+def _is_folder(word: str) -> bool:
+    """Whether it is written as a folder: no name of a skill has such characters."""
+    return word in (".", "..") or any(mark in word for mark in ("/", "\\")) or word.startswith("~")
+
+
+def _operand(registry: Registry, word: str, name: str) -> Path:
+    """The folder of one side: a folder, `NAME@VERSION`, an installed skill, or a version of the skill `name`."""
+    if _is_folder(word):
+        folder = Path(word).expanduser()
+        if not (folder / "SKILL.md").is_file():
+            raise UsageProblem(f"there is no SKILL.md in {word}", hint="name the folder of a skill")
+        return folder
+    skill, at, version = word.partition("@")
+    if at:
+        return _version_folder(registry, skill, version)
+    known = any(word in (one.skill_id, one.name) for one in registry.installed.skills())
+    return _version_folder(registry, word, None) if known or not name else _version_folder(registry, name, word)
+
+
+def _version_folder(registry: Registry, name: str, version: str | None) -> Path:
+    found = registry.installed.version(name, version)
+    return registry.storage.versions.path(found.skill_id, found.version)
+
+
+def _draw_comparison(screen: Screen, found: SkillComparison, *, lines: bool) -> None:
     if screen.as_json:
-        screen.data({"difference": difference.to_dict() if difference else None})
-    elif difference is None or not difference.files:
-        screen.note(
-            "no file differs: "
-            + ("the two versions are the same" if arguments.before else "the current version is what its source has")
-        )
-    else:
-        _draw_files(screen, difference, lines=not arguments.files)
-    return OK
+        powers = {
+            "before": found.before and found.before.to_dict(),
+            "after": found.after and found.after.to_dict(),
+            "widened": None if found.widened is None else list(found.widened),
+            "narrowed": None if found.narrowed is None else list(found.narrowed),
+        }
+        effects = {
+            "came": None if found.came is None else [one.to_dict() for one in found.came],
+            "went": None if found.went is None else [one.to_dict() for one in found.went],
+        }
+        screen.data({"difference": found.difference.to_dict(), "powers": powers, "effects": effects})
+        return
+    if not found.difference.files:
+        screen.note("no file differs: the two are the same")
+        return
+    _draw_powers(screen, found.widened, found.narrowed)
+    for name, done in (("new", found.came), ("gone", found.went)):
+        for one in done or ():
+            where = f"{single_line(one.target)} ({single_line(one.by)})"
+            screen.line(f"{name} when watched: {one.severity} {one.rule} {where}", style=one.severity)
+    _draw_files(screen, found.difference, lines=lines)
 
 
-def _diff_copy(arguments: argparse.Namespace, registry: Registry) -> int:
-    """Show how the copy of a skill in an agent's folder differs from its current version."""
-    from skillyard.cli.commands.coding_agents import linked_copy
-    from skillyard.packages import compare_trees
-
-    if arguments.before is not None:
-        raise UsageProblem("a version or --in", hint=f"skillyard diff {arguments.name} --in {arguments.agent}")
-    skill_id, current = registry.current_folder(arguments.name)
-    difference = compare_trees(current, linked_copy(registry.links, skill_id, arguments.agent))
-    screen: Screen = arguments.screen
-    if screen.as_json:
-        screen.data({"difference": difference.to_dict()})
-    elif not difference.files:
-        screen.note("no file differs: the copy is what the current version is")
-    else:
-        _draw_files(screen, difference, lines=not arguments.files)
-    return OK
+def _draw_powers(screen: Screen, widened: Sequence[str] | None, narrowed: Sequence[str] | None) -> None:
+    if widened is None or narrowed is None:
+        screen.note("what it may do cannot be compared: a SKILL.md cannot be read")
+        return
+    for sentence in power_lines(widened):
+        screen.line(f"wider: {single_line(sentence)}", style="warning")
+    for sentence in power_lines(narrowed):
+        screen.line(f"no longer: {single_line(sentence)}", style="dim")
+    if not widened:
+        screen.note("it may do nothing that it might not do before")
 
 
 def _draw_files(screen: Screen, difference: FolderDifference, *, lines: bool) -> None:

@@ -11,10 +11,9 @@ from pydantic import BaseModel, Field
 from skillyard.access import EVERYBODY
 from skillyard.document import DOCUMENT_LIMIT, parse_document
 from skillyard.errors import FileProblem, InvalidInput, SkillNotFound, VersionNotFound
-from skillyard.packages import compare_trees
 from skillyard.paths import read_inside
 from skillyard.prompt import count_tokens
-from skillyard.registry import EditValue, SkillVersion, read_powers
+from skillyard.registry import EditValue, Powers, SkillVersion, compare_skills
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.clients.published_skills import package_bytes, version_folder
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
@@ -259,20 +258,26 @@ def compare(service: CurrentServices, id: str, before: str, after: str) -> Answe
     """What became of the files of one version in another, with the lines of those that are text, its powers and its tokens."""
     versions = [_find_version(service, id, name) for name in (before, after)]
     folders = [_folder(service, version) for version in versions]
-    difference, (old, new) = compare_trees(*folders), map(_content, versions, folders)
-    widened = list(new.powers.added_since(old.powers)) if old.powers and new.powers else []
+    found = compare_skills(*folders)
     return Answer(
         data=VersionComparison(
-            files=list(difference.files), unchanged=difference.unchanged, before=old, after=new, widened=widened
+            files=list(found.difference.files),
+            unchanged=found.difference.unchanged,
+            before=_content(versions[0], folders[0], found.before),
+            after=_content(versions[1], folders[1], found.after),
+            widened=list(found.widened or ()),
+            narrowed=list(found.narrowed or ()),
+            came=None if found.came is None else list(found.came),
+            went=None if found.went is None else list(found.went),
         )
     )
 
 
-def _content(version: SkillVersion, folder: Path) -> VersionContent:
-    """What a version comes to; without powers and tokens where its SKILL.md cannot be read."""
+def _content(version: SkillVersion, folder: Path, powers: Powers | None) -> VersionContent:
+    """What a version comes to; without tokens where its SKILL.md cannot be read."""
     content = VersionContent(
         version=version.version, declared_version=version.declared_version, size_bytes=version.size_bytes,
-        powers=None, description_tokens=None, instruction_tokens=None,
+        powers=powers, description_tokens=None, instruction_tokens=None,
     )  # fmt: skip
     try:
         document = parse_document(read_inside(folder, "SKILL.md", limit=DOCUMENT_LIMIT))
@@ -280,7 +285,6 @@ def _content(version: SkillVersion, folder: Path) -> VersionContent:
         return content
     return content.model_copy(
         update={
-            "powers": read_powers(folder, document),
             "description_tokens": count_tokens(document.metadata.description),
             "instruction_tokens": count_tokens(document.body),
         }

@@ -14,7 +14,7 @@ from skillyard.packages import FileDifference, FolderDifference
 from skillyard.plain_json import to_plain_json
 from skillyard.registry import Powers, SkillInspection
 from skillyard.registry.model import LogStatus, Operation, PackageState
-from skillyard.scanner import Finding
+from skillyard.scanner import Effect, Finding
 from skillyard.server.responses import hint_over_http
 from skillyard.server.shapes import ResponseShape
 from skillyard.wire import to_wire
@@ -135,7 +135,8 @@ class VersionContent(BaseModel):
 class VersionComparison(BaseModel):
     """Two versions: every file that is not the same by path, how many are, and what each comes to.
 
-    `widened` has a sentence for each power that the second has and the first has not.
+    `widened` has a sentence for each power that the second has and the first has not, `narrowed` one for each that went. `came`
+    and `went` are what only one of the two did when it was watched; None unless both were watched here.
     """
 
     files: list[FileDifference]
@@ -143,6 +144,9 @@ class VersionComparison(BaseModel):
     before: VersionContent
     after: VersionContent
     widened: list[str]
+    narrowed: list[str]
+    came: list[Effect] | None
+    went: list[Effect] | None
 
 
 class InstallResult(ResponseShape):

@@ -6,7 +6,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 
 import { daysAgo, type Figures, insightsQuery } from "@/api/insights";
-import { differenceQuery, type Version, type VersionContent } from "@/api/versions";
+import { differenceQuery, type Effect, type Version, type VersionContent } from "@/api/versions";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { Difference } from "@/parts/Difference";
@@ -58,7 +58,8 @@ function Compared({ id, before, after }: { id: string; before: string; after: st
           <Stack gap="lg">
             <Content before={found.before} after={found.after} files={t.fileChanges(counted("added"), counted("removed"), counted("changed"))} />
             <Live id={`installed:${id}`} before={found.before} after={found.after} />
-            <Powers before={found.before} after={found.after} widened={found.widened} />
+            <Powers before={found.before} after={found.after} widened={found.widened} narrowed={found.narrowed} />
+            {found.came && found.went && <Watched came={found.came} went={found.went} />}
             <Box>
               <Title order={3} size="h3" mb="xs">
                 {t.lines}
@@ -211,7 +212,7 @@ function succeeded(figures: Figures): number | undefined {
   return failed === undefined ? undefined : 1 - failed;
 }
 
-function Powers({ before, after, widened }: Two & { widened: readonly string[] }) {
+function Powers({ before, after, widened, narrowed }: Two & { widened: readonly string[]; narrowed: readonly string[] }) {
   const t = useText(table);
   return (
     <Box>
@@ -234,6 +235,15 @@ function Powers({ before, after, widened }: Two & { widened: readonly string[] }
           </Text>
         )
       )}
+      {narrowed.length > 0 && (
+        <Alert color="gray" title={t.narrowed(narrowed.length)} mb="sm">
+          {narrowed.map((sentence) => (
+            <Text key={sentence} size="sm" style={{ overflowWrap: "anywhere" }}>
+              <bdi>{visible(sentence)}</bdi>
+            </Text>
+          ))}
+        </Alert>
+      )}
       <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="xl">
         {[before, after].map((one) => (
           <Box key={one.version} miw={0}>
@@ -244,6 +254,33 @@ function Powers({ before, after, widened }: Two & { widened: readonly string[] }
           </Box>
         ))}
       </SimpleGrid>
+    </Box>
+  );
+}
+
+function Watched({ came, went }: { came: readonly Effect[]; went: readonly Effect[] }) {
+  const t = useText(table);
+  return (
+    <Box>
+      <Title order={3} size="h3" mb="xs">
+        {t.watched}
+      </Title>
+      {came.length + went.length === 0 && <Text size="sm">{t.watchedSame}</Text>}
+      {[
+        { title: t.came, effects: came, color: "orange" },
+        { title: t.went, effects: went, color: "gray" },
+      ].map(
+        ({ title, effects, color }) =>
+          effects.length > 0 && (
+            <Alert key={title} color={color} title={title} mb="sm">
+              {effects.map(({ rule, by, target }) => (
+                <Text key={`${rule} ${by} ${target}`} size="sm" style={{ overflowWrap: "anywhere" }}>
+                  {rule}: <bdi>{visible(target)}</bdi> (<bdi>{visible(by)}</bdi>)
+                </Text>
+              ))}
+            </Alert>
+          ),
+      )}
     </Box>
   );
 }
