@@ -8,6 +8,7 @@ from __future__ import annotations
 from skillyard.access.audit_log import (
     DEFAULT_ORGANISATION,
     Actor,
+    AuditFilter,
     AuditLog,
     AuditOutcome,
     AuditRecord,
@@ -37,6 +38,7 @@ __all__ = [
     "SCOPES",
     "Actor",
     "ApiKey",
+    "AuditFilter",
     "AuditLog",
     "AuditOutcome",
     "AuditRecord",
