@@ -91,6 +91,18 @@ def to_plain_json(value: object) -> object:
     return _plain(value, 0, redact=False)
 
 
+def with_redacted(value: object, before: object) -> object:
+    """`value`, in which what was redacted stands again as it was in `before`: somebody edited what they were shown."""
+    if isinstance(value, Mapping) and isinstance(before, Mapping):
+        return {key: with_redacted(inner, before.get(key)) for key, inner in value.items()}
+    if isinstance(value, list | tuple) and isinstance(before, list | tuple) and len(value) == len(before):
+        return [with_redacted(inner, was) for inner, was in zip(value, before, strict=True)]
+    if isinstance(value, str) and before is not None:
+        option = isinstance(before, str) and value == f"{before.partition('=')[0]}={REDACTED}"
+        return before if option or value == REDACTED else value
+    return value
+
+
 def _plain(value: object, depth: int, *, redact: bool) -> object:
     if isinstance(value, str):
         return _encodable(value)

@@ -105,3 +105,31 @@ def test_an_event_runs_what_waits_for_it_and_says_so(
     assert main(["event", "window.opened", *root]) == 0
     assert "no skill waits for window.opened" in capsys.readouterr().err
     assert main(["event", "a b", *root]) == 1
+
+
+def test_a_schedule_is_changed_and_what_is_not_named_stays(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    call("add", "nightly", "report", "--cron", "0 3 * * *", "--input", '{"a": 1}', "--priority", "5", "--root", root)
+    assert call("edit", "nightly", "--cron", "30 4 * * *", "--zone", "Asia/Shanghai", "--root", root) == 0
+    assert "nightly changed; next" in capsys.readouterr().out
+    call("edit", "nightly", "--missed", "skip", "--root", root)
+    call("show", "nightly", "--root", root, "--json")
+    shown = json.loads(capsys.readouterr().out.partition("\n")[2])
+    assert (shown["cron"], shown["time_zone"], shown["missed"]) == ("30 4 * * *", "Asia/Shanghai", "skip")
+    assert (shown["parameters"], shown["priority"]) == ({"a": 1}, 5)
+    assert call("edit", "nightly", "--root", root) == 2
+    assert "what is to be changed?" in capsys.readouterr().err
+    assert call("edit", "nightly", "--skill-version", "1.0.0", "--root", root) == 1
+    assert "not installed" in capsys.readouterr().err
+
+
+def test_a_schedule_is_run_now_beside_its_times(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    call("add", "nightly", "report", "--cron", "0 3 * * *", "--input", '{"a": 1}', "--root", root)
+    capsys.readouterr()
+    assert call("run", "nightly", "--root", root, "--json") == 0
+    begun = json.loads(capsys.readouterr().out)
+    assert (begun["begun"], begun["ok"]) == (1, True)
+    call("show", "nightly", "--root", root, "--json")
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["last_run"], shown["next_at"] is None) == (begun["run_id"], False)
+    assert main(["runs", "--schedule", "nightly", "--json"]) == 0
+    assert [run["run_id"] for run in json.loads(capsys.readouterr().out)["runs"]] == [begun["run_id"]]

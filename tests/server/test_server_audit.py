@@ -148,3 +148,19 @@ def test_what_nobody_thought_of_is_answered_in_one_shape_with_an_id_and_recorded
     assert answer.headers["x-frame-options"] == "DENY"
     event = _events(admin, action="catalog.create")[0]
     assert (event["outcome"], event["request_id"]) == ("failed", answer.headers["x-request-id"])
+
+
+def test_records_are_found_by_words_and_by_days(keyed: Any) -> None:
+    admin = keyed.client("admin", name="ada")
+    for name in ("mine", "yours"):
+        admin.post(CATALOG, json={"name": name, "description": "Says: x."})
+    assert [one["subject"] for one in _events(admin, text="CREATE mine")] == ["mine"]
+    assert {one["subject"] for one in _events(admin, text="ada catalog")} == {"mine", "yours"}
+    assert _events(admin, text="100%") == []
+    newest = _events(admin, limit="1")[0]["at"]
+    assert _events(admin, until="2020-01-01T00:00:00Z") == []
+    assert {one["subject"] for one in _events(admin, action="catalog.create", until="2990-01-01T00:00:00Z")} == {
+        "mine",
+        "yours",
+    }
+    assert all(one["at"] < newest for one in _events(admin, until=newest))

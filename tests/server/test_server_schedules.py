@@ -91,6 +91,33 @@ def test_a_schedule_says_who_made_it_and_how_its_last_run_ended(client: TestClie
     assert client.get(f"{SCHEDULES}/soon").json()["data"] == listed
 
 
+def test_a_schedule_is_changed_in_parts_and_its_secrets_stay(client: TestClient, reporter: str) -> None:
+    made = {"name": "nightly", "skill": reporter, "cron": "0 3 * * *", "parameters": {"n": 1, "password": "hunter2"}}
+    shown = client.post(SCHEDULES, json=made).json()["data"]
+    change = {"cron": "0 4 * * *", "time_zone": "Asia/Shanghai", "paused": True, "parameters": shown["parameters"] | {"n": 2}}
+    changed = client.patch(f"{SCHEDULES}/nightly", json=change)
+    assert changed.status_code == 200, changed.text
+    after = changed.json()["data"]
+    assert (after["cron"], after["time_zone"], after["paused"], after["missed"]) == ("0 4 * * *", "Asia/Shanghai", True, "once")
+    assert after["next_at"] != shown["next_at"]
+    kept = Catalog.discover(cache=False).schedules().get("nightly")
+    assert kept.parameters == {"n": 2, "password": "hunter2"}
+    assert client.patch(f"{SCHEDULES}/nightly", json={"at": _soon(900)}).json()["data"]["cron"] is None
+    assert client.patch(f"{SCHEDULES}/nightly", json={"cron": "whenever"}).status_code == 400
+    assert client.patch(f"{SCHEDULES}/nightly", json={"version": "1.0"}).json()["code"] == "invalid_input"
+    assert client.patch(f"{SCHEDULES}/other", json={"paused": True}).status_code == 404
+
+
+def test_a_schedule_is_run_now_and_comes_due_as_before(client: TestClient, reporter: str) -> None:
+    made = client.post(SCHEDULES, json={"name": "nightly", "skill": reporter, "cron": "0 3 * * *", "parameters": {"n": 7}})
+    begun = client.post(f"{SCHEDULES}/nightly/run")
+    assert begun.status_code == 202, begun.text
+    runs = _until(lambda: client.get("/api/v1/runs?schedule=nightly&state=succeeded").json()["data"])
+    assert [run["run_id"] for run in runs] == [begun.json()["data"]["run_id"]]
+    after = client.get(f"{SCHEDULES}/nightly").json()["data"]
+    assert (after["last_run"], after["next_at"]) == (runs[0]["run_id"], made.json()["data"]["next_at"])
+
+
 @pytest.mark.parametrize(
     ("times", "expected"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -49,6 +50,27 @@ def test_two_versions_are_compared_file_by_file(client: TestClient, two: tuple[s
     assert (told["came"], told["went"]) == (None, None), "nobody watched them"
     assert client.get(f"{API}/tidy/versions/{two[0]}/diff/current").json()["data"] == told
     assert client.get(f"{API}/tidy/versions/{two[0]}/diff/1.0").json()["code"] == "version_not_found"
+
+
+def test_a_version_is_run_by_a_request_and_by_a_schedule_whichever_serves(client: TestClient, pack: Pack) -> None:
+    script = "def execute(parameters):\n    return {{'output': {}}}\n"
+    for number in (1, 2):
+        files = {"scripts/execute.py": script.format(number)}
+        client.post(f"{API}/upload-create", files={"file": ("tidy.zip", pack(files=files))}, params={"force": True})
+    newer, older = [one["version"] for one in client.get(f"{API}/tidy/versions").json()["data"]]
+    asked = {"skill": "installed:tidy"}
+    for version, output in ((older, 1), (newer, 2), (None, 2)):
+        run = client.post("/api/v1/runs", json=asked | {"version": version}).json()["data"]
+        assert (run["output"], run["error"]) == (output, None), run
+    assert client.post("/api/v1/runs", json=asked | {"version": "9"}).json()["code"] == "version_not_found"
+    client.post("/api/v1/schedules", json=asked | {"name": "tidying", "cron": "0 3 * * *"})
+    assert client.patch("/api/v1/schedules/tidying", json={"version": older}).json()["data"]["digest"]
+    run_id = client.post("/api/v1/schedules/tidying/run").json()["data"]["run_id"]
+    deadline = time.monotonic() + 30
+    while (run := client.get(f"/api/v1/runs/{run_id}").json()["data"])["state"] in ("queued", "running"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert (run["output"], run["error"]) == (1, None)
 
 
 def test_the_files_of_an_older_version_are_read(client: TestClient, two: tuple[str, str]) -> None:

@@ -98,6 +98,31 @@ def test_a_schedule_leads_to_its_runs_and_a_run_back_to_its_schedule(site: Site,
     expect(row.get_by_text("Succeeded")).to_be_visible()
 
 
+def test_a_schedule_is_changed_and_run_now_and_its_runs_are_found_together(site: Site, visit: Open) -> None:
+    site.ask("POST", SCHEDULES, NIGHTLY)
+    page = visit(site, "/schedules/nightly")
+    page.get_by_role("link", name="Edit").click()
+    form = page.get_by_role("dialog")
+    expect(form.get_by_role("combobox", name="How often")).to_have_value("workdays")
+    expect(form.get_by_label(re.compile("^At"))).to_have_value("03:00")
+    form.get_by_role("combobox", name="How often").select_option(label="Every day")
+    form.get_by_label(re.compile("^At")).fill("04:30")
+    form.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("region", name="Schedule", exact=True)).to_contain_text("Every day at 04:30")
+
+    page.get_by_role("button", name="Run now").click()
+    runs = page.get_by_role("region", name="Last runs")
+    expect(runs.get_by_text("Succeeded")).to_be_visible(timeout=30_000)
+    kept = site.ask("GET", f"{SCHEDULES}/nightly")["data"]
+    assert (kept["cron"], kept["parameters"]) == ("30 4 * * *", {"data": [{"n": 1}]})
+    page.get_by_role("link", name="All schedules").click()
+    page.get_by_role("button", name="What can be done with nightly").click()
+    page.get_by_role("menuitem", name="All its runs").click()
+    expect(page).to_have_url(re.compile("/runs.schedule=nightly"))
+    expect(page.get_by_role("list", name="Runs").get_by_role("listitem")).to_have_count(1)
+
+
 @pytest.mark.parametrize(("said", "why"), [("0 0 30 2 *", "ever comes due"), ("whenever", "not a valid cron expression")])
 def test_a_time_that_never_comes_is_told_while_it_is_written(site: Site, visit: Open, said: str, why: str) -> None:
     page = visit(site, "/schedules?add=config:data-processor")
@@ -161,3 +186,25 @@ def test_a_schedule_that_is_held_says_why_and_is_taken_over(site: Site, visit: O
     page.get_by_role("button", name="Take over").click()
     expect(page.get_by_role("region", name="It runs next").get_by_role("listitem")).to_have_count(5)
     expect(page.get_by_role("region", name="Schedule", exact=True)).to_contain_text("local user")
+
+
+def test_the_audit_log_is_sentences_that_words_and_days_find(site: Site, visit: Open) -> None:
+    site.ask("POST", SCHEDULES, NIGHTLY)
+    site.ask("POST", f"{SCHEDULES}/nightly/pause")
+    page = visit(site, "/audit?q=nightly")
+    rows = page.get_by_role("list", name="Audit").get_by_role("listitem")
+    expect(rows.first).to_contain_text("local user paused the schedule nightly")
+    page.get_by_role("textbox", name="Search the audit log").fill("nightly add")
+    expect(rows.first).to_contain_text("local user added the schedule nightly")
+    expect(page).to_have_url(re.compile(r"q=nightly(\+|%20)add"))
+    page.get_by_label("To").fill("2020-01-01")
+    expect(page.get_by_text("No entry fits")).to_be_visible()
+    expect(page).to_have_url(re.compile("until=2020-01-01"))
+    page.get_by_label("To").fill("")
+    page.get_by_role("textbox", name="What").fill("schedules.pause_schedule")
+    expect(page.get_by_text("No entry fits")).to_be_visible()
+    page.get_by_role("textbox", name="Search the audit log").fill("")
+    expect(rows.first).to_contain_text("paused the schedule nightly")
+
+    chinese = visit(site, "/audit?q=nightly", language="zh-CN")
+    expect(chinese.get_by_role("listitem").filter(has_text="暂停了定时任务").first).to_contain_text("nightly")

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { compose, inWords } from "@/pages/schedules/cron";
+import { compose, decompose, inWords } from "@/pages/schedules/cron";
 import { schedules } from "@/pages/schedules/words";
 
 const chosen = { rhythm: "day", time: "08:05", weekday: 1, day: 31, own: " 0 0 * * * " } as const;
@@ -15,6 +15,10 @@ describe("a cron expression", () => {
     ["own", "0 0 * * *"],
   ] as const)("is put together for %s", (rhythm, cron) => {
     expect(compose({ ...chosen, rhythm })).toBe(cron);
+  });
+
+  it.each(["5 8 * * *", "5 8 * * mon-fri", "0 9 * * sun", "5 8 31 * *", "5 * * * *", "0 9 29 feb *", "*/15 * * * *"])("%s is taken apart and put together again", (cron) => {
+    expect(compose(decompose(cron))).toBe(cron);
   });
 
   it("is none while the time is not written", () => {

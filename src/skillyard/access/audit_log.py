@@ -31,6 +31,7 @@ AuditOutcome = Literal["success", "failed", "refused"]
 DEFAULT_ORGANISATION: Final = "default"
 """The organisation that is always there: the server's own home."""
 _LONGEST: Final = 500  # characters of what came from outside
+_MOST_WORDS: Final = 8  # of a search
 
 
 @dataclass(slots=True)
@@ -139,13 +140,18 @@ def record_audit(
 
 
 class AuditFilter(TypedDict, total=False):
-    """Which records to list; a `subject` is one exactly, or a skill for all its versions."""
+    """Which records to list; a `subject` is one exactly, or a skill for all its versions.
+
+    Each word of `text` is somewhere in who, what, on what or where from, in any case. `until` is the first moment after.
+    """
 
     actor: str | None
     action: str | None
     subject: str | None
     outcome: str | None
     since: datetime | None
+    until: datetime | None
+    text: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +224,11 @@ def _narrow(query: Select[Any], which: AuditFilter) -> Select[Any]:
             query = query.where(column == value)
     if subject is not None:
         query = query.where((columns.subject == subject) | columns.subject.startswith(f"{subject}@", autoescape=True))
+    for word in (which.get("text") or "").split()[:_MOST_WORDS]:
+        searched = (columns.actor, columns.action, columns.subject, columns.address, columns.request_id)
+        query = query.where(or_(*(column.icontains(word, autoescape=True) for column in searched)))
+    if (until := which.get("until")) is not None:
+        query = query.where(columns.at < until)
     return query if since is None else query.where(columns.at >= since)
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from skillyard.access import key_problem
 from skillyard.engine.run_lifecycle import run_error
 from skillyard.engine.run_record import RunRecord
-from skillyard.errors import ApprovalRejected, DatabaseUnavailable, RecordExists, SkillyardError
-from skillyard.execution import RunOrigin, RunRequest
+from skillyard.errors import ApprovalRejected, DatabaseUnavailable, PermissionDenied, RecordExists, SkillyardError
+from skillyard.execution import RunOrigin, RunRequest, new_run_id
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
@@ -99,6 +99,23 @@ class Scheduler:
                 _log.warning("the schedule %s: %s", schedule.name, error.message)
         return tuple(begun)
 
+    async def begin_now(self, name: str) -> tuple[str, tuple[StartedRun, ...]]:
+        """Begin a run of a schedule now, beside those at its times; gives its id, of an event that of the event.
+
+        Raises:
+            RecordNotFound: there is no such schedule.
+            PermissionDenied: it is held, or its skill may not be used.
+            SkillyardError: it cannot be begun.
+        """
+        schedule = await asyncio.to_thread(self._schedules.get, name)
+        held = await asyncio.to_thread(self._makers.held, (schedule,)) if self._makers else (schedule,)
+        if held[0].held is not None:
+            raise PermissionDenied(f"the schedule {name!r} is held: {held[0].held}", hint="take it over first")
+        run_id = new_run_id()
+        begun = await self._begin(schedule, run_id)
+        await asyncio.to_thread(self._schedules.note_run, name, run_id)
+        return run_id, tuple(begun)
+
     async def _moments(self, schedule: Schedule, now: datetime) -> list[StartedRun]:
         """The runs of one schedule that have come due, begun."""
         if await asyncio.to_thread(self._held, schedule):
@@ -159,18 +176,18 @@ async def begin_scheduled(
     run_id: str,
     *,
     schedules: Schedules,
-    find: Callable[[str], Skill],
+    find: Callable[[str, str | None], Skill],
     gate: PermissionGate,
     engine: Callable[[], PoolEngine],
 ) -> StartedRun:
-    """Begin the run of a schedule, without anybody to approve it.
+    """Begin the run of a schedule, without anybody to approve it; `find` gives the skill, where it can with that digest.
 
     Raises:
         SkillNotFound, AmbiguousSkill: `find` does not give the skill.
         PermissionDenied, SkillUnusable: it may not be used.
         ApprovalRejected: a rule requires an approval, and none was given when the schedule was made.
     """
-    skill = await asyncio.to_thread(find, schedule.skill)
+    skill = await asyncio.to_thread(find, schedule.skill, schedule.digest)
     gate.check(skill)
     if schedule.digest is None and gate.rules.decide(skill) == "ask":
         raise ApprovalRejected("a rule requires approval first", hint="create the schedule again and approve it")

@@ -23,7 +23,7 @@ from skillyard.engine.run_call import check_priority
 from skillyard.engine.run_files import RunFiles, delete_files, schedule_subject, write_files
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.execution import WorkFile, check_travelling
-from skillyard.plain_json import redacted_arguments, to_plain_json, to_redacted_json
+from skillyard.plain_json import redacted_arguments, to_plain_json, to_redacted_json, with_redacted
 from skillyard.times import utc_now, utc_text
 from skillyard.wire import WireForm, wire
 
@@ -209,10 +209,9 @@ class Schedules:
             RecordExists: there is one of that name.
         """
         check_travelling(schedule.arguments, schedule.packages, files)
-        kept = replace(_checked(schedule, at), files=tuple(file.name for file in files))
-        row = {name: getattr(kept, name) for name in Schedule.__dataclass_fields__}
-        row |= {name: list(getattr(kept, name)) or None for name in _LISTS}
-        row |= {"parameters": to_plain_json(dict(kept.parameters)), "context": to_plain_json(dict(kept.context))}
+        _check(schedule)
+        kept = replace(_timed(schedule, at), files=tuple(file.name for file in files))
+        row = _row(kept)
         try:
             with self.database().write() as connection:
                 if connection.execute(select(func.count()).select_from(schedules)).scalar_one() >= _FULL:
@@ -245,6 +244,48 @@ class Schedules:
     def given(self, schedule: Schedule) -> tuple[WorkFile, ...]:
         """The files that each run of the schedule is given."""
         return RunFiles(self.database).of(schedule_subject(schedule.name), "given") if schedule.files else ()
+
+    def change(
+        self, name: str, *, at: datetime | None = None, files: Sequence[WorkFile] | None = None, **values: Any
+    ) -> Schedule:
+        """Change the fields `values` of a schedule, from now on; `at` makes it one that comes due once.
+
+        What it is given stays where `files` is None. A parameter or argument that reads `[redacted]`, as a schedule shows it,
+        stays what it is.
+
+        Raises:
+            InvalidInput: as of `add`.
+            RecordNotFound: there is none of that name.
+        """
+        before = self.get(name)
+        for field_name in ("parameters", "arguments"):
+            if field_name in values:
+                values[field_name] = with_redacted(values[field_name], getattr(before, field_name))
+        if at is not None:
+            values.setdefault("cron", None)
+        changed = replace(before, **values)
+        if files is not None:
+            changed = replace(changed, files=tuple(file.name for file in files))
+        changed = replace(changed, arguments=tuple(changed.arguments), packages=tuple(changed.packages))
+        check_travelling(changed.arguments, changed.packages, files or ())
+        _check(changed)
+        if at is not None or "cron" in values or (changed.cron is not None and changed.time_zone != before.time_zone):
+            changed = _timed(changed, at)
+        elif changed.paused < before.paused and changed.cron is not None:
+            changed = replace(changed, next_at=changed.after(utc_now()))
+        same = (schedules.c.name == name, schedules.c.created_at == before.created_at)
+        with self.database().write() as connection:
+            if connection.execute(update(schedules).where(*same).values(_row(changed))).rowcount != 1:
+                raise RecordNotFound(f"{name!r} was removed meanwhile", hint="`skillyard schedule list` lists them")
+            if files is not None:
+                delete_files(connection, schedule_subject(name))
+                write_files(connection, schedule_subject(name), "given", files)
+        return changed
+
+    def note_run(self, name: str, run_id: str) -> None:
+        """Note a run that somebody began now as the last one of the schedule; when it comes due next stays."""
+        with self.database().write() as connection:
+            connection.execute(update(schedules).where(schedules.c.name == name).values(last_at=utc_now(), last_run=run_id))
 
     def remove(self, name: str) -> Schedule:
         """Remove a schedule; its runs stay in the records.
@@ -328,6 +369,12 @@ class Schedules:
 _LISTS: Final = ("arguments", "packages", "files")
 
 
+def _row(schedule: Schedule) -> dict[str, Any]:
+    row = {name: getattr(schedule, name) for name in Schedule.__dataclass_fields__}
+    row |= {name: list(getattr(schedule, name)) or None for name in _LISTS}
+    return row | {"parameters": to_plain_json(dict(schedule.parameters)), "context": to_plain_json(dict(schedule.context))}
+
+
 def _schedule(row: Row[Any]) -> Schedule:
     return Schedule(**dict(row._mapping) | {name: tuple(row._mapping[name] or ()) for name in _LISTS})
 
@@ -347,7 +394,7 @@ def next_times(cron: str | None, at: datetime | None, time_zone: str, *, count: 
     return tuple(times)
 
 
-def _checked(schedule: Schedule, at: datetime | None) -> Schedule:
+def _check(schedule: Schedule) -> None:
     if not _NAME.fullmatch(schedule.name):
         hint = "lower-case letters, digits and single dashes inside, at most 63: nightly-report"
         raise InvalidInput(f"{schedule.name[:60]!r} is not a valid name for a schedule", hint=hint)
@@ -360,7 +407,6 @@ def _checked(schedule: Schedule, at: datetime | None) -> Schedule:
         Event(schedule.event)
         if schedule.entry or schedule.arguments or schedule.packages or schedule.files or schedule.workspace:
             raise InvalidInput("an event has data, and no script, files or packages", hint="give parameters alone")
-    return _timed(schedule, at)
 
 
 def _timed(schedule: Schedule, at: datetime | None) -> Schedule:

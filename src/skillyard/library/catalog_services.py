@@ -169,6 +169,15 @@ class CatalogServices:
             settings=settings,
         )
 
+    def _scheduled_skill(self, skill_id: str, digest: str | None) -> Skill:
+        """The skill; of an installed one the version with that digest, where it is kept."""
+        from skillyard.registry import version_with_content
+
+        skill = self._catalog.get(skill_id)
+        if digest is None or not skill.id.startswith("installed:") or skill.digest() == digest:
+            return skill
+        return version_with_content(self._catalog, skill.id, digest) or skill
+
     def events(self) -> CatalogEvents:
         """What fires events for the skills of the catalog."""
         return CatalogEvents(self, self._catalog)
@@ -180,8 +189,6 @@ class CatalogServices:
         from skillyard.engine import Scheduler, begin_scheduled
         from skillyard.execution import RunOrigin
 
-        catalog = self._catalog
-
         def engine() -> PoolEngine:
             return self.engine(record=True).through(self.executor(prewarm=0))
 
@@ -192,7 +199,7 @@ class CatalogServices:
                     1
                 ]
             starting = begin_scheduled(
-                schedule, run_id, schedules=self.schedules(), find=catalog.get, gate=self.gate(), engine=engine
+                schedule, run_id, schedules=self.schedules(), find=self._scheduled_skill, gate=self.gate(), engine=engine
             )
             return (await (begin(starting) if begin is not None else starting),)
 

@@ -32,7 +32,7 @@ from skillyard.registry.model import (
     SourceReplacement,
 )
 from skillyard.registry.operations import new_operation_id, subscribe_operations
-from skillyard.registry.package_cache import skill_with_content
+from skillyard.registry.package_cache import skill_with_content, version_skill, version_with_content
 from skillyard.registry.powers import PowerChange, Powers, SkillComparison, compare_skills, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
@@ -86,6 +86,8 @@ __all__ = [
     "read_powers",
     "skill_with_content",
     "subscribe_operations",
+    "version_skill",
+    "version_with_content",
 ]
 
 __getattr__, __dir__ = lazy_exports(__name__, {"records": ("LATEST", "PopularityCounts", "check_tag")})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import DigestMismatch, SkillNotFound
+from skillyard.errors import DigestMismatch, InvalidInput, SkillNotFound, VersionUnusable
 from skillyard.files import delete_tree, lock_file
 from skillyard.packages import PackageLimits, Store, extract, tree_digest, tree_size
 from skillyard.packages.digest import digest_hex
@@ -24,9 +24,11 @@ from skillyard.registry.version_store import ensure_real_folder, set_usual_modes
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
     from skillyard.permissions import PermissionGate
+    from skillyard.registry.model import SkillVersion
 
 
 _FOLDER: Final = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
+_INSTALLED: Final = "installed:"  # before the ids of installed skills
 _YOUNG_S: Final = 60.0  # what was requested that recently is about to be used
 
 
@@ -152,7 +154,7 @@ def _from_store(registry: Registry, skill_id: str, digest: str) -> Skill | None:
     """The installed skill with exactly that content; None when the store never got it."""
     from skillyard.catalog.skill import read_skill_folder
 
-    store, name = registry.store, skill_id.removeprefix("installed:")
+    store, name = registry.store, skill_id.removeprefix(_INSTALLED)
     try:
         package = registry.records.read.package_of(name, digest) if store is not None else None
     finally:
@@ -161,3 +163,41 @@ def _from_store(registry: Registry, skill_id: str, digest: str) -> Skill | None:
         return None
     cache = PackageCache(registry.root.parent / "cache" / "skills", store)
     return read_skill_folder(cache.folder(digest, package, name), skill_id)
+
+
+def version_skill(catalog: SkillCatalog, skill_id: str, version: str) -> Skill:
+    """An installed skill as one of its versions is, whichever is current.
+
+    Raises:
+        InvalidInput: the skill is not installed, so it has no versions.
+        SkillNotFound, VersionNotFound: there is no such skill or version.
+        VersionUnusable: the version was yanked, failed, or its files are gone.
+    """
+    if not skill_id.startswith(_INSTALLED):
+        raise InvalidInput(f"{skill_id} is not installed, so it has no versions", hint="leave the version out")
+    with contextlib.closing(Registry.of(catalog)) as registry:
+        found = registry.installed.version(skill_id, version)
+        if found.yanked or found.removed or found.status == "failed":
+            why = "yanked" if found.yanked else "deleted" if found.removed else "never usable"
+            raise VersionUnusable(f"{found.skill_id} {found.version} was {why}", hint="take another version")
+        return _version(registry, found)
+
+
+def version_with_content(catalog: SkillCatalog, skill_id: str, digest: str) -> Skill | None:
+    """The installed skill as its version with that digest is; None when none that may be used has it.
+
+    Raises:
+        SkillNotFound: there never was such a skill.
+    """
+    with contextlib.closing(Registry.of(catalog)) as registry:
+        versions = registry.installed.versions(skill_id)
+        usable = (one for one in versions if one.digest == digest and not (one.yanked or one.removed))
+        found = next(usable, None)
+        return None if found is None else _version(registry, found)
+
+
+def _version(registry: Registry, version: SkillVersion) -> Skill:
+    from skillyard.catalog.skill import read_skill_folder
+
+    folder = registry.storage.versions.path(version.skill_id, version.version)
+    return read_skill_folder(folder, f"{_INSTALLED}{version.skill_id}")

@@ -315,7 +315,7 @@ class Registry:
         before = found.powers_before or found.powers
         return PendingUpdate(
             skill_id, state, version, declared, found.declared_version, reason, found.difference,
-            found.powers.added_since(before), found.powers.lost_since(before),
+            widened=found.powers.added_since(before), narrowed=found.powers.lost_since(before),
         )  # fmt: skip
 
     def _mirror_of(self, version: SkillVersion) -> MirrorSource | None:

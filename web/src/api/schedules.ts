@@ -40,6 +40,18 @@ type When = Omit<NewSchedule, keyof RunGiven>;
 export const addSchedule = async ({ when, given }: { when: When; given: RunGiven }) =>
   answer(api.POST("/api/v1/schedules", { body: { ...when, ...(await uploaded(given)) } }));
 
+export type ScheduleChange = components["schemas"]["ScheduleChange"];
+
+/** Change what is named of a schedule; with files also those that its runs are given. */
+export async function changeSchedule({ name, change, given }: { name: string; change: ScheduleChange; given?: RunGiven | undefined }) {
+  const { parameters, entry, arguments: line, packages, files } = given ? await uploaded(given) : {};
+  const input = given ? { parameters: parameters ?? {}, entry: entry ?? null, arguments: line ?? [], packages: packages ?? [], ...(files?.length ? { files } : {}) } : {};
+  return answer(api.PATCH("/api/v1/schedules/{name}", { ...of(name), body: { ...change, ...input } }));
+}
+
+/** Begin a run of it now; gives the id of the run. */
+export const runSchedule = async (name: string) => (await answer(api.POST("/api/v1/schedules/{name}/run", of(name)))).run_id;
+
 const of = (name: string) => ({ params: { path: { name } } });
 
 /** Let it rest, or go on. */

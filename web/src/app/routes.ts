@@ -6,7 +6,7 @@ import { catalogQuery, facetsQuery } from "@/api/catalog";
 import { fetched } from "@/api/parts";
 
 import { Failed, Missing } from "./Failed";
-import { catalogSearch, insightSearch, narrowing, runsSearch, schedulesSearch, skillSearch } from "./search";
+import { auditSearch, catalogSearch, insightSearch, narrowing, runsSearch, scheduleSearch, schedulesSearch, skillSearch } from "./search";
 import { Shell } from "./Shell";
 
 const root = createRootRoute({ component: Shell, notFoundComponent: Missing });
@@ -74,6 +74,7 @@ const schedules = createRoute({
 const schedule = createRoute({
   getParentRoute: () => root,
   path: "/schedules/$name",
+  validateSearch: scheduleSearch,
   component: lazyRouteComponent(() => fetched(import("@/pages/schedule/SchedulePage")), "SchedulePage"),
 });
 
@@ -119,6 +120,7 @@ const memory = createRoute({
 const audit = createRoute({
   getParentRoute: () => root,
   path: "/audit",
+  validateSearch: auditSearch,
   component: lazyRouteComponent(() => fetched(import("@/pages/audit/AuditPage")), "AuditPage"),
 });
 

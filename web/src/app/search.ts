@@ -82,6 +82,29 @@ export const runsSearch = (found: Record<string, unknown>): RunsSearch => ({
   until: day(found.until),
 });
 
+/** What of the audit log is shown. */
+export interface AuditSearch {
+  /** Words in who, what, on what or where from. */
+  q?: string | undefined;
+  actor?: string | undefined;
+  action?: string | undefined;
+  subject?: string | undefined;
+  outcome?: "success" | "failed" | "refused" | undefined;
+  /** The first and the last day, of UTC. */
+  since?: string | undefined;
+  until?: string | undefined;
+}
+
+export const auditSearch = (found: Record<string, unknown>): AuditSearch => ({
+  q: text(found.q),
+  actor: text(found.actor),
+  action: text(found.action),
+  subject: text(found.subject),
+  outcome: (["success", "failed", "refused"] as const).find((one) => one === found.outcome),
+  since: day(found.since),
+  until: day(found.until),
+});
+
 /** What insights are about, over how many days, and in which order. */
 export interface InsightSearch {
   by?: Dimension | undefined;
@@ -109,5 +132,12 @@ export const insightSearch = (found: Record<string, unknown>): InsightSearch => 
 export interface SchedulesSearch {
   add?: string | true | undefined;
 }
+
+/** Whether one schedule is being changed. */
+export interface ScheduleSearch {
+  edit?: true | undefined;
+}
+
+export const scheduleSearch = (found: Record<string, unknown>): ScheduleSearch => ({ edit: found.edit === true || undefined });
 
 export const schedulesSearch = (found: Record<string, unknown>): SchedulesSearch => ({ add: found.add === true || text(found.add) });

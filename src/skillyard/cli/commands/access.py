@@ -214,6 +214,8 @@ def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subject", metavar="SUBJECT", help="only what this skill, key or run is about")
     parser.add_argument("--outcome", choices=("success", "failed", "refused"), help="only what ended so")
     parser.add_argument("--since", type=parse_moment, metavar="TIME", help="not before: 2026-01-31, or 7d for a week ago")
+    parser.add_argument("--until", type=parse_moment, metavar="TIME", help="before: 2026-01-31, or 7d for a week ago")
+    parser.add_argument("--text", metavar="WORDS", help="only with these words in who, what, on what or where from")
     parser.add_argument("--limit", type=parse_positive, default=50, metavar="N", help="at most so many (default: %(default)s)")
     parser.add_argument("--organisation", metavar="NAME", help="the audit log of this organisation (default: the server's own)")
 
@@ -233,6 +235,8 @@ def audit_command(arguments: argparse.Namespace) -> int:
         subject=arguments.subject,
         outcome=arguments.outcome,
         since=arguments.since,
+        until=arguments.until,
+        text=arguments.text,
         limit=arguments.limit,
     )
     _show(arguments.screen, events)
@@ -247,6 +251,7 @@ def _refuse_ambiguous(arguments: argparse.Namespace) -> None:
     if arguments.do == "prune" and not bounds:
         raise UsageProblem("how much is to be deleted?", hint="skillyard audit prune --older-than 90d, or --keep 100000")
     narrowed = any((arguments.actor, arguments.action, arguments.subject, arguments.outcome, arguments.since))
+    narrowed = narrowed or any((arguments.until, arguments.text))
     if arguments.do == "prune" and narrowed:
         raise UsageProblem("the audit log is pruned by age and number only", hint="leave out what narrows the list")
 

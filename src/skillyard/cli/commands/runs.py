@@ -172,7 +172,7 @@ def _why(record: RunRecord) -> str:
     return f"{record.error_code}: {record.error_message}" if record.error_code else record.message or ""
 
 
-_SCHEDULE_ACTIONS: Final = ("show", "remove", "pause", "resume", "take-over")
+_SCHEDULE_ACTIONS: Final = ("show", "edit", "run", "remove", "pause", "resume", "take-over")
 _SCHEDULE_HINT: Final = "`skillyard schedule add NAME SKILL --cron '0 8 * * mon-fri'`, or `list`, `show NAME`, `remove NAME`"
 
 
@@ -181,25 +181,30 @@ def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         nargs="?",
-        choices=("list", "add", "show", "remove", "pause", "resume", "take-over", "due"),
+        choices=("list", "add", "show", "edit", "run", "remove", "pause", "resume", "take-over", "due"),
         default="list",
-        help="list (the default), add, show, remove, pause, resume; take-over lets one that is held go on as yours; due runs "
-        "what has come due where no server does",
+        help="list (the default), add, show, edit, remove, pause, resume; run begins a run now and waits for it; take-over "
+        "lets one that is held go on as yours; due runs what has come due where no server does",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="the name of the schedule: lower-case letters, digits, dashes")
     parser.add_argument("skill", nargs="?", metavar="SKILL", help="for add: the skill's name or id, or event:TYPE")
     when = parser.add_mutually_exclusive_group()
-    when.add_argument("--cron", metavar="FIELDS", help="for add: minute, hour, day, month, weekday, as '0 8 * * mon-fri'")
-    when.add_argument("--at", metavar="TIME", help="for add: once, as 2027-01-31T08:00")
-    parser.add_argument("--zone", default="UTC", metavar="NAME", help="the time zone that is meant (default: %(default)s)")
+    when.add_argument("--cron", metavar="FIELDS", help="for add, edit: minute, hour, day, month, weekday, as '0 8 * * mon-fri'")
+    when.add_argument("--at", metavar="TIME", help="for add, edit: once, as 2027-01-31T08:00")
+    parser.add_argument("--zone", metavar="NAME", help="the time zone that is meant (default: UTC)")
     parser.add_argument(
         "--missed",
         choices=("skip", "once", "all"),
-        default="once",
-        help="what becomes of the times at which no server was there (default: %(default)s)",
+        help="what becomes of the times at which no server was there (default: once)",
     )
     add_request_arguments(parser)
-    parser.add_argument("--priority", type=int, default=0, metavar="N", help="as of `skillyard run` (default: %(default)s)")
+    parser.set_defaults(input=None)  # what is not given stays in `edit`
+    parser.add_argument("--priority", type=int, metavar="N", help="as of `skillyard run` (default: 0)")
+    parser.add_argument(
+        "--skill-version",
+        metavar="VERSION",
+        help="for edit: the version of an installed skill that is run; `current` is the one that serves",
+    )
     parser.add_argument("--organisation", metavar="NAME", help="of this one (default: the server's own)")
 
 
@@ -209,7 +214,7 @@ def schedule_command(arguments: argparse.Namespace) -> int:
     valid = (action in (*_SCHEDULE_ACTIONS, "add")) == (name is not None) and (action == "add") == (arguments.skill is not None)
     if not valid:
         raise UsageProblem("which schedule, and of which skill?" if action == "add" else "which schedule?", hint=_SCHEDULE_HINT)
-    if (action == "add") != bool(arguments.cron or arguments.at):
+    if (action == "add") != bool(arguments.cron or arguments.at) and action != "edit":
         raise UsageProblem("when? --cron or --at" if action == "add" else f"{action} takes no time", hint=_SCHEDULE_HINT)
     catalog = open_organisation(arguments)
     makers = _schedule_owners(arguments)
@@ -217,18 +222,27 @@ def schedule_command(arguments: argparse.Namespace) -> int:
         return _run_due(catalog, makers, arguments.screen)
     if action == "list":
         return _list_schedules(makers.held(catalog.schedules().all()), arguments.screen)
-    if action == "add":
-        return _report_schedule(_added(catalog, arguments), arguments.screen, "added")
-    store = catalog.schedules()
-    if action == "show":
-        return _report_schedule(makers.held((store.get(name),))[0], arguments.screen, "")
-    if action == "remove":
-        return _report_schedule(store.remove(name), arguments.screen, "removed")
-    if action == "take-over":
-        return _report_schedule(
-            store.take_over(name, made_by=_me(), context=_context(arguments)), arguments.screen, "taken over"
-        )
-    return _report_schedule(makers.held((store.pause(name, paused=action == "pause"),))[0], arguments.screen, f"{action}d")
+    if action == "run":
+        return _run_now(catalog, makers, arguments)
+    said = {"show": "", "add": "added", "edit": "changed", "take-over": "taken over"}.get(action, f"{action.rstrip('e')}ed")
+    return _report_schedule(makers.held((_changed(catalog, arguments),))[0], arguments.screen, said)
+
+
+def _changed(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
+    """The schedule that the command names, after what it says was done to it."""
+    action, name, store = arguments.action, arguments.name, catalog.schedules()
+    match action:
+        case "add":
+            return _added(catalog, arguments)
+        case "edit":
+            return _edited(catalog, arguments)
+        case "remove":
+            return store.remove(name)
+        case "take-over":
+            return store.take_over(name, made_by=_me(), context=_context(arguments))
+        case "pause" | "resume":
+            return store.pause(name, paused=action == "pause")
+    return store.get(name)
 
 
 def _schedule_owners(arguments: argparse.Namespace) -> ScheduleOwners:
@@ -259,13 +273,13 @@ def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
     schedule = Schedule(
         name=arguments.name,
         skill=skill.id if skill else arguments.skill,
-        parameters=parse_json_object("--input", arguments.input),
+        parameters=parse_json_object("--input", arguments.input or "{}"),
         context=_context(arguments),
         made_by=_me(),
         cron=arguments.cron,
-        time_zone=arguments.zone,
-        missed=arguments.missed,
-        priority=arguments.priority,
+        time_zone=arguments.zone or "UTC",
+        missed=arguments.missed or "once",
+        priority=arguments.priority or 0,
         digest=require_consent(catalog, skill, arguments.screen) if skill else None,
         entry=arguments.entry,
         arguments=arguments.command_line,
@@ -273,6 +287,64 @@ def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
         workspace=given_work(arguments),
     )
     return catalog.schedules().add(schedule, at=_moment(arguments.at), files=given_files(arguments))
+
+
+def _edited(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
+    from skillyard.cli.options import parse_json_object
+
+    given = {
+        "cron": arguments.cron,
+        "time_zone": arguments.zone,
+        "missed": arguments.missed,
+        "priority": arguments.priority,
+        "entry": arguments.entry,
+        "arguments": arguments.command_line or None,
+        "packages": tuple(arguments.packages) or None,
+        "workspace": given_work(arguments),
+        "parameters": None if arguments.input is None else parse_json_object("--input", arguments.input),
+    }
+    values = {name: value for name, value in given.items() if value is not None}
+    if arguments.skill_version is not None:
+        values["digest"] = _agreed_version(catalog, catalog.schedules().get(arguments.name), arguments)
+    if not (values or arguments.at or arguments.file):
+        raise UsageProblem(
+            "what is to be changed?", hint="--cron, --at, --zone, --missed, --input, --skill-version, --priority, ..."
+        )
+    return catalog.schedules().change(
+        arguments.name, at=_moment(arguments.at), files=given_files(arguments) if arguments.file else None, **values
+    )
+
+
+def _agreed_version(catalog: Catalog, schedule: Schedule, arguments: argparse.Namespace) -> str | None:
+    """The digest of the version that is to run, agreed to; of the current one None where no rule asks."""
+    from skillyard.registry import version_skill
+
+    if schedule.event is not None:
+        raise UsageProblem("an event has no version", hint="leave --skill-version out")
+    skill = catalog.get(schedule.skill)
+    if arguments.skill_version == "current":
+        return require_consent(catalog, skill, arguments.screen)
+    found = version_skill(catalog, skill.id, arguments.skill_version)
+    require_consent(catalog, found, arguments.screen)
+    return found.digest()
+
+
+def _run_now(catalog: Catalog, makers: ScheduleOwners, arguments: argparse.Namespace) -> int:
+    """Begin a run of a schedule and wait for it; 1 when it did not succeed."""
+    import asyncio
+
+    async def all_of_it() -> tuple[str, list[Any]]:
+        run_id, begun = await catalog.scheduler(makers=makers).begin_now(arguments.name)
+        return run_id, await asyncio.gather(*(one.ended for one in begun), return_exceptions=True)
+
+    screen: Screen = arguments.screen
+    run_id, done = asyncio.run(all_of_it())
+    good = all(getattr(outcome, "ok", False) for outcome in done)
+    if screen.as_json:
+        screen.data({"run_id": run_id, "begun": len(done), "ok": good})
+    else:
+        screen.line(f"{arguments.name}: {run_id} {'succeeded' if good else 'failed'}", style="ok" if good else "error")
+    return OK if good else FAILURE
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import DEFAULT_ORGANISATION, AuditOutcome, hash_secret, set_audit_subject
+from skillyard.access import DEFAULT_ORGANISATION, AuditFilter, AuditOutcome, hash_secret, set_audit_subject
 from skillyard.engine import EngineKind, EngineSettings, PoolInfo, WorkerInfo, WorkerRoster
 from skillyard.errors import DatabaseUnavailable, DigestMismatch, RecordNotFound, SkillyardError
 from skillyard.permissions import ApprovalAnswer
@@ -82,15 +82,18 @@ def list_events(
     subject: _Text = None,
     outcome: AuditOutcome | None = None,
     since: datetime | None = None,
+    until: Annotated[datetime | None, Query(description="before that time")] = None,
+    text: Annotated[str | None, Query(max_length=200, description="words in who, what, on what or where from")] = None,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Listed[AuditEvent]:
     """What was done, the newest first; a `subject` that is a skill stands for all its versions. A time without zone is UTC."""
-    since = None if since is None else to_utc(since)
-    total = service.audit_log.count(actor=actor, action=action, subject=subject, outcome=outcome, since=since)
-    events = service.audit_log.events(
-        actor=actor, action=action, subject=subject, outcome=outcome, since=since, limit=limit, offset=(page - 1) * limit
-    )
+    only = AuditFilter(
+        actor=actor, action=action, subject=subject, outcome=outcome, text=text,
+        since=None if since is None else to_utc(since), until=None if until is None else to_utc(until),
+    )  # fmt: skip
+    total = service.audit_log.count(**only)
+    events = service.audit_log.events(**only, limit=limit, offset=(page - 1) * limit)
     meta = Meta.of(total, page, limit)
     return Listed(data=[AuditEvent.of(event) for event in events], meta=meta)
 

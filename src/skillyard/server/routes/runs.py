@@ -30,6 +30,7 @@ from skillyard.execution import RunError, RunOrigin, RunRequest, new_run_id
 from skillyard.execution.skill_call import Interface
 from skillyard.insights import Dimension, UsagePeriod
 from skillyard.permissions import Approver
+from skillyard.registry import version_skill
 from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
 from skillyard.server.background.approval_questions import rejecting_approver
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
@@ -177,7 +178,7 @@ _Key = Annotated[
 
 
 class NewRun(RunInput):
-    """What to run, and what it is given; with `digest` only exactly that content.
+    """What to run, and what it is given; with `digest` only exactly that content, with `version` that of an installed skill.
 
     `entry` is another script of the skill: its path, or `package.module` as for `python -m`. `arguments` are its command line,
     `packages` what it gets beside its skill's: `pypdf`, `npm:docx`. The script begins in an empty folder with the `files`; what
@@ -190,6 +191,7 @@ class NewRun(RunInput):
     skill: str = Field(min_length=1, max_length=300)
     timeout_ms: int | None = Field(default=None, ge=1, le=3_600_000)
     digest: str | None = Field(default=None, max_length=100)
+    version: str | None = Field(default=None, max_length=100, description="absent: the version that serves")
     fresh: bool = False
     wait: bool = True
     priority: int = Field(default=0, ge=-100, le=100, description="of the runs that wait a higher one goes first")
@@ -226,7 +228,7 @@ async def start(
 
 async def _start_run(service: OrganisationServices, caller: Caller, body: NewRun, run_id: str) -> None:
     """Begin the run; one that is waited for raises what kept it from starting."""
-    skill = await run_in_threadpool(service.catalog.get, body.skill)
+    skill = await run_in_threadpool(_find_skill, service, body)
     service.catalog.gate().check(skill)
     approver = rejecting_approver() if body.wait else service.questions.asker(caller.name, run_id)
     consent = _consent(service, caller, skill, body, approver)
@@ -247,6 +249,11 @@ async def _start_run(service: OrganisationServices, caller: Caller, body: NewRun
     if body.wait:
         await service.runs.ended(run_id)
         begun.ended.result()
+
+
+def _find_skill(service: OrganisationServices, body: NewRun) -> Skill:
+    skill = service.catalog.get(body.skill)
+    return skill if body.version is None else version_skill(service.catalog, skill.id, body.version)
 
 
 def _consent(

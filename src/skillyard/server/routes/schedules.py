@@ -33,7 +33,9 @@ from skillyard.engine import (
     next_times,
 )
 from skillyard.errors import FileTooLarge, InvalidInput
+from skillyard.execution.work_files import MOST_ARGUMENTS, MOST_FILES, MOST_PACKAGES
 from skillyard.plain_json import read_json
+from skillyard.registry import version_skill
 from skillyard.server.authorization import UNRECORDED, WEBHOOK, CurrentCaller, require_own, require_scope
 from skillyard.server.file_transfers import read_body
 from skillyard.server.middleware.authentication import SIGNATURE
@@ -42,7 +44,7 @@ from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.routes.workspaces import kept_files
 from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, RequestBody, ResponseShape
-from skillyard.server.shapes.runs import RunInput, owned_context
+from skillyard.server.shapes.runs import GivenFile, PackageName, RunInput, owned_context
 from skillyard.times import utc_text
 
 routes: Final = APIRouter(prefix="/api/v1/schedules", tags=["schedules"], dependencies=[require_scope("skills:read")])
@@ -73,6 +75,37 @@ class ScheduleBody(ScheduleTimes, RunInput):
     skill: str = Field(min_length=1, max_length=300)
     missed: Literal["skip", "once", "all"] = "once"
     priority: int = Field(default=0, ge=-100, le=100)
+
+
+class ScheduleChange(RequestBody):
+    """What of a schedule is changed, from now on; what is left out stays.
+
+    `cron` or `at` gives it other times. `version` names the version of an installed skill that it runs, and runs it whatever
+    becomes current; `null` lets the current one run. A value that reads `[redacted]` stays what it is.
+    """
+
+    cron: str | None = Field(default=None, max_length=200)
+    at: datetime | None = None
+    time_zone: str | None = Field(default=None, max_length=60)
+    missed: Literal["skip", "once", "all"] | None = None
+    priority: int | None = Field(default=None, ge=-100, le=100)
+    paused: bool | None = None
+    version: str | None = Field(default=None, max_length=100)
+    parameters: dict[str, Any] | None = None
+    entry: str | None = Field(default=None, max_length=500, description="`null` is the script that the skill declares")
+    arguments: list[str] | None = Field(default=None, max_length=MOST_ARGUMENTS)
+    packages: list[PackageName] | None = Field(default=None, max_length=MOST_PACKAGES)
+    files: list[GivenFile] | None = Field(default=None, max_length=MOST_FILES, description="in place of those it gives now")
+
+    def values(self) -> dict[str, Any]:
+        """The fields of a schedule that are changed."""
+        given = self.model_fields_set
+        plain = {
+            name: getattr(self, name)
+            for name in ("cron", "time_zone", "missed", "priority", "paused", "parameters", "arguments", "packages")
+            if name in given and getattr(self, name) is not None
+        }
+        return plain | ({"entry": self.entry or None} if "entry" in given else {})
 
 
 class ScheduleDetail(BaseModel):
@@ -109,7 +142,7 @@ class _CallerSchedules:
     """The schedules of the caller's organisation, and who of it may do what with them."""
 
     def __init__(self, service: CurrentServices, caller: CurrentCaller, state: CurrentState) -> None:
-        self._catalog, self._caller = service.catalog, caller
+        self._service, self._catalog, self._caller = service, service.catalog, caller
         self._clock = state.clock
         self._book = service.catalog.schedules()
         self._owner = service.owner(caller)
@@ -142,6 +175,38 @@ class _CallerSchedules:
         if body.uploads:
             self._files.discard(self._caller.name, body.uploads)
         return self._changed(kept)
+
+    def change(self, name: str, body: ScheduleChange) -> ScheduleDetail:
+        """Change one that the caller may change."""
+        self._mine(name)
+        values, files = body.values(), None
+        schedule = self._book.get(name)
+        if body.files is not None:
+            given = RunInput(files=body.files, arguments=body.arguments or [], packages=body.packages or [])
+            files = given.given_files(self._files, self._caller.name)
+        if "version" in body.model_fields_set:
+            values["digest"] = self._digest(schedule, body.version)
+        changed = self._book.change(name, at=body.at, files=files, **values)
+        if body.files and (uploads := [one.upload for one in body.files if one.upload is not None]):
+            self._files.discard(self._caller.name, uploads)
+        return self._changed(changed)
+
+    def _digest(self, schedule: Schedule, version: str | None) -> str | None:
+        """The content that is to run: of that version, or what a rule that asks was agreed to."""
+        if schedule.event is not None:
+            raise InvalidInput("an event has no version", hint="leave it out")
+        skill = self._catalog.get(schedule.skill)
+        if version is not None:
+            skill = version_skill(self._catalog, skill.id, version)
+        self._catalog.gate().check(skill)
+        agreed = self._service.agreed_digest(skill)
+        return agreed if version is None else skill.digest()
+
+    async def run(self, name: str) -> str:
+        """Begin a run of one that the caller may change now; gives its id."""
+        await run_in_threadpool(self._mine, name)
+        scheduler = self._catalog.scheduler(self._service.runs.begin, self._makers)
+        return (await scheduler.begin_now(name))[0]
 
     def remove(self, name: str) -> ScheduleDetail:
         """Forget one that the caller may change."""
@@ -214,6 +279,26 @@ async def add_schedule(service: CurrentServices, book: _Schedules, body: Schedul
 def get_schedule(book: _Schedules, name: _Name) -> Answer[ScheduleDetail]:
     """One schedule."""
     return Answer(data=book.get(name))
+
+
+@routes.patch("/{name}", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
+def change_schedule(book: _Schedules, name: _Name, body: ScheduleChange) -> Answer[ScheduleDetail]:
+    """Change the times, the input, the version or the state of a schedule, one's own or as an admin; its runs stay."""
+    set_audit_subject(name)
+    return Answer(data=book.change(name, body))
+
+
+class BegunRun(BaseModel):
+    """The run that was begun, by its id; of a schedule that fires an event the id of that event."""
+
+    run_id: str
+
+
+@routes.post("/{name}/run", status_code=202, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
+async def run_schedule(book: _Schedules, name: _Name) -> Answer[BegunRun]:
+    """Begin a run of a schedule now, one's own or as an admin, as at one of its times; when it comes due next stays."""
+    set_audit_subject(name)
+    return Answer(data=BegunRun(run_id=await book.run(name)))
 
 
 @routes.delete("/{name}", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OWNERS: Final = ("userId", "householdId", "taskId", "groupId")
 """Keys of a context that say whose memories a run may keep: the server says them."""
-_Package = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+PackageName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class GivenFile(RequestBody):
@@ -55,7 +55,7 @@ class RunInput(RequestBody):
     context: dict[str, Any] = Field(default={}, description="who asks, for the skill; whose run it is the server says")
     entry: str | None = Field(default=None, min_length=1, max_length=500)
     arguments: list[str] = Field(default=[], max_length=MOST_ARGUMENTS)
-    packages: list[_Package] = Field(default=[], max_length=MOST_PACKAGES)
+    packages: list[PackageName] = Field(default=[], max_length=MOST_PACKAGES)
     files: list[GivenFile] = Field(
         default=[],
         max_length=MOST_FILES,

@@ -1,18 +1,21 @@
-/** The trail: who changed what, and who was refused. */
-import { Badge, Box, Group, Select, Skeleton, Stack, Text, TextInput, Tooltip } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
-import { IconMoodEmpty, IconNotes } from "@tabler/icons-react";
+/** The audit log: who changed what, and who was refused, found by words, by who and what, and by days. */
+import { Autocomplete, Badge, Box, Select, Skeleton, Stack, Text, TextInput, Tooltip } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { IconMoodEmpty, IconNotes, IconSearch, IconUser } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { type AuditEvent, type AuditNarrowing, auditQuery } from "@/api/audit";
-import { useText } from "@/i18n";
+import { type AuditEvent, auditQuery } from "@/api/audit";
+import type { AuditSearch } from "@/app/search";
+import { useLanguage, useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
 import { visible } from "@/parts/foreign";
 import { Page } from "@/parts/Page";
 import { PagedList } from "@/parts/PagedList";
 
+import { ACTIONS, said } from "./actions";
 import classes from "./AuditPage.module.css";
 import { audit } from "./words";
 
@@ -20,40 +23,18 @@ const ROW = 58;
 const OUTCOMES = ["success", "failed", "refused"] as const;
 const COLOURS: Record<string, string> = { success: "pine", failed: "red", refused: "yellow" };
 
+const route = getRouteApi("/audit");
+
 export function AuditPage() {
   const t = useText(audit);
   const format = useFormat();
-  const [typed, setTyped] = useState({ actor: "", action: "", subject: "" });
-  const [outcome, setOutcome] = useState<AuditNarrowing["outcome"]>(null);
-  const [said] = useDebouncedValue(typed, 250);
-  const named = Object.fromEntries(Object.entries(said).filter(([, text]) => text.trim())) as Partial<typeof said>;
-  const narrowing: AuditNarrowing = { ...named, ...(outcome ? { outcome } : {}) };
-  const query = useInfiniteQuery(auditQuery(narrowing));
-  const narrowed = Object.keys(narrowing).length > 0;
+  const chosen = route.useSearch();
+  const query = useInfiniteQuery(auditQuery(chosen));
+  const narrowed = Object.values(chosen).some(Boolean);
   return (
     <Page title={t.title} lead={t.lead}>
       <Stack gap="sm">
-        <Group gap="sm">
-          {(["actor", "action", "subject"] as const).map((name) => (
-            <TextInput
-              key={name}
-              aria-label={t[name]}
-              placeholder={t[name]}
-              value={typed[name]}
-              onChange={({ currentTarget: { value } }) => setTyped((before) => ({ ...before, [name]: value }))}
-              flex="1 1 150px"
-            />
-          ))}
-          <Select
-            aria-label={t.outcome}
-            placeholder={`${t.outcome}: ${t.any}`}
-            data={OUTCOMES.map((value) => ({ value, label: t.outcomes[value] }))}
-            value={outcome ?? null}
-            onChange={(value) => setOutcome(value)}
-            clearable
-            w={170}
-          />
-        </Group>
+        <Narrow />
         <PagedList
           query={query}
           label={t.list}
@@ -74,25 +55,82 @@ export function AuditPage() {
   );
 }
 
+/** All of it stands in the address. */
+function Narrow() {
+  const t = useText(audit);
+  const chosen = route.useSearch();
+  const navigate = route.useNavigate();
+  const choose = (change: Partial<AuditSearch>) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
+  const [typed, setTyped] = useState({ q: chosen.q ?? "", actor: chosen.actor ?? "", action: chosen.action ?? "" });
+  const later = useDebouncedCallback(choose, 250);
+  const write = (name: keyof typeof typed, value: string) => {
+    setTyped((before) => ({ ...before, [name]: value }));
+    later(Object.fromEntries(Object.entries({ ...typed, [name]: value }).map(([key, text]) => [key, text.trim() || undefined])));
+  };
+  return (
+    <div className={classes.filters}>
+      <TextInput
+        aria-label={t.search}
+        placeholder={t.searchHint}
+        leftSection={<IconSearch size={16} />}
+        value={typed.q}
+        maxLength={200}
+        onChange={({ currentTarget }) => write("q", currentTarget.value)}
+        className={classes.search ?? ""}
+      />
+      <TextInput
+        aria-label={t.actor}
+        placeholder={t.actor}
+        leftSection={<IconUser size={16} />}
+        value={typed.actor}
+        onChange={({ currentTarget }) => write("actor", currentTarget.value)}
+      />
+      <Autocomplete aria-label={t.action} placeholder={t.action} data={[...ACTIONS]} limit={40} value={typed.action} onChange={(value) => write("action", value)} />
+      <Select
+        aria-label={t.outcome}
+        placeholder={`${t.outcome}: ${t.any}`}
+        data={OUTCOMES.map((value) => ({ value, label: t.outcomes[value] }))}
+        value={chosen.outcome ?? null}
+        onChange={(value) => choose({ outcome: value ?? undefined })}
+        clearable
+      />
+      {(["since", "until"] as const).map((name) => (
+        <TextInput
+          key={name}
+          type="date"
+          aria-label={t[name]}
+          leftSection={
+            <Text size="xs" c="dimmed">
+              {t[name]}
+            </Text>
+          }
+          leftSectionWidth={52}
+          value={chosen[name] ?? ""}
+          onChange={({ currentTarget: { value } }) => choose({ [name]: value || undefined })}
+        />
+      ))}
+    </div>
+  );
+}
+
 function Row({ event }: { event: AuditEvent }) {
   const t = useText(audit);
   const format = useFormat();
-  const outcomes: Record<string, string> = t.outcomes;
   const origin = [event.address && `${t.from} ${event.address}`, event.request_id && `${t.request} ${event.request_id}`].filter(Boolean);
   return (
     <Box className={classes.row}>
       <Box className={classes.outcome}>
-        <Badge color={COLOURS[event.outcome] ?? "gray"}>{outcomes[event.outcome] ?? event.outcome}</Badge>
+        <Badge color={COLOURS[event.outcome] ?? "gray"}>{t.outcomes[event.outcome]}</Badge>
       </Box>
       <Box className={classes.what}>
         <Text size="sm" truncate>
-          <Text span inherit fw={600} ff="monospace">
-            {visible(event.action)}
-          </Text>{" "}
-          <bdi>{visible(event.subject)}</bdi>
+          <Sentence event={event} />
         </Text>
         <Text size="xs" c="dimmed" truncate>
-          <bdi>{[visible(event.actor), ...origin].join(" · ")}</bdi>
+          <Text span inherit ff="monospace">
+            {visible(event.action)}
+          </Text>
+          {origin.length > 0 && <bdi>{` · ${origin.join(" · ")}`}</bdi>}
         </Text>
       </Box>
       <Tooltip label={format.time(event.at)}>
@@ -101,6 +139,29 @@ function Row({ event }: { event: AuditEvent }) {
         </Text>
       </Tooltip>
     </Box>
+  );
+}
+
+/** Who did what, or could not, or was not allowed to; an action without words of its own stands as it is called. */
+function Sentence({ event: { actor, action, subject, outcome } }: { event: AuditEvent }) {
+  const t = useText(audit);
+  const [done, wanted] = said(action, useLanguage()) ?? [t.did(visible(action)), t.do(visible(action))];
+  const who = (
+    <Text span inherit fw={600}>
+      <bdi>{visible(actor)}</bdi>
+    </Text>
+  );
+  const whom = (
+    <Text span inherit fw={560}>
+      <bdi>{visible(subject)}</bdi>
+    </Text>
+  );
+  const [before, after] = outcome === "success" ? [done, ""] : t.not[outcome](wanted);
+  return (
+    <>
+      {who} {before} {whom}
+      {after && ` ${after}`}
+    </>
   );
 }
 

@@ -1,10 +1,11 @@
 /** One schedule: what runs when and with what, who made it, the next times and the last runs. */
 import { Alert, Button, Code, SimpleGrid, Skeleton, Stack, Text } from "@mantine/core";
-import { IconInfoCircle, IconTrash } from "@tabler/icons-react";
+import { IconInfoCircle, IconPencil, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 
+import { fetched } from "@/api/parts";
 import { runsQuery } from "@/api/runs";
 import { useMay } from "@/api/scopes";
 import { type Schedule, scheduleQuery } from "@/api/schedules";
@@ -12,25 +13,30 @@ import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { RecentRuns } from "@/pages/runs/RecentRuns";
 import { BackLink } from "@/parts/BackLink";
+import { AnchorLink, ButtonLink } from "@/parts/links";
 import { FactList } from "@/parts/FactList";
 import { visible } from "@/parts/foreign";
-import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
 import { Section } from "@/parts/Section";
 import { Value } from "@/parts/Value";
 
-import { CHANGES, Remove, useChanging } from "../schedules/changing";
+import { CHANGES, Remove, useChanging, useRunningNow } from "../schedules/changing";
 import { Coming } from "../schedules/Coming";
 import { StandingBadge } from "../schedules/Next";
 import { standing, useWhen } from "../schedules/when";
 import { schedules } from "../schedules/words";
+
+const EditSchedule = lazy(() => fetched(import("../schedules/EditSchedule")));
 
 const route = getRouteApi("/schedules/$name");
 
 export function SchedulePage() {
   const t = useText(schedules);
   const { name } = route.useParams();
+  const { edit } = route.useSearch();
+  const navigate = route.useNavigate();
+  const may = useMay("runs:execute");
   const query = useQuery(scheduleQuery(name));
   const schedule = query.data;
   return (
@@ -38,11 +44,12 @@ export function SchedulePage() {
       title={visible(name)}
       lead={<BackLink to="/schedules">{t.all}</BackLink>}
       marks={schedule && <StandingBadge schedule={schedule} />}
-      actions={useMay("runs:execute") && schedule && <Actions schedule={schedule} />}
+      actions={may && schedule && <Actions schedule={schedule} />}
     >
       <Loaded query={query} skeleton={<Skeleton h={360} aria-hidden />}>
         {(found) => <ScheduleView schedule={found} />}
       </Loaded>
+      <Suspense>{may && edit && schedule && <EditSchedule schedule={schedule} close={() => void navigate({ search: {}, replace: true })} />}</Suspense>
     </Page>
   );
 }
@@ -51,11 +58,20 @@ function Actions({ schedule }: { schedule: Schedule }) {
   const t = useText(schedules);
   const navigate = route.useNavigate();
   const changing = useChanging();
+  const running = useRunningNow();
   const stands = standing(schedule);
   const change = stands === "over" ? undefined : CHANGES[stands];
   const [asked, setAsked] = useState(false);
   return (
     <>
+      {stands !== "held" && (
+        <Button leftSection={<IconPlayerPlay size={16} />} loading={running.isPending} onClick={() => running.mutate(schedule)}>
+          {t.runNow}
+        </Button>
+      )}
+      <ButtonLink to="/schedules/$name" params={{ name: schedule.name }} search={{ edit: true }} variant="default" leftSection={<IconPencil size={16} />}>
+        {t.edit}
+      </ButtonLink>
       {change && (
         <Button variant="default" leftSection={<change.icon size={16} />} loading={changing.isPending} onClick={() => changing.mutate(schedule)}>
           {t[change.word]}

@@ -20,7 +20,8 @@ import { SkillPicker } from "@/parts/SkillPicker";
 import { timesOf, usual, type When, WhenFields } from "./WhenFields";
 import { schedules } from "./words";
 
-const MISSES = ["once", "skip", "all"] as const satisfies readonly NewSchedule["missed"][];
+/** What can become of the times that were missed. */
+export const MISSES = ["once", "skip", "all"] as const satisfies readonly NewSchedule["missed"][];
 
 interface Props {
   /** The skill that is chosen already. */

@@ -1,6 +1,7 @@
 /** One schedule in the list: what runs when, the next time, the last run, and what can be done. */
 import { ActionIcon, Box, Group, Menu, Skeleton, Text } from "@mantine/core";
-import { IconDots, IconTrash } from "@tabler/icons-react";
+import { IconDots, IconHistory, IconPencil, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
+import { Link } from "@tanstack/react-router";
 
 import type { Schedule } from "@/api/schedules";
 import { useMay } from "@/api/scopes";
@@ -23,10 +24,11 @@ interface Props {
   schedule: Schedule;
   /** Let it rest, go on, or go on for whoever asks: as it stands. */
   act: () => void;
+  run: () => void;
   remove: () => void;
 }
 
-export function ScheduleRow({ schedule, act, remove }: Props) {
+export function ScheduleRow({ schedule, act, run, remove }: Props) {
   const when = useWhen();
   const runs = useMay("runs:execute");
   return (
@@ -45,7 +47,7 @@ export function ScheduleRow({ schedule, act, remove }: Props) {
       <Box className={classes.next}>
         <Next schedule={schedule} />
       </Box>
-      {runs && <Acts schedule={schedule} act={act} remove={remove} />}
+      {runs && <Acts schedule={schedule} act={act} run={run} remove={remove} />}
     </Box>
   );
 }
@@ -75,7 +77,7 @@ function Last({ schedule: { last_run: id, last_at: at, last_state: state } }: { 
   );
 }
 
-function Acts({ schedule, act, remove }: Props) {
+function Acts({ schedule, act, run, remove }: Props) {
   const t = useText(schedules);
   const stands = standing(schedule);
   const change = stands === "over" ? undefined : CHANGES[stands];
@@ -92,6 +94,17 @@ function Acts({ schedule, act, remove }: Props) {
             {t[change.word]}
           </Menu.Item>
         )}
+        {stands !== "held" && (
+          <Menu.Item leftSection={<IconPlayerPlay size={16} />} onClick={run}>
+            {t.runNow}
+          </Menu.Item>
+        )}
+        <Menu.Item leftSection={<IconPencil size={16} />} renderRoot={(props) => <Link to="/schedules/$name" params={{ name: schedule.name }} search={{ edit: true }} {...props} />}>
+          {t.edit}
+        </Menu.Item>
+        <Menu.Item leftSection={<IconHistory size={16} />} renderRoot={(props) => <Link to="/runs" search={{ schedule: schedule.name }} {...props} />}>
+          {t.allRuns}
+        </Menu.Item>
         <Menu.Item color="red" leftSection={<IconTrash size={16} />} onClick={remove}>
           {t.remove}
         </Menu.Item>

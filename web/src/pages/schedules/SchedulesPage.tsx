@@ -16,7 +16,7 @@ import { Loaded } from "@/parts/Loaded";
 import { LongList, LongListSkeleton } from "@/parts/LongList";
 import { Page } from "@/parts/Page";
 
-import { Remove, useChanging } from "./changing";
+import { Remove, useChanging, useRunningNow } from "./changing";
 import { ROW, SchedulePlace, ScheduleRow } from "./ScheduleRow";
 import { schedules as table } from "./words";
 
@@ -55,6 +55,7 @@ function Found({ schedules }: { schedules: readonly Schedule[] }) {
   const format = useFormat();
   const [chosen, setChosen] = useState<Schedule>();
   const changing = useChanging();
+  const running = useRunningNow();
   return (
     <Stack gap="sm">
       <Text size="sm" c="dimmed" role="status">
@@ -65,7 +66,7 @@ function Found({ schedules }: { schedules: readonly Schedule[] }) {
         items={schedules}
         total={schedules.length}
         high={ROW}
-        row={(schedule) => <ScheduleRow schedule={schedule} act={() => changing.mutate(schedule)} remove={() => setChosen(schedule)} />}
+        row={(schedule) => <ScheduleRow schedule={schedule} act={() => changing.mutate(schedule)} run={() => running.mutate(schedule)} remove={() => setChosen(schedule)} />}
         place={<SchedulePlace />}
       />
       <Remove chosen={chosen} leave={() => setChosen(undefined)} />

@@ -3,11 +3,11 @@ import { Group, NativeSelect, NumberInput, SegmentedControl, Select, Stack, Text
 import { useDebouncedValue } from "@mantine/hooks";
 import { useMemo } from "react";
 
-import type { Times } from "@/api/schedules";
+import type { Schedule, Times } from "@/api/schedules";
 import { LOCALES, useLanguage, useText } from "@/i18n";
 
 import { Coming } from "./Coming";
-import { type Chosen, compose, RHYTHMS, weekdayName } from "./cron";
+import { type Chosen, compose, decompose, RHYTHMS, weekdayName } from "./cron";
 import { schedules } from "./words";
 
 export interface When extends Chosen {
@@ -29,6 +29,18 @@ export const usual = (): When => ({
   moment: "",
   zone: new Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC",
 });
+
+/** When a schedule comes due, as it is chosen. */
+export function whenOf({ cron, next_at, time_zone: zone }: Pick<Schedule, "cron" | "next_at" | "time_zone">): When {
+  if (cron !== null) return { ...usual(), ...decompose(cron), zone };
+  return { ...usual(), how: "once", moment: next_at === null ? "" : localTime(next_at, zone), zone };
+}
+
+/** A moment as clocks in a time zone show it: 2027-01-31T08:00. */
+function localTime(moment: string, timeZone: string): string {
+  const shown = new Intl.DateTimeFormat("sv-SE", { timeZone, year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit" });
+  return shown.format(new Date(moment)).replace(" ", "T");
+}
 
 /** What the server is sent; nothing while it is not valid. */
 export function timesOf(when: When): Times | undefined {

@@ -2,7 +2,7 @@
 import { type Icon, IconPlayerPause, IconPlayerPlay, IconUserShare } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { pauseSchedule, removeSchedule, type Schedule, takeOverSchedule } from "@/api/schedules";
+import { pauseSchedule, removeSchedule, runSchedule, type Schedule, takeOverSchedule } from "@/api/schedules";
 import { useText } from "@/i18n";
 import { visible } from "@/parts/foreign";
 import { notify, notifyProblem } from "@/parts/notify";
@@ -20,6 +20,18 @@ export function useChanging() {
     onSuccess: ({ name, paused }, { held }) => notify({ message: (held !== null ? t.takenOver : paused ? t.paused : t.resumed)(visible(name)) }),
     onError: notifyProblem,
     onSettled: () => cache.invalidateQueries({ queryKey: ["schedules"] }),
+  });
+}
+
+/** Begin a run of a schedule now. */
+export function useRunningNow() {
+  const t = useText(schedules);
+  const cache = useQueryClient();
+  return useMutation({
+    mutationFn: ({ name }: Schedule) => runSchedule(name),
+    onSuccess: (_, { name }) => notify({ message: t.begun(visible(name)) }),
+    onError: notifyProblem,
+    onSettled: () => Promise.all([cache.invalidateQueries({ queryKey: ["schedules"] }), cache.invalidateQueries({ queryKey: ["runs", "list"] })]),
   });
 }
 

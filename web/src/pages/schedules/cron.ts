@@ -29,6 +29,23 @@ export function compose({ rhythm, time, weekday, day, own }: Chosen): string | u
   return { hour: `${minute} * * * *`, day: `${at} * * *`, workdays: `${at} * * mon-fri`, week: `${at} * * ${DAYS[weekday] ?? "mon"}`, month: `${at} ${day} * *` }[rhythm];
 }
 
+/** What somebody would choose for an expression: one of the usual ones, or one of their own. */
+export function decompose(cron: string): Chosen {
+  const usual = { time: "08:00", weekday: 1, day: 1, own: "" };
+  for (const rhythm of RHYTHMS) {
+    const [minute = "", hour = "", day = "", , weekday = ""] = cron.split(/\s+/);
+    const chosen: Chosen = {
+      ...usual,
+      rhythm,
+      time: `${(rhythm === "hour" ? "8" : hour).padStart(2, "0")}:${minute.padStart(2, "0")}`,
+      weekday: Math.max(0, (DAYS as readonly string[]).indexOf(weekday)),
+      day: Number(day) || 1,
+    };
+    if (rhythm !== "own" && compose(chosen) === cron) return chosen;
+  }
+  return { ...usual, rhythm: "own", own: cron };
+}
+
 type Words = Said<(typeof schedules)["en"]>["when"];
 
 /** Numbers that a field lists, as `1`, `mon-fri` or `8,12,18`; nothing for anything else. */

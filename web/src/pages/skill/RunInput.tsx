@@ -42,11 +42,11 @@ export interface RunWriting {
   take: () => RunGiven | undefined;
 }
 
-/** The state of a form for a run of this skill: what was written for it before, for a run or a schedule, is there again. */
-export function useRunInput(skill: SkillDetail): RunWriting {
-  const parameters = useParameters(skill.input_schema, `parameters:${skill.id}`);
-  const [{ entry, ...lines }, setLines] = useWritten(`run:${skill.id}`, () => NOTHING);
-  const [files, setFiles] = useState(() => given.get(skill.id) ?? []);
+/** The state of a form for a run of this skill: what was written for it at this `place` before, for a run or a schedule, is there again. */
+export function useRunInput(skill: SkillDetail, place: string = skill.id): RunWriting {
+  const parameters = useParameters(skill.input_schema, `parameters:${place}`);
+  const [{ entry, ...lines }, setLines] = useWritten(`run:${place}`, () => NOTHING);
+  const [files, setFiles] = useState(() => given.get(place) ?? []);
   const written: Written = { ...lines, entry: entry || undefined, files };
   const [tried, setTried] = useState(false);
   return {
@@ -55,7 +55,7 @@ export function useRunInput(skill: SkillDetail): RunWriting {
     written,
     write: ({ files: added, ...change }) => {
       if (added) {
-        given.set(skill.id, added);
+        given.set(place, added);
         setFiles(added);
       }
       setLines({ ...change, entry: "entry" in change ? (change.entry ?? "") : entry });
@@ -74,7 +74,7 @@ export function useRunInput(skill: SkillDetail): RunWriting {
 
 const needsScript = (skill: SkillDetail, { entry }: Written): boolean => !skill.run.entry && !entry && scriptsOf(skill).length > 0;
 
-export function RunInput({ writing }: { writing: RunWriting }) {
+export function RunInput({ writing, context = true }: { writing: RunWriting; context?: boolean }) {
   const t = useText(running);
   const { skill, parameters, written, write, tried } = writing;
   // A script with `execute` is given parameters, any other a command line: the one stands open, the other is folded away.
@@ -96,18 +96,20 @@ export function RunInput({ writing }: { writing: RunWriting }) {
           value={written.packages}
           change={(packages) => write({ packages })}
         />
-        <JsonInput
-          label={t.context}
-          description={t.contextLead}
-          value={written.context}
-          onChange={(context) => write({ context })}
-          placeholder={t.example('{"locale": "en-GB"}')}
-          error={tried && !readObject(written.context) ? t.troubles.json : undefined}
-          autosize
-          minRows={2}
-          maxRows={10}
-          styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }}
-        />
+        {context && (
+          <JsonInput
+            label={t.context}
+            description={t.contextLead}
+            value={written.context}
+            onChange={(context) => write({ context })}
+            placeholder={t.example('{"locale": "en-GB"}')}
+            error={tried && !readObject(written.context) ? t.troubles.json : undefined}
+            autosize
+            minRows={2}
+            maxRows={10}
+            styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }}
+          />
+        )}
       </More>
     </Stack>
   );

@@ -13,6 +13,14 @@ const without = (values: Record<string, unknown>, dropped: ReadonlySet<string> =
 
 type Given = Pick<RunDetail, "parameters" | "context" | "entry" | "arguments" | "packages">;
 
+/** Fills the form in which a schedule is changed; a secret stands there as the server shows it, and stays what it is where it is sent so. */
+export function writeScheduled(skill: Pick<SkillDetail, "id" | "input_schema" | "run">, place: string, { parameters, entry, arguments: line, packages }: Omit<Given, "context">): void {
+  const fields = fieldsOf(skill.input_schema);
+  const beyond = fields && Object.keys(parameters).some((name) => !fields.some((field) => field.name === name));
+  keepWritten(`parameters:${place}`, { asJson: !fields || beyond, json: JSON.stringify(parameters, null, 2), values: fields ? givenValues(fields, parameters) : {} });
+  keepWritten(`run:${place}`, { entry: entry && entry !== skill.run.entry ? entry : "", line: line.join("\n"), packages: packages.join("\n"), context: "" });
+}
+
 export function writeAgain(skill: Pick<SkillDetail, "id" | "input_schema" | "run">, run: Given): void {
   const fields = fieldsOf(skill.input_schema);
   const parameters = without(run.parameters);
