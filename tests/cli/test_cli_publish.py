@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -52,7 +54,7 @@ def team(tmp_path: Path, project: Path, call: Call, monkeypatch: pytest.MonkeyPa
     home = tmp_path / "homes"
     environment = dict(os.environ) | {"SKILLYARD_HOME": str(home / "server")}
     preloaded.run(
-        [sys.executable, "-m", "skillyard", "keys", "create", "root", "--scope", "admin"],
+        [sys.executable, "-m", "skillyard", "keys", "create", "operator", "--scope", "admin"],
         env=environment, cwd=project, check=True, capture_output=True, timeout=60,
     )  # fmt: skip
     command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", "--require-keys"]
@@ -234,6 +236,44 @@ def test_a_skill_that_no_install_would_take_is_not_sent(team: Team, call: Call, 
     assert call("versions", "--json").data["skills"][0]["skillId"] == "greet"
 
 
+PAGE = Path(__file__).parents[2] / "docs/team-registry.md"
+_BLOCK = re.compile(r"^```console recipe (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.xdist_group("team registry page")
+def test_the_page_about_a_registry_for_a_team_tells_what_happens(team: Team, call: Call, project: Path) -> None:
+    """Its blocks in their order, each in the home of the person it names; the server is running already."""
+    done = 0
+    for who, text in _BLOCK.findall(PAGE.read_text("utf-8")):
+        team.at(who)
+        for session in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            command, _, shown = session.partition("\n")
+            if command == "skillyard serve --require-keys":
+                continue
+            printed = _printed(call, command.replace("http://127.0.0.1:8787", team.address), project)
+            pieces = [
+                re.escape(" ".join(piece.split()))
+                for piece in shown.replace("http://127.0.0.1:8787", team.address).split("...")
+            ]
+            assert re.fullmatch(rf"\s*{'.*'.join(pieces)}\s*", " ".join(printed.split()), re.DOTALL), f"{command}\n{printed}"
+            done += 1
+    assert done == 21
+
+
+def _printed(call: Call, line: str, project: Path) -> str:
+    """What a line prints beside what it writes into a file."""
+    command, append, file = line.partition(" >> ")
+    if append:
+        with (project / file).open("a") as stream:
+            stream.write(shlex.split(command)[1] + "\n")
+        return ""
+    command, redirected, file = line.partition(" > ")
+    answer = call(*shlex.split(command)[1:])
+    if redirected:
+        (project / file).write_text(answer.out)
+    return str(("" if redirected else answer.out) + answer.err)
+
+
 class _Odd(BaseHTTPRequestHandler):
     """A server that answers what no Skillyard server does."""
 
@@ -251,7 +291,11 @@ class _Odd(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_POST = _answer
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
