@@ -274,6 +274,24 @@ def _printed(call: Call, line: str, project: Path) -> str:
     return str(("" if redirected else answer.out) + answer.err)
 
 
+def test_everything_that_is_installed_goes_to_a_server_that_takes_it(team: Team, call: Call, tmp_path: Path) -> None:
+    team.member("ada")
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "SKILL.md").write_text("---\nname: plain\ndescription: Is plain. Use when asked.\nversion: first\n---\nDo it.\n")
+    for folder in (_write(tmp_path / "greet", "1.0.0"), plain):
+        assert call("install", folder).code == 0
+    checked = call("mirror", "export", team.address, "--check")
+    assert (checked.code, checked.out.splitlines()) == (1, ["would publish greet", "would publish plain"])
+    assert call("mirror", "export", team.address).out.splitlines() == ["published greet", "published plain"]
+    again = call("mirror", "export", team.address)
+    assert (again.code, "the server has everything already" in again.out) == (0, True)
+    team.member("bob")
+    call("install", _write(tmp_path / "greet", "1.1.0", "Mine."))
+    refused = call("mirror", "export", team.address)
+    assert (refused.code, refused.out) == (1, "refused greet: the name greet belongs to ada\n")
+
+
 class _Odd(BaseHTTPRequestHandler):
     """A server that answers what no Skillyard server does."""
 
