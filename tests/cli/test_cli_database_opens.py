@@ -13,9 +13,9 @@ from typing import Any
 from skillyard.cli.program import COMMANDS
 
 ROOT = Path(__file__).parents[2]
-ELSEWHERE = {"serve", "worker", "mcp", "adopt"}
+ELSEWHERE = {"serve", "worker", "mcp", "adopt", "publish", "logout"}
 """They go on until they are stopped: the soak of a shared home watches a server; a worker needs PostgreSQL. `adopt`
-installs what somebody edited."""
+installs what somebody edited. `publish` and `logout` are about another server."""
 
 
 def _lines(examples: Path, folder: Path) -> list[list[str]]:
@@ -29,7 +29,7 @@ def _lines(examples: Path, folder: Path) -> list[list[str]]:
         ["update", "--check"], ["update", "-y"], ["sync", "--check"],
         ["diff", "mine"], ["pin", "mine"], ["pin", "mine", "--undo"],
         ["deprecate", "mine"], ["yank", "mine"], ["yank", "mine", "--undo"], ["deprecate", "mine", "--undo"],
-        ["mirror", "export", str(folder / "mirror")], ["history"],
+        ["mirror", "export", str(folder / "mirror")], ["history"], ["login"], ["owners", "mine"],
         ["list"], ["show", "text-statistics"], ["search", "text"], ["prompt"], ["read", "text-statistics"],
         ["eval", "triggers", str(folder / "prompts.json")], ["disable", "text-statistics"], ["enable", "text-statistics"],
         ["state", "text-statistics", "pinned"], ["state"], ["use", "--none"], ["verify"],

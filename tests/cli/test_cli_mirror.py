@@ -57,5 +57,5 @@ def test_what_is_no_mirror_is_told_with_a_way_out(home: Any, tmp_path: Path, cap
     told = capsys.readouterr().err
     assert "is not a mirror" in told
     assert "skillyard mirror export" in told
-    assert main(["mirror", "export", "https://example.com/x"]) == 1
+    assert main(["mirror", "sync", "nowhere", "https://example.com/x"]) == 1
     assert "nothing can be written" in capsys.readouterr().err

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -52,7 +54,7 @@ def team(tmp_path: Path, project: Path, call: Call, monkeypatch: pytest.MonkeyPa
     home = tmp_path / "homes"
     environment = dict(os.environ) | {"SKILLYARD_HOME": str(home / "server")}
     preloaded.run(
-        [sys.executable, "-m", "skillyard", "keys", "create", "root", "--scope", "admin"],
+        [sys.executable, "-m", "skillyard", "keys", "create", "operator", "--scope", "admin"],
         env=environment, cwd=project, check=True, capture_output=True, timeout=60,
     )  # fmt: skip
     command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", "--require-keys"]
@@ -234,6 +236,62 @@ def test_a_skill_that_no_install_would_take_is_not_sent(team: Team, call: Call, 
     assert call("versions", "--json").data["skills"][0]["skillId"] == "greet"
 
 
+PAGE = Path(__file__).parents[2] / "docs/team-registry.md"
+_BLOCK = re.compile(r"^```console recipe (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.xdist_group("team registry page")
+def test_the_page_about_a_registry_for_a_team_tells_what_happens(team: Team, call: Call, project: Path) -> None:
+    """Its blocks in their order, each in the home of the person it names; the server is running already."""
+    done = 0
+    for who, text in _BLOCK.findall(PAGE.read_text("utf-8")):
+        team.at(who)
+        for session in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            command, _, shown = session.partition("\n")
+            if command == "skillyard serve --require-keys":
+                continue
+            printed = _printed(call, command.replace("http://127.0.0.1:8787", team.address), project)
+            pieces = [
+                re.escape(" ".join(piece.split()))
+                for piece in shown.replace("http://127.0.0.1:8787", team.address).split("...")
+            ]
+            assert re.fullmatch(rf"\s*{'.*'.join(pieces)}\s*", " ".join(printed.split()), re.DOTALL), f"{command}\n{printed}"
+            done += 1
+    assert done == 21
+
+
+def _printed(call: Call, line: str, project: Path) -> str:
+    """What a line prints beside what it writes into a file."""
+    command, append, file = line.partition(" >> ")
+    if append:
+        with (project / file).open("a") as stream:
+            stream.write(shlex.split(command)[1] + "\n")
+        return ""
+    command, redirected, file = line.partition(" > ")
+    answer = call(*shlex.split(command)[1:])
+    if redirected:
+        (project / file).write_text(answer.out)
+    return str(("" if redirected else answer.out) + answer.err)
+
+
+def test_everything_that_is_installed_goes_to_a_server_that_takes_it(team: Team, call: Call, tmp_path: Path) -> None:
+    team.member("ada")
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "SKILL.md").write_text("---\nname: plain\ndescription: Is plain. Use when asked.\nversion: first\n---\nDo it.\n")
+    for folder in (_write(tmp_path / "greet", "1.0.0"), plain):
+        assert call("install", folder).code == 0
+    checked = call("mirror", "export", team.address, "--check")
+    assert (checked.code, checked.out.splitlines()) == (1, ["would publish greet", "would publish plain"])
+    assert call("mirror", "export", team.address).out.splitlines() == ["published greet", "published plain"]
+    again = call("mirror", "export", team.address)
+    assert (again.code, "the server has everything already" in again.out) == (0, True)
+    team.member("bob")
+    call("install", _write(tmp_path / "greet", "1.1.0", "Mine."))
+    refused = call("mirror", "export", team.address)
+    assert (refused.code, refused.out) == (1, "refused greet: the name greet belongs to ada\n")
+
+
 class _Odd(BaseHTTPRequestHandler):
     """A server that answers what no Skillyard server does."""
 
@@ -251,7 +309,11 @@ class _Odd(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_POST = _answer
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
 
     def log_message(self, *_: object) -> None:
         """Nothing."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
 from skillyard.errors import InvalidConfiguration, SkillyardError
 from skillyard.registry.mirror_locations import MirrorIndex, open_mirror
+from skillyard.registry.remote_server import Login, Logins
 from skillyard.registry.source_host_policy import download
 
 TOKEN = "SKILLYARD_MIRROR_TOKEN"
-EMPTY = MirrorIndex().to_bytes()
+EMPTY_INDEX = MirrorIndex()
+EMPTY = EMPTY_INDEX.to_bytes()
 
 
 class _Site:
@@ -97,3 +100,19 @@ def test_a_mirror_on_this_machine_needs_no_token(tmp_path: object, monkeypatch: 
     monkeypatch.setenv(TOKEN, "sk_secret")
     with pytest.raises(SkillyardError, match="is not a mirror"):
         open_mirror(str(tmp_path)).index()
+
+
+@pytest.mark.abuse("E8")
+def test_the_key_of_a_login_is_sent_to_its_own_server_alone(sites: tuple[_Site, _Site], tmp_path: Path) -> None:
+    ours, stranger = sites
+    logins = Logins(str(tmp_path))
+    logins.save(Login(ours.address, "sky_ours"))
+    assert open_mirror(f"{ours.address}/mirror", logins=logins).index() == EMPTY_INDEX
+    assert ours.asked == [("/mirror/skillyard-mirror.json", "Bearer sky_ours")]
+    with pytest.raises(SkillyardError):  # another server has no login, and so no private address either
+        open_mirror(f"{stranger.address}/mirror", logins=logins).index()
+    ours.moved["/away/skillyard-mirror.json"] = f"{stranger.address}/skillyard-mirror.json"
+    with pytest.raises(SkillyardError):  # nor does ours lead there
+        open_mirror(f"{ours.address}/away", logins=logins).index()
+    open_mirror(f"{ours.address}/away", logins=logins, allow_private=True).index()
+    assert stranger.asked == [("/skillyard-mirror.json", None)]

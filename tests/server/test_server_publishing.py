@@ -105,6 +105,15 @@ def test_a_name_is_shared_and_transferred(member: Callable[..., Member], pack: P
     assert ada.publish(pack(body="Again."), version="1.2.0").status_code == 201
 
 
+def test_a_name_is_claimed_by_an_upload_that_goes_on_alone(member: Callable[..., Member], pack: Pack) -> None:
+    ada, bob = member("ada"), member("bob")
+    operation = ada.publish(pack(), version="1.0.0", wait="false").json()["data"]["operation_id"]
+    assert '"state":"success"' in ada.get(f"/operations/{operation}/events").text
+    assert ada.get("/tidy/owners").json()["data"]["owners"] == ["ada"]
+    refused = bob.publish(pack(body="Mine."), version="1.1.0", wait="false").json()["data"]["operation_id"]
+    assert '"not_yours"' in ada.get(f"/operations/{refused}/events").text
+
+
 def test_what_was_there_before_is_nobodys_until_an_admin_says_so(member: Callable[..., Member], pack: Pack, home: Path) -> None:
     folder = home / "old"
     folder.mkdir()

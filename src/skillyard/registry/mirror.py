@@ -20,6 +20,7 @@ from skillyard.files import replace_file
 from skillyard.packages import LocalStore, Source, tree_digest
 from skillyard.packages.digest import digest_hex
 from skillyard.registry.mirror_locations import MirroredSkill, MirroredVersion, MirrorIndex, MirrorSource, StoredMirror
+from skillyard.registry.model import PUBLISHER
 from skillyard.registry.version_files import store_package
 from skillyard.text import single_line
 from skillyard.wire import WireForm
@@ -260,10 +261,6 @@ def _mark(registry: Registry, installed: SkillVersion, listed: MirroredVersion) 
         registry.versions.deprecate(installed.skill_id, installed.version, reason=listed.deprecated)
 
 
-_PUBLISHER: Final = "its publisher: "
-"""How the reasons of marks begin that were taken over from where a skill came from, and go when they go there."""
-
-
 def publisher_notice(current: SkillVersion, mirror: MirrorSource) -> str | None:
     """What the mirror that an installed version came from says against it; None when nothing.
 
@@ -296,8 +293,8 @@ def follow_publisher(registry: Registry, current: SkillVersion, mirror: MirrorSo
             (marks.deprecate, there.deprecated, here.status == "deprecated", here.deprecated_reason),
         ):
             if reason is not None and not marked:
-                mark(here.skill_id, here.version, reason=_PUBLISHER + single_line(reason))
-            elif reason is None and marked and (why or "").startswith(_PUBLISHER):
+                mark(here.skill_id, here.version, reason=PUBLISHER + single_line(reason))
+            elif reason is None and marked and (why or "").startswith(PUBLISHER):
                 mark(here.skill_id, here.version, undo=True)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from urllib.parse import urljoin
 
 from skillyard.errors import (
@@ -294,10 +294,10 @@ def open_mirror(address: str, *, allow_private: bool = False, logins: Logins | N
         from skillyard.registry.source_host_policy import download
 
         login = logins.find(address) if logins is not None else None
-        allow_private = allow_private or login is not None
         token = _token_of(address, os.environ.get(_TOKEN, "")) or (login.key if login else None)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return WebMirror(address, lambda url, limit: download(url, limit=limit, allow_private=allow_private, headers=headers))
+        options: dict[str, Any] = {"allow_private": allow_private, "allow_origin": login is not None, "headers": headers}
+        return WebMirror(address, lambda url, limit: download(url, limit=limit, **options))
     return StoredMirror(address)
 
 

@@ -377,6 +377,11 @@ class PendingUpdate(WireForm):
     narrowed: tuple[str, ...] = ()
 
 
+PUBLISHER: Final = "its publisher: "
+"""How the reasons of marks begin that were taken over from where a skill came from, and go when they go there."""
+
+
 def deprecated_version(recorded: Iterable[SkillVersion], digest: str) -> SkillVersion | None:
-    """The version with this content that was rolled back from or deprecated; None when there is none."""
-    return next((version for version in recorded if version.digest == digest and version.status == "deprecated"), None)
+    """The version with this content that was rolled back from or deprecated here; None when there is none."""
+    marked = (one for one in recorded if one.digest == digest and one.status == "deprecated")
+    return next((one for one in marked if not (one.deprecated_reason or "").startswith(PUBLISHER)), None)

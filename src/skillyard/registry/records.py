@@ -353,7 +353,8 @@ class SkillOwners:
                 delete(skill_owners).where(skill_owners.c.skill_id == skill_id, skill_owners.c.owner.in_(remove))
             )
             rows = [{"skill_id": skill_id, "owner": owner, "since": now} for owner in after if owner not in before]
-            insert_if_new(connection, skill_owners, rows)
+            if rows:
+                insert_if_new(connection, skill_owners, rows)
             if after != before:
                 record_audit(connection, "owners", skill_id, details={"before": list(before), "after": list(after)})
         return after

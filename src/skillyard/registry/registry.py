@@ -213,18 +213,7 @@ class Registry:
             operation_id=operation_id,
             **options,
         )
-        report = self._followed(self._pipeline().install(request))
-        for result in report.results:
-            if result.origin.get("kind") == "mirror" and result.status in ("installed", "updated", "unchanged"):
-                self._follow_publisher(self.installed.current(result.skill_id))
-        return replace(report, results=tuple(self._with_withdrawal(result) for result in report.results))
-
-    def _with_withdrawal(self, result: OperationResult) -> OperationResult:
-        """The result, with a warning where what came from a mirror is withdrawn there."""
-        if result.origin.get("kind") != "mirror" or result.version is None:
-            return result
-        notice = self.installed.version(result.skill_id, result.version).withdrawn
-        return replace(result, warnings=(*result.warnings, notice)) if notice else result
+        return self._followed(self._pipeline().install(request))
 
     def inspect(self, source: str | Source, *, skills: Sequence[str] = ()) -> tuple[SkillInspection, ...]:
         """What would be installed from a source, checked as an installation does, without installing.
@@ -438,7 +427,15 @@ class Registry:
         return backfill(self.storage.versions, self.storage.operations, self.records, self.store)
 
     def _followed(self, report: InstallReport) -> InstallReport:
-        return replace(report, results=tuple(self._with_links(result) for result in report.results))
+        return replace(report, results=tuple(self._with_withdrawal(self._with_links(result)) for result in report.results))
+
+    def _with_withdrawal(self, result: OperationResult) -> OperationResult:
+        """The result, with a warning where what came from a mirror was withdrawn by its publisher."""
+        if result.origin.get("kind") != "mirror" or result.status not in ("installed", "updated", "unchanged"):
+            return result
+        self._follow_publisher(self.installed.current(result.skill_id))
+        withdrawn = self.installed.current(result.skill_id).withdrawn
+        return replace(result, warnings=(*result.warnings, withdrawn)) if withdrawn else result
 
     def _with_links(self, result: OperationResult, *, forget: bool = False) -> OperationResult:
         """The result, after folders of coding agents were brought to what is current now; what could not be is a warning."""

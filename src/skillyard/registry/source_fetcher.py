@@ -335,7 +335,8 @@ class SourceFetcher:
 
         login = self.logins.find(url) if self.logins is not None else None
         headers = {"Authorization": f"Bearer {login.key}"} if login and login.key else {}
-        return download(url, limit=limit, allow_private=self.allow_private or login is not None, headers=headers)
+        private = self.allow_private
+        return download(url, limit=limit, allow_private=private, allow_origin=login is not None, headers=headers)
 
     def _unpacked(self, archive: Path, source: Source, into: Path) -> FetchedTree:
         try:

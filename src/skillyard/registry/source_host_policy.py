@@ -115,20 +115,28 @@ _REDIRECTS: Final = 5
 _TIMEOUT_S: Final = 60.0
 
 
-def download(url: str, *, limit: int, allow_private: bool = False, headers: Mapping[str, str] | None = None) -> bytes:
+def download(
+    url: str,
+    *,
+    limit: int,
+    allow_private: bool = False,
+    allow_origin: bool = False,
+    headers: Mapping[str, str] | None = None,
+) -> bytes:
     """The content at `url`, at most `limit` bytes. Addresses of this machine and of private networks are refused.
 
     `headers` are for the scheme, host and port of `url` alone: once a redirect leads elsewhere they are not sent any more.
+    With `allow_origin` these alone may be an address that is not public, and without encryption.
 
     Raises:
         InvalidSource: it is no https address, or there is no such file.
         NetworkRefused, NetworkFailed: it may not be reached, or it did not answer properly.
     """
     with explain_private_hosts():
-        return run_in_thread(_download(url, limit, allow_private, headers or {}))
+        return run_in_thread(_download(url, limit, allow_private, allow_origin, headers or {}))
 
 
-async def _download(url: str, limit: int, allow_private: bool, headers: Mapping[str, str]) -> bytes:
+async def _download(url: str, limit: int, allow_private: bool, allow_origin: bool, headers: Mapping[str, str]) -> bytes:
     from skillyard.network import guarded_request
     from skillyard.network.hosts import read_destination
 
@@ -136,12 +144,13 @@ async def _download(url: str, limit: int, allow_private: bool, headers: Mapping[
     for _ in range(_REDIRECTS + 1):
         destination = read_destination(url)
         if (destination.scheme, destination.authority) != (first.scheme, first.authority):
-            headers = {}
-        if destination.scheme != "https" and not allow_private:
+            headers, allow_origin = {}, False
+        private = allow_private or allow_origin
+        if destination.scheme != "https" and not private:
             raise InvalidSource(f"{url.partition('?')[0]} is not requested without encryption", hint=_ENCRYPTED)
         allow = (f"{destination.scheme}://{destination.authority}",)
         answer = await guarded_request(
-            "GET", url, allow=allow, timeout_s=_TIMEOUT_S, max_bytes=limit, allow_private=allow_private,
+            "GET", url, allow=allow, timeout_s=_TIMEOUT_S, max_bytes=limit, allow_private=private,
             headers=headers,
         )  # fmt: skip
         if answer.status in REDIRECT_STATUSES and (target := answer.headers.get("location")):

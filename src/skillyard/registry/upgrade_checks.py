@@ -199,12 +199,12 @@ def rollback_target(
 
 
 def named_version(versions: Sequence[SkillVersion], version: str) -> SkillVersion:
-    """The version with that install version, or the newest that declares it.
+    """The version with that install version, or the newest that declares it or was published as it.
 
     Raises:
         VersionNotFound: there is none; `candidates` are those there are.
     """
-    match = next((one for one in versions if version in (one.version, one.declared_version)), None)
+    match = next((one for one in versions if version in (one.version, one.declared_version, one.label)), None)
     if match is None:
         skill_id = versions[0].skill_id if versions else "it"
         raise VersionNotFound(

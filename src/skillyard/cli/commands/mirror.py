@@ -16,6 +16,7 @@ from skillyard.cli.installation import (
     replacement_acceptance,
 )
 from skillyard.cli.screen import FAILURE, OK, counted
+from skillyard.errors import InvalidInput
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from skillyard.registry import Registry
     from skillyard.registry.mirror import MirrorCopyReport
     from skillyard.registry.mirror_locations import MirrorSource, StoredMirror
+    from skillyard.registry.remote_server import RemoteServer
 
 
 _LOCATION_HELP = "a folder, s3://bucket/prefix, or the https address of either"
@@ -32,7 +34,13 @@ def add_mirror_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `mirror`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     export = actions.add_parser("export", help="write what is installed here to a mirror, or bring one up to date")
-    export.add_argument("target", metavar="TARGET", help="a folder, or s3://bucket/prefix")
+    export.add_argument(
+        "target", metavar="TARGET", help="a folder, s3://bucket/prefix, or the address of a server to publish to"
+    )
+    export.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
+    export.add_argument(
+        "--key-file", metavar="FILE", help="the key for a server: this file (default: $SKILLYARD_KEY, then the login)"
+    )
     import_parser = actions.add_parser("import", help="install what a mirror has and this machine lacks")
     import_parser.add_argument("source", metavar="SOURCE", help=_LOCATION_HELP)
     import_parser.add_argument("--history", action="store_true", help="earlier versions too, for rollbacks")
@@ -65,8 +73,51 @@ def _export(arguments: argparse.Namespace, catalog: Catalog) -> int:
     from skillyard.registry.mirror import RegistryMirror
     from skillyard.registry.mirror_locations import open_mirror_target
 
+    if arguments.target.startswith(("https://", "http://")):
+        return _export_to_server(arguments, _registry(catalog))
     source = RegistryMirror(_registry(catalog), catalog.data_directory)
     return _copy(arguments, source, open_mirror_target(_address(arguments.target)))
+
+
+def _export_to_server(arguments: argparse.Namespace, registry: Registry) -> int:
+    """Publish the current version of every skill that the server has not; 1 when one is refused, or would be published."""
+    from skillyard.cli.commands.publish import open_server
+
+    arguments.server = arguments.target
+    screen, server = arguments.screen, open_server(arguments)
+    names = arguments.skill or [skill.skill_id for skill in registry.installed.skills()]
+    outcomes = [_published(arguments, server, registry, name) for name in names]
+    if screen.as_json:
+        screen.data({"server": server.address, "skills": [{"skill_id": name, "state": state} for name, state, _ in outcomes]})
+    else:
+        for name, state, why in outcomes:
+            screen.line(f"{state} {name}{why and ': '}{why}", style="error" if state == "refused" else "")
+        if all(state == "unchanged" for _, state, _ in outcomes):
+            screen.line("the server has everything already", style="ok")
+    return OK if all(state in ("unchanged", "published") for _, state, _ in outcomes) else FAILURE
+
+
+def _published(arguments: argparse.Namespace, server: RemoteServer, registry: Registry, name: str) -> tuple[str, str, str]:
+    """Publish the current version of one skill, or only look: its id, what became of it, and why it was refused."""
+    import tempfile
+
+    from skillyard.packages import pack
+
+    version = registry.installed.current(name)
+    with tempfile.TemporaryDirectory(prefix="skillyard-") as scratch:
+        folder = registry.storage.versions.path(version.skill_id, version.version)
+        archive = Path(pack(folder, f"{scratch}/package.zip", whole=True).path).read_bytes()
+    try:
+        preview = server.preview(archive, version.skill_id, version=version.label)
+    except InvalidInput:  # it calls its version something that no server takes
+        preview = server.preview(archive, version.skill_id, version="")
+    if preview.refusals or preview.unchanged or arguments.check:
+        why = preview.refusals[0].message if preview.refusals else ""
+        return version.skill_id, {"new": "would publish", "update": "would publish"}.get(preview.state, preview.state), why
+    if preview.widened and not arguments.yes:
+        return version.skill_id, "refused", f"it would be allowed more than {preview.current}, which --yes agrees to"
+    server.publish(archive, version.skill_id, version=preview.version, notes=preview.changelog(), consent=preview.consent)
+    return version.skill_id, "published", ""
 
 
 def _sync(arguments: argparse.Namespace, catalog: Catalog) -> int:

@@ -194,7 +194,7 @@ def publish_command(arguments: argparse.Namespace) -> int:
     refusals = [one for one in preview.refusals if one.code not in accepted]
     notes = "\n".join(part for part in (arguments.notes.strip()[:2000], preview.changelog()) if part)
     shape = preview.to_dict() | {"changelog": notes}
-    if not screen.as_json:
+    if not screen.as_json and not preview.unchanged:
         _draw_preview(screen, preview, notes)
     if refusals:
         if screen.as_json:
@@ -209,7 +209,11 @@ def publish_command(arguments: argparse.Namespace) -> int:
         if screen.as_json:
             screen.data({"published": False, **shape})
         else:
-            screen.note("exactly this is published there already" if preview.unchanged else "nothing was published")
+            screen.note(
+                f"exactly this is published there already, as {preview.current}"
+                if preview.unchanged
+                else "nothing was published"
+            )
         return OK
     if preview.widened and not arguments.yes:
         _ask(screen, preview)
@@ -330,7 +334,7 @@ def add_owners_arguments(parser: argparse.ArgumentParser) -> None:
     add_server_options(
         parser,
         "--on",
-        says="of the name on this server, or with no SERVER on the usual one (default: of this machine)",
+        says="on this server, or with no SERVER on the usual one (default: this machine)",
         optional=True,
     )
 
