@@ -12,7 +12,8 @@ import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import pytest
 from scripted_models import Call, Say, Seen
 
 ROOT = Path(__file__).resolve().parents[2]
+_AS_STARTED = dict(os.environ)
 _RECIPE = re.compile(r"^```python recipe ([\w-]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -27,7 +29,17 @@ def _recipes(page: str) -> list[tuple[str, str]]:
     return [(match[1], match[2]) for match in _RECIPE.finditer((ROOT / page).read_text("utf-8"))]
 
 
-RECIPES = _recipes("docs/agents.md")
+FRAMEWORKS = {
+    "agno": ("agno==3.1.10", "openai==3.54.0"),
+    "llama-index": ("llama-index-core==0.14.25", "llama-index-llms-openai==0.8.3"),
+    "smolagents": ("smolagents[openai]==1.26.0",),
+    "strands": ("strands-agents[openai]==1.62.0",),
+    "autogen": ("autogen-agentchat==0.7.5", "autogen-ext[openai]==0.7.5"),
+    "crewai": ("crewai==1.15.30",),
+}
+"""Frameworks whose packages are not among the locked ones, since others need them in other versions, and what is installed."""
+RECIPES = [(name, code) for name, code in _recipes("docs/agents.md") if name not in FRAMEWORKS]
+APART = {name: code for name, code in _recipes("docs/agents.md") if name in FRAMEWORKS}
 IN_WORKSPACES = _recipes("docs/workspaces.md")
 _SLOW_TO_IMPORT = {"deepagents", "adk"}
 
@@ -147,6 +159,70 @@ def test_a_recipe_loads_a_skill_runs_it_and_answers(
     assert "There are 4 words." in out
     assert any("text-statistics" in seen.system for seen in models.seen)
     assert {"skill", "run_skill", "read_skill_file"} <= set(models.seen[0].tools)
+
+
+@pytest.fixture(scope="module")
+def environment_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Gives the interpreter of a new environment with Skillyard and the packages of a framework."""
+
+    def make(name: str) -> Path:
+        folder, uv = tmp_path_factory.mktemp("frameworks") / name, str(Path(sys.executable).with_name("uv"))
+        python = folder / "bin/python"
+        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True, env=_AS_STARTED)
+        install = [uv, "pip", "install", "--quiet", "--python", str(python), "--editable", str(ROOT), *FRAMEWORKS[name]]
+        subprocess.run(install, check=True, env=_AS_STARTED | {"SKILLYARD_WITHOUT_PAGE": "1"})
+        return python
+
+    return make
+
+
+def _count_words_anywhere(seen: Seen) -> Say | Call:
+    """The same for models whose framework puts results of tools into messages of the user, or wants texts or a last call."""
+    if "final_answer" in seen.tools:  # smolagents
+        results = tuple(("", text) for text in seen.user if "Observation" in text)
+        answer = _count_words(replace(seen, results=results))
+        return Call("final_answer", {"answer": answer.text}) if isinstance(answer, Say) else answer
+    answer = _count_words(seen)
+    as_text = seen.tools and seen.schemas["run_skill"]["properties"]["input"]["type"] == "string"
+    if isinstance(answer, Call) and answer.name == "run_skill" and as_text:  # crewAI
+        arguments = json.loads(answer.written)
+        return Call("run_skill", arguments | {"input": json.dumps(arguments["input"])})
+    return answer
+
+
+@pytest.mark.long
+@pytest.mark.row("004-14")
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_framework_in_an_environment_of_its_own_keeps_users_apart(
+    name: str, environment_of: Callable[[str], Path], models: Any, tmp_path: Path, home: Path
+) -> None:
+    python = environment_of(name)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    models.answer_with(_count_words_anywhere)
+    places = {"OPENAI_API_BASE": models.environment["OPENAI_BASE_URL"], "CREWAI_DISABLE_TELEMETRY": "true"}
+    done = subprocess.run(
+        [str(python), "-c", APART[name]],
+        cwd=tmp_path,
+        env=os.environ | places | {"NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert models.faults == []
+    for user in ("ada", "bob"):
+        assert f"{user} There are 4 words." in done.stdout
+    assert "text-statistics" in models.seen[0].system
+    assert {"skill", "run_skill", "read_skill_file"} <= set(models.seen[0].tools)
+    if name != "crewai":
+        models.seen[0].check_open("run_skill", {"name": "text-statistics", "input": {"text": "One fish.", "more": [1]}})
+    shown = [json.dumps(seen.body) for seen in models.seen]
+    assert sum("# Skill: text-statistics" in text for text in shown) == 4, "each user was given the whole skill"
+    assert not any("already loaded" in text for text in shown)
+
+
+def test_every_framework_that_is_installed_apart_has_a_recipe() -> None:
+    assert APART.keys() == FRAMEWORKS.keys()
 
 
 def _write_and_count(seen: Seen) -> Say | Call:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +33,18 @@ def test_without_a_key_only_what_is_open_is_answered(keyed: Any) -> None:
         assert answer.headers["www-authenticate"].startswith("Bearer")
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["hint"]
+
+
+def test_a_client_of_mcp_is_told_where_it_is_written_how_to_authenticate(keyed: Any) -> None:
+    server = keyed.nobody.get("/.well-known/oauth-protected-resource").json()
+    for headers in ({}, {"Authorization": "Bearer sky_wrong"}):
+        refused = keyed.nobody.post("/mcp", json={}, headers=headers)
+        assert refused.status_code == 401
+        (address,) = re.findall(r'^Bearer realm="skillyard", resource_metadata="([^"]+)"$', refused.headers["www-authenticate"])
+        told = keyed.nobody.get(address).json()
+        assert told["resource"] == address.replace("/.well-known/oauth-protected-resource", "") == f"{server['resource']}/mcp"
+        assert told["bearer_methods_supported"] == ["header"]
+        assert "runs:execute" in told["scopes_supported"]
 
 
 @pytest.mark.both_databases

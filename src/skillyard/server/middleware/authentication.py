@@ -117,6 +117,10 @@ WEBHOOK_SCHEMES: Final[dict[str, dict[str, str]]] = {
 }
 """The same of the addresses for events of others."""
 
+MCP: Final = "/mcp"
+RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
+"""Where clients learn how to authenticate (RFC 9728); the path of what they want follows."""
+_UNAUTHORIZED: Final = 401
 _FRESH_S: Final = 1.0
 _REMEMBERED: Final = 1024
 _WRONG: Final = RateLimit(10, 60)  # wrong keys from one address, per minute
@@ -216,7 +220,11 @@ class AuthenticationMiddleware:
         try:
             caller = await self._caller(scope, Headers(scope=scope))
         except SkillyardError as error:
-            await problem_response(error)(scope, receive, send)
+            answer = problem_response(error)
+            if error.status == _UNAUTHORIZED and scope["path"] == MCP:
+                base = f"{scope['scheme']}://{Headers(scope=scope).get('host', '')}"
+                answer.headers["www-authenticate"] += f', resource_metadata="{base}{RESOURCE_METADATA}{MCP}"'
+            await answer(scope, receive, send)
             return
         state = scope.setdefault("state", {})
         state["caller"] = caller
@@ -289,7 +297,7 @@ _API_PREFIXES: Final = (
     "/openai",
     "/ard",
     "/mirror",
-    "/mcp",
+    MCP,
 )
 """Below these only programs send requests; a missing path is reported in their own format."""
 
