@@ -14,6 +14,7 @@ from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillFile
+    from skillyard.catalog.skill_files import KeptLink
     from skillyard.document import Document
     from skillyard.environments import SkillNeeds
     from skillyard.library import Catalog
@@ -46,7 +47,19 @@ class SkillDetail:
         """What it may do; None when its SKILL.md cannot be read."""
         from skillyard.registry import read_powers
 
-        return read_powers(self.skill.directory, self.document) if self.document else None
+        if self.document is None:
+            return None
+        return read_powers(self.skill.directory, self.document).with_links(self.skill.kept_links())
+
+    @property
+    def links(self) -> tuple[KeptLink, ...]:
+        """What its text tells to fetch and nothing in the text pins; what was kept at its installation has a digest."""
+        from skillyard.catalog.skill_files import KeptLink
+        from skillyard.scanner.late_links import find_late_links
+
+        kept = {one.address: one for one in self.skill.kept_links()}
+        found = find_late_links(self.skill.directory) if self.document else ()
+        return tuple(kept.get(one.address) or KeptLink(one.kind, one.address, one.file, one.line) for one in found)
 
     @property
     def run_summary(self) -> str:
@@ -80,6 +93,7 @@ class SkillDetail:
             "namesakes": [{"id": other.id, "status": other.status, "directory": other.location} for other in self.namesakes],
             "permission": {"decision": self.ruling.permission, "pattern": self.ruling.pattern},
             "environment": self.needs.to_dict(),
+            "links": [link.to_dict() for link in self.links],
             "run": {"possible": self.runs, "entry": self.entry, "story": self.run_summary},
         }
 

@@ -189,6 +189,7 @@ _SETTINGS: Final[Settings] = {
     "packages": {
         "store": text(name="package_store"),
         "private-hosts": flag(),
+        "fetch-links": flag(),
         "keep": number(name="kept_versions"),
     },
     "scan": any_table(),
@@ -214,7 +215,8 @@ class Configuration(NamedTuple):
     workspaces and `insights` that of prices, whose rooms know their keys. `scan` and `user_scan` list the suppressed findings,
     in the nearest file and in the user's own: the scanner room knows their keys. `database_url`, `package_store`,
     `kept_versions` (of a skill, on the disk),
-    `private_hosts` (packages may come from addresses that are not public) and `skill_grants` (what `[skills.NAME]` grants) are
+    `private_hosts` (packages may come from addresses that are not public), `fetch_links` (what skills tell to fetch is fetched
+    when they are installed, and kept) and `skill_grants` (what `[skills.NAME]` grants) are
     the user's own: a project may not choose where records and packages go, nor what skills are given, and neither
     `extensions_enabled` and `extensions_off`.
     `skill_sets` are the names of the skills of each set, a project's beside the user's.
@@ -244,6 +246,7 @@ class Configuration(NamedTuple):
     package_store: str | None = None
     kept_versions: int = 5
     private_hosts: bool = False
+    fetch_links: bool = False
     file: str | None = None
     user_paths: tuple[str, ...] = ()
     user_file: str | None = None

@@ -19,7 +19,7 @@ from skillyard.text import is_label
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skillyard.catalog.skill_files import FileContent, Inventory, SkillFile
+    from skillyard.catalog.skill_files import FileContent, Inventory, KeptLink, SkillFile
     from skillyard.document import Diagnostic, Document, Profile
 
 
@@ -251,14 +251,24 @@ class Skill:
     def read_file(self, path: str, *, limit: int = 1024 * 1024) -> FileContent:
         """The file at `path` relative to the skill's folder, at most `limit` bytes.
 
+        The address of a document that an installed skill tells to fetch is such a path too, where it was kept.
+
         Raises:
             PathRefused: the path leaves the folder or has a denied name.
             FileMissing: no such file; `details["candidates"]` lists near names.
             FileTooLarge: longer than `limit`.
         """
-        from skillyard.catalog.skill_files import read_file
+        from skillyard.catalog.skill_files import read_file, read_kept_link
 
+        if self.source == "installed" and path.startswith(("https://", "http://")):
+            return read_kept_link(self.directory, path, limit=limit)
         return read_file(self, path, limit=limit)
+
+    def kept_links(self) -> tuple[KeptLink, ...]:
+        """What was kept, when it was installed, of what its text tells to fetch."""
+        from skillyard.catalog.skill_files import kept_links
+
+        return kept_links(self.directory) if self.source == "installed" else ()
 
     def to_dict(self) -> dict[str, object]:
         """The skill as `list --json` shows it."""

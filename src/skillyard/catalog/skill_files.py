@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import mimetypes
 import os
 import posixpath
@@ -9,12 +11,14 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from skillyard.catalog.summaries import legacy_header
 from skillyard.document import DOCUMENT_LIMIT, parse_document
-from skillyard.errors import FileMissing, PathRefused, SkillUnusable
+from skillyard.errors import FileMissing, FileProblem, PathRefused, SkillUnusable
 from skillyard.paths import is_inside, read_inside, real_path, safe_relative
+from skillyard.plain_json import read_json
 from skillyard.text import nearest
 from skillyard.wire import WireForm
 
@@ -57,6 +61,9 @@ _CLASSES_OF_FOLDERS: Final = {
 _DENIED: Final = frozenset(("id_rsa", "id_ed25519", ".ssh", ".git"))
 _MAX_FILES: Final = 20_000
 _MAX_DEPTH: Final = 32
+LINKS: Final = ".fetched"
+"""The folder beside installed skills with what they tell to fetch, by skill and digest."""
+_LINKS_LIMIT: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +251,57 @@ def read_file(skill: HasFolder, path: str, *, limit: int) -> FileContent:
     text, encoding = _decoded(data)
     notes = [part for part in (note, encoding) if part]
     return FileContent(relative, data, text, _media_type(relative, data, text), "; ".join(notes) or None)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLink(WireForm):
+    """A document or script that an installed skill tells to fetch, as it was then: `sha256` names its bytes.
+
+    Where it could not be kept `sha256` is empty, and `problem` says why.
+    """
+
+    kind: str
+    address: str
+    file: str
+    line: int
+    sha256: str = ""
+    size: int = 0
+    problem: str = ""
+
+
+def links_folder(version: str | os.PathLike[str]) -> tuple[Path, str]:
+    """Where the links of an installed version are kept: a folder of its skill beside the skills, and the name of its list."""
+    path = Path(real_path(os.fspath(version)))
+    return path.parent.parent / LINKS / path.parent.name, f"{path.name}.json"
+
+
+def kept_links(version: str | os.PathLike[str]) -> tuple[KeptLink, ...]:
+    """The links that were looked at when the version in this folder was installed; none when none were."""
+    folder, name = links_folder(version)
+    try:
+        listed = read_json(read_inside(folder, name, limit=_LINKS_LIMIT).decode("utf-8"))
+        return tuple(KeptLink(**one) for one in listed) if isinstance(listed, list) else ()
+    except (FileProblem, OSError, ValueError, TypeError):
+        return ()
+
+
+def read_kept_link(version: str | os.PathLike[str], address: str, *, limit: int) -> FileContent:
+    """What stood at an address when the version in this folder was installed.
+
+    Raises:
+        FileMissing: nothing of that address is kept, or not what it was; `details["candidates"]` are those that are.
+    """
+    kept = {one.address: one for one in kept_links(version) if one.sha256}
+    if address in kept:
+        with contextlib.suppress(FileProblem, OSError):
+            data = read_inside(links_folder(version)[0], kept[address].sha256, limit=limit)
+            if hashlib.sha256(data).hexdigest() == kept[address].sha256:
+                text, encoding = _decoded(data)
+                notes = [f"kept when it was installed, sha256 {kept[address].sha256[:12]}", *([encoding] if encoding else [])]
+                path = address.partition("?")[0]
+                return FileContent(address, data, text, _media_type(path, data, text), "; ".join(notes))
+    hint = "`fetch-links = true` in [packages] of your own skillyard.toml keeps such documents at the next install or update"
+    raise FileMissing(f"nothing is kept of {address[:200]!r}", hint=hint, candidates=sorted(kept)[:20])
 
 
 def read_document(skill_id: str, path: str, profile: Profile, copy: str | None = None) -> Document:

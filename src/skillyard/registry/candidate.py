@@ -31,6 +31,7 @@ from skillyard.registry.skills_lock import SKILLS_LOCK_FILE, folder_hash
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
+    from skillyard.catalog.skill_files import KeptLink
     from skillyard.document import Document
 
 
@@ -78,6 +79,14 @@ class Candidate:
     package_digest: str | None = None
     warnings: tuple[str, ...] = ()
     findings: tuple[Mapping[str, object], ...] = ()
+    links: tuple[KeptLink, ...] = ()
+    """What its text tells to fetch, where that was looked at; `link_contents` are the bytes by SHA-256."""
+    link_contents: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def link_digests(self) -> dict[str, str]:
+        """The digest of each address that is kept."""
+        return {one.address: one.sha256 for one in self.links if one.sha256}
 
 
 def stage_skill(skill: FoundSkill, fetched: FetchedTree, within: Path, limits: PackageLimits) -> tuple[Path, Origin]:

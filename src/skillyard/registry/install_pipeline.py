@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from skillyard.catalog.skill_files import kept_links
 from skillyard.environments import Requirements
 from skillyard.errors import ArchiveRefused, FileProblem, SkillyardError
 from skillyard.interop.agent_plugins import skills_of_package
@@ -25,6 +26,7 @@ from skillyard.packages import (
     choose_skills,
     compare_trees,
     find_skills,
+    tree_digest,
     without_secrets,
 )
 from skillyard.registry.candidate import (
@@ -39,6 +41,7 @@ from skillyard.registry.candidate import (
 )
 from skillyard.registry.model import Fetcher, InstallReport, OperationResult, deprecated_version
 from skillyard.registry.powers import installed_powers
+from skillyard.registry.source_host_policy import KEPT_KINDS
 from skillyard.registry.upgrade_checks import (
     accept_replacements,
     consent_required,
@@ -53,7 +56,14 @@ from skillyard.registry.upgrade_checks import (
     require_consent,
     shown_source,
 )
-from skillyard.registry.version_files import prune_versions, recover, refuse_local_edits, settling, store_package
+from skillyard.registry.version_files import (
+    prune_versions,
+    recover,
+    refuse_local_edits,
+    settling,
+    store_package,
+    write_kept_links,
+)
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -64,6 +74,7 @@ if TYPE_CHECKING:
     from skillyard.registry.operations import OpenLog, Operations, RunningOperation
     from skillyard.registry.powers import PowerChange, Powers
     from skillyard.registry.records import RegistryRecords
+    from skillyard.registry.source_host_policy import LinkFetcher
     from skillyard.registry.version_store import VersionStore
 
 
@@ -82,6 +93,8 @@ class InstallPipeline:
     limits: PackageLimits = field(default_factory=PackageLimits)
     keep: int = 5
     store: Store | None = None
+    links: LinkFetcher | None = None
+    """Fetches what skills tell to fetch, where the user wants that."""
 
     def install(self, request: InstallRequest) -> InstallReport:
         """Carry out a request; all skills are fetched, checked and agreed to before the first is installed.
@@ -129,11 +142,37 @@ class InstallPipeline:
             with log.step("scan", 65):
                 candidates = [replace(one, findings=_findings(self.scanner, one)) for one in candidates]
                 refuse_grave_findings(self.records.read, candidates, self.stops, request.accept)
+        if self.links is None:
+            candidates = [self.with_links(candidate) for candidate in candidates]
+        else:
+            with log.step("fetch_links", 68):
+                candidates = [self.with_links(candidate) for candidate in candidates]
         with log.step("consent", 70):
             accepted = require_consent(self.versions, candidates, request)
         return tuple(
             self._commit(operation, candidate, own, accepted[candidate.skill_id] | replaced[candidate.skill_id], request)
             for candidate, own in zip(candidates, logs, strict=True)
+        )
+
+    def with_links(self, candidate: Candidate) -> Candidate:
+        """The candidate with what it tells to fetch; where nothing is fetched, the same content keeps what it had."""
+        current = self.versions.current(candidate.skill_id)
+        before = kept_links(self.versions.path(candidate.skill_id, current)) if current else ()
+        contents: Mapping[str, bytes] = {}
+        if self.links is not None:
+            from skillyard.scanner.late_links import find_late_links
+
+            kept, contents = self.links.fetch(find_late_links(candidate.tree), {one.address: one for one in before})
+        else:
+            same = before and tree_digest(self.versions.path(candidate.skill_id, current or "")) == candidate.digest
+            kept = before if same else ()
+        failed = tuple(f"{one.address} is not kept: {one.problem}" for one in kept if one.problem and one.kind in KEPT_KINDS)
+        return replace(
+            candidate,
+            links=kept,
+            link_contents=contents,
+            powers=candidate.powers.with_links(kept),
+            warnings=(*candidate.warnings, *(failed if self.links else ())),
         )
 
     def _logs(
@@ -165,7 +204,7 @@ class InstallPipeline:
             if current is not None:
                 refuse_existing(skill_id, request)
                 actual = refuse_local_edits(self.versions, self.records, skill_id, current, force=request.force)
-                if actual == candidate.digest and not request.force:
+                if actual == candidate.digest and not request.force and not self.changed_links(candidate):
                     self.records.logs.end(log, skill_id, current, "unchanged")
                     pruned = self._prune(skill_id, operation)  # what an installation that was killed did not come to
                     return replace(self._result(candidate, log, "unchanged", current, current), pruned=pruned)
@@ -184,6 +223,7 @@ class InstallPipeline:
             with log.step("save_db", 80):
                 path = self.versions.path(skill_id, version)
                 self.records.save(candidate, version, path, operation.id)
+                write_kept_links(path, candidate.links, candidate.link_contents)
                 self.versions.place(candidate.tree, skill_id, version)
             if not request.activate and current is not None:
                 self.records.record_inactive_version(skill_id, version, log, request.installed_at)
@@ -194,6 +234,13 @@ class InstallPipeline:
             pruned = self._prune(skill_id, operation)
         status: Literal["installed", "updated"] = "updated" if current else "installed"
         return replace(self._result(candidate, log, status, version, current), pruned=pruned)
+
+    def changed_links(self, candidate: Candidate) -> tuple[str, ...]:
+        """The addresses at which something else stands than what the current version keeps, or that it does not keep yet."""
+        current = self.versions.current(candidate.skill_id)
+        kept = kept_links(self.versions.path(candidate.skill_id, current)) if current else ()
+        before = {one.address: one.sha256 for one in kept}
+        return tuple(address for address, sha256 in candidate.link_digests.items() if before.get(address) != sha256)
 
     def _note_kind(self, log: OpenLog, current: str | None, request: InstallRequest) -> None:
         """Log it as what it is under the lock of the skill: who lost a race for the first version updates the winner's."""
@@ -314,11 +361,13 @@ class SkillInspection:
     powers_before: Powers | None
     difference: FolderDifference | None
     change: PowerChange | None
+    changed_links: tuple[str, ...] = ()
+    """The addresses that it tells to fetch and where now stands something else than what is kept."""
 
     @property
     def unchanged(self) -> bool:
         """Whether exactly this content is current already."""
-        return self.installed is not None and self.installed.digest == self.digest
+        return self.installed is not None and self.installed.digest == self.digest and not self.changed_links
 
 
 def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[SkillInspection, ...]:
@@ -378,6 +427,8 @@ def _inspect_candidate(
     installed = next((version for version in pipeline.records.read.versions(candidate.skill_id) if version.current), None)
     before = pipeline.versions.path(candidate.skill_id, installed.version) if installed else None
     before = before if before is not None and before.is_dir() and not refused else None
+    if before is not None:
+        candidate = pipeline.with_links(candidate)
     tree = candidate.tree
     return SkillInspection(
         skill_id=candidate.skill_id,
@@ -402,6 +453,7 @@ def _inspect_candidate(
         powers_before=installed_powers(before) if before else None,
         difference=compare_trees(before, tree) if before else None,
         change=None if refused else current_power_change(pipeline.versions, candidate),
+        changed_links=pipeline.changed_links(candidate) if before else (),
     )
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,7 @@ from skillyard.scanner.finding import Effect
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
+    from skillyard.catalog.skill_files import KeptLink
     from skillyard.document import Document, Metadata
     from skillyard.environments.declared import Requirements
 
@@ -54,7 +55,10 @@ _LISTS: Final[Mapping[str, str]] = {
     "hidden": "brings the hidden file",
     "tools": "uses the tool",
 }
+_PACKAGE: Final = re.compile(r"(?:npm:)?@?[\w./-]+")
 _SECRET: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,127})\}")
+PINNED: Final = " sha256:"
+"""Between the address of something that is kept, and its digest."""
 _LIMITS: Final = ("filesystem", "timeout_ms", "memory_mb")
 
 
@@ -112,6 +116,11 @@ class Powers(WireForm):
             more = _level(self, name) > _level(other, name)
             kept[name] = getattr(self if more else NO_POWERS, name)
         return Powers(any_tool=self.any_tool > other.any_tool, by_model=self.by_model > other.by_model, **kept)
+
+    def with_links(self, kept: Iterable[KeptLink]) -> Powers:
+        """These, with what was kept of `fetches` pinned: such an entry names its digest."""
+        pinned = {one.address: f"{one.address}{PINNED}{one.sha256}" for one in kept if one.sha256}
+        return replace(self, fetches=tuple(pinned.get(link, link) for link in self.fetches))
 
     def sentences(self) -> tuple[str, ...]:
         """Sentences for a person who has never seen the skill; nothing when it only holds instructions."""
@@ -188,13 +197,15 @@ def compare_skills(before: Path, after: Path) -> SkillComparison:
 
 
 def installed_powers(folder: Path) -> Powers | None:
-    """What the skill in a folder may do; None where its SKILL.md cannot be read."""
+    """What the skill in a folder may do, with the links kept that an installed version has; None where it cannot be read."""
+    from skillyard.catalog.skill_files import kept_links
     from skillyard.document import DOCUMENT_LIMIT, parse_document
     from skillyard.errors import FileProblem
     from skillyard.paths import read_inside
 
     try:
-        return read_powers(folder, parse_document(read_inside(folder, "SKILL.md", limit=DOCUMENT_LIMIT)))
+        powers = read_powers(folder, parse_document(read_inside(folder, "SKILL.md", limit=DOCUMENT_LIMIT)))
+        return powers.with_links(kept_links(folder))
     except (FileProblem, OSError):
         return None
 
@@ -208,6 +219,7 @@ def read_powers(directory: str | os.PathLike[str], document: Document) -> Powers
     security, required = metadata.security, read_requirements(document)
     scripts, hidden = _files(folder)
     packages = tuple(_packages(folder, scripts))
+    needs = _needs(folder, metadata.name, packages)
     return Powers(
         scripts=scripts,
         hosts=security.network_allowlist if security.network == "allowlist" else (),
@@ -215,9 +227,10 @@ def read_powers(directory: str | os.PathLike[str], document: Document) -> Powers
         tools=metadata.allowed_tools,
         any_tool="allowed_tools" not in metadata.declared,
         packages=packages,
-        needs=tuple(_needs(folder, metadata.name, packages)),
+        needs=tuple(needs),
         servers=tuple(_servers(metadata, required)),
         hidden=hidden,
+        fetches=tuple(_fetches(folder, {*needs, *packages})),
         secrets=(*required.env, *required.any_env, *_named_secrets(metadata)),
         skills=(*required.skills, *required.any_skills),
         events=metadata.triggers.event_types,
@@ -271,6 +284,16 @@ def _needs(folder: Path, name: str, packages: tuple[str, ...]) -> set[str]:
     return set(skill_needs(str(folder), name).proposed.words) - set(packages)
 
 
+def _fetches(folder: Path, needs: set[str]) -> Iterator[str]:
+    """What its text tells to fetch and nothing pins, without the packages that are needs already."""
+    from skillyard.scanner.late_links import find_late_links
+
+    names = {match[0].lower() for need in needs if (match := _PACKAGE.match(need))}
+    for link in find_late_links(folder):
+        if link.kind != "package" or link.address.removeprefix("pypi:").lower() not in names:
+            yield link.address
+
+
 def _servers(metadata: Metadata, required: Requirements) -> Iterator[str]:
     """The servers that it requires, the tool or pool of a distributed skill, and the request of a service."""
     yield from (*required.mcp_servers, *required.any_mcp_servers)
@@ -311,6 +334,8 @@ def _lacking(name: str, wanted: Iterable[str], there: Iterable[str] = ()) -> tup
 
         return (HostSet.read(wanted) - HostSet.read(there)).entries()
     items, known = set(wanted), set(there)
+    if name == "fetches":  # an address with whatever stands there allows all that it does with one content
+        known |= {link for link in items if PINNED in link and link.partition(PINNED)[0] in items | known}
     if name == "tools":  # `Bash` allows all that `Bash(git:*)` does
         known |= {tool for tool in items if "(" in tool and tool.partition("(")[0] in items | known}
     return tuple(sorted(items - known))

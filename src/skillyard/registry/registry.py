@@ -44,6 +44,7 @@ from skillyard.registry.model import (
 )
 from skillyard.registry.requirements import unmet_skill_requirements
 from skillyard.registry.source_fetcher import SourceFetcher, source_from_origin
+from skillyard.registry.source_host_policy import LinkFetcher
 from skillyard.registry.upgrade_checks import refuse_replacements, rollback_replacements, rollback_target
 from skillyard.registry.version_files import discard_all_versions, refuse_local_edits, restore_version
 from skillyard.registry.version_store import CURRENT
@@ -69,7 +70,8 @@ class Registry:
 
     `servers` are the names of registered MCP servers, which skills may require. `scanner` checks every skill before it is
     installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one
-    can be restored from there. `actor` is recorded for changes where no other actor is known.
+    can be restored from there. `actor` is recorded for changes where no other actor is known. With `links` what skills tell to
+    fetch is fetched when they are installed, and kept.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Registry:
         store: Store | None = None,
         keep: int = 5,
         actor: str | None = None,
+        links: LinkFetcher | None = None,
     ) -> None:
         self.storage = RegistryStorage(data, url, actor=actor)
         self.installed = InstalledSkills(self.storage, servers)
@@ -91,6 +94,7 @@ class Registry:
         self.store = store
         self._fetcher = fetcher or SourceFetcher()
         self._scanner = scanner
+        self._links = links
         self._scan_settings: tuple[Mapping[str, object], str] = ({}, "")
 
     @classmethod
@@ -120,6 +124,7 @@ class Registry:
             servers=tuple(configuration.servers),
             store=open_store(configuration.package_store) if configuration.package_store else None,
             keep=configuration.kept_versions,
+            links=LinkFetcher(allow_private=configuration.private_hosts) if configuration.fetch_links else None,
         )
         made._scan_settings = (configuration.user_scan, configuration.user_file or "")
         return made
@@ -131,6 +136,8 @@ class Registry:
         """
         made = self.of(catalog, scanner=self._scanner)
         made._fetcher = SourceFetcher() if public_only else self._fetcher
+        if public_only and made._links is not None:
+            made._links = LinkFetcher()
         return made
 
     def close(self) -> None:
@@ -296,11 +303,13 @@ class Registry:
         found = next((one for one in inspected if one.skill_id == skill_id), None)
         if found is None:
             return PendingUpdate(skill_id, "unknown", version, declared, reason="its source no longer has it")
-        if found.digest == current.digest:
+        if found.unchanged:
             return PendingUpdate(skill_id, "current", version, declared, found.declared_version)
         deprecated = deprecated_version(self.installed.versions(skill_id), found.digest)
         reason = f"it is the content of version {deprecated.version}, which is deprecated" if deprecated else None
         state: PendingState = "deprecated" if deprecated else "update"
+        if found.changed_links:
+            reason = reason or "what it tells to fetch is not what is kept: " + ", ".join(found.changed_links[:3])
         before = found.powers_before or found.powers
         return PendingUpdate(
             skill_id, state, version, declared, found.declared_version, reason, found.difference,
@@ -510,6 +519,7 @@ class Registry:
             self._stops() if self._scanner is not None else frozenset(),
             keep=self.versions.keep,
             store=self.store,
+            links=self._links,
         )
 
 

@@ -1,5 +1,7 @@
 """Which hosts may be contacted for a source, and downloads under that policy: https only, size limit, every redirect checked.
 
+What a skill tells its reader to fetch is downloaded under the same policy (`LinkFetcher`).
+
 Git connects by itself, so it is given the checked addresses: it does not resolve again, and follows no redirect. Where a
 repository has moved to is checked here. Over ssh there are no redirects; a host that only ssh settings name cannot be
 checked.
@@ -9,13 +11,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator, Mapping
+import hashlib
+import re
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
 
-from skillyard.errors import InvalidSource, NetworkFailed, NetworkRefused
+from skillyard.catalog.skill_files import KeptLink
+from skillyard.errors import InvalidSource, NetworkFailed, NetworkRefused, SkillyardError
 from skillyard.packages import shown_address
+from skillyard.text import single_line
+
+if TYPE_CHECKING:
+    from skillyard.scanner.late_links import LateLink
 
 REDIRECT_STATUSES: Final = frozenset((301, 302, 303, 307, 308))
 _REFS: Final = "/info/refs?service=git-upload-pack"
@@ -162,3 +173,62 @@ async def _download(url: str, limit: int, allow_private: bool, allow_origin: boo
         else:
             raise InvalidSource(f"{url.partition('?')[0]} answered {answer.status}", hint="check the address")
     raise InvalidSource(f"{url.partition('?')[0]} redirects in a loop", hint="check the address")
+
+
+KEPT_KINDS: Final = ("document", "script")
+"""The links that are fetched; of the others only an author can name a version."""
+_MOST_FETCHED: Final = 40
+_LARGEST_LINK: Final = 1024 * 1024
+_LINKS_SECONDS: Final = 60.0
+_BLOB: Final = re.compile(r"https://github\.com/([^/]+/[^/]+)/(?:blob|raw)/(.+)")
+_PAGE: Final = re.compile(rb"\s{0,200}(?:<!--[^>]{0,500}-->\s{0,20})?<(?:!doctype html|html)\b", re.IGNORECASE)
+_NO_KIND: Final[Mapping[str, str]] = {
+    "archive": "archives are not fetched",
+    "repository": "repositories are not fetched: name a commit",
+    "package": "it names no version",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkFetcher:
+    """Fetches, once, the documents and scripts that a skill tells to fetch: at most 40, of 1 MiB each, in a minute."""
+
+    allow_private: bool = False
+    clock: Callable[[], float] = time.monotonic
+    get: Callable[..., bytes] = download
+
+    def fetch(
+        self, links: Sequence[LateLink], before: Mapping[str, KeptLink]
+    ) -> tuple[tuple[KeptLink, ...], Mapping[str, bytes]]:
+        """What each link is now, and the bytes by SHA-256; what does not answer stays what it was `before`."""
+        kept, contents = [], {}
+        until, fetched = self.clock() + _LINKS_SECONDS, 0
+        for link in links:
+            one = KeptLink(link.kind, link.address, link.file, link.line)
+            if link.kind not in KEPT_KINDS:
+                kept.append(replace(one, problem=_NO_KIND[link.kind]))
+                continue
+            fetched += 1
+            data, problem = b"", "there are too many of them, or they took too long"
+            if fetched <= _MOST_FETCHED and self.clock() < until:
+                data, problem = self._content(link.address)
+            known = before.get(link.address)
+            if problem and known is not None and known.sha256:
+                kept.append(replace(one, sha256=known.sha256, size=known.size, problem=problem))
+            elif problem:
+                kept.append(replace(one, problem=problem))
+            else:
+                sha256 = hashlib.sha256(data).hexdigest()
+                contents[sha256] = data
+                kept.append(replace(one, sha256=sha256, size=len(data)))
+        return tuple(kept), contents
+
+    def _content(self, address: str) -> tuple[bytes, str]:
+        """The bytes at an address, or why there are none."""
+        blob = _BLOB.fullmatch(address)
+        try:
+            url = f"https://raw.githubusercontent.com/{blob[1]}/{blob[2]}" if blob else address
+            data = self.get(url, limit=_LARGEST_LINK, allow_private=self.allow_private)
+        except SkillyardError as error:
+            return b"", single_line(error.message)
+        return (b"", "it is a web page, and no document") if _PAGE.match(data) else (data, "")

@@ -7,13 +7,15 @@ or were killed, `backfill` writes records for versions that are on the disk only
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from skillyard.catalog.skill_files import KeptLink, kept_links, links_folder
 from skillyard.errors import (
     DatabaseUnavailable,
     DigestMismatch,
@@ -23,10 +25,11 @@ from skillyard.errors import (
     StoreFailed,
     VersionUnusable,
 )
+from skillyard.files import replace_file
 from skillyard.packages import Origin, Package, Store, extract, find_skills, pack, tree_digest
 from skillyard.registry.candidate import read_candidate
 from skillyard.registry.requirements import locked_versions
-from skillyard.registry.version_store import CURRENT
+from skillyard.registry.version_store import CURRENT, ensure_real_folder
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
@@ -140,8 +143,35 @@ def _remove_version(versions: VersionStore, records: RegistryRecords, skill_id: 
     """Delete the files of a version unless they are being read, and record that; whether they are deleted."""
     deleted = versions.remove(skill_id, version, scratch) or not versions.path(skill_id, version).exists()
     if deleted:
+        write_kept_links(versions.path(skill_id, version), (), {})
         records.mark(skill_id, version, "prune", removed_at=datetime.now(UTC))
     return deleted
+
+
+def write_kept_links(version: Path, links: Sequence[KeptLink], contents: Mapping[str, bytes]) -> None:
+    """Keep what a version tells to fetch, its `contents` by SHA-256; what no version of the skill names any more is deleted.
+
+    The caller holds the lock of the skill.
+    """
+    folder, name = links_folder(version)
+    if links:
+        ensure_real_folder(folder.parent, 0o755)
+        ensure_real_folder(folder, 0o755)
+        for sha256, content in contents.items():
+            replace_file(folder / sha256, content, mode=0o644)
+        replace_file(folder / name, json.dumps([one.to_dict() for one in links]).encode() + b"\n", mode=0o644)
+    elif folder.is_dir():
+        (folder / name).unlink(missing_ok=True)
+    else:
+        return
+    lists = [version.parent / entry.stem for entry in folder.glob("*.json")]
+    named = {one.sha256 for each in lists for one in kept_links(each)}
+    for entry in folder.iterdir():
+        if entry.suffix != ".json" and entry.name not in named:
+            entry.unlink()
+    if not lists:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def recover(operations: Operations, versions: VersionStore, records: RegistryRecords) -> int:

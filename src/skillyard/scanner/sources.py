@@ -259,7 +259,7 @@ class ScannedFile:
 
 def read_files(folder: str | os.PathLike[str], skipped: list[Skipped]) -> Iterator[ScannedFile]:
     """Every regular file: SKILL.md, what may run, what is read, then the rest; what cannot be scanned is added to `skipped`."""
-    names = sorted(_walk(Path(folder), "", 0, skipped), key=lambda name: (_rank(name), name))
+    names = sorted(_walk(Path(folder), "", 0, skipped), key=lambda name: (reading_rank(name), name))
     budget = _MOST_BYTES
     for number, name in enumerate(names):
         if number == _MOST_FILES or budget <= 0:
@@ -281,7 +281,8 @@ def read_files(folder: str | os.PathLike[str], skipped: list[Skipped]) -> Iterat
         yield ScannedFile(name, data[:most], len(data) <= most)
 
 
-def _rank(name: str) -> int:
+def reading_rank(name: str) -> int:
+    """In which order files are read: 0 SKILL.md, 1 what runs, 2 what is read, 3 the rest."""
     low = name.lower()
     if low == "skill.md":
         return 0

@@ -251,6 +251,7 @@ def render_skill(
     about = [
         *([] if plain_folder else [_folder_line(folder)]),
         *([_file_list(files)] if files else []),
+        *([_kept_list(kept)] if (kept := [one.address for one in skill.kept_links() if one.sha256]) else []),
         *([f"Allowed tools: {listed}"] if listed else []),
     ]
     written = [
@@ -320,6 +321,12 @@ def _file_list(files: Sequence[str]) -> str:
     if len(files) > FILES_SHOWN:
         lines.append(f"- … and {len(files) - FILES_SHOWN} more")
     return "\n".join(lines)
+
+
+def _kept_list(addresses: Sequence[str]) -> str:
+    """What the text tells to fetch and was fetched when the skill was installed."""
+    lines = ["Do not fetch these: the copies that were reviewed are read with read_skill_file, by their address:"]
+    return "\n".join([*lines, *(f"- {shorten(single_line(address), 2 * _FILE_NAME)}" for address in addresses)])
 
 
 _DESCRIPTION_BUDGET = 2000

@@ -22,7 +22,7 @@ interface Props {
 export function PowerList({ powers, before, stacked = false }: Props) {
   const t = useText(safety);
   const format = useFormat();
-  const idle = KINDS.every((kind) => !powers[kind]?.length);
+  const idle = KINDS.every((kind) => !powers[kind].length);
   return (
     <>
       {idle && <Text size="sm">{t.harmless}</Text>}
@@ -30,8 +30,8 @@ export function PowerList({ powers, before, stacked = false }: Props) {
         stacked={stacked}
         facts={[
           ...KINDS.map((kind) => {
-            const held = powers[kind] ?? [];
-            return [t.kinds[kind], held.length > 0 && <Held key={kind} held={held} known={before ? (before[kind] ?? []) : undefined} />] as const;
+            const held = powers[kind];
+            return [t.kinds[kind], held.length > 0 && <Held key={kind} held={held} known={before ? before[kind] : undefined} />] as const;
           }),
           [t.files, !idle && (t.filesystem[powers.filesystem] ?? powers.filesystem)],
           [t.limits, !idle && t.limit(format.duration(powers.timeout_ms), format.bytes(powers.memory_mb * 1024 ** 2))],

@@ -15,10 +15,11 @@ from skillyard.cli.options import missing_root, open_catalog, open_skill, parse_
 from skillyard.cli.screen import FAILURE, OK, USAGE, counted, require_existing
 from skillyard.document import DOCUMENT_LIMIT
 from skillyard.errors import BinaryFile, InvalidInput
-from skillyard.text import limit_words, shorten
+from skillyard.text import limit_words, shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import FileContent, Skill, Status
+    from skillyard.catalog.skill_files import KeptLink
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
     from skillyard.prompt import Index
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 
 _SHOWN_ELSEWHERE: Final = frozenset({"name", "description", "input_schema", "inputSchema", "input-schema"})
+_LINKS: Final = 30
+_STATE: Final = 80
 _LONGEST: Final = 200  # characters of one field
 
 
@@ -52,6 +55,7 @@ def draw_skill_detail(screen: Screen, detail: SkillDetail) -> None:
         screen.table(needs_rows(detail.needs), indent=2, stretch=3)
         if detail.needs.command:
             screen.line(f"allow: {detail.needs.command}", indent=2)
+    _draw_links(screen, detail.links)
     if skill.diagnostics:
         screen.heading("Findings")
         for diagnostic in skill.diagnostics:
@@ -62,6 +66,22 @@ def draw_skill_detail(screen: Screen, detail: SkillDetail) -> None:
             )
             if diagnostic.fix:
                 screen.line(f"fix: {diagnostic.fix}", indent=6)
+
+
+def _draw_links(screen: Screen, links: Sequence[KeptLink]) -> None:
+    """What the text tells to fetch: a copy that is kept, or whatever stands there then."""
+    if not links:
+        return
+    screen.heading("Fetched from elsewhere")
+    screen.table(map(_link_row, links[:_LINKS]), indent=2, stretch=2)
+    if len(links) > _LINKS:
+        screen.line(f"and {len(links) - _LINKS} more; --json lists them", indent=2)
+
+
+def _link_row(link: KeptLink) -> tuple[str, str, str, str]:
+    kept = f"kept, sha256 {link.sha256[:12]}" if link.sha256 else "not pinned"
+    state = f"{kept}: {link.problem}" if link.problem else kept
+    return link.kind, f"{single_line(link.file)}:{link.line}", single_line(link.address), shorten(state, _STATE)
 
 
 def _state(detail: SkillDetail) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pydantic import BaseModel, Field
 
 from skillyard.catalog import FileType, Permission, Skill, SkillState, Source, Status
+from skillyard.catalog.skill_files import KeptLink
 from skillyard.document import Diagnostic
 from skillyard.environments import ProposedItem, SkillGrant
 from skillyard.permissions import Rules
@@ -184,6 +185,8 @@ class SkillDetailShape(ListedSkill):
     run: Runnability
     environment: SkillNeedsShape
     powers: Powers | None
+    links: list[KeptLink]
+    """What its text tells to fetch and nothing there pins; what was kept at its installation has a `sha256`."""
 
 
 class ModelText(BaseModel):
