@@ -159,5 +159,8 @@ def test_records_are_found_by_words_and_by_days(keyed: Any) -> None:
     assert _events(admin, text="100%") == []
     newest = _events(admin, limit="1")[0]["at"]
     assert _events(admin, until="2020-01-01T00:00:00Z") == []
-    assert {one["subject"] for one in _events(admin, action="catalog.create", until="2990-01-01T00:00:00Z")} == {"mine", "yours"}
+    assert {one["subject"] for one in _events(admin, action="catalog.create", until="2990-01-01T00:00:00Z")} == {
+        "mine",
+        "yours",
+    }
     assert all(one["at"] < newest for one in _events(admin, until=newest))

@@ -201,7 +201,7 @@ def test_the_audit_log_is_sentences_that_words_and_days_find(site: Site, visit: 
     expect(page.get_by_text("No entry fits")).to_be_visible()
     expect(page).to_have_url(re.compile("until=2020-01-01"))
     page.get_by_label("To").fill("")
-    page.get_by_role("textbox", name="What").fill("schedules.pause_schedule")
+    page.get_by_label("What", exact=True).fill("schedules.pause_schedule")
     expect(page.get_by_text("No entry fits")).to_be_visible()
     page.get_by_role("textbox", name="Search the audit log").fill("")
     expect(rows.first).to_contain_text("paused the schedule nightly")
