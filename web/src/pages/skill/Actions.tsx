@@ -60,29 +60,31 @@ function State({ skill }: { skill: SkillDetail }) {
   });
   if (skill.status !== "ok" && skill.status !== "disabled") return null;
   return (
-    <Menu position="bottom-end" withinPortal width={300}>
+    <Menu position="bottom-end" withinPortal width={320}>
       <Menu.Target>
-        <Button variant="default" loading={switching.isPending} leftSection={skill.state === "off" ? <IconEyeOff size={16} /> : <IconEye size={16} />} rightSection={<IconChevronDown size={14} />} aria-label={t.stateIs(t.skillStates[skill.state])}>
+        <Button
+          variant="default"
+          loading={switching.isPending}
+          leftSection={skill.state === "off" ? <IconEyeOff size={16} /> : <IconEye size={16} />}
+          rightSection={<IconChevronDown size={14} />}
+          aria-label={t.stateIs(t.skillStates[skill.state])}
+        >
           {t.skillStates[skill.state]}
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
-        {SKILL_STATES.map((state) => (
-          <Menu.Item
-            key={state}
-            role="menuitemradio"
-            aria-checked={state === skill.state}
-            leftSection={<IconCheck size={16} style={{ visibility: state === skill.state ? "visible" : "hidden" }} />}
-            onClick={() => switching.mutate(state)}
-          >
-            <Text size="sm" fw={560}>
-              {t.skillStates[state]}
-            </Text>
-            <Text size="xs" c="dimmed">
-              {t.stateWhy[state]}
-            </Text>
-          </Menu.Item>
-        ))}
+        <Menu.RadioGroup value={skill.state}>
+          {SKILL_STATES.map((state) => (
+            <Menu.RadioItem key={state} value={state} checkIcon={<IconCheck size={16} />} closeMenuOnClick onChange={() => switching.mutate(state)}>
+              <Text size="sm" fw={560}>
+                {t.skillStates[state]}
+              </Text>
+              <Text size="xs" c="dimmed">
+                {t.stateWhy[state]}
+              </Text>
+            </Menu.RadioItem>
+          ))}
+        </Menu.RadioGroup>
       </Menu.Dropdown>
     </Menu>
   );

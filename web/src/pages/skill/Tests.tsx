@@ -187,7 +187,7 @@ function Case({ step }: { step: RunStep }) {
       {open && has && (
         <Stack gap="sm" className={classes.detail ?? ""}>
           {failed && (
-            <Text size="sm" c="red">
+            <Text size="sm" fw={560}>
               <bdi>{visible(String(step.error))}</bdi>
             </Text>
           )}
