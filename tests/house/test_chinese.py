@@ -48,7 +48,7 @@ def codes_of_errors() -> set[str]:
 def codes_of_runs() -> set[str]:
     """What a run that did not succeed is given: every `RunError`, and those that are passed on to it."""
     found: set[str] = set()
-    for room in ("execution", "engine", "server"):
+    for room in ("execution", "engine", "library", "server"):
         for module in ROOT.joinpath("src/skillyard", room).glob("*.py"):
             lines = module.read_text("utf-8").splitlines()
             told = [

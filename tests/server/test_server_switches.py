@@ -92,3 +92,13 @@ def test_a_session_of_tools_works_in_a_project_for_who_sits_at_the_machine(
         far = TestClient(app, base_url="http://127.0.0.1:8787", client=("192.0.2.7", 50_000))
         refused = [far.get("/api/v1/prompt", params=named), far.post("/api/v1/tools/call", json=call | named)]
         assert [answer.status_code for answer in refused] == [403, 403]
+
+
+def test_a_set_is_chosen_and_skills_are_found_by_what_is_wanted_of_them(client: TestClient) -> None:
+    client.post(CATALOG, json=_NEW | {"name": "mine"})
+    client.put(f"{CATALOG}/state", json={"skill": "mine", "state": "pinned"})
+    assert [one["id"] for one in client.get(CATALOG, params={"state": "pinned"}).json()["data"]] == ["user:mine"]
+    assert client.get(f"{CATALOG}/facets").json()["data"]["state"]["pinned"] == 1
+    assert client.get(f"{CATALOG}/sets").json()["data"] == {"chosen": None, "sets": {}}
+    assert client.put(f"{CATALOG}/sets", json={"name": "other"}).status_code == 404
+    assert client.put(f"{CATALOG}/sets", json={"name": None}).json()["data"]["chosen"] is None

@@ -144,9 +144,11 @@ def test_a_skill_that_is_denied_vanishes_for_agents_and_says_why_to_people(site:
 
 def test_a_skill_is_switched_off_and_on_again(site: Site, visit: Open) -> None:
     page = visit(site, "/skills/config:text-statistics")
-    page.get_by_role("button", name="Disable").click()
+    page.get_by_role("button", name="For agents: Automatic").click()
+    page.get_by_role("menuitemradio", name=re.compile("^Off")).click()
     expect(page.get_by_text("Disabled", exact=True).first).to_be_visible()
-    page.get_by_role("button", name="Enable").click()
+    page.get_by_role("button", name="For agents: Off").click()
+    page.get_by_role("menuitemradio", name=re.compile("^Automatic")).click()
     expect(page.get_by_text("Ready", exact=True).first).to_be_visible()
 
 

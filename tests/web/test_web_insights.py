@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import zipfile
 from collections.abc import Callable
@@ -71,9 +72,66 @@ def test_two_versions_stand_side_by_side_with_what_became_of_them(site: Site, vi
     expect(live.get_by_role("row").filter(has_text="Succeeded")).to_contain_text("100%")
     expect(compared.get_by_text("1 added")).to_be_visible()
     readable(page)
+    playground = compared.get_by_role("region", name="Try both")
+    playground.get_by_role("button", name="Run both").click()
+    for version in ("1.0.0", "1.1.0"):
+        expect(playground.get_by_role("group", name=version)).to_contain_text(f"hi from {version}", timeout=30_000)
     before = page.get_by_label("Before").input_value()
     page.get_by_label("After").select_option(before)
     expect(page).to_have_url(re.compile(f"after=(%22)?{before}"))
+
+
+def test_tests_run_from_the_page_and_a_failing_case_says_what_it_was_given_and_got(
+    site: Site, visit: Open, readable: Check
+) -> None:
+    file = site.project / "skills/text-statistics/tests/examples.json"
+    cases = json.loads(file.read_text("utf-8"))
+    listed = cases["examples"] if isinstance(cases, dict) else cases
+    wrong = {"name": "a wrong one", "input": {"text": "One fish."}, "output": {"words": 7}}
+    file.write_text(json.dumps([*listed, wrong]), "utf-8")
+    site.ask("POST", "/api/v1/catalog/refresh")
+    page = visit(site, "/skills/config:text-statistics?tab=tests")
+    expect(page.get_by_text("These tests have not been run yet.")).to_be_visible()
+    page.get_by_role("button", name="Run the tests").click()
+    expect(page.get_by_role("status").get_by_text(re.compile(rf"^{len(listed)} of {len(listed) + 1} passed"))).to_be_visible(
+        timeout=60_000
+    )
+    failing = page.get_by_role("list", name="Cases").get_by_role("listitem").filter(has_text="a wrong one")
+    expect(failing.get_by_role("group", name="Input")).to_contain_text("One fish.")
+    expect(failing.get_by_role("group", name="Expected")).to_contain_text("7")
+    expect(failing.get_by_role("group", name="Got")).to_contain_text("2")
+    result = page.get_by_role("region", name="Results by version").get_by_role("row").nth(1)
+    expect(result).to_contain_text("1.0.0")
+    expect(result).to_contain_text(f"1 of {len(listed) + 1} failed")
+    readable(page)
+    page.goto("/skills/config:text-statistics?tab=overview")
+    expect(page.get_by_role("region", name="Who uses it")).not_to_contain_text("Tests")
+
+
+def test_what_agents_get_of_a_skill_is_chosen_and_found_again(site: Site, visit: Open) -> None:
+    site.stop()
+    site.configure('[sets]\nwriting = ["text-statistics", "changelog-writer"]\n')
+    site.start()
+    agent = site.ask("POST", "/api/v1/agents", {"name": "Writer", "skills": [{"skill": "csv-summary"}]})["data"]["id"]
+    page = visit(site, "/skills/config:text-statistics")
+    page.get_by_role("button", name="For agents: Automatic").click()
+    page.get_by_role("menuitemradio", name=re.compile("^Name only")).click()
+    expect(page.get_by_role("button", name="For agents: Name only")).to_be_visible()
+    page.get_by_role("button", name="More that can be done").click()
+    page.get_by_role("menuitem", name="Add to an agent").click()
+    page.get_by_role("dialog").get_by_role("button", name="Add to Writer").click()
+    expect(page.get_by_role("dialog").get_by_role("button", name="Has it")).to_be_visible()
+    kept = site.ask("GET", f"/api/v1/agents/{agent}")["data"]["skills"]
+    assert [one["skill_id"] for one in kept] == ["config:csv-summary", "config:text-statistics"]
+
+    page.goto("/skills?use=name-only")
+    expect(page.get_by_role("list", name="Skills").get_by_role("listitem")).to_have_count(1)
+    page.goto("/skills")
+    page.get_by_label("Set of skills").select_option(label="Set writing: 2 skills")
+    expect(page.get_by_text("Agents are offered the skills of writing")).to_be_visible()
+    assert site.ask("GET", "/api/v1/catalog/sets")["data"]["chosen"] == "writing"
+    page.get_by_label("Set of skills").select_option(label="No set: all skills")
+    expect(page.get_by_text("Agents are offered all skills")).to_be_visible()
 
 
 def test_enter_takes_the_first_that_the_palette_finds(site: Site, visit: Open) -> None:
@@ -91,7 +149,10 @@ def _install(site: Site, version: str, more: dict[str, str]) -> None:
     with zipfile.ZipFile(stream, "w") as archive:
         header = f"name: greeter\ndescription: Greets.\nversion: {version}\ntype: direct"
         archive.writestr("greeter/SKILL.md", f"---\n{header}\n---\nIt is {version}.\n")
-        archive.writestr("greeter/scripts/execute.py", "def execute(parameters, context=None):\n    return {'said': 'hi'}\n")
+        archive.writestr(
+            "greeter/scripts/execute.py",
+            f"def execute(parameters, context=None):\n    return {{'output': 'hi from {version}'}}\n",
+        )
         for name, text in more.items():
             archive.writestr(name, text)
     body = b"--b\r\nContent-Disposition: form-data; name=file; filename=g.zip\r\n\r\n" + stream.getvalue() + b"\r\n--b--\r\n"

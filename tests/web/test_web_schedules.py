@@ -99,8 +99,8 @@ def test_a_schedule_leads_to_its_runs_and_a_run_back_to_its_schedule(site: Site,
 
 
 def test_a_schedule_is_changed_and_run_now_and_its_runs_are_found_together(site: Site, visit: Open) -> None:
-    site.ask("POST", SCHEDULES, NIGHTLY)
-    page = visit(site, "/schedules/nightly")
+    site.ask("POST", SCHEDULES, NIGHTLY | {"name": "evening"})
+    page = visit(site, "/schedules/evening")
     page.get_by_role("link", name="Edit").click()
     form = page.get_by_role("dialog")
     expect(form.get_by_role("combobox", name="How often")).to_have_value("workdays")
@@ -114,12 +114,12 @@ def test_a_schedule_is_changed_and_run_now_and_its_runs_are_found_together(site:
     page.get_by_role("button", name="Run now").click()
     runs = page.get_by_role("region", name="Last runs")
     expect(runs.get_by_text("Succeeded")).to_be_visible(timeout=30_000)
-    kept = site.ask("GET", f"{SCHEDULES}/nightly")["data"]
+    kept = site.ask("GET", f"{SCHEDULES}/evening")["data"]
     assert (kept["cron"], kept["parameters"]) == ("30 4 * * *", {"data": [{"n": 1}]})
     page.get_by_role("link", name="All schedules").click()
-    page.get_by_role("button", name="What can be done with nightly").click()
+    page.get_by_role("button", name="What can be done with evening").click()
     page.get_by_role("menuitem", name="All its runs").click()
-    expect(page).to_have_url(re.compile("/runs.schedule=nightly"))
+    expect(page).to_have_url(re.compile("/runs.schedule=evening"))
     expect(page.get_by_role("list", name="Runs").get_by_role("listitem")).to_have_count(1)
 
 
@@ -201,7 +201,7 @@ def test_the_audit_log_is_sentences_that_words_and_days_find(site: Site, visit: 
     expect(page.get_by_text("No entry fits")).to_be_visible()
     expect(page).to_have_url(re.compile("until=2020-01-01"))
     page.get_by_label("To").fill("")
-    page.get_by_role("textbox", name="What").fill("schedules.pause_schedule")
+    page.get_by_role("combobox", name="What").fill("schedules.pause_schedule")
     expect(page.get_by_text("No entry fits")).to_be_visible()
     page.get_by_role("textbox", name="Search the audit log").fill("")
     expect(rows.first).to_contain_text("paused the schedule nightly")

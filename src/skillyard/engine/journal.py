@@ -22,6 +22,7 @@ from skillyard.database import (
     delete_old_live_events,
     live_events_of,
     notify,
+    publish_live_events,
     questions,
     queued_runs,
     runs,
@@ -145,15 +146,17 @@ class Journal:
         with self.database.read() as connection:
             return tuple(connection.execute(query).scalars())
 
-    def queue(self, record: RunRecord, *, cache_key: str | None = None, recorded: bool = False) -> None:
+    def queue(self, record: RunRecord, *, cache_key: str | None = None, recorded: bool = False, usage: bool = True) -> None:
         """Record a run before it starts; one that is `recorded` has its row, which is completed.
+
+        One that is no `usage` of its skill, but a test, is left out of the insights.
 
         Raises:
             RecordExists: there is a run with its id.
             ExecutionProblem: it is recorded already, and has been ended meanwhile.
             DatabaseUnavailable: it cannot be written down.
         """
-        self._write(queued_row(record) | {"cache_key": cache_key}, recorded=recorded)
+        self._write(queued_row(record) | {"cache_key": cache_key, "counted": not usage}, recorded=recorded)
 
     def repeat(self, record: RunRecord, run: Run, *, recorded: bool = False) -> None:
         """Record a run that gave a cached result: it starts and ends at once.
@@ -189,6 +192,14 @@ class Journal:
         """Record that a run ended without a result; False when it had ended already (see `finish`)."""
         values = {"state": state, "error_code": error.code, "error_message": error.message, "finished_at": utc_now()}
         return self._end(run_id, values, (), attempt, done=True)
+
+    def note_step(self, run_id: str, step: StepTrace) -> bool:
+        """Report a step of a run that is executing; False when it has ended meanwhile."""
+        with self.database.write() as connection:
+            if connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar() != "running":
+                return False
+            publish_live_events(connection, run_id, [{"step": to_redacted_json(step.to_dict())}])
+        return True
 
     def requeue(
         self, run_id: str, attempt: int, error: RunError, *, finished: tuple[StepTrace, ...] = (), wait_s: float = 0

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from skillyard.errors import FileMissing, SkillyardError
 from skillyard.execution.executor import Executor
@@ -18,7 +18,7 @@ from skillyard.execution.kinds import scripts_in
 from skillyard.execution.run import Run
 from skillyard.execution.skill_call import RunRequest
 from skillyard.paths import open_inside, read_inside
-from skillyard.wire import WireForm
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -207,7 +207,10 @@ _NEVER_CALLED: Final = "it defines tests that nothing calls; end it with unittes
 
 @dataclass(frozen=True, slots=True)
 class Trial(WireForm):
-    """One thing that was tried: `name` is a path in the skill or an example's name; `message` says why it failed."""
+    """One thing that was tried: `name` is a path in the skill or an example's name; `message` says why it failed.
+
+    Of an example also its `input`, what was `expected` (an output, or `{"error": code}`), and what it `got`.
+    """
 
     name: str
     kind: Literal["script", "example", "eval"]
@@ -215,6 +218,9 @@ class Trial(WireForm):
     message: str = ""
     log: str = ""
     duration_ms: int = 0
+    input: object = field(default=None, hash=False, metadata=wire(omit_empty=True))
+    expected: object = field(default=None, hash=False, metadata=wire(omit_empty=True))
+    got: object = field(default=None, hash=False, metadata=wire(omit_empty=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +230,11 @@ class TrialReport(WireForm, also=("ok", "passed", "failed")):
     skill_id: str
     trials: tuple[Trial, ...]
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, report: Mapping[str, Any]) -> Self:
+        """The report whose plain data that is."""
+        return cls(report["skill_id"], tuple(Trial(**trial) for trial in report["trials"]), tuple(report["notes"]))
 
     @property
     def ok(self) -> bool:
@@ -242,18 +253,33 @@ class TrialReport(WireForm, also=("ok", "passed", "failed")):
 
 
 async def try_skill(
-    skill: Skill, executor: Executor, *, name: str, declared: object = None, digest: str | None = None
+    skill: Skill,
+    executor: Executor,
+    *,
+    name: str,
+    declared: object = None,
+    digest: str | None = None,
+    tell: Callable[[Trial], Awaitable[None]] | None = None,
 ) -> TrialReport:
     """Run every test script in `tests/`, every declared example, and check `evals/evals.json`.
 
     `name` is the skill's declared name, `declared` what its front matter says under `examples`. With `digest` nothing runs
-    but exactly that content.
+    but exactly that content. Each trial is given to `tell` when it is over.
     """
     notes: list[str] = []
-    scripts = _tests_in(skill.directory)
-    trials = [await _try_script(skill, executor, script, digest) for script in scripts]
-    trials += [trial async for trial in _try_examples(skill, executor, declared, digest, notes)]
-    trials += [Trial(what, "eval", not problem, problem) for what, problem in check_evals(skill.directory, name)]
+    trials: list[Trial] = []
+
+    async def keep(trial: Trial) -> None:
+        trials.append(trial)
+        if tell is not None:
+            await tell(trial)
+
+    for script in _tests_in(skill.directory):
+        await keep(await _try_script(skill, executor, script, digest))
+    async for trial in _try_examples(skill, executor, declared, digest, notes):
+        await keep(trial)
+    for what, problem in check_evals(skill.directory, name):
+        await keep(Trial(what, "eval", not problem, problem))
     return TrialReport(skill.id, tuple(trials), tuple(notes))
 
 
@@ -325,14 +351,17 @@ async def _try_examples(
 async def _try_example(skill: Skill, executor: Executor, entry: object, name: str, digest: str | None) -> Trial:
     try:
         example = read_example(entry, name)
-        run = await executor.run(RunRequest(skill, example.input, example.context, example.entry, digest))
     except NotAnExample as reason:
         return Trial(name, "example", passed=False, message=str(reason))
+    try:
+        run = await executor.run(RunRequest(skill, example.input, example.context, example.entry, digest))
     except SkillyardError as error:
-        return Trial(name, "example", passed=False, message=error.sentence)
+        return Trial(example.name, "example", passed=False, message=error.sentence, input=example.input)
     problem = example_problem(example, run).partition("\n")[0]
     log = _log(run) if problem else ""
-    return Trial(example.name, "example", not problem, problem, log, run.duration_ms)
+    expected = {"error": example.error} if example.error else example.output
+    got = {"error": run.error.code, "message": run.error.message} if run.error else run.output
+    return Trial(example.name, "example", not problem, problem, log, run.duration_ms, example.input, expected, got)
 
 
 def _log(run: Run) -> str:

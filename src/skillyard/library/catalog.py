@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skillyard.environments import SkillGrants
     from skillyard.execution import Executor, IntentRun, Preprocessed, Run, RunOrigin, TrialReport, WorkFile
     from skillyard.insights import Insights
-    from skillyard.library.catalog_services import CatalogEvents, CatalogServices
+    from skillyard.library.catalog_services import CatalogEvents, CatalogServices, CatalogTests
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, PermissionGate, Rules
     from skillyard.prompt import Index, Style
@@ -284,6 +284,10 @@ class Catalog(SkillCatalog):
             None if work is None else str(work), fresh=fresh, priority=priority, origin=origin or RunOrigin(),
         )  # fmt: skip
         return await engine.run(request)
+
+    def tests(self) -> CatalogTests:
+        """What tries skills out as `test` does, and keeps the results by version among the runs."""
+        return self._services().tests()
 
     async def test(
         self, skill: Skill | str, *, timeout_ms: int | None = None, digest: str | None = None, install: bool = False

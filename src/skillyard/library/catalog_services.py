@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from skillyard.agent_definitions import AgentStore
     from skillyard.catalog import Permission, SkillCatalog
     from skillyard.engine import Schedule, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
+    from skillyard.engine.journal import Journal
+    from skillyard.engine.run_call import RunCall
     from skillyard.environments import SkillGrants
-    from skillyard.execution import Executor, RunOrigin
+    from skillyard.execution import Executor, Run, RunOrigin, Trial
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approver
     from skillyard.times import Timing
@@ -178,6 +180,10 @@ class CatalogServices:
             return skill
         return version_with_content(self._catalog, skill.id, digest) or skill
 
+    def tests(self) -> CatalogTests:
+        """What tries skills of the catalog out and records it."""
+        return CatalogTests(self, self._catalog)
+
     def events(self) -> CatalogEvents:
         """What fires events for the skills of the catalog."""
         return CatalogEvents(self, self._catalog)
@@ -204,6 +210,115 @@ class CatalogServices:
             return (await (begin(starting) if begin is not None else starting),)
 
         return Scheduler(self.schedules(), lambda: self.records.journal, start, makers)
+
+
+class CatalogTests:
+    """Tries skills out, and records each as a run of the interface `test`: its steps are the trials, its output the report.
+
+    Insights do not count such a run. It ends between two trials when somebody has cancelled it in another process.
+    """
+
+    def __init__(self, services: CatalogServices, catalog: SkillCatalog) -> None:
+        self._services, self._catalog = services, catalog
+
+    async def begin(
+        self,
+        skill: Skill,
+        *,
+        context: Mapping[str, object] | None = None,
+        digest: str | None = None,
+        timeout_ms: int | None = None,
+        install: bool = False,
+    ) -> StartedRun:
+        """Begin to try a skill out in the background; the output of the run is a `TrialReport` as plain data.
+
+        Raises:
+            PermissionDenied, SkillUnusable: it may not be used.
+            DatabaseUnavailable: it cannot be recorded; nothing was begun.
+        """
+        import asyncio
+
+        from skillyard.engine import StartedRun
+        from skillyard.engine.run_call import new_call
+        from skillyard.execution import RunOrigin, RunRequest
+
+        self._services.gate().check(skill)
+        call = new_call(RunRequest(skill, {}, context or {}, digest=digest, origin=RunOrigin("test")))
+        records = self._services.records
+        journal = await asyncio.to_thread(lambda: records.journal)
+        await asyncio.to_thread(lambda: journal.queue(call.record(), usage=False))
+        executor = self._services.executor(timeout_ms=timeout_ms, install=install, prewarm=0)
+        return StartedRun(call.run_id, asyncio.create_task(self._run(call, journal, executor)))
+
+    async def _run(self, call: RunCall, journal: Journal, executor: Executor) -> Run:
+        import asyncio
+
+        from skillyard.engine.journal import INTERRUPTED
+        from skillyard.engine.run_lifecycle import CANCELLED, run_error
+        from skillyard.execution import Run
+
+        run_id = call.run_id
+        try:
+            run = await self._tried(call, journal, executor)
+        except asyncio.CancelledError:  # who cancelled it has recorded that; a server that stops has not
+            await asyncio.to_thread(journal.stop, run_id, "interrupted", INTERRUPTED)
+            raise
+        except BaseException as error:
+            await asyncio.to_thread(journal.stop, run_id, "failed", run_error(error))
+            raise
+        if run is None:
+            return Run(run_id, call.skill.id, status="killed", error=CANCELLED)
+        await asyncio.to_thread(journal.finish, run)
+        return run
+
+    async def _tried(self, call: RunCall, journal: Journal, executor: Executor) -> Run | None:
+        """The run; None when somebody has ended it."""
+        import asyncio
+        import time
+
+        from skillyard.document import declared_data
+        from skillyard.execution import Run, RunError, StepTrace, try_skill
+
+        skill, begin = call.skill, time.monotonic()
+        steps: list[StepTrace] = []
+
+        async def tell(trial: Trial) -> None:
+            output = {
+                "kind": trial.kind,
+                "passed": trial.passed,
+                "expected": trial.expected,
+                "got": trial.got,
+                "log": trial.log,
+            }
+            error = None if trial.passed else trial.message
+            steps.append(StepTrace(str(len(steps) + 1), trial.name, trial.input, output, float(trial.duration_ms), error))
+            if not await asyncio.to_thread(journal.note_step, call.run_id, steps[-1]):
+                raise _Ended
+
+        if not await asyncio.to_thread(journal.start, call.run_id):
+            return None
+        declared = declared_data(await asyncio.to_thread(skill.document), "examples")
+        try:
+            report = await try_skill(skill, executor, name=skill.name, declared=declared, digest=call.request.digest, tell=tell)
+        except _Ended:
+            return None
+        why = f"{report.failed} of {len(report.trials)} failed" if report.trials else "there is nothing to test"
+        return Run(
+            call.run_id,
+            skill.id,
+            status="ok" if report.ok else "error",
+            output=report.to_dict(),
+            error=None if report.ok else RunError("TESTS_FAILED", why),
+            steps=tuple(steps),
+            warnings=report.notes,
+            duration_ms=round((time.monotonic() - begin) * 1000),
+            format="object",
+            message=f"{report.passed} of {len(report.trials)} passed",
+        )
+
+
+class _Ended(Exception):
+    """Nothing more of it is tried."""
 
 
 class CatalogEvents:

@@ -12,6 +12,18 @@ export type CommandRuling = components["schemas"]["CommandRulingDetail"];
 export type ToolName = CommandRuling["tool"];
 type CallCheck = components["schemas"]["ToolCallCheck"];
 
+/** The agent as a request writes it. */
+export function agentBody({ name, description, system_prompt, model, settings, skills }: Agent): AgentBody {
+  return {
+    name,
+    description,
+    system_prompt,
+    model,
+    settings,
+    skills: skills.map(({ skill_id, version_lock, auto_update }) => ({ skill: skill_id, version_lock, auto_update })),
+  };
+}
+
 export const agentsQuery = () =>
   queryOptions({
     queryKey: ["agents", "list"],

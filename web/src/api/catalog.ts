@@ -47,3 +47,12 @@ export const enableSkills = (enabled: boolean) => answer(api.PUT("/api/v1/catalo
 
 /** Look at the folders again. */
 export const refreshCatalog = () => answer(api.POST("/api/v1/catalog/refresh"));
+
+export const setsQuery = () =>
+  queryOptions({
+    queryKey: ["catalog", "sets"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/sets", { signal })),
+  });
+
+/** Offer only the skills of a set, or all of them. */
+export const chooseSet = (name: string | null) => answer(api.PUT("/api/v1/catalog/sets", { body: { name } }));

@@ -153,12 +153,19 @@ export async function uploaded({ files, entry, ...given }: RunGiven) {
 export interface RunOrder extends RunGiven {
   skill: string;
   fresh: boolean;
+  /** Of an installed skill: not the version that serves, but this one. */
+  version?: string | undefined;
 }
 
 /** Start a skill, and let it go on. */
-export async function startRun({ skill, fresh, ...given }: RunOrder) {
-  return answer(api.POST("/api/v1/runs", { body: { skill, fresh, ...(await uploaded(given)), wait: false, priority: 0 } }));
+export async function startRun({ skill, fresh, version, ...given }: RunOrder) {
+  const which = version === undefined ? { skill } : { skill, version };
+  return answer(api.POST("/api/v1/runs", { body: { ...which, fresh, ...(await uploaded(given)), wait: false, priority: 0 } }));
 }
+
+/** Try a skill out: its tests and examples; what comes of it is a run whose steps are the cases. */
+export const startTests = ({ skill, version }: { skill: string; version?: string | undefined }) =>
+  answer(api.POST("/api/v1/runs/tests", { body: version === undefined ? { skill } : { skill, version } }));
 
 function upload(file: File) {
   const sent = { body: file as unknown as string, bodySerializer: () => file, headers: { "Content-Type": "application/octet-stream" } };

@@ -43,8 +43,12 @@ export const clientsQuery = (skill: string) =>
     staleTime: 60_000,
   });
 
-/** Switch a skill on when it is off, and off when it is on. */
-export const toggleSkill = (skill: string) => answer(api.POST("/api/v1/catalog/toggle", { body: { skill } }));
+export type SkillState = SkillDetail["state"];
+
+export const SKILL_STATES = ["pinned", "automatic", "name-only", "manual", "off"] as const satisfies readonly SkillState[];
+
+/** Say what is wanted of a skill. */
+export const setSkillState = ({ skill, state }: { skill: string; state: SkillState }) => answer(api.PUT("/api/v1/catalog/state", { body: { skill, state } }));
 
 /** Whether this page is looked at on the server's own machine, which has a desktop to open folders on. */
 export const openingQuery = () =>

@@ -16,14 +16,17 @@ export interface CatalogSearch {
   q?: string | undefined;
   source?: string | undefined;
   state?: string | undefined;
+  /** What is wanted of a skill: pinned, automatic, … */
+  use?: string | undefined;
   tag?: string | undefined;
 }
 
 /** The filters as the server knows them; what no filter knows is refused by it. */
-export function narrowing({ source, state, tag }: CatalogSearch): Narrowing {
+export function narrowing({ source, state, use, tag }: CatalogSearch): Narrowing {
   return {
     ...(source ? { source: source as NonNullable<Narrowing["source"]> } : {}),
     ...(state ? { status: state as NonNullable<Narrowing["status"]> } : {}),
+    ...(use ? { state: use as NonNullable<Narrowing["state"]> } : {}),
     ...(tag ? { tag } : {}),
   };
 }
@@ -32,6 +35,7 @@ export const catalogSearch = (found: Record<string, unknown>): CatalogSearch => 
   q: text(found.q),
   source: text(found.source),
   state: text(found.state),
+  use: text(found.use),
   tag: text(found.tag),
 });
 
@@ -43,6 +47,8 @@ export interface SkillSearch {
   /** Two versions that are compared. */
   before?: string | undefined;
   after?: string | undefined;
+  /** The tests that are looked at: a run. */
+  run?: string | undefined;
   /** Over how many days its use is shown. */
   days?: number | undefined;
 }
@@ -53,6 +59,7 @@ export const skillSearch = (found: Record<string, unknown>): SkillSearch => ({
   line: typeof found.line === "number" && found.line > 0 ? Math.trunc(found.line) : undefined,
   before: text(found.before),
   after: text(found.after),
+  run: text(found.run),
   days: RANGES.find((days) => days === found.days),
 });
 

@@ -8,17 +8,19 @@ import { AskToLeave, Leaving } from "./Leaving";
 interface Props extends Omit<ModalProps, "onClose" | "closeButtonProps"> {
   close: () => void;
   unsaved: boolean;
+  /** Whether it was saved in this very moment. */
+  settled?: () => boolean;
   children: ReactNode;
 }
 
-export function FormDialog({ close, unsaved, children, ...others }: Props) {
+export function FormDialog({ close, unsaved, settled, children, ...others }: Props) {
   const [asked, setAsked] = useState(false);
   return (
     <>
       <Dialog {...others} close={() => (unsaved ? setAsked(true) : close())}>
         {children}
       </Dialog>
-      <Leaving unsaved={others.opened && unsaved} />
+      <Leaving unsaved={others.opened && unsaved} {...(settled ? { settled } : {})} />
       <AskToLeave
         opened={asked}
         stay={() => setAsked(false)}

@@ -13,6 +13,7 @@ from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from skillyard.catalog import Skill
     from skillyard.cli.screen import Screen
     from skillyard.engine import Event, RunRecord, Schedule, ScheduleOwners
     from skillyard.engine.journal import Journal
@@ -41,12 +42,20 @@ def test_command(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     catalog, skill = open_skill(arguments, arguments.name)
     digest = require_consent(catalog, skill, screen)
-    report = asyncio.run(catalog.test(skill, timeout_ms=arguments.timeout, digest=digest, install=arguments.install))
+    report = asyncio.run(_tested(catalog, skill, digest, arguments))
     if screen.as_json:
         screen.data(report.to_dict())
     else:
         _draw_test(screen, skill.name, report)
     return OK if report.ok else FAILURE
+
+
+async def _tested(catalog: Catalog, skill: Skill, digest: str | None, arguments: argparse.Namespace) -> TrialReport:
+    """The report of the trials, which are kept among the runs."""
+    from skillyard.execution import TrialReport
+
+    begun = await catalog.tests().begin(skill, digest=digest, timeout_ms=arguments.timeout, install=arguments.install)
+    return TrialReport.read((await begun.ended).output)
 
 
 def _draw_test(screen: Screen, name: str, report: TrialReport) -> None:
@@ -307,9 +316,7 @@ def _edited(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
     if arguments.skill_version is not None:
         values["digest"] = _agreed_version(catalog, catalog.schedules().get(arguments.name), arguments)
     if not (values or arguments.at or arguments.file):
-        raise UsageProblem(
-            "what is to be changed?", hint="--cron, --at, --zone, --missed, --input, --skill-version, --priority, ..."
-        )
+        raise UsageProblem("what is to be changed?", hint="--cron, --at, --zone, --missed, --input, --skill-version, ...")
     return catalog.schedules().change(
         arguments.name, at=_moment(arguments.at), files=given_files(arguments) if arguments.file else None, **values
     )

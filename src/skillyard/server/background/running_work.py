@@ -39,6 +39,11 @@ class BackgroundRuns:
         """Whether a run is in progress."""
         return bool(self._kept)
 
+    def cancel(self, run_id: str) -> None:
+        """End the work on a run that was begun here, whose end is recorded already."""
+        if (begun := self._kept.get(run_id)) is not None:
+            begun.ended.cancel()
+
     async def ended(self, run_id: str) -> None:
         """Wait until a run of this process has ended."""
         if (begun := self._kept.get(run_id)) is not None:

@@ -240,6 +240,36 @@ def set_state(service: CurrentServices, body: StateOfSkill) -> Answer[ListedSkil
         return _switched(service, service.catalog.set_state(body.skill, body.state))
 
 
+class SkillSets(BaseModel):
+    """The sets of skills of the project, by name, and the one that is in use: null where all skills are offered."""
+
+    chosen: str | None
+    sets: dict[str, list[str]]
+
+
+class ChosenSet(RequestBody):
+    """The set whose skills alone are offered; null offers all."""
+
+    name: str | None = Field(max_length=200)
+
+
+@routes.get("/sets", responses=READ_PROBLEMS)
+def list_sets(service: CurrentServices) -> Answer[SkillSets]:
+    """The sets of skills that the configuration names, and which one this project uses."""
+    catalog = service.catalog
+    sets = {name: list(skills) for name, skills in sorted(catalog.configuration.skill_sets.items())}
+    return Answer(data=SkillSets(chosen=catalog.chosen_set, sets=sets))
+
+
+@routes.put("/sets", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def choose_set(service: CurrentServices, body: ChosenSet) -> Answer[SkillSets]:
+    """Offer only the skills of a set in this project, or all of them."""
+    set_audit_subject(body.name or "*")
+    with service.change_lock:
+        service.catalog.use_set(body.name)
+    return list_sets(service)
+
+
 def _switched(service: CurrentServices, skill: Skill) -> Answer[ListedSkill]:
     """The skill as it is now, after the folders of coding agents were brought along."""
     if skill.source == "installed":

@@ -36,7 +36,7 @@ from skillyard.server.background.approval_questions import rejecting_approver
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
 from skillyard.server.routes.workspaces import kept_files
-from skillyard.server.shapes import Answer, Listed, Meta, to_utc
+from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, to_utc
 from skillyard.server.shapes.runs import (
     InsightReportShape,
     RunDetail,
@@ -49,6 +49,7 @@ from skillyard.server.shapes.runs import (
     RunStep,
     RunStepEnded,
     RunSummary,
+    owned_context,
 )
 
 if TYPE_CHECKING:
@@ -251,7 +252,28 @@ async def _start_run(service: OrganisationServices, caller: Caller, body: NewRun
         begun.ended.result()
 
 
-def _find_skill(service: OrganisationServices, body: NewRun) -> Skill:
+class NewTest(RequestBody):
+    """Which skill is tried out; of an installed one, with `version`, that of its versions."""
+
+    skill: str = Field(min_length=1, max_length=300)
+    version: str | None = Field(default=None, max_length=100, description="absent: the version that serves")
+
+
+@routes.post("/tests", status_code=202, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
+async def test_skill(service: CurrentServices, caller: CurrentCaller, body: NewTest) -> Answer[RunDetail]:
+    """Try a skill out in the sandbox: its `tests/`, the examples it declares, and what can be checked of its evals.
+
+    It goes on as a run with `interface` `test`: each trial is a step, and in `output` is the whole report.
+    """
+    set_audit_subject(body.skill)
+    skill = await run_in_threadpool(_find_skill, service, body)
+    digest = await run_in_threadpool(service.agreed_digest, skill)
+    context = owned_context({}, service.owner(caller))
+    begun = await service.runs.begin(service.catalog.tests().begin(skill, context=context, digest=digest))
+    return Answer(data=RunDetail.of(await run_in_threadpool(service.catalog.records().journal.get, begun.run_id)))
+
+
+def _find_skill(service: OrganisationServices, body: NewRun | NewTest) -> Skill:
     skill = service.catalog.get(body.skill)
     return skill if body.version is None else version_skill(service.catalog, skill.id, body.version)
 
@@ -342,6 +364,7 @@ async def cancel(service: CurrentServices, caller: CurrentCaller, run_id: str) -
             await service.runs.ended(record.id)
         error = RunError("CANCELLED", "the run was cancelled")
         await run_in_threadpool(journal.stop, record.id, "cancelled", error)
+        service.runs.cancel(record.id)
         record = await run_in_threadpool(journal.get, record.id)
     return Answer(data=RunDetail.of(record))
 

@@ -59,10 +59,11 @@ _BESIDE: Final = ("display_name", "version", "kind", "tags", "has_entry", "model
 
 
 class Facets(BaseModel):
-    """How many skills there are of each source and status, and the hundred most frequent tags."""
+    """How many skills there are of each source, status and state, and the hundred most frequent tags."""
 
     source: dict[str, int]
     status: dict[str, int]
+    state: dict[str, int]
     tag: dict[str, int]
 
 
@@ -84,6 +85,7 @@ def facets(skills: Iterable[Skill]) -> Facets:
     return Facets(
         source=dict(Counter(skill.source for skill in listed)),
         status=dict(Counter(skill.status for skill in listed)),
+        state=dict(Counter(skill.state for skill in listed)),
         tag=dict(tags.most_common(100)),
     )
 
@@ -93,6 +95,7 @@ class CatalogFilter(BaseModel):
 
     source: Source | None = None
     status: Status | None = None
+    state: SkillState | None = None
     tag: str | None = Field(default=None, max_length=200)
     text: str = Field(default="", max_length=200)
     page: int = Field(default=1, ge=1, le=1_000_000)
@@ -100,7 +103,7 @@ class CatalogFilter(BaseModel):
 
     def of(self, skills: Sequence[Skill]) -> Sequence[Skill]:
         """Those of the skills that are meant, in their order."""
-        if self.source is None and self.status is None and self.tag is None and not self.text:
+        if self.source is None and self.status is None and self.state is None and self.tag is None and not self.text:
             return skills
         return [skill for skill in skills if self._holds(skill)]
 
@@ -109,6 +112,7 @@ class CatalogFilter(BaseModel):
         return (
             self.source in (None, skill.source)
             and self.status in (None, skill.status)
+            and self.state in (None, skill.state)
             and (self.tag is None or self.tag in skill.tags)
             and (not folded or folded in f"{skill.id}\n{skill.name}\n{skill.description}".casefold())
         )

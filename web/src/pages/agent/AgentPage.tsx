@@ -5,7 +5,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useRef, useState } from "react";
 
-import { type Agent, type AgentBody, agentQuery, forgetAgent, keepAgent } from "@/api/agents";
+import { type Agent, agentBody, type AgentBody, agentQuery, forgetAgent, keepAgent } from "@/api/agents";
 import { useMay } from "@/api/scopes";
 import { useText } from "@/i18n";
 import { BackLink } from "@/parts/BackLink";
@@ -50,23 +50,11 @@ function Kept({ id }: { id: string }) {
   );
 }
 
-/** The agent as a request writes it. */
-function bodyOf({ name, description, system_prompt, model, settings, skills }: Agent): AgentBody {
-  return {
-    name,
-    description,
-    system_prompt,
-    model,
-    settings,
-    skills: skills.map(({ skill_id, version_lock, auto_update }) => ({ skill: skill_id, version_lock, auto_update })),
-  };
-}
-
 function Editor({ kept }: { kept: Agent | undefined }) {
   const t = useText(table);
   const cache = useQueryClient();
   const navigate = route.useNavigate();
-  const [draft, setDraft] = useState<AgentBody>(() => (kept ? bodyOf(kept) : EMPTY));
+  const [draft, setDraft] = useState<AgentBody>(() => (kept ? agentBody(kept) : EMPTY));
   const [asked, setAsked] = useState(false);
   const writes = useMay("skills:write");
   const settled = useRef(false); // what is written was saved or deleted, so leaving loses nothing
@@ -90,7 +78,7 @@ function Editor({ kept }: { kept: Agent | undefined }) {
       await cache.invalidateQueries({ queryKey: ["agents", "list"] });
     },
   });
-  const changed = JSON.stringify(draft) !== JSON.stringify(kept ? bodyOf(kept) : EMPTY);
+  const changed = JSON.stringify(draft) !== JSON.stringify(kept ? agentBody(kept) : EMPTY);
   return (
     <Page
       title={kept ? visible(kept.name) : t.fresh}

@@ -1,14 +1,18 @@
 /** Narrow the list by where skills are from, whether they are offered, and their tags. */
 import { Button, Group, NativeSelect } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { IconStack2 } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 
-import { facetsQuery } from "@/api/catalog";
+import { chooseSet, facetsQuery, setsQuery } from "@/api/catalog";
+import { useMay } from "@/api/scopes";
 import type { CatalogSearch } from "@/app/search";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 
 import classes from "./Filters.module.css";
 import { visible } from "@/parts/foreign";
+import { notify, notifyProblem } from "@/parts/notify";
+import { skill } from "@/pages/skill/words";
 
 import { catalog } from "./words";
 
@@ -19,6 +23,7 @@ interface Props {
 
 export function Filters({ chosen, choose }: Props) {
   const t = useText(catalog);
+  const s = useText(skill);
   const format = useFormat();
   const counts = useQuery(facetsQuery()).data;
   const options = (found: Record<string, number> | undefined, kept: string | undefined, labels: Record<string, string>) => {
@@ -26,7 +31,7 @@ export function Filters({ chosen, choose }: Props) {
     if (kept && !values.has(kept)) values.set(kept, 0);
     return [...values].map(([value, count]) => ({ value, label: `${visible(labels[value] ?? value)} (${format.number(count)})` }));
   };
-  const one = (name: "source" | "state" | "tag", data: { value: string; label: string }[]) => (
+  const one = (name: "source" | "state" | "use" | "tag", data: { value: string; label: string }[]) => (
     <NativeSelect
       aria-label={t[name]}
       data={[{ value: "", label: t.any[name] }, ...data]}
@@ -41,12 +46,44 @@ export function Filters({ chosen, choose }: Props) {
     <Group gap="xs">
       {one("source", options(counts?.source, chosen.source, t.sources))}
       {one("state", options(counts?.status, chosen.state, t.states))}
+      {one("use", options(counts?.state, chosen.use, s.skillStates))}
       {one("tag", options(counts?.tag, chosen.tag, {}))}
-      {(chosen.source ?? chosen.state ?? chosen.tag) && (
-        <Button variant="subtle" color="gray" size="sm" onClick={() => choose({ source: undefined, state: undefined, tag: undefined })}>
+      {(chosen.source ?? chosen.state ?? chosen.use ?? chosen.tag) && (
+        <Button variant="subtle" color="gray" size="sm" onClick={() => choose({ source: undefined, state: undefined, use: undefined, tag: undefined })}>
           {t.reset}
         </Button>
       )}
+      <ProjectSet />
     </Group>
+  );
+}
+
+/** Which set of skills the project uses, where its configuration names some. */
+function ProjectSet() {
+  const t = useText(catalog);
+  const cache = useQueryClient();
+  const writes = useMay("skills:write");
+  const found = useQuery(setsQuery()).data;
+  const choosing = useMutation({
+    mutationFn: chooseSet,
+    onSuccess: ({ chosen }) => notify({ message: chosen === null ? t.setNone : t.setUsed(visible(chosen)) }),
+    onError: notifyProblem,
+    onSettled: () => Promise.all([cache.invalidateQueries({ queryKey: ["catalog"] }), cache.invalidateQueries({ queryKey: ["skill"] })]),
+  });
+  const names = Object.entries(found?.sets ?? {});
+  if (names.length === 0) return null;
+  return (
+    <NativeSelect
+      aria-label={t.set}
+      title={t.setWhy}
+      leftSection={<IconStack2 size={15} />}
+      data={[{ value: "", label: t.everySet }, ...names.map(([name, skills]) => ({ value: name, label: t.setOf(visible(name), skills.length) }))]}
+      value={found?.chosen ?? ""}
+      disabled={!writes || choosing.isPending}
+      onChange={({ currentTarget }) => choosing.mutate(currentTarget.value || null)}
+      size="sm"
+      className={classes.filter}
+      data-chosen={Boolean(found?.chosen)}
+    />
   );
 }

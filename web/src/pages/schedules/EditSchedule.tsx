@@ -1,7 +1,7 @@
 /** Changes a schedule: its times, which version it runs, what it is given, and whether it is on. */
 import { NativeSelect, Skeleton, Stack, Switch, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type SubmitEvent, useState } from "react";
+import { type ReactNode, type SubmitEvent, useRef, useState } from "react";
 
 import type { RunGiven } from "@/api/runs";
 import { changeSchedule, type Schedule, type ScheduleChange } from "@/api/schedules";
@@ -40,9 +40,17 @@ export default function EditSchedule({ schedule, close }: Props) {
   const known = isEvent ? undefined : installedId(schedule.skill);
   const versions = useQuery({ ...versionsQuery(known ?? ""), enabled: known !== undefined });
   const [changed, setChanged] = useState(false);
-  const form = { schedule, close, touch: () => setChanged(true) };
+  const settled = useRef(false); // before the window is closed
+  const form = {
+    schedule,
+    close: () => {
+      settled.current = true;
+      close();
+    },
+    touch: () => setChanged(true),
+  };
   return (
-    <FormDialog opened close={close} unsaved={changed} title={t.editTitle(visible(schedule.name))} size="xl" centered={false}>
+    <FormDialog opened close={close} unsaved={changed} settled={() => settled.current} title={t.editTitle(visible(schedule.name))} size="xl" centered={false}>
       {isEvent ? (
         <Form {...form} versions={[]} input={null} take={() => undefined} />
       ) : (
@@ -80,7 +88,7 @@ function WithInput({ skill, ...others }: FormProps & { skill: SkillDetail }) {
   return <Form {...others} input={input} take={writing.take} />;
 }
 
-function Form({ schedule, close, versions, touch, input, take }: FormProps & { input: React.ReactNode; take: () => RunGiven | undefined }) {
+function Form({ schedule, close, versions, touch, input, take }: FormProps & { input: ReactNode; take: () => RunGiven | undefined }) {
   const t = useText(schedules);
   const cache = useQueryClient();
   const pinned = versions.find(({ digest }) => digest === schedule.digest)?.version ?? "";

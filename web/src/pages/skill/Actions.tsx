@@ -1,11 +1,12 @@
 /** What can be done with a skill as a whole. */
-import { ActionIcon, Button, CopyButton, Menu } from "@mantine/core";
-import { IconCheck, IconCopy, IconDots, IconEye, IconEyeOff, IconFolderOpen, IconMessages, IconPackageOff, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
+import { ActionIcon, Button, CopyButton, Menu, Text } from "@mantine/core";
+import { IconCheck, IconChevronDown, IconCopy, IconDots, IconEye, IconEyeOff, IconFolderOpen, IconMessages, IconPackageOff, IconPlayerPlay, IconRobot, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 
-import { deleteSkill, installedId, openingQuery, openSkillFolder, type SkillDetail, toggleSkill, uninstallSkill } from "@/api/skills";
+import { fetched } from "@/api/parts";
+import { deleteSkill, installedId, openingQuery, openSkillFolder, setSkillState, SKILL_STATES, type SkillDetail, type SkillState, uninstallSkill } from "@/api/skills";
 import { useMay } from "@/api/scopes";
 import { useText } from "@/i18n";
 import { Confirm } from "@/parts/Confirm";
@@ -16,6 +17,8 @@ import { visible } from "@/parts/foreign";
 import { useChoice } from "../chat/choice";
 import { installCommand } from "./installCommand";
 import { skill as table } from "./words";
+
+const AddToAgent = lazy(() => fetched(import("./AddToAgent")));
 
 const route = getRouteApi("/skills/$id");
 
@@ -37,29 +40,53 @@ export function Actions({ skill }: { skill: SkillDetail }) {
           {t.tryChat}
         </ButtonLink>
       )}
-      {writes && <Toggle skill={skill} />}
+      {writes && <State skill={skill} />}
       <More skill={skill} />
     </>
   );
 }
 
-function Toggle({ skill }: { skill: SkillDetail }) {
+/** What is wanted of a skill, and the other four that could be. */
+function State({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const cache = useQueryClient();
   const switching = useMutation({
-    mutationFn: () => toggleSkill(skill.id),
-    onSuccess: async () => {
+    mutationFn: (state: SkillState) => setSkillState({ skill: skill.id, state }),
+    onSuccess: async ({ state }) => {
       await Promise.all([cache.invalidateQueries({ queryKey: ["skill"] }), cache.invalidateQueries({ queryKey: ["catalog"] })]);
-      notify({ message: skill.status === "disabled" ? t.switched.ok : t.switched.disabled });
+      notify({ message: t.stateSaid[state] });
     },
     onError: notifyProblem,
   });
   if (skill.status !== "ok" && skill.status !== "disabled") return null;
-  const off = skill.status === "disabled";
   return (
-    <Button variant="default" loading={switching.isPending} onClick={() => switching.mutate()} leftSection={off ? <IconEye size={16} /> : <IconEyeOff size={16} />}>
-      {off ? t.enable : t.disable}
-    </Button>
+    <Menu position="bottom-end" withinPortal width={320}>
+      <Menu.Target>
+        <Button
+          variant="default"
+          loading={switching.isPending}
+          leftSection={skill.state === "off" ? <IconEyeOff size={16} /> : <IconEye size={16} />}
+          rightSection={<IconChevronDown size={14} />}
+          aria-label={t.stateIs(t.skillStates[skill.state])}
+        >
+          {t.skillStates[skill.state]}
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.RadioGroup value={skill.state}>
+          {SKILL_STATES.map((state) => (
+            <Menu.RadioItem key={state} value={state} checkIcon={<IconCheck size={16} />} closeMenuOnClick onChange={() => switching.mutate(state)}>
+              <Text size="sm" fw={560}>
+                {t.skillStates[state]}
+              </Text>
+              <Text size="xs" c="dimmed">
+                {t.stateWhy[state]}
+              </Text>
+            </Menu.RadioItem>
+          ))}
+        </Menu.RadioGroup>
+      </Menu.Dropdown>
+    </Menu>
   );
 }
 
@@ -69,6 +96,7 @@ function More({ skill }: { skill: SkillDetail }) {
   const cache = useQueryClient();
   const navigate = useNavigate();
   const [asked, setAsked] = useState(false);
+  const [adding, setAdding] = useState(false);
   const here = useQuery(openingQuery()).data === true;
   const opening = useMutation({ mutationFn: () => openSkillFolder(skill.id), onError: notifyProblem });
   const known = installedId(skill.id);
@@ -94,6 +122,11 @@ function More({ skill }: { skill: SkillDetail }) {
           </ActionIcon>
         </Menu.Target>
         <Menu.Dropdown>
+          {writes && skill.status === "ok" && skill.model_invocable && (
+            <Menu.Item leftSection={<IconRobot size={16} />} onClick={() => setAdding(true)}>
+              {t.addToAgent}
+            </Menu.Item>
+          )}
           <CopyButton value={installCommand(skill)}>
             {({ copied, copy }) => (
               <Menu.Item closeMenuOnClick={false} leftSection={copied ? <IconCheck size={16} /> : <IconCopy size={16} />} onClick={copy}>
@@ -113,6 +146,7 @@ function More({ skill }: { skill: SkillDetail }) {
           )}
         </Menu.Dropdown>
       </Menu>
+      <Suspense>{adding && <AddToAgent skill={skill} close={() => setAdding(false)} />}</Suspense>
       <Confirm
         opened={asked}
         close={() => setAsked(false)}

@@ -3,8 +3,9 @@ import { Alert, Box, Group, NativeSelect, SimpleGrid, Skeleton, Stack, Text, Tit
 import { IconShieldExclamation } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { lazy, type ReactNode, Suspense } from "react";
 
+import { fetched } from "@/api/parts";
 import { daysAgo, type Figures, insightsQuery } from "@/api/insights";
 import { differenceQuery, type Effect, type Version, type VersionContent } from "@/api/versions";
 import { useText } from "@/i18n";
@@ -19,6 +20,8 @@ import { Empty, Section } from "@/parts/Section";
 
 import classes from "./Compare.module.css";
 import { versions as table } from "./versionWords";
+
+const Playground = lazy(() => fetched(import("./Playground")));
 
 const route = getRouteApi("/skills/$id");
 const DAYS = 90;
@@ -58,6 +61,9 @@ function Compared({ id, before, after }: { id: string; before: string; after: st
           <Stack gap="lg">
             <Content before={found.before} after={found.after} files={t.fileChanges(counted("added"), counted("removed"), counted("changed"))} />
             <Live id={`installed:${id}`} before={found.before} after={found.after} />
+            <Suspense>
+              <Playground key={`${before} ${after}`} id={`installed:${id}`} before={found.before} after={found.after} />
+            </Suspense>
             <Powers before={found.before} after={found.after} widened={found.widened} narrowed={found.narrowed} />
             {found.came && found.went && <Watched came={found.came} went={found.went} />}
             <Box>

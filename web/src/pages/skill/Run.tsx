@@ -100,8 +100,8 @@ const once = (event: MouseEvent) => {
   if (event.detail > 1) event.preventDefault();
 };
 
-/** The run that was started here: where it is, what it came to, what it prints. */
-function Going({ id }: { id: string }) {
+/** A run that was started on the page: where it is, what it came to, what it prints. */
+export function Going({ id }: { id: string }) {
   const t = useText(running);
   const format = useFormat();
   const { query, progress } = useRun(id);

@@ -33,6 +33,9 @@ export const versions = words(
     compare: "Compare",
     before: "Before",
     after: "After",
+    playground: "Try both",
+    playgroundWhy: "One input for both versions, each in the sandbox; what they make of it stands side by side.",
+    runBoth: "Run both",
     compareWhy: "Whether the update made it better: what it may do, what it costs to read, how its runs went, and every line that changed.",
     facts: {
       size: "Size",
@@ -113,6 +116,9 @@ export const versions = words(
     compare: "比较",
     before: "之前",
     after: "之后",
+    playground: "同时试用",
+    playgroundWhy: "同一份输入交给两个版本，各自在沙箱中运行，结果并排显示。",
+    runBoth: "同时运行",
     compareWhy: "更新是否让它变好：能做什么、读它要多少 token、运行情况如何，以及改动的每一行。",
     facts: {
       size: "大小",
