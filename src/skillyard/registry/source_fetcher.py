@@ -1,4 +1,4 @@
-"""Fetch a source to this machine: a folder, an archive, a git repository, a file on the web, an index, a mirror.
+"""Fetch a source: a folder, an archive, a git repository, a file on the web, an index, a mirror, an OCI registry.
 
 A `Fetcher` takes a `Source` and gives a tree to look for skills in. Network failures are retried, refusals are not.
 Of a git repository one commit is read, without history, hooks, links, submodules, filters or the user's settings. Nothing is
@@ -249,11 +249,13 @@ class SourceFetcher:
     """The usual fetcher: folders and archives of this machine, git by https or ssh, all else by https.
 
     Addresses of this machine and of private networks are only contacted with `allow_private`, and then without encryption too.
+    To OCI registries the logins of this machine's user are sent, unless `own_credentials` is false.
     """
 
     limits: PackageLimits = field(default_factory=PackageLimits)
     others: Mapping[SourceKind, Fetcher] = field(default_factory=dict)
     allow_private: bool = False
+    own_credentials: bool = True
     extensions: Extensions = NO_EXTENSIONS
     sleep: Callable[[float], object] = time.sleep
 
@@ -266,7 +268,7 @@ class SourceFetcher:
             return self._unpacked(Path(source.address), source, into)
         if other is None and source.kind == "extension":
             return self._extended(source, into)
-        remote = {"git": self._cloned, "mirror": self._mirrored, "address": self._downloaded}
+        remote = {"git": self._cloned, "mirror": self._mirrored, "address": self._downloaded, "oci": self._pulled}
         fetch = other.fetch if other else remote.get(source.kind, self._indexed)
         return _with_retries(lambda: fetch(source, into), self.sleep)
 
@@ -298,6 +300,14 @@ class SourceFetcher:
 
         fetcher = MirrorFetcher(lambda address: open_mirror(address, allow_private=self.allow_private), self.limits)
         return fetcher.fetch(source, into)
+
+    def _pulled(self, source: Source, into: Path) -> FetchedTree:
+        from skillyard.registry.oci_artifacts import OciFetcher
+        from skillyard.registry.oci_registry import find_credentials, no_credentials
+
+        credentials = find_credentials if self.own_credentials else no_credentials
+        fetcher = OciFetcher(limits=self.limits, allow_private=self.allow_private, credentials=credentials)
+        return fetcher.fetch(source, _new_folder(into))
 
     def _indexed(self, source: Source, into: Path) -> FetchedTree:
         from skillyard.registry.skill_indexes import fetch_index

@@ -32,7 +32,7 @@ def add_mirror_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `mirror`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     export = actions.add_parser("export", help="write what is installed here to a mirror, or bring one up to date")
-    export.add_argument("target", metavar="TARGET", help="a folder, or s3://bucket/prefix")
+    export.add_argument("target", metavar="TARGET", help="a folder, s3://bucket/prefix, or oci://HOST/PREFIX")
     import_parser = actions.add_parser("import", help="install what a mirror has and this machine lacks")
     import_parser.add_argument("source", metavar="SOURCE", help=_LOCATION_HELP)
     import_parser.add_argument("--history", action="store_true", help="earlier versions too, for rollbacks")
@@ -65,8 +65,30 @@ def _export(arguments: argparse.Namespace, catalog: Catalog) -> int:
     from skillyard.registry.mirror import RegistryMirror
     from skillyard.registry.mirror_locations import open_mirror_target
 
+    if arguments.target.startswith(("oci://", "oci+http://")):
+        return _push(arguments, catalog)
     source = RegistryMirror(_registry(catalog), catalog.data_directory)
     return _copy(arguments, source, open_mirror_target(_address(arguments.target)))
+
+
+def _push(arguments: argparse.Namespace, catalog: Catalog) -> int:
+    """Push the current version of every skill, each to a repository of its own below the target."""
+    from skillyard.registry.mirror import push_all
+
+    screen: Screen = arguments.screen
+    pushed = push_all(
+        _registry(catalog), arguments.target, names=tuple(arguments.skill), dry_run=arguments.check,
+        allow_private=catalog.configuration.private_hosts,
+    )  # fmt: skip
+    different = [one for one in pushed if not one.same]
+    if screen.as_json:
+        screen.data({"pushed": [one.to_dict() for one in pushed]})
+    else:
+        for one in different:
+            screen.line(f"{'would push' if arguments.check else 'pushed'} {one.reference}")
+        if not different:
+            screen.line("the registry has everything already", style="ok")
+    return FAILURE if arguments.check and different else OK
 
 
 def _sync(arguments: argparse.Namespace, catalog: Catalog) -> int:
