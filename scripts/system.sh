@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the programs the tests need when they are missing: bubblewrap and podman, the sandboxes; PostgreSQL, one of the two databases;
 # Chromium with Chinese letters, the browser that skills are granted, and its headless shell, in which the page is tried; nginx, before
-# several servers; faketime, for clocks that jump; qpdf, poppler's tools and LibreOffice's sheets, which skills are granted.
+# several servers; docker-registry and skopeo, which keep and copy skills as OCI artifacts; faketime, for clocks that jump; qpdf,
+# poppler's tools and LibreOffice's sheets, which skills are granted.
 # Without bubblewrap Skillyard falls back to Landlock; without PostgreSQL it uses SQLite.
 set -eu
 missing=""
@@ -11,6 +12,8 @@ command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/n
 command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-noto-cjk"
 command -v chromium-headless-shell >/dev/null 2>&1 || missing="$missing chromium-headless-shell"
 command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing nginx"
+command -v docker-registry >/dev/null 2>&1 || missing="$missing docker-registry"
+command -v skopeo >/dev/null 2>&1 || missing="$missing skopeo"
 ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || missing="$missing faketime"
 command -v qpdf >/dev/null 2>&1 || missing="$missing qpdf"
 command -v pdftotext >/dev/null 2>&1 || missing="$missing poppler-utils"

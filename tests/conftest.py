@@ -47,6 +47,7 @@ def _beside(name: str) -> ModuleType:
 _beside("archives")
 first_file = _beside("first_file")
 _beside("next_release")
+_beside("oci_program")
 _beside("lazily")
 _beside("ordinary_user")
 _beside("parsed")

@@ -13,9 +13,9 @@ from typing import Any
 from skillyard.cli.program import COMMANDS
 
 ROOT = Path(__file__).parents[2]
-ELSEWHERE = {"serve", "worker", "mcp", "adopt", "publish", "logout"}
+ELSEWHERE = {"serve", "worker", "mcp", "adopt", "publish", "logout", "push"}
 """They go on until they are stopped: the soak of a shared home watches a server; a worker needs PostgreSQL. `adopt`
-installs what somebody edited. `publish` and `logout` are about another server."""
+installs what somebody edited. `publish` and `logout` are about another server, `push` about a registry."""
 
 
 def _lines(examples: Path, folder: Path) -> list[list[str]]:

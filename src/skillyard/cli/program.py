@@ -92,6 +92,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         ),
         "key": CliCommand("packages", GROUPS[1], "the keys you sign with: make one, list them"),
         "sign": CliCommand("packages", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
+        "push": CliCommand("packages", GROUPS[1], "push a skill to an OCI registry, always the same digest"),
         "eval": CliCommand(
             "search", GROUPS[1], "whether the right skill is found for a list of prompts, before and after an edit"
         ),

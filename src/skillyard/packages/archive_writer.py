@@ -86,12 +86,13 @@ def pack(
     *,
     format: PackageFormat | None = None,  # noqa: A002 # the word users know
     whole: bool = False,
+    rooted: bool = False,
     limits: PackageLimits = _DEFAULT,
 ) -> Package:
     """Write the skill in `directory` to the archive `target`, in one step.
 
     `format` follows from the name of `target` when it is not given. With `whole` nothing is left out.
-    A `.skill` archive has one folder, named as the skill.
+    A `.skill` archive, and one that is `rooted`, has one folder, named as the skill.
 
     Raises:
         NoSkillInside: there is no SKILL.md in the folder.
@@ -110,7 +111,7 @@ def pack(
         raise NoSkillInside(f"{directory} has no file SKILL.md", hint="name the folder of one skill")
     ignored: list[str] = []
     items = _items(root, None if whole else ignored, limits)
-    data = _WRITERS[chosen](items, _skill_folder(items, root.name) if chosen == "skill" else "")
+    data = _WRITERS[chosen](items, _skill_folder(items, root.name) if rooted or chosen == "skill" else "")
     if len(data) > limits.archive:
         raise ArchiveTooLarge(
             f"the package is over {limit_words(limits.archive)}", hint="keep large data out of it", limit=limits.archive
@@ -201,7 +202,7 @@ def package_refusals(directory: str | os.PathLike[str], *, limits: PackageLimits
 
 
 def _skill_folder(items: list[_Item], folder: str) -> str:
-    """The one folder of a `.skill` archive: the skill's own name, so that the folder it was packed from does not matter."""
+    """The one folder of a rooted archive: the skill's own name, so that the folder it was packed from does not matter."""
     from skillyard.document import parse_document
 
     data = next(item.data for item in items if item.path == "SKILL.md")
@@ -226,12 +227,18 @@ def _tar_gz(items: list[_Item], top: str) -> bytes:
         gzip.GzipFile("", "wb", 6, buffer, mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for item in items:
-            info = tarfile.TarInfo(top + item.path)
+        for item in (*_folders(items), *items) if top else items:
+            info = tarfile.TarInfo((top + item.path).rstrip("/"))
             info.type = tarfile.DIRTYPE if item.kind == "d" else tarfile.REGTYPE
             info.size, info.mode = len(item.data), stat.S_IMODE(_full_mode(item))
             archive.addfile(info, io.BytesIO(item.data))
     return buffer.getvalue()
+
+
+def _folders(items: list[_Item]) -> list[_Item]:
+    """The folders that the items are in, from the top, for programs that make none by themselves."""
+    above = {"/".join(parts[:depth]) for item in items if (parts := item.path.split("/")) for depth in range(len(parts))}
+    return [_Item(path, "d") for path in sorted(above)]
 
 
 def _full_mode(item: _Item) -> int:

@@ -55,10 +55,11 @@ def _is_secret(part: str) -> bool:
     return bool(_LOOKS_RANDOM.fullmatch(value or name)) and not _REVISION.fullmatch(name)
 
 
-SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirror", "upload", "extension"]
+SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirror", "upload", "extension", "oci"]
 """`address`: something on the web that shows what it is when it is read: an archive, a SKILL.md, a manifest or a catalog.
 `upload`: an archive that was sent and is deleted afterwards; its origin only has the name of the file.
-`extension`: what an extension of that name fetches, `NAME:REFERENCE`."""
+`extension`: what an extension of that name fetches, `NAME:REFERENCE`.
+`oci`: a repository of an OCI registry, `oci://HOST/REPOSITORY` (`oci+http://`: unencrypted); `ref` is a tag or a digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ class Source(WireForm):
 class Origin(WireForm):
     """Where a package came from: enough to fetch the same again.
 
-    `sha256` is `sha256:…` of the archive or file that was downloaded, `commit` the full id of a git commit, `version` what an
+    `sha256` is `sha256:…` of the archive or file that was downloaded, `commit` the full id of a git commit or the digest of the
+    manifest in an OCI registry, `version` what an
     index, a manifest or the publisher gives, `notes` what is new in it. `manifest` is what a published manifest says of it, and
     `manifest_url` where that is; `listed` has both for each folder of a tree that a list led to, until its skills are staged.
     What in the query of `address` may be a secret is not kept.
@@ -117,7 +119,15 @@ _TREE: Final = re.compile(
 )
 _FORGES: Final = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
 _REF: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,199}")
-_SOURCE_FORMS: Final = "a folder, an archive, owner/repo[/path][@ref], a git address, or an https address"
+_OCI: Final = re.compile(
+    r"(?P<scheme>oci(?:\+http)?)://(?P<host>[A-Za-z0-9.-]+)(?P<port>:[0-9]{1,5})?"
+    r"/(?P<repository>[a-z0-9._-]+(?:/[a-z0-9._-]+)*)(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+_OCI_NAME: Final = re.compile(r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*")
+_OCI_HINT: Final = "as in oci://registry.example.com/team/skill:1.0, or @sha256: and 64 hex digits in place of the tag"
+_SOURCE_FORMS: Final = (
+    "a folder, an archive, owner/repo[/path][@ref], a git address, an https address, or oci://host/repository:tag"
+)
 
 
 def resolve(source: str, *, names: tuple[str, ...] = ()) -> Source:
@@ -129,7 +139,8 @@ def resolve(source: str, *, names: tuple[str, ...] = ()) -> Source:
     text = source.strip()
     if not text or text.startswith("-") or not text.isprintable():
         raise InvalidSource(f"{source[:100]!r} is not a source", hint=f"a source is {_SOURCE_FORMS}")
-    parsed = _local_source(text) or _web_source(text) or _extended_source(text) or _ssh_source(text) or _shorthand(text)
+    readers = (_local_source, _web_source, _oci_source, _extended_source, _ssh_source, _shorthand)
+    parsed = next((found for read in readers if (found := read(text)) is not None), None)
     if parsed is None:
         raise InvalidSource(
             f"{_without_secret(text)!r} is neither an existing path nor an address", hint=f"a source is {_SOURCE_FORMS}"
@@ -186,6 +197,18 @@ def _web_source(text: str) -> Source | None:
     if not parts or path.endswith(".well-known/agent-skills/index.json"):
         return Source("well-known", address)
     return Source("address", address)
+
+
+def _oci_source(text: str) -> Source | None:
+    """A digest is more exact than the tag before it, which is left out then."""
+    if not re.match(r"oci(?:\+[a-z]+)?://", text, re.IGNORECASE):
+        return None
+    match = _OCI.fullmatch(text)
+    if match is None or len(match["repository"]) > 255 or not all(map(_OCI_NAME.fullmatch, match["repository"].split("/"))):
+        raise InvalidSource(f"{_without_secret(text)!r} does not name a repository of an OCI registry", hint=_OCI_HINT)
+    authority = match["host"].lower() + (match["port"] or "")
+    _check_address(f"https://{authority}/")
+    return Source("oci", f"{match['scheme']}://{authority}/{match['repository']}", ref=match["digest"] or match["tag"] or "")
 
 
 def _extended_source(text: str) -> Source | None:

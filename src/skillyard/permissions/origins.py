@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _SHORT: Final = {"github": "github.com", "gitlab": "gitlab.com", "codeberg": "codeberg.org", "bitbucket": "bitbucket.org"}
-_SCHEME: Final = re.compile(r"(?:git\+)?(?:https|ssh)://", re.IGNORECASE)
+_SCHEME: Final = re.compile(r"(?:(?:git\+)?(?:https|ssh)|oci)://", re.IGNORECASE)
 
 
 class SkillProvenance(NamedTuple):
@@ -144,7 +144,7 @@ def _parts(text: str) -> tuple[str, ...]:
     elif _SCHEME.match(text):
         address = urlsplit(text.removeprefix("git+"))
         text = address.netloc.rpartition("@")[2] + address.path
-    elif text.lower().startswith("http://"):
-        text = "http:" + text[len("http://") :]
+    elif text.lower().startswith(("http://", "oci+http://")):
+        text = "http:" + text.partition("://")[2]
     rooted = ("/",) if text.startswith("/") else ()
     return (*rooted, *(part.removesuffix(".git") for part in text.split("/") if part))

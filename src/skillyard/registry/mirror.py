@@ -15,7 +15,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
-from skillyard.errors import DigestMismatch, PackageMissing, PackageProblem
+from skillyard.errors import DigestMismatch, NoSkillInside, PackageMissing, PackageProblem
 from skillyard.files import replace_file
 from skillyard.packages import LocalStore, Source, tree_digest
 from skillyard.packages.digest import digest_hex
@@ -27,6 +27,7 @@ from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.registry.model import InstalledSkill, InstallOptions, OperationResult, SkillVersion
+    from skillyard.registry.oci_artifacts import PushedArtifact
     from skillyard.registry.registry import Registry
 
 
@@ -120,6 +121,32 @@ def _is_intact(mirror: MirrorSource, digest: str) -> bool:
     except PackageProblem:
         return False
     return True
+
+
+def push_all(
+    registry: Registry, prefix: str, *, names: tuple[str, ...] = (), dry_run: bool = False, allow_private: bool = False
+) -> tuple[PushedArtifact, ...]:
+    """Push the current version of every installed skill to `PREFIX/SKILL_ID`; with `names` only of these.
+
+    The tag is the declared version, else the version of the registry: a new version never moves the tag of another one.
+
+    Raises:
+        NoSkillInside: none has a name of `names`.
+        SkillyardError: as `push_skill`; what was pushed before stays.
+    """
+    from skillyard.registry.oci_artifacts import push_skill, tag_of
+
+    serving = registry.installed.serving()
+    if missing := [name for name in names if name not in serving]:
+        raise NoSkillInside(f"{missing[0]!r} is not installed", hint="`skillyard versions` lists what is")
+    pushed = []
+    for skill_id, version in sorted(serving.items()):
+        if not names or skill_id in names:
+            folder, address = registry.storage.versions.path(skill_id, version.version), str(version.origin.get("address", ""))
+            target = f"{prefix.rstrip('/')}/{skill_id}:{tag_of(version.declared_version or version.version)}"
+            origin = address if "://" in address else ""
+            pushed.append(push_skill(folder, target, origin=origin, dry_run=dry_run, allow_private=allow_private))
+    return tuple(pushed)
 
 
 @dataclass(frozen=True, slots=True)

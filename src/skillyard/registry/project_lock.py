@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LOCK_FILE: Final = "skillyard.lock"
 _VERSION: Final = 1
 _MAX_BYTES: Final = 4 * 1024 * 1024
-_KINDS: Final[tuple[SourceKind, ...]] = ("folder", "archive", "git", "address", "well-known", "extension")
+_KINDS: Final[tuple[SourceKind, ...]] = ("folder", "archive", "git", "address", "well-known", "extension", "oci")
 _FAR: Final = "../../../"  # from here on a path says more about the machine than about the project
 _LOCAL: Final = ("folder", "archive")
 _MOST_FILES: Final = 1000  # of a skill with more only the digest is kept

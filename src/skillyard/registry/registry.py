@@ -135,7 +135,7 @@ class Registry:
         With `public_only` it contacts public addresses only, whatever the configuration: for callers other than its user.
         """
         made = self.of(catalog, scanner=self._scanner)
-        made._fetcher = SourceFetcher() if public_only else self._fetcher
+        made._fetcher = SourceFetcher(own_credentials=False) if public_only else self._fetcher
         if public_only and made._links is not None:
             made._links = LinkFetcher()
         return made

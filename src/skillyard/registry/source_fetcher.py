@@ -1,4 +1,4 @@
-"""Fetch a source to this machine: a folder, an archive, a git repository, a file on the web, an index, a mirror.
+"""Fetch a source: a folder, an archive, a git repository, a file on the web, an index, a mirror, an OCI registry.
 
 A `Fetcher` takes a `Source` and gives a tree to look for skills in. Network failures are retried, refusals are not.
 Of a git repository one commit is read, without history, hooks, links, submodules, filters or the user's settings. Nothing is
@@ -254,12 +254,14 @@ class SourceFetcher:
 
     Addresses of this machine and of private networks are only contacted with `allow_private`, and then without encryption too.
     A server of `logins` is contacted wherever it is, with its key, and its own address means the mirror that it gives out.
+    To OCI registries the logins of this machine's user are sent, unless `own_credentials` is false.
     """
 
     limits: PackageLimits = field(default_factory=PackageLimits)
     others: Mapping[SourceKind, Fetcher] = field(default_factory=dict)
     allow_private: bool = False
     logins: Logins | None = None
+    own_credentials: bool = True
     extensions: Extensions = NO_EXTENSIONS
     sleep: Callable[[float], object] = time.sleep
 
@@ -273,7 +275,7 @@ class SourceFetcher:
         if other is None and source.kind == "extension":
             return self._extended(source, into)
         source = self._at_login(source)
-        remote = {"git": self._cloned, "mirror": self._mirrored, "address": self._downloaded}
+        remote = {"git": self._cloned, "mirror": self._mirrored, "address": self._downloaded, "oci": self._pulled}
         fetch = other.fetch if other else remote.get(source.kind, self._indexed)
         return _with_retries(lambda: fetch(source, into), self.sleep)
 
@@ -323,6 +325,14 @@ class SourceFetcher:
         from skillyard.registry.mirror_locations import MirrorFetcher
 
         return MirrorFetcher(self.mirror, self.limits).fetch(source, into)
+
+    def _pulled(self, source: Source, into: Path) -> FetchedTree:
+        from skillyard.registry.oci_artifacts import OciFetcher
+        from skillyard.registry.oci_registry import find_credentials, no_credentials
+
+        credentials = find_credentials if self.own_credentials else no_credentials
+        fetcher = OciFetcher(limits=self.limits, allow_private=self.allow_private, credentials=credentials)
+        return fetcher.fetch(source, _new_folder(into))
 
     def _indexed(self, source: Source, into: Path) -> FetchedTree:
         from skillyard.registry.skill_indexes import fetch_index

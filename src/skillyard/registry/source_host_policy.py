@@ -17,15 +17,17 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from skillyard.catalog.skill_files import KeptLink
-from skillyard.errors import InvalidSource, NetworkFailed, NetworkRefused, SkillyardError
+from skillyard.errors import InvalidInput, InvalidSource, NetworkFailed, NetworkRefused, SkillyardError
 from skillyard.packages import shown_address
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
+    from skillyard.network import GuardedResponse
     from skillyard.scanner.late_links import LateLink
 
 REDIRECT_STATUSES: Final = frozenset((301, 302, 303, 307, 308))
@@ -124,6 +126,8 @@ def _checked_addresses(host: str, *, allow_private: bool) -> list[str]:
 _ENCRYPTED: Final = "use its https:// address; `private-hosts = true` in [packages] of your own skillyard.toml opens http://"
 _REDIRECTS: Final = 5
 _TIMEOUT_S: Final = 60.0
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_BUSY: Final = frozenset((429, 500, 502, 503, 504))
 
 
 def download(
@@ -148,6 +152,54 @@ def download(
 
 
 async def _download(url: str, limit: int, allow_private: bool, allow_origin: bool, headers: Mapping[str, str]) -> bytes:
+    answer, url = await follow_redirects(
+        "GET", url, limit=limit, allow_private=allow_private, allow_origin=allow_origin, secret=headers
+    )
+    if answer.status == 200:
+        return answer.body
+    raise refused_answer(answer.status, url)
+
+
+def refused_answer(status: int, url: str) -> InvalidSource | NetworkFailed:
+    """The error for an answer with that status: NetworkFailed where another try may help."""
+    if status in _BUSY:
+        return NetworkFailed(f"{urlsplit(url).netloc} answered {status}", hint="try again later")
+    return InvalidSource(f"{url.partition('?')[0]} answered {status}", hint="check the address")
+
+
+def joined_address(url: str, target: str) -> str:
+    """Where `target`, which a server named in its answer from `url`, is. Raises InvalidSource: it is no address of the web."""
+    from skillyard.network.hosts import read_destination
+
+    try:
+        joined = urljoin(url, target)
+        read_destination(joined)
+    except (ValueError, InvalidInput):
+        raise InvalidSource(f"{urlsplit(url).netloc} leads to {target[:200]!r}, which is no address", hint="check it") from None
+    return joined
+
+
+async def follow_redirects(
+    method: str,
+    url: str,
+    *,
+    limit: int,
+    allow_private: bool,
+    allow_origin: bool = False,
+    headers: Mapping[str, str] = _NONE,
+    secret: Mapping[str, str] = _NONE,
+    body: bytes = b"",
+    timeout_s: float = _TIMEOUT_S,
+) -> tuple[GuardedResponse, str]:
+    """The answer that is no redirect, of any status, and the address that gave it; only GET and HEAD are sent on.
+
+    `headers` go everywhere, and `secret` only to the scheme, host and port of `url`, which alone may be private with
+    `allow_origin`.
+
+    Raises:
+        InvalidSource: it is no https address, or redirects in a loop.
+        NetworkRefused, NetworkFailed: it may not be reached, or did not answer properly.
+    """
     from skillyard.network import guarded_request
     from skillyard.network.hosts import read_destination
 
@@ -155,23 +207,18 @@ async def _download(url: str, limit: int, allow_private: bool, allow_origin: boo
     for _ in range(_REDIRECTS + 1):
         destination = read_destination(url)
         if (destination.scheme, destination.authority) != (first.scheme, first.authority):
-            headers, allow_origin = {}, False
+            secret, allow_origin = _NONE, False
         private = allow_private or allow_origin
         if destination.scheme != "https" and not private:
             raise InvalidSource(f"{url.partition('?')[0]} is not requested without encryption", hint=_ENCRYPTED)
-        allow = (f"{destination.scheme}://{destination.authority}",)
         answer = await guarded_request(
-            "GET", url, allow=allow, timeout_s=_TIMEOUT_S, max_bytes=limit, allow_private=private,
-            headers=headers,
+            method, url, allow=(f"{destination.scheme}://{destination.authority}",), timeout_s=timeout_s, max_bytes=limit,
+            allow_private=private, headers={**headers, **secret}, body=body,
         )  # fmt: skip
-        if answer.status in REDIRECT_STATUSES and (target := answer.headers.get("location")):
-            url = urljoin(url, target)
-        elif answer.status == 200:
-            return answer.body
-        elif answer.status in (429, 500, 502, 503, 504):
-            raise NetworkFailed(f"{destination.authority} answered {answer.status}", hint="try again later")
-        else:
-            raise InvalidSource(f"{url.partition('?')[0]} answered {answer.status}", hint="check the address")
+        target = answer.headers.get("location")
+        if answer.status not in REDIRECT_STATUSES or not target or method not in ("GET", "HEAD"):
+            return answer, url
+        url = joined_address(url, target)
     raise InvalidSource(f"{url.partition('?')[0]} redirects in a loop", hint="check the address")
 
 

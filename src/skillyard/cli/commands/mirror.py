@@ -35,7 +35,9 @@ def add_mirror_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     export = actions.add_parser("export", help="write what is installed here to a mirror, or bring one up to date")
     export.add_argument(
-        "target", metavar="TARGET", help="a folder, s3://bucket/prefix, or the address of a server to publish to"
+        "target",
+        metavar="TARGET",
+        help="a folder, s3://bucket/prefix, oci://HOST/PREFIX, or the address of a server to publish to",
     )
     export.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
     export.add_argument(
@@ -75,6 +77,8 @@ def _export(arguments: argparse.Namespace, catalog: Catalog) -> int:
 
     if arguments.target.startswith(("https://", "http://")):
         return _export_to_server(arguments, _registry(catalog))
+    if arguments.target.startswith(("oci://", "oci+http://")):
+        return _push(arguments, catalog)
     source = RegistryMirror(_registry(catalog), catalog.data_directory)
     return _copy(arguments, source, open_mirror_target(_address(arguments.target)))
 
@@ -118,6 +122,26 @@ def _published(arguments: argparse.Namespace, server: RemoteServer, registry: Re
         return version.skill_id, "refused", f"it would be allowed more than {preview.current}, which --yes agrees to"
     server.publish(archive, version.skill_id, version=preview.version, notes=preview.changelog(), consent=preview.consent)
     return version.skill_id, "published", ""
+
+
+def _push(arguments: argparse.Namespace, catalog: Catalog) -> int:
+    """Push the current version of every skill, each to a repository of its own below the target."""
+    from skillyard.registry.mirror import push_all
+
+    screen: Screen = arguments.screen
+    pushed = push_all(
+        _registry(catalog), arguments.target, names=tuple(arguments.skill), dry_run=arguments.check,
+        allow_private=catalog.configuration.private_hosts,
+    )  # fmt: skip
+    different = [one for one in pushed if not one.same]
+    if screen.as_json:
+        screen.data({"pushed": [one.to_dict() for one in pushed]})
+    else:
+        for one in different:
+            screen.line(f"{'would push' if arguments.check else 'pushed'} {one.reference}")
+        if not different:
+            screen.line("the registry has everything already", style="ok")
+    return FAILURE if arguments.check and different else OK
 
 
 def _sync(arguments: argparse.Namespace, catalog: Catalog) -> int:
