@@ -140,7 +140,7 @@ def test_a_version_that_was_yanked_there_is_yanked_here(
     copy_mirror(place, mirror)
     assert import_mirror(other, mirror, address).marked == 1
     newer, older = other.installed.versions("tidy")
-    assert (newer.yanked, older.yanked, older.yanked_reason) == (False, True, "it deletes too much")
+    assert (newer.yanked, older.yanked, older.yanked_reason) == (False, True, "its publisher: it deletes too much")
 
 
 def test_more_power_needs_consent_here_too(

@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillyard.errors import SkillNotFound
-from skillyard.registry.model import InstalledSkill, InstallLog, Operation, Progress, SkillVersion
+from skillyard.registry.model import PUBLISHER, InstalledSkill, InstallLog, Operation, Progress, SkillVersion
 from skillyard.registry.operations import Operations
 from skillyard.registry.requirements import installed_skill_problems
 from skillyard.registry.upgrade_checks import named_version
 from skillyard.registry.version_files import discard_version, prune_versions, recover, settling
 from skillyard.registry.version_store import VersionStore
+from skillyard.text import single_line
 
 if TYPE_CHECKING:
+    from skillyard.registry.mirror_locations import MirroredVersion, MirrorSource
     from skillyard.registry.operations import OpenLog, RunningOperation
     from skillyard.registry.records import RegistryRecords
 
@@ -212,6 +214,28 @@ class VersionManager:
             return self._mark(name, version, "unyank", yanked_at=None, yanked_reason=None)
         return self._mark(name, version, "yank", yanked_at=datetime.now(UTC), yanked_reason=reason or None)
 
+    def follow_publisher(self, current: SkillVersion, mirror: MirrorSource) -> None:
+        """Mark the versions of an installed skill as in the mirror that it came from, and take marks back that went there.
+
+        Marks that were made here stay. The current version goes on serving.
+
+        Raises:
+            SkillyardError: as `MirrorSource.index`.
+        """
+        listed = _versions_listed(current, mirror)
+        for here in self._installed.versions(current.skill_id):
+            there = listed.get(here.digest)
+            if there is None:
+                continue
+            for mark, reason, marked, why in (
+                (self.yank, there.yanked, here.yanked, here.yanked_reason),
+                (self.deprecate, there.deprecated, here.status == "deprecated", here.deprecated_reason),
+            ):
+                if reason is not None and not marked:
+                    mark(here.skill_id, here.version, reason=PUBLISHER + single_line(reason))
+                elif reason is None and marked and (why or "").startswith(PUBLISHER):
+                    mark(here.skill_id, here.version, undo=True)
+
     def prune(self, name: str, *, keep: int | None = None) -> tuple[str, ...]:
         """Delete the files of all but the newest `keep` versions; never of the current one or one that is read."""
         skill_id, keep = self._installed.skill(name, installed=False).skill_id, self.keep if keep is None else keep
@@ -223,3 +247,23 @@ class VersionManager:
         self._storage.records.mark(chosen.skill_id, chosen.version, action, **values)
         self._storage.note_withdrawn()
         return self._installed.version(chosen.skill_id, chosen.version)
+
+
+def publisher_notice(current: SkillVersion, mirror: MirrorSource) -> str | None:
+    """What the mirror that an installed version came from says against it; None when nothing.
+
+    Raises:
+        SkillyardError: as `MirrorSource.index`.
+    """
+    listed = _versions_listed(current, mirror).get(current.digest)
+    if listed is None or (listed.yanked is None and listed.deprecated is None):
+        return None
+    word, reason = ("deprecated", listed.deprecated) if listed.yanked is None else ("withdrawn", listed.yanked)
+    return f"{word} by its publisher" + (f": {single_line(reason)}" if reason else "")
+
+
+def _versions_listed(current: SkillVersion, mirror: MirrorSource) -> dict[str, MirroredVersion]:
+    """The versions of an installed skill in a mirror, by the digests of their contents."""
+    path = str(current.origin.get("path") or current.skill_id)
+    skill = next((one for one in mirror.index().skills if one.skill_id == path), None)
+    return {version.digest: version for version in skill.versions} if skill else {}

@@ -22,7 +22,6 @@ from skillyard.packages.digest import digest_hex
 from skillyard.registry.mirror_locations import MirroredSkill, MirroredVersion, MirrorIndex, MirrorSource, StoredMirror
 from skillyard.registry.model import PUBLISHER
 from skillyard.registry.version_files import store_package
-from skillyard.text import single_line
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
@@ -283,53 +282,9 @@ def _marks(here: Sequence[SkillVersion], skill: MirroredSkill) -> list[tuple[Ski
 
 def _mark(registry: Registry, installed: SkillVersion, listed: MirroredVersion) -> None:
     if listed.yanked is not None and not installed.yanked:
-        registry.versions.yank(installed.skill_id, installed.version, reason=listed.yanked)
+        registry.versions.yank(installed.skill_id, installed.version, reason=PUBLISHER + listed.yanked)
     if listed.deprecated is not None and installed.status != "deprecated" and not installed.current:
-        registry.versions.deprecate(installed.skill_id, installed.version, reason=listed.deprecated)
-
-
-def publisher_notice(current: SkillVersion, mirror: MirrorSource) -> str | None:
-    """What the mirror that an installed version came from says against it; None when nothing.
-
-    Raises:
-        SkillyardError: as `MirrorSource.index`.
-    """
-    listed = _listed(current, mirror).get(current.digest)
-    if listed is None or (listed.yanked is None and listed.deprecated is None):
-        return None
-    word, reason = ("deprecated", listed.deprecated) if listed.yanked is None else ("withdrawn", listed.yanked)
-    return f"{word} by its publisher" + (f": {single_line(reason)}" if reason else "")
-
-
-def follow_publisher(registry: Registry, current: SkillVersion, mirror: MirrorSource) -> None:
-    """Mark the versions of an installed skill as they are marked in the mirror that it came from, and take such marks back.
-
-    Marks that were made here stay. The current version goes on serving.
-
-    Raises:
-        SkillyardError: as `MirrorSource.index`.
-    """
-    listed = _listed(current, mirror)
-    for here in registry.installed.versions(current.skill_id):
-        there = listed.get(here.digest)
-        if there is None:
-            continue
-        marks = registry.versions
-        for mark, reason, marked, why in (
-            (marks.yank, there.yanked, here.yanked, here.yanked_reason),
-            (marks.deprecate, there.deprecated, here.status == "deprecated", here.deprecated_reason),
-        ):
-            if reason is not None and not marked:
-                mark(here.skill_id, here.version, reason=PUBLISHER + single_line(reason))
-            elif reason is None and marked and (why or "").startswith(PUBLISHER):
-                mark(here.skill_id, here.version, undo=True)
-
-
-def _listed(current: SkillVersion, mirror: MirrorSource) -> Mapping[str, MirroredVersion]:
-    """The versions of an installed skill in a mirror, by the digests of their contents."""
-    path = str(current.origin.get("path") or current.skill_id)
-    skill = next((one for one in mirror.index().skills if one.skill_id == path), None)
-    return {version.digest: version for version in skill.versions} if skill else {}
+        registry.versions.deprecate(installed.skill_id, installed.version, reason=PUBLISHER + listed.deprecated)
 
 
 _CACHE: Final = "cache/packages"

@@ -26,7 +26,7 @@ from skillyard.errors import InvalidConfiguration, InvalidSource, SkillyardError
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.candidate import InstallRequest
 from skillyard.registry.install_pipeline import InstallPipeline
-from skillyard.registry.installed_skills import InstalledSkills, RegistryStorage, VersionManager
+from skillyard.registry.installed_skills import InstalledSkills, RegistryStorage, VersionManager, publisher_notice
 from skillyard.registry.model import (
     PINNED,
     EditValue,
@@ -285,8 +285,6 @@ class Registry:
         current = self.installed.current(name)
         notice = None
         if (mirror := self._mirror_of(current)) is not None:
-            from skillyard.registry.mirror import publisher_notice
-
             with contextlib.suppress(SkillyardError):  # the reason why nobody can tell says it too
                 notice = publisher_notice(current, mirror)
         return replace(self._pending_update(current), notice=notice)
@@ -325,10 +323,8 @@ class Registry:
     def _follow_publisher(self, version: SkillVersion) -> None:
         """Take over how versions are marked where a skill came from; whoever fetches from there too learns what is wrong."""
         if (mirror := self._mirror_of(version)) is not None:
-            from skillyard.registry.mirror import follow_publisher
-
             with contextlib.suppress(SkillyardError):
-                follow_publisher(self, version, mirror)
+                self.versions.follow_publisher(version, mirror)
 
     def _refuse_pinned(self, skill_id: str) -> None:
         version = self.tags.of(skill_id).get(PINNED)
