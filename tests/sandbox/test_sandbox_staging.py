@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
+import marshal
 import os
 import stat
+import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,6 +96,21 @@ async def test_what_is_verified_is_what_runs(backend: SandboxBackend, tree: Path
 
     result = await backend.run(Job(str(tree), "scripts/main.py", verify=verify))
     assert (seen, result.stdout) == (["print('hello')\n"], b"hello\n")
+
+
+@pytest.mark.parametrize("verify", [None, lambda tree: None])
+async def test_compiled_python_is_never_loaded_by_a_run(backend: SandboxBackend, tree: Path, verify: Any) -> None:
+    """Python loads the first without its source, and the second in place of a source that it does not look at."""
+    unchecked = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
+    (tree / "scripts/__pycache__").mkdir()
+    (tree / "scripts/helper.py").write_text("WORD = 'source'\n", encoding="ascii")
+    tag = sys.implementation.cache_tag
+    for name in ("scripts/bare.pyc", f"scripts/__pycache__/helper.{tag}.pyc"):
+        (tree / name).write_bytes(unchecked + marshal.dumps(compile("WORD = 'compiled'", "helper.py", "exec")))
+    program = "import helper\ntry:\n    import bare\nexcept ImportError:\n    print(helper.WORD)\nelse:\n    print(bare.WORD)\n"
+    (tree / "scripts/main.py").write_text(program, encoding="ascii")
+    result = await backend.run(Job(str(tree), "scripts/main.py", verify=verify))
+    assert (result.stdout, result.stderr) == (b"source\n", b"")
 
 
 async def test_a_check_that_fails_stops_the_run(backend: SandboxBackend, tree: Path) -> None:

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 from skillyard.packages import FolderDifference, TreeEntry, compare_trees, tree_digest, tree_entries
 from skillyard.packages.extraction import hidden_files
 from skillyard.paths import CLOEXEC, NOFOLLOW, NONBLOCK
-from skillyard.scanner.finding import Effect
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.catalog.skill_files import KeptLink
     from skillyard.document import Document, Metadata
     from skillyard.environments.declared import Requirements
+    from skillyard.scanner.finding import Effect
 
 
 _RANK: Final[Mapping[str, int]] = {"none": 0, "read-only": 1, "read-write": 2}
@@ -154,7 +154,7 @@ class PowerChange(WireForm, also=("consent",)):
 
 
 @dataclass(frozen=True, slots=True)
-class SkillComparison(WireForm):
+class SkillComparison:
     """What became of a skill: its files, what it may do, and what it did when it was watched.
 
     `widened` and `narrowed` have a sentence for each power that came or went; they are None where a SKILL.md cannot be read.

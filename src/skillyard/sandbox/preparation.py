@@ -26,7 +26,7 @@ from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, Identity, 
 from skillyard.sandbox.runtimes import Runtime, is_system, runtime_for
 from skillyard.sandbox.seccomp import FilterOptions
 from skillyard.sandbox.session_preparation import PreparedSession
-from skillyard.sandbox.staging import StagedCopy, stage_skill
+from skillyard.sandbox.staging import StagedCopy, stage_skill, without_compiled
 
 _LIBRARIES: Final[Mapping[str, str]] = {"python": "library", "node": "node_modules"}  # where each looks for what is imported
 
@@ -148,7 +148,7 @@ def _copy(job: Job, entry: str, identity: Identity | None) -> StagedCopy:
     made = stage_skill(job.tree, entry, whole=True, complete=True, identity=identity)
     try:
         job.verify(made.tree)
-        return made if whole else stage_skill(made.tree, entry, whole=False, complete=True, identity=identity)
+        return without_compiled(made) if whole else stage_skill(made.tree, entry, whole=False, complete=True, identity=identity)
     except BaseException:
         whole = False
         raise
