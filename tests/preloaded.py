@@ -436,11 +436,13 @@ def _load(modules: Sequence[str]) -> None:
     """Import them, unless they are there; what is here then stays: the forks share its memory."""
     if all(module in sys.modules for module in modules):
         return
+    gc.disable()  # nothing of modules becomes garbage
     for module in modules:
         importlib.import_module(module)
     assert threading.active_count() == len(list(Path("/proc/self/task").iterdir())) == 1, "a fork has only one thread"
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _execute(command: dict[str, Any]) -> None:

@@ -29,7 +29,13 @@ ROOMS = [
     "abuse_files",
     "abuse_processes",
 ]
-SLOW = ["sixty_four_bombs", "has_written[landlock-deep]", *(f"nobody_outside[landlock-{version}]" for version in (3, 4, 5))]
+SLOW = [
+    "sixty_four_bombs",
+    "has_written[landlock-deep]",
+    "empty_files_are_bounded",
+    "watcher_grow",
+    *(f"nobody_outside[landlock-{version}]" for version in (3, 4, 5)),
+]
 DISTRIBUTIONS = ["pytest", "pluggy", "iniconfig", "packaging", "pygments", "pytest-asyncio", "typing-extensions"]
 
 
