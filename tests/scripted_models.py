@@ -280,6 +280,9 @@ def read_chat(body: Json) -> Seen:
     return _seen("chat", body["model"], system, user, assistant, calls, results, names, stream, body)
 
 
+_BUILT_IN = ("web_search", "image_generation")
+
+
 def read_responses(body: Json) -> Seen:
     system, user, assistant, calls, results = [str(body.get("instructions") or "")], [], [], [], []
     items = body["input"]
@@ -295,15 +298,21 @@ def read_responses(body: Json) -> Seen:
         else:
             _need(kind in ("reasoning",), f"an unknown item {kind!r}")
     _paired(calls, results)
-    names = _tool_names(body.get("tools") or [], "parameters")
+    shapes = [tool for tool in body.get("tools") or [] if tool.get("type") not in ("namespace", *_BUILT_IN)]
+    spaces = [tool for tool in body.get("tools") or [] if tool.get("type") == "namespace"]
+    inner = [f"{space['name']}.{name}" for space in spaces for name in _tool_names(space["tools"], "parameters")]
+    names = (*_tool_names(shapes, "parameters"), *inner)
     stream = bool(body.get("stream"))
     return _seen("responses", body["model"], system, user, assistant, calls, results, names, stream, body)
 
 
 def read_messages(body: Json) -> Seen:
     _need(isinstance(body.get("max_tokens"), int), "max_tokens is missing")
-    user, assistant, calls, results, open_ids = [], [], [], [], set()
+    user, assistant, calls, results, open_ids, system = [], [], [], [], set(), [_text(body.get("system"))]
     for message in body["messages"]:
+        if message["role"] == "system":  # Claude Code says there what changed in between
+            system.append(_text(message["content"]))
+            continue
         blocks = message["content"] if isinstance(message["content"], list) else [{"type": "text", "text": message["content"]}]
         _need(blocks, "an empty message")
         if message["role"] == "assistant":
@@ -330,7 +339,7 @@ def read_messages(body: Json) -> Seen:
                 user.append(block["text"])
     _paired(calls, results)
     names = _tool_names(body.get("tools") or [], "input_schema")
-    stream, system = bool(body.get("stream")), [_text(body.get("system"))]
+    stream = bool(body.get("stream"))
     return _seen("messages", body["model"], system, user, assistant, calls, results, names, stream, body)
 
 
@@ -519,7 +528,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _item(self, part: Part) -> Json:
         if isinstance(part, Call):
             shape = {"type": "function_call", "id": self.models.new_id("fc"), "call_id": self.models.new_id("call")}
-            return shape | {"name": part.name, "arguments": part.written, "status": "completed"}
+            space, _, name = part.name.rpartition(".")
+            named = {"name": name, "namespace": space} if space else {"name": name}
+            return shape | named | {"arguments": part.written, "status": "completed"}
         content = [{"type": "output_text", "text": getattr(part, "text", ""), "annotations": [], "logprobs": []}]
         shape = {"type": "message", "id": self.models.new_id("msg"), "role": "assistant", "status": "completed"}
         return shape | {"content": content}
