@@ -85,7 +85,7 @@ export const catalog = words(
     any: { source: "全部来源", state: "全部状态", use: "全部方式", tag: "全部标签" },
     set: "技能集",
     setWhy: "智能体只能看到项目所用技能集里的技能。",
-    everySet: "不用技能集：全部技能",
+    everySet: "不用技能集",
     setOf: (name, skills) => `技能集 ${name}：${skills} 个技能`,
     setUsed: (name) => `智能体只看到 ${name} 里的技能`,
     setNone: "智能体可以看到全部技能",
