@@ -123,10 +123,10 @@ function Row({ event }: { event: AuditEvent }) {
         <Badge color={COLOURS[event.outcome] ?? "gray"}>{t.outcomes[event.outcome]}</Badge>
       </Box>
       <Box className={classes.what}>
-        <Text size="sm" truncate>
+        <Text size="sm" className={classes.sentence ?? ""}>
           <Sentence event={event} />
         </Text>
-        <Text size="xs" c="dimmed" truncate>
+        <Text size="xs" c="dimmed" truncate visibleFrom="xs">
           <Text span inherit ff="monospace">
             {visible(event.action)}
           </Text>

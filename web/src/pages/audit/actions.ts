@@ -53,6 +53,7 @@ const SAID: Readonly<Record<string, Readonly<Record<Language, Said>>>> = {
   "memories.forget": { en: ["deleted the memory", "delete the memory"], zh: ["删除了记忆", "删除记忆"] },
   "organisations.create": { en: ["created the organisation", "create the organisation"], zh: ["创建了组织", "创建组织"] },
   "runs.start": { en: ["ran", "run"], zh: ["运行了", "运行"] },
+  "runs.test_skill": { en: ["tested", "test"], zh: ["测试了", "测试"] },
   "runs.cancel": { en: ["cancelled the run", "cancel the run"], zh: ["取消了运行", "取消运行"] },
   "runs.upload_file": { en: ["uploaded a file", "upload a file"], zh: ["上传了文件", "上传文件"] },
   "schedules.add_schedule": { en: ["added the schedule", "add the schedule"], zh: ["添加了定时任务", "添加定时任务"] },

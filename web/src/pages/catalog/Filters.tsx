@@ -1,6 +1,5 @@
 /** Narrow the list by where skills are from, whether they are offered, and their tags. */
 import { Button, Group, NativeSelect } from "@mantine/core";
-import { IconStack2 } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 
 import { chooseSet, facetsQuery, setsQuery } from "@/api/catalog";
@@ -76,7 +75,6 @@ function ProjectSet() {
     <NativeSelect
       aria-label={t.set}
       title={t.setWhy}
-      leftSection={<IconStack2 size={15} />}
       data={[{ value: "", label: t.everySet }, ...names.map(([name, skills]) => ({ value: name, label: t.setOf(visible(name), skills.length) }))]}
       value={found?.chosen ?? ""}
       disabled={!writes || choosing.isPending}

@@ -13,6 +13,7 @@ import { visible } from "@/parts/foreign";
 import { ScanBadge } from "@/parts/ScanBadge";
 import { AsksBadge, StateBadge } from "@/parts/StateBadge";
 
+import { skill as stateWords } from "../skill/words";
 import classes from "./SkillRow.module.css";
 import { catalog } from "./words";
 
@@ -92,6 +93,7 @@ function Confidence({ value, sure }: { value: number; sure: boolean }) {
 
 function Marks({ skill }: { skill: Entry }) {
   const t = useText(catalog);
+  const s = useText(stateWords);
   const meaning = useMeaning("rules");
   const verdict = useQuery(verdictQuery(skill.id)).data;
   const serious = skill.diagnostics.filter(({ severity }) => severity !== "info");
@@ -102,6 +104,13 @@ function Marks({ skill }: { skill: Entry }) {
         <Tooltip label={serious.map(({ rule, message }) => meaning(rule)?.title ?? visible(message)).join(" · ")}>
           <Badge color="yellow" leftSection={<IconAlertTriangle size={13} />} visibleFrom="sm">
             {t.findings(serious.length)}
+          </Badge>
+        </Tooltip>
+      )}
+      {skill.state !== "automatic" && skill.state !== "off" && (
+        <Tooltip label={s.stateWhy[skill.state]}>
+          <Badge color="pine" visibleFrom="sm">
+            {s.skillStates[skill.state]}
           </Badge>
         </Tooltip>
       )}

@@ -69,7 +69,9 @@ function Last({ schedule: { last_run: id, last_at: at, last_state: state } }: { 
     );
   return (
     <Group gap={8} wrap="nowrap">
-      <RunStateBadge state={state} />
+      <Box flex="none">
+        <RunStateBadge state={state} />
+      </Box>
       <AnchorLink to="/runs/$id" params={{ id }} size="sm" aria-label={`${t.last}, ${format.ago(at)}`} truncate>
         {format.ago(at)}
       </AnchorLink>

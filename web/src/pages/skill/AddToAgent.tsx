@@ -48,7 +48,7 @@ function Row({ agent, skill }: { agent: Agent; skill: SkillDetail }) {
   const adding = useMutation({
     mutationFn: () => {
       const body = agentBody(agent);
-      return keepAgent({ id: agent.id, body: { ...body, skills: [...(body.skills ?? []), { skill: skill.id, version_lock: null, auto_update: true }] } });
+      return keepAgent({ id: agent.id, body: { ...body, skills: [...body.skills, { skill: skill.id, version_lock: null, auto_update: true }] } });
     },
     onSuccess: () => notify({ message: t.addedTo(visible(skill.name), visible(agent.name)) }),
     onError: notifyProblem,

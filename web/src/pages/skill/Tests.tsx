@@ -177,7 +177,7 @@ function Case({ step }: { step: RunStep }) {
         <Text size="sm" fw={560} truncate className={classes.name ?? ""}>
           <bdi>{visible(step.stepName)}</bdi>
         </Text>
-        <Text size="xs" c="dimmed">
+        <Text size="xs" c="dimmed" visibleFrom="xs">
           {t.kinds[kind]}
         </Text>
         <Text size="xs" c="dimmed" className={classes.took ?? ""}>
