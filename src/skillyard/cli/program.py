@@ -111,7 +111,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "approvals": CliCommand("access", GROUPS[2], "approvals of skills in this workspace: list, give and revoke them"),
         "permissions": CliCommand("access", GROUPS[2], "rules about commands, and whether one is allowed, and why"),
         "chat": CliCommand("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
-        "insights": CliCommand("insights", GROUPS[2], "what becomes of skills, by day: use, failures, time, tokens, cost"),
+        "insights": CliCommand("runs", GROUPS[2], "what becomes of skills, by day: use, failures, time, tokens, cost"),
         "trail": CliCommand("chat", GROUPS[2], "how skills were used in conversations: offered, loaded, read, run"),
         "mcp": CliCommand("serve", GROUPS[2], "serve the skills to any MCP client over stdio"),
         "serve": CliCommand("serve", GROUPS[2], "serve the skills over HTTP: to this machine, or with keys to others"),
@@ -128,7 +128,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
             "environment", GROUPS[3], "packages and programs of skills: what they need, grant and revoke"
         ),
         "completion": CliCommand(
-            "completion", GROUPS[3], "complete commands, options and names in bash, zsh and fish", takes_command_line=True
+            "environment", GROUPS[3], "complete commands, options and names in bash, zsh and fish", takes_command_line=True
         ),
         "doctor": CliCommand("environment", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
     }

@@ -31,6 +31,7 @@ from skillyard.registry.candidate import (
     Candidate,
     InstallRequest,
     Scanner,
+    SignerPolicy,
     check_candidate,
     read_candidate,
     select_candidates,
@@ -79,6 +80,7 @@ class InstallPipeline:
     stops: frozenset[str] = frozenset()
     """The severities at which a finding stops an install."""
     limits: PackageLimits = field(default_factory=PackageLimits)
+    signers: SignerPolicy = field(default_factory=SignerPolicy)
     keep: int = 5
     store: Store | None = None
 
@@ -114,7 +116,7 @@ class InstallPipeline:
             pairs = select_candidates(pairs, request)
         logs = self._logs(operation, log, [candidate for candidate, _ in pairs], request)
         with log.step("validate_structure", 60):
-            candidates = [check_candidate(candidate, folder) for candidate, folder in pairs]
+            candidates = [check_candidate(candidate, folder, self.signers) for candidate, folder in pairs]
             for candidate in candidates:
                 if self.versions.current(candidate.skill_id) is not None:
                     refuse_existing(candidate.skill_id, request)
@@ -406,7 +408,7 @@ def _check_refusals(
     """The candidate with what its check adds, and why an installation would refuse it; consent is another matter."""
     refusals: list[InstallRefusal] = []
     with _noting(refusals):
-        candidate = check_candidate(candidate, folder)
+        candidate = check_candidate(candidate, folder, pipeline.signers)
     with _noting(refusals):
         refuse_yanked(pipeline.records, candidate, request)
     for change in find_replacements(pipeline.versions, pipeline.records, candidate, request):

@@ -1,22 +1,33 @@
-"""`skillyard runs` and `test`; `schedule` and `event`: runs at a time, again and again, or when something happened."""
+"""`skillyard runs`, `test` and `insights`; `schedule` and `event`: runs at a time, or when something happened."""
 
 from __future__ import annotations
 
 import argparse
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.cli.commands.run import add_request_arguments, given_files, given_work
 from skillyard.cli.confirmation import require_consent
-from skillyard.cli.options import open_database, open_organisation, open_records, open_skill, parse_milliseconds, parse_positive
+from skillyard.cli.options import (
+    open_catalog,
+    open_database,
+    open_organisation,
+    open_records,
+    open_skill,
+    parse_milliseconds,
+    parse_positive,
+)
 from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from skillyard.cli.screen import Screen
     from skillyard.engine import Event, RunRecord, Schedule, ScheduleOwners
     from skillyard.engine.journal import Journal
     from skillyard.execution import Trial, TrialReport
+    from skillyard.insights import InsightReport, UsageFigures
     from skillyard.library import Catalog
 
 
@@ -416,3 +427,65 @@ def _list_event_types(catalog: Catalog, screen: Screen) -> int:
         screen.note("no skill waits for events")
         screen.hint("a skill does with `triggers: {event_types: [calendar.reminder]}` in its front matter")
     return OK
+
+
+_INSIGHTS_BY: Final = ("skill", "version", "agent", "caller", "interface", "model")
+_INSIGHTS_HEADER: Final = ("OFFERED", "LOADED", "FOLLOWED", "RUNS", "FAILED", "REFUSED", "P50", "P95", "TOKENS", "COST")
+
+
+def add_insights_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `insights`."""
+    parser.add_argument("--by", choices=_INSIGHTS_BY, default="skill", help="what each row is about (default: %(default)s)")
+    parser.add_argument(
+        "--since", type=_parse_day, metavar="DAY", help="the first day, as 2026-11-01 (default: 13 before the last)"
+    )
+    parser.add_argument("--until", type=_parse_day, metavar="DAY", help="the last day (default: today, in UTC)")
+    parser.add_argument("--skill", metavar="NAME", help="only what concerns this skill")
+    parser.add_argument("--unused", action="store_true", help="only what was offered and neither loaded nor run")
+    parser.add_argument(
+        "--limit", type=parse_positive, default=20, metavar="N", help="at most this many rows (default: %(default)s)"
+    )
+
+
+def insights_command(arguments: argparse.Namespace) -> int:
+    """Show the report."""
+    screen: Screen = arguments.screen
+    catalog = open_catalog(arguments)
+    skill = None if arguments.skill is None else catalog.get(arguments.skill).id
+    report = catalog.insights().report(
+        arguments.by, since=arguments.since, until=arguments.until, skill=skill, unused=arguments.unused,
+        limit=arguments.limit, seconds=None,
+    )  # fmt: skip
+    if screen.as_json:
+        screen.data(report.to_dict())
+    elif not report.rows and arguments.unused:
+        screen.note(f"whatever was offered from {report.since} to {report.until} was used")
+    elif not report.rows:
+        screen.note(f"nothing was used from {report.since} to {report.until}")
+    else:
+        screen.table(
+            ((row.key or "?", *_insight_cells(row.figures, report)) for row in report.rows),
+            header=(arguments.by.upper(), *_INSIGHTS_HEADER),
+        )
+        total = report.total.figures
+        screen.note(
+            f"{report.since} to {report.until}: turns: {total.turns:,}, runs: {total.runs:,}, failed: {total.runs_failed:,}"
+        )
+    return OK
+
+
+def _insight_cells(figures: UsageFigures, report: InsightReport) -> Iterator[str]:
+    for count in (figures.offered, figures.loaded, figures.followed, figures.runs, figures.runs_failed, figures.refused):
+        yield f"{count:,}" if count else ""
+    for time in (figures.p50_ms, figures.p95_ms):
+        yield "" if time is None else f"{time:,} ms"
+    tokens = figures.input_tokens + figures.output_tokens
+    yield f"{tokens:,}" if tokens else ""
+    yield "" if figures.cost is None else f"{figures.cost:,.2f} {report.currency}"
+
+
+def _parse_day(given: str) -> date:
+    try:
+        return date.fromisoformat(given)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{given!r} is no day: write it as 2026-11-01") from None
