@@ -216,6 +216,14 @@ class SignatureInvalid(PackageProblem, code="signature_invalid"):
     """A skill has a signature that does not hold for its content."""
 
 
+class SignatureMissing(PackageProblem, code="signature_missing"):
+    """A skill from a source with pinned signers has no signature."""
+
+
+class SignerRefused(PackageProblem, code="signer_refused"):
+    """A skill is signed, and not by one of those that are pinned for its source; `details["pinned"]` are these."""
+
+
 class PackageMissing(PackageProblem, code="package_not_found", status=404):
     """The store has no package with that digest."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,3 +60,28 @@ def test_a_signer_that_is_no_key_is_wrong_usage(call: Call, tidy: Path) -> None:
         answer = call("verify", tidy, "--signer", text)
         assert (answer.code, answer.out) == (2, "")
         assert "44 characters of base64" in answer.err
+
+
+def test_a_model_signature_is_written_told_and_asked_for(call: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "tidy"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies up. Use in a test.\n---\nDo it.\n")
+    made = call("key", "new", "--format", "oms", "--json").data
+    assert [key["public"] for key in call("key", "--json").data["keys"]] == [made["public"]]
+    signed = call("sign", folder, "--format", "oms")
+    assert (signed.code, made["public"] in signed.out) == (0, True)
+    assert call("verify", folder, "--signer", made["public_path"]).code == 0
+    other = call("key", "new", "other", "--format", "oms", "--json").data
+    assert call("verify", folder, "--signer", other["public_path"]).code == 1
+
+    settings = Path(os.environ["HOME"], ".config/skillyard/skillyard.toml")
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f'[packages.signers]\n"*" = ["{other["public_path"]}"]\n')
+    refused = call("install", folder, "--json")
+    assert (refused.code, refused.data["error"]["code"]) == (1, "signer_refused")
+    settings.write_text(f'[packages.signers]\n"*" = ["{made["public_path"]}"]\n')
+    assert call("install", folder, "--json").data["results"][0]["signer"] == made["public"]
+    (folder / "more.txt").write_text("x")
+    changed = call("install", folder, "--json")
+    assert (changed.code, changed.data["error"]["code"]) == (1, "signature_invalid")
+    assert call("sign", folder, "--certificate", "x.crt").code == 2

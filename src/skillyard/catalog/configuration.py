@@ -163,6 +163,7 @@ _GRANT: Final[Settings] = {
     "build": flag(),
     "registries": flag(),
 }
+_SIGNERS: Final = texts('a list of keys and files, such as ["keys/team.pub"]', tuple)
 _SETTINGS: Final[Settings] = {
     "skills": {
         "paths": texts("a list of paths", _paths),
@@ -191,6 +192,9 @@ _SETTINGS: Final[Settings] = {
         "private-hosts": flag(),
         "fetch-links": flag(),
         "keep": number(name="kept_versions"),
+        "signers": table_of(
+            texts("a list of keys", tuple), "a table of source = list of keys", name="pinned_signers", quoted=True
+        ),
     },
     "scan": any_table(),
     "server": any_table(),
@@ -216,9 +220,9 @@ class Configuration(NamedTuple):
     in the nearest file and in the user's own: the scanner room knows their keys. `database_url`, `package_store`,
     `kept_versions` (of a skill, on the disk),
     `private_hosts` (packages may come from addresses that are not public), `fetch_links` (what skills tell to fetch is fetched
-    when they are installed, and kept) and `skill_grants` (what `[skills.NAME]` grants) are
-    the user's own: a project may not choose where records and packages go, nor what skills are given, and neither
-    `extensions_enabled` and `extensions_off`.
+    when they are installed, and kept), `pinned_signers` (who must sign packages, by source) and `skill_grants` (what
+    `[skills.NAME]` grants) are the user's own: a project may not choose where records and packages go, nor what skills are
+    given, and neither `extensions_enabled` and `extensions_off`.
     `skill_sets` are the names of the skills of each set, a project's beside the user's.
     `upward` of a project can only be narrower than the user's, and `built_in` skills are there only where neither says no.
     `file` is None when no project file was found.
@@ -254,6 +258,7 @@ class Configuration(NamedTuple):
     user_scan: Mapping[str, object] = _EMPTY
     skill_grants: Mapping[str, Mapping[str, Any]] = _NO_GRANTS
     skill_sets: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    pinned_signers: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     extensions_enabled: bool = True
     extensions_off: frozenset[str] = frozenset()
 

@@ -293,23 +293,27 @@ class SigningKey:
         """
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-        data = self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        except FileExistsError:
-            raise InvalidInput(f"there is a key {path} already", hint="give the new one another name") from None
-        except OSError as error:
-            raise InvalidInput(f"the key {path} cannot be written: {error.strerror}", hint="check the folder") from None
+        write_new_key(path, self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
     def sign(self, digest: str) -> Signature:
         """Vouch for the content with that digest, now."""
         signature = Signature(digest, self.public, utc_text(utc_now(), to="seconds"), "")
         made = self._private.sign(signature.message())
         return Signature(signature.digest, signature.key, signature.signed_at, base64.b64encode(made).decode())
+
+
+def write_new_key(path: Path, data: bytes) -> None:
+    """Write a new file that only its owner can read. Raises InvalidInput: there is one already, or it cannot be written."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        raise InvalidInput(f"there is a key {path} already", hint="give the new one another name") from None
+    except OSError as error:
+        raise InvalidInput(f"the key {path} cannot be written: {error.strerror}", hint="check the folder") from None
 
 
 def is_signer(text: str) -> bool:

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from skillyard.environments.declared import Requirements, read_requirements
-from skillyard.errors import AmbiguousSkill, DigestMismatch, InvalidSkill, NoSkillInside, SkillyardError
+from skillyard.errors import (
+    AmbiguousSkill,
+    DigestMismatch,
+    InvalidSkill,
+    NoSkillInside,
+    SignatureMissing,
+    SignerRefused,
+    SkillyardError,
+)
 from skillyard.interop import manifest_differences, read_manifest_file
 from skillyard.packages import (
     FoundSkill,
@@ -21,10 +29,12 @@ from skillyard.packages import (
     Source,
     copy_tree,
     is_never_packed,
+    is_signer,
     tree_digest,
     tree_size,
     verify_tree,
 )
+from skillyard.packages.model_signature import OMS_FILE, PinnedKey, verify_model
 from skillyard.registry.model import AgreeReplacement, Consent, FetchedTree, Progress
 from skillyard.registry.powers import Powers, read_powers
 from skillyard.registry.skills_lock import SKILLS_LOCK_FILE, folder_hash
@@ -149,11 +159,68 @@ def _manifest_warnings(tree: Path, origin: Origin, document: Document) -> Iterat
             yield from manifest_differences(_MANIFEST, read_manifest_file(tree), document.metadata)
 
 
-def check_candidate(candidate: Candidate, folder_name: str) -> Candidate:
+@dataclass(frozen=True, slots=True)
+class SignerPolicy:
+    """Who must have signed what comes from a source: `rules` of the user's settings, files in them relative to `folder`.
+
+    A rule is a source as permission rules write it, or `*`, and the signers of which one is enough: `ed25519:…` for
+    `skillyard.sig`, a PEM file with a public key or a certificate for `skill.oms.sig`. Of several rules the most exact counts.
+    """
+
+    rules: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    folder: Path = field(default_factory=Path)
+
+    def signed(self, candidate: Candidate) -> Candidate:
+        """The candidate with its signer, and a warning for a model signature that nobody pinned.
+
+        Raises:
+            SignatureInvalid: it has a signature that does not hold.
+            SignatureMissing, SignerRefused: signers are pinned for its source, and none of them signed it.
+            InvalidInput: a file of the rule is no key and no certificate.
+        """
+        rule = self._rule(candidate.origin)
+        pinned = self.rules[rule] if rule is not None else ()
+        keys = [one for one in pinned if is_signer(one)]
+        pins = [PinnedKey.read(self.folder / Path(one).expanduser()) for one in pinned if not is_signer(one)]
+        signature, model = verify_tree(candidate.tree), verify_model(candidate.tree, pins)
+        if rule is not None and signature is None and model is None:
+            raise SignatureMissing(
+                f"{candidate.skill_id} is not signed, and {rule!r} has pinned signers",
+                hint="ask who publishes it for a signed version; [packages.signers] of your own skillyard.toml pins them",
+                pinned=list(pinned),
+            )
+        if signature is not None and (rule is None or signature.key in keys):
+            candidate = replace(candidate, signer=signature.key, signed_at=signature.signed_at)
+        elif model is not None and model.signer is not None:
+            candidate = replace(candidate, signer=model.signer)
+        elif rule is not None:
+            by = signature.key if signature is not None else model.by if model is not None else ""
+            raise SignerRefused(
+                f"{candidate.skill_id} is signed by {by}, who is not pinned for {rule!r}",
+                hint="ask who publishes it whether that is right; [packages.signers] of your own skillyard.toml pins signers",
+                pinned=list(pinned),
+                signer=by,
+            )
+        if model is None or model.signer is not None:
+            return candidate
+        warning = f"{OMS_FILE} fits the content and is by {model.by}: nobody is pinned who would prove it"
+        return replace(candidate, warnings=(*candidate.warnings, warning))
+
+    def _rule(self, origin: Origin) -> str | None:
+        """The most exact rule for a source, None without one."""
+        from skillyard.permissions.origins import source_parts
+
+        here = source_parts({"kind": origin.kind, "address": origin.address, "path": origin.path})
+        parts = {rule: () if rule == "*" else source_parts(rule) for rule in self.rules}
+        fitting = [rule for rule, own in parts.items() if here[: len(own)] == own]
+        return max(fitting, key=lambda rule: len(parts[rule]), default=None)
+
+
+def check_candidate(candidate: Candidate, folder_name: str, signers: SignerPolicy) -> Candidate:
     """The candidate with its warnings and its signer.
 
     Raises:
-        SignatureInvalid: it has a signature that does not hold.
+        SignatureInvalid, SignatureMissing, SignerRefused: as `SignerPolicy.signed`.
         InvalidSkill: its SKILL.md lacks a name or a description, or cannot be read.
     """
     document = candidate.document
@@ -172,13 +239,7 @@ def check_candidate(candidate: Candidate, folder_name: str) -> Candidate:
         for diagnostic in document.diagnostics
         if diagnostic.severity != "info"
     )
-    signature = verify_tree(candidate.tree)
-    return replace(
-        candidate,
-        warnings=(*candidate.warnings, *warnings),
-        signer=signature.key if signature else None,
-        signed_at=signature.signed_at if signature else None,
-    )
+    return signers.signed(replace(candidate, warnings=(*candidate.warnings, *warnings)))
 
 
 _SUFFIXES: Final = (".tar.gz", ".tgz", ".tar", ".zip", ".skill", ".git")

@@ -33,6 +33,7 @@ from skillyard.registry.candidate import (
     Candidate,
     InstallRequest,
     Scanner,
+    SignerPolicy,
     check_candidate,
     read_candidate,
     select_candidates,
@@ -91,6 +92,7 @@ class InstallPipeline:
     stops: frozenset[str] = frozenset()
     """The severities at which a finding stops an install."""
     limits: PackageLimits = field(default_factory=PackageLimits)
+    signers: SignerPolicy = field(default_factory=SignerPolicy)
     keep: int = 5
     store: Store | None = None
     links: LinkFetcher | None = None
@@ -128,7 +130,7 @@ class InstallPipeline:
             pairs = select_candidates(pairs, request)
         logs = self._logs(operation, log, [candidate for candidate, _ in pairs], request)
         with log.step("validate_structure", 60):
-            candidates = [check_candidate(candidate, folder) for candidate, folder in pairs]
+            candidates = [check_candidate(candidate, folder, self.signers) for candidate, folder in pairs]
             for candidate in candidates:
                 self.records.require_owner(candidate.skill_id)
                 if self.versions.current(candidate.skill_id) is not None:
@@ -463,7 +465,7 @@ def _check_refusals(
     """The candidate with what its check adds, and why an installation would refuse it; consent is another matter."""
     refusals: list[InstallRefusal] = []
     with _noting(refusals):
-        candidate = check_candidate(candidate, folder)
+        candidate = check_candidate(candidate, folder, pipeline.signers)
     with _noting(refusals):
         pipeline.records.require_owner(candidate.skill_id)
     with _noting(refusals):

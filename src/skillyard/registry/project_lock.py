@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
 from skillyard.errors import InvalidConfiguration, SignerChanged
 from skillyard.packages import Source, SourceKind, is_signer
 from skillyard.packages.digest import DIGEST_PATTERN, content_digests, digest_of_contents
+from skillyard.packages.model_signature import is_model_signer
 from skillyard.paths import CLOEXEC, DIRECTORY, refuse_reserved, slug
 from skillyard.registry.skills_lock import SKILLS_LOCK_FILE, SkillsLock, folder_hash
 from skillyard.wire import WireForm, wire
@@ -265,7 +266,7 @@ class ProjectLock:
         if kind in _LOCAL:
             source = replace(source, address=str((self.folder / words["address"]).resolve()))
         signer = value.get("signer", "")
-        if not isinstance(signer, str) or (signer and not is_signer(signer)):
+        if not isinstance(signer, str) or (signer and not (is_signer(signer) or is_model_signer(signer))):
             raise ValueError(f"the signer of {name} is none")
         return LockEntry(name, source, digest, signer, files)
 

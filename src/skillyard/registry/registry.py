@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 from skillyard.coding_agents import SkillLinks
 from skillyard.errors import InvalidConfiguration, InvalidSource, SkillyardError, VersionPinned
 from skillyard.packages import Origin, Source, Store, open_store, resolve
-from skillyard.registry.candidate import InstallRequest
+from skillyard.registry.candidate import InstallRequest, SignerPolicy
 from skillyard.registry.install_pipeline import InstallPipeline
 from skillyard.registry.installed_skills import InstalledSkills, RegistryStorage, VersionManager, publisher_notice
 from skillyard.registry.model import (
@@ -95,6 +95,7 @@ class Registry:
         self._fetcher = fetcher or SourceFetcher()
         self._scanner = scanner
         self._links = links
+        self._signers = SignerPolicy()
         self._scan_settings: tuple[Mapping[str, object], str] = ({}, "")
 
     @classmethod
@@ -126,6 +127,7 @@ class Registry:
             keep=configuration.kept_versions,
             links=LinkFetcher(allow_private=configuration.private_hosts) if configuration.fetch_links else None,
         )
+        made._signers = SignerPolicy(configuration.pinned_signers, Path(configuration.user_file or "").parent)
         made._scan_settings = (configuration.user_scan, configuration.user_file or "")
         return made
 
@@ -485,13 +487,14 @@ class Registry:
             SkillyardError: as `install`.
         """
         from skillyard.packages import SIGNATURE_FILE, copy_tree, pack
+        from skillyard.packages.model_signature import OMS_FILE
 
         options["accept_source"] = True  # an edit by hand comes from nowhere else
         skill_id, _ = self.current_folder(name)
         link = self.links.edited(skill_id, agent)
         with self.storage.operations.begin() as scratch:
             scratch.settled = True  # it opens no log: what is left is only to be deleted
-            tree = copy_tree(link.path, scratch.folder, without=lambda path, _entry: path == SIGNATURE_FILE)
+            tree = copy_tree(link.path, scratch.folder, without=lambda path, _entry: path in (SIGNATURE_FILE, OMS_FILE))
             archive = scratch.folder / f"{skill_id}.zip"
             pack(tree, archive)
             report = self._pipeline().install(InstallRequest(Source("upload", str(archive)), only=(skill_id,), **options))
@@ -513,6 +516,7 @@ class Registry:
             partial(unmet_skill_requirements, self.records.read, self.installed.servers),
             self._scanner,
             self._stops() if self._scanner is not None else frozenset(),
+            signers=self._signers,
             keep=self.versions.keep,
             store=self.store,
             links=self._links,

@@ -1,4 +1,4 @@
-"""`skillyard doctor`: what this machine can do; `environment`: packages and programs of skills; `completion` of a shell."""
+"""This machine: `skillyard doctor` and `completion`; `environment`: packages and programs that skills were granted."""
 
 from __future__ import annotations
 

@@ -18,10 +18,12 @@ from skillyard.text import single_line
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.interop import MigrationReport, MigrationResult
+    from skillyard.packages.model_signature import PinnedKey
     from skillyard.registry import Registry
 
 
 DEFAULT_KEY: Final = "default"
+_MODEL: Final = "oms"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -98,7 +100,9 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--digest", metavar="SHA256", help="what it must be: the digest of the skill or of the file, as `pack` tells them"
     )
-    parser.add_argument("--signer", metavar="KEY", help="who must have signed it: ed25519:…")
+    parser.add_argument(
+        "--signer", metavar="KEY", help="who must have signed it: ed25519:…, or a PEM file with a public key or certificate"
+    )
 
 
 def verify_command(arguments: argparse.Namespace) -> int:
@@ -109,15 +113,20 @@ def verify_command(arguments: argparse.Namespace) -> int:
     if arguments.package is None:
         return _verify_installed(arguments)
     path = Path(require_existing(arguments.package, hint="name an archive, or the folder of a skill"))
+    pins: tuple[PinnedKey, ...] = ()
     if arguments.signer and not is_signer(arguments.signer):
-        raise UsageProblem(
-            f"{arguments.signer!r} is no key of a signer",
-            hint="one is ed25519: and 44 characters of base64, as `skillyard key` and `skillyard verify` tell it",
-        )
-    verified = _verify_folder(path) if path.is_dir() else _verify_archive(path)
+        if not Path(arguments.signer).is_file():
+            raise UsageProblem(
+                f"{arguments.signer!r} is no key of a signer",
+                hint="one is ed25519: and 44 characters of base64, as `skillyard key` and `skillyard verify` tell it",
+            )
+        from skillyard.packages.model_signature import PinnedKey
+
+        pins = (PinnedKey.read(Path(arguments.signer)),)
+    verified = _verify_folder(path, pins) if path.is_dir() else _verify_archive(path, pins)
     expected = arguments.digest and f"sha256:{arguments.digest.lower().removeprefix('sha256:')}"
     right = not expected or expected in (verified["digest"], verified["archive_sha256"])
-    good = right and (not arguments.signer or set(verified["signers"]) == {arguments.signer})
+    good = right and (not arguments.signer or set(verified["signers"]) == {pins[0].signer if pins else arguments.signer})
     if screen.as_json:
         screen.data({"ok": good, **verified})
         return OK if good else FAILURE
@@ -160,45 +169,56 @@ def _style(good: bool) -> str:
     return "ok" if good else "error"
 
 
-def _verify_folder(path: Path) -> _Verified:
-    from skillyard.packages import pack, verify_tree
+def _signer_of(folder: Path, pins: tuple[PinnedKey, ...]) -> str | None:
+    """Who signed a skill, as far as that is proven; with `pins` one of these, or nobody."""
+    from skillyard.packages import verify_tree
+    from skillyard.packages.model_signature import verify_model
+
+    signature, model = verify_tree(folder), verify_model(folder, pins)
+    if pins:
+        return model.signer if model else None
+    return signature.key if signature else None
+
+
+def _verify_folder(path: Path, pins: tuple[PinnedKey, ...]) -> _Verified:
+    from skillyard.packages import pack
 
     with tempfile.TemporaryDirectory(prefix="skillyard-") as scratch:
         package = pack(path, f"{scratch}/package.zip")
-    signature = verify_tree(path)
     hidden = [name for name in package.entries if name.startswith(".") or "/." in name]
     return {
         "digest": package.digest,
         "archive_sha256": None,
         "skills": [path.resolve().name],
         "flagged": hidden,
-        "signers": [signature.key if signature else None],
+        "signers": [_signer_of(path, pins)],
     }
 
 
-def _verify_archive(path: Path) -> _Verified:
+def _verify_archive(path: Path, pins: tuple[PinnedKey, ...]) -> _Verified:
     """What is in an archive; with one skill the digest is that skill's, wherever in the archive it is."""
-    from skillyard.packages import choose_skills, digest_of, extract, find_skills, tree_digest, verify_tree
+    from skillyard.packages import choose_skills, digest_of, extract, find_skills, tree_digest
 
     with tempfile.TemporaryDirectory(prefix="skillyard-") as scratch:
         extracted = extract(path, scratch)
         skills = choose_skills(find_skills(extracted.tree))
         digest = tree_digest(skills[0].directory) if len(skills) == 1 else extracted.digest
-        signatures = [verify_tree(skill.directory) for skill in skills]
+        signers = [_signer_of(skill.directory, pins) for skill in skills]
     names = [skill.name for skill in skills]
     return {
         "digest": digest,
         "archive_sha256": digest_of(path.read_bytes()),
         "skills": names,
         "flagged": list(extracted.flagged),
-        "signers": [signature.key if signature else None for signature in signatures],
+        "signers": signers,
     }
 
 
 def add_key_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `key`."""
     parser.add_argument("action", nargs="?", choices=("list", "new"), default="list", help="list (the default) or new")
-    parser.add_argument("name", nargs="?", default=DEFAULT_KEY, metavar="NAME", help="for new: its name (default: default)")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="for new: its name (default: default, or oms)")
+    _add_signature_format(parser)
 
 
 def key_command(arguments: argparse.Namespace) -> int:
@@ -207,7 +227,9 @@ def key_command(arguments: argparse.Namespace) -> int:
 
     screen: Screen = arguments.screen
     if arguments.action == "new":
-        key, path = SigningKey.new(), key_path(arguments.name)
+        if arguments.format == _MODEL:
+            return _new_model_key(arguments)
+        key, path = SigningKey.new(), key_path(arguments.name or DEFAULT_KEY)
         key.write(path)
         if screen.as_json:
             screen.data({"name": path.stem, "path": str(path), "public": key.public})
@@ -226,37 +248,87 @@ def key_command(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _new_model_key(arguments: argparse.Namespace) -> int:
+    from skillyard.packages.model_signature import ModelSigningKey
+
+    screen: Screen = arguments.screen
+    key, path = ModelSigningKey.new(), key_path(arguments.name or _MODEL)
+    public = key.write(path)
+    if screen.as_json:
+        screen.data({"name": path.stem, "path": str(path), "public": key.signer, "public_path": str(public)})
+        return OK
+    screen.line(f"created {path}", style="ok")
+    screen.line(f"others verify with {public}")
+    return OK
+
+
 def _public(path: Path) -> tuple[str | None, str | None]:
     """The public half of a key, or why it cannot be had."""
     from skillyard.packages import SigningKey
+    from skillyard.packages.model_signature import ModelSigningKey
 
     try:
         return SigningKey.read(path).public, None
     except InvalidInput as error:
-        return None, error.message
+        try:
+            return ModelSigningKey.read(path).signer, None
+        except InvalidInput:
+            return None, error.message
 
 
 def add_sign_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `sign`."""
     parser.add_argument("folder", metavar="FOLDER", help="the folder of one skill")
-    parser.add_argument("--key", default=DEFAULT_KEY, metavar="NAME", help="the key: a name, or a file (default: %(default)s)")
+    parser.add_argument("--key", metavar="NAME", help="the key: a name, or a file (default: default, or oms)")
+    _add_signature_format(parser)
+    parser.add_argument(
+        "--certificate", action="append", default=[], metavar="FILE",
+        help="with --format oms: the key's certificate, then those above it; may be given several times",
+    )  # fmt: skip
+
+
+def _add_signature_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format", choices=("skillyard", _MODEL), default="skillyard",
+        help="skillyard (the default), or oms: OpenSSF Model Signing, skill.oms.sig",
+    )  # fmt: skip
 
 
 def sign_command(arguments: argparse.Namespace) -> int:
-    """Write `skillyard.sig` into the folder."""
+    """Write `skillyard.sig` or `skill.oms.sig` into the folder."""
     from skillyard.packages import SIGNATURE_FILE, SigningKey, sign_tree
 
     folder = Path(require_existing(arguments.folder, hint="name the folder of one skill"))
     if not (folder / "SKILL.md").is_file():
         raise NoSkillInside(f"{folder} has no file SKILL.md", hint="name the folder of one skill")
-    signature = sign_tree(folder, SigningKey.read(key_path(arguments.key)))
     screen: Screen = arguments.screen
+    if arguments.format == _MODEL:
+        return _sign_as_model(arguments, folder)
+    if arguments.certificate:
+        raise UsageProblem("certificates are for --format oms", hint="skillyard sign FOLDER --format oms --certificate FILE")
+    signature = sign_tree(folder, SigningKey.read(key_path(arguments.key or DEFAULT_KEY)))
     if screen.as_json:
         screen.data({"path": str(folder / SIGNATURE_FILE), **signature.to_dict()})
     else:
         screen.line(f"signed {folder}: {signature.digest}", style="ok")
         screen.line(f"by {signature.key}", indent=2)
         screen.note("sign again after every edit; `skillyard pack` takes the signature along")
+    return OK
+
+
+def _sign_as_model(arguments: argparse.Namespace, folder: Path) -> int:
+    from skillyard.packages.model_signature import OMS_FILE, ModelSigningKey
+
+    screen: Screen = arguments.screen
+    chain = [Path(require_existing(file, hint="name a PEM file")) for file in arguments.certificate]
+    key = ModelSigningKey.read(key_path(arguments.key or _MODEL), chain)
+    digest = key.sign(folder)
+    if screen.as_json:
+        screen.data({"path": str(folder / OMS_FILE), "digest": digest, "key": key.signer})
+        return OK
+    screen.line(f"signed {folder}: {digest}", style="ok")
+    screen.line(f"by {key.signer}", indent=2)
+    screen.note("sign again after every edit; `skillyard sign` comes after this: it covers skill.oms.sig too")
     return OK
 
 

@@ -254,7 +254,7 @@ def _checked(folder: Path, scratch: str) -> tuple[Candidate, bytes]:
         InvalidSkill, SignatureInvalid: as an installation.
     """
     from skillyard.packages import Origin, extract, pack
-    from skillyard.registry.candidate import check_candidate, read_candidate
+    from skillyard.registry.candidate import SignerPolicy, check_candidate, read_candidate
 
     name = folder.resolve().name
     package = pack(folder, f"{scratch}/package.zip")
@@ -263,7 +263,7 @@ def _checked(folder: Path, scratch: str) -> tuple[Candidate, bytes]:
     if tree is None:
         raise InvalidSkill(f"{folder} has no file SKILL.md in its root", hint="name the folder of one skill")
     candidate = read_candidate(tree, Origin("folder", str(folder)), folder_name=name)
-    return check_candidate(candidate, name), Path(package.path).read_bytes()
+    return check_candidate(candidate, name, SignerPolicy()), Path(package.path).read_bytes()
 
 
 def _version(candidate: Candidate, given: str) -> str:
