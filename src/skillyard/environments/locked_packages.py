@@ -2,7 +2,8 @@
 
 Resolving and installing is the only step with a network, only where it is allowed, and only to the index or registry of the
 operator, through a proxy that knows no other hosts. Nothing that is downloaded runs: no script of an npm package, and of
-Python packages built wheels only, unless building was allowed, which happens in the sandbox. npm packages from git, from
+Python packages built wheels only, unless building was allowed: then all of uv works in the sandbox, which sees nothing of this
+machine but uv and Python and reaches the hosts of the index alone, and what it made comes back as one archive. npm packages from git, from
 addresses and from folders are not installed.
 """
 
@@ -14,7 +15,8 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +25,9 @@ from typing import Final
 from skillyard.environments.grants import npm_parts
 from skillyard.environments.installer import (
     ALLOW,
+    KEPT_VARIABLES,
     NPM_REGISTRY,
+    PATIENCE_S,
     PYTHON_INDEX,
     InstallCall,
     PackageFolder,
@@ -35,9 +39,21 @@ from skillyard.environments.installer import (
     text_digest,
     unavailable,
 )
-from skillyard.errors import NotExecutable, RuntimeUnavailable
-from skillyard.sandbox import interpreter_for, on_trusted_path
+from skillyard.errors import NotExecutable, PackageProblem, RuntimeUnavailable, SandboxUnavailable
+from skillyard.sandbox import GrantedEnvironment, Job, Policy, choose_backend, interpreter_for, on_trusted_path
+from skillyard.text import single_line
 
+_MIB: Final = 1024 * 1024
+_TAIL: Final = 1_000
+_ARCHIVE: Final = "made.tar.gz"
+_SCRIPT: Final = f'''"""Call uv in the folder that was given, and pack what it installed into one archive."""
+import os, subprocess, sys, tarfile
+done = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=2)
+if done.returncode == 0 and os.path.isdir("/tmp/packages"):
+    with tarfile.open("{_ARCHIVE}", "w:gz", compresslevel=1) as archive:
+        archive.add("/tmp/packages", ".")
+sys.exit(done.returncode)
+'''
 _NO_UV: Final = "pip install 'uv>=0.9', or install uv in another way"
 _UV_REASONS: Final = (
     (re.compile(r"[Hh]ash mismatch"), "a downloaded file has not the hash that was promised, so nothing was installed"),
@@ -149,8 +165,6 @@ class PythonPackages:
         index = PackageIndex.configured(self.settings)
         command = (program, "--no-config", "pip", *words, "--quiet", "--python", self.interpreter.program)
         if self.build:
-            from skillyard.environments.sandboxed_build import build_in_sandbox
-
             build_in_sandbox(command, work, index, self.requirements, _UV_REASONS)
             return
         cache = str(environments_folder().parent / "uv")
@@ -356,3 +370,88 @@ def find_npm() -> tuple[str, ...] | None:
         if real.name == "npm-cli.js":
             return (node, str(real))
     return None
+
+
+def build_in_sandbox(
+    command: Sequence[str],
+    work: Path,
+    index: PackageIndex,
+    packages: tuple[str, ...],
+    reasons: tuple[tuple[re.Pattern[str], str], ...],
+) -> None:
+    """Run one call of uv on the files in `work`, in a sandbox; the folder `packages` that it makes is put into `work`.
+
+    Raises:
+        DependenciesUnavailable: no sandbox here can hold the build, or uv fails, or what it made breaks a rule of archives.
+    """
+    import asyncio
+
+    from skillyard.sandbox.process_launch import pick_identity
+    from skillyard.sandbox.runtimes import reachable
+
+    uv = reachable(command[0], as_other=pick_identity() is not None)
+    if uv is None:
+        raise unavailable(packages, "uv cannot be used by a sandbox", "make it readable for other users")
+    words = ["/tmp/packages" if word == "packages" else word for word in command[1:]]  # noqa: S108 # the sandbox's own
+    with tempfile.TemporaryDirectory(prefix="skillyard-build-") as tree:
+        Path(tree, "build.py").write_text(_SCRIPT, "utf-8")
+        job = Job(
+            tree,
+            "build.py",
+            policy=_policy(index),
+            arguments=(uv, *words),
+            environment=GrantedEnvironment(mounts=(uv,), digest="build"),
+            mode="script",
+            workspace=str(work),
+        )
+        try:
+            result = asyncio.run(choose_backend(job.policy).run(job))
+        except SandboxUnavailable as error:
+            raise unavailable(packages, "nothing here can hold a build", error.hint or error.message) from None
+    if result.status != "ok":
+        output = result.stderr.decode("utf-8", "replace")
+        meaning = next((meaning for pattern, meaning in reasons if pattern.search(output)), result.detail)
+        why = single_line(output)[-_TAIL:]
+        raise unavailable(packages, f"the packages cannot be built ({meaning})", why or "uv gives no reason")
+    if (work / _ARCHIVE).is_file():
+        _unpack(work, packages)
+
+
+def _policy(index: PackageIndex) -> Policy:
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    variables = {
+        "UV_CACHE_DIR": "/tmp/uv",  # noqa: S108 # the sandbox's own
+        "UV_DEFAULT_INDEX": index.url,
+        "UV_NO_CONFIG": "1",
+        "UV_KEYRING_PROVIDER": "disabled",
+        "UV_PYTHON_DOWNLOADS": "never",
+    }
+    return Policy(
+        timeout_ms=PATIENCE_S * 1000,
+        memory_mb=2048,
+        network="allowlist",
+        network_allowlist=index.hosts,
+        trusted_hosts=index.hosts,
+        filesystem="read-write",
+        environment=kept | variables,
+        secrets=frozenset({"UV_DEFAULT_INDEX"}),
+        pids=512,
+        nofile=4096,
+        file_size_mb=256,
+        tmp_mb=2048,
+    )
+
+
+def _unpack(work: Path, packages: tuple[str, ...]) -> None:
+    from skillyard.packages import PackageLimits, extract
+
+    limits = PackageLimits(archive=50 * _MIB, total=500 * _MIB, file=200 * _MIB, entries=20_000, ratio=1_000)
+    try:
+        made = extract(work / _ARCHIVE, work, limits)
+    except PackageProblem as error:
+        raise unavailable(packages, f"what was built cannot be used ({error.message})", error.hint or "") from None
+    target = work / "packages"
+    shutil.rmtree(target, ignore_errors=True)
+    made.tree.rename(target)
+    for folder in (target, *(path for path in target.rglob("*") if path.is_dir())):
+        folder.chmod(0o755)
