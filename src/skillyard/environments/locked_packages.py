@@ -2,9 +2,9 @@
 
 Resolving and installing is the only step with a network, only where it is allowed, and only to the index or registry of the
 operator, through a proxy that knows no other hosts. Nothing that is downloaded runs: no script of an npm package, and of
-Python packages built wheels only, unless building was allowed: then all of uv works in the sandbox, which sees nothing of this
-machine but uv and Python and reaches the hosts of the index alone, and what it made comes back as one archive. npm packages from git, from
-addresses and from folders are not installed.
+Python packages built wheels only, unless building was allowed. Then all of uv works in the sandbox, which sees nothing of this
+machine but uv and Python, and what it made comes back as one archive. npm packages from git, from addresses and from folders
+are not installed.
 """
 
 from __future__ import annotations
