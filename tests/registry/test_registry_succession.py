@@ -207,11 +207,11 @@ def test_a_lock_is_not_written_without_the_signer_it_had(
     (folder / SIGNATURE_FILE).unlink()
     unsigned = other.install(str(folder)).results
     with pytest.raises(SignerChanged):
-        lock.record(unsigned, registry)
+        lock.record(unsigned, other)
     assert lock.path.read_bytes() == before
     with pytest.raises(SignerChanged, match="the lock names"):
         other.install(str(write(body="three")), signers=lock.signers())
-    lock.record(unsigned, registry, accept_signer=True)
+    lock.record(unsigned, other, accept_signer=True)
     assert lock.signers() == {}
     other.close()
 

@@ -33,6 +33,7 @@ def test_a_facet_says_how_many_skills_its_filter_leaves(shop: Path, client: Test
         "source": {"project": 1, "user": 4},
         "status": {"ok": 3, "broken": 1, "shadowed": 1},
         "tag": {"pdf": 2, "office": 1},
+        "state": {"automatic": 5},
     }
     for name, counts in facets.items():
         for value, count in counts.items():

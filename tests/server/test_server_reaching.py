@@ -62,15 +62,15 @@ _NO_ADDRESS = ("https://2130706433:{}/", "https://0x7f.1:{}/", "file:///etc/pass
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "expected"),
     [
         *((target, (403, "network_refused")) for target in _INSIDE),
-        *((target, (400, "invalid_input")) for target in _NO_ADDRESS),
+        *((target, (400, "invalid_source")) for target in _NO_ADDRESS),
         ("http://127.0.0.1:{}/a.zip", (400, "invalid_source")),
     ],
 )
 def test_a_redirect_that_leads_inside_is_not_followed(
-    client: TestClient, inside: socket.socket, monkeypatch: pytest.MonkeyPatch, target: str, told: tuple[int, str]
+    client: TestClient, inside: socket.socket, monkeypatch: pytest.MonkeyPatch, target: str, expected: tuple[int, str]
 ) -> None:
     location = target.format(inside.getsockname()[1])
     _resolve(monkeypatch, {"inside.example.com": "127.0.0.1", "localhost": "127.0.0.1"})
@@ -82,7 +82,7 @@ def test_a_redirect_that_leads_inside_is_not_followed(
 
     monkeypatch.setattr("skillyard.network.guarded_request", outside)
     answer = client.post(ADDRESS, json={"address": "https://outside.example.com/a.zip"})
-    assert (answer.status_code, answer.json()["code"]) == told
+    assert (answer.status_code, answer.json()["code"]) == expected
     assert client.get("/api/v1/skill-definitions").json()["data"] == []
 
 
