@@ -216,7 +216,7 @@ class Worker:
             request = read_request(claimed.request)
             call = await self._call(claimed, request)
             work = RunLifecycle(self._runner(request.timeout_ms), self._journal, self._memory, self._slots)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, DatabaseUnavailable):  # nothing was begun: another attempt may go well
             await self._unclaim(claimed)
             raise
         except Exception as error:
