@@ -23,6 +23,7 @@ from skillyard.access import Organisations
 from skillyard.database import Database, workers
 from skillyard.engine import FINAL_STATES, WorkerRoster
 from skillyard.engine.liveness import HeartbeatMonitor
+from skillyard.engine.run_files import RunFiles
 from skillyard.engine.run_queue import QueueLimits, RunQueue, claim_next
 from skillyard.errors import DatabaseUnavailable, DigestMismatch, InvalidInput, SkillNotFound
 from skillyard.execution import RunRequest
@@ -364,6 +365,23 @@ async def test_connections_that_are_cut_are_made_again(make: Make) -> None:
         assert run.status in ("ok", "killed")
         assert states(catalog)[0] in FINAL_STATES
         assert (await asyncio.wait_for(catalog.run("pooled"), 40)).output == 1
+
+
+async def test_a_claimed_run_waits_again_when_the_database_is_lost_before_it_begins(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, files, lost = make(), RunFiles.of, list[str]()
+
+    def once_lost(held: RunFiles, run_id: str, *rest: Any) -> Any:
+        if not lost:
+            lost.append(run_id)
+            raise DatabaseUnavailable("the connection was cut", hint="wait")
+        return files(held, run_id, *rest)
+
+    monkeypatch.setattr(RunFiles, "of", once_lost)
+    async with working(catalog):
+        run = await asyncio.wait_for(catalog.run("pooled"), 60)
+    assert (run.status, lost) == ("ok", [run.run_id])
 
 
 def test_many_workers_take_each_run_once(make: Make) -> None:
