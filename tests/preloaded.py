@@ -20,9 +20,9 @@ import json
 import os
 import runpy
 import select
+import shutil
 import signal
 import socket
-import shutil
 import subprocess
 import sys
 import tempfile
