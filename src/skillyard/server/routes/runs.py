@@ -51,6 +51,7 @@ from skillyard.server.shapes.runs import (
     RunSummary,
     owned_context,
 )
+from skillyard.times import MAX_RUN_MS
 
 if TYPE_CHECKING:
     from skillyard.database import LiveEvent
@@ -190,7 +191,7 @@ class NewRun(RunInput):
     """
 
     skill: str = Field(min_length=1, max_length=300)
-    timeout_ms: int | None = Field(default=None, ge=1, le=3_600_000)
+    timeout_ms: int | None = Field(default=None, ge=1, le=MAX_RUN_MS)
     digest: str | None = Field(default=None, max_length=100)
     version: str | None = Field(default=None, max_length=100, description="absent: the version that serves")
     fresh: bool = False
