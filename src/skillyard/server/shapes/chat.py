@@ -8,12 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import PydanticCustomError
 
+from skillyard.conversations.conversation import TurnState
 from skillyard.errors import InvalidInput
 from skillyard.permissions import RuleLevel, SkillToolName, WorkspaceToolName, parse_tool_rule
 from skillyard.server.shapes import RequestBody, ResponseShape
 from skillyard.server.shapes.runs import RunStep
-
-TurnState = Literal["running", "waiting", "done", "failed", "stopped", "interrupted"]
 
 
 class TurnBegan(BaseModel):
