@@ -330,6 +330,7 @@ def list_runs(
     caller: Annotated[str | None, Query(max_length=200, description="asked for by them")] = None,
     agent: Annotated[str | None, Query(max_length=200, description="asked for by a model of this agent")] = None,
     version: Annotated[str | None, Query(max_length=200, description="of skills that declared this version then")] = None,
+    tests: Annotated[bool, Query(description="false leaves out tests of skills, which insights do not count")] = True,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
 ) -> Listed[RunSummary]:
@@ -338,7 +339,7 @@ def list_runs(
     only = RunFilter(
         skill=skill, states=state, statuses=status, schedule=schedule, since=to_utc(since) if since else None,
         until=to_utc(until) if until else None, interface=interface, caller=caller, agent=agent,
-        version=version,
+        version=version, tests=tests,
     )  # fmt: skip
     total, records = journal.count(only), journal.list(only, limit=limit, offset=(page - 1) * limit)
     meta = Meta.of(total, page, limit)
