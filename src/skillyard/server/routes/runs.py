@@ -28,7 +28,7 @@ from skillyard.engine.live_output import MAX_LOG_CHARACTERS, STREAMS
 from skillyard.errors import PermissionDenied, RecordExists
 from skillyard.execution import RunError, RunOrigin, RunRequest, new_run_id
 from skillyard.execution.skill_call import Interface
-from skillyard.insights import Dimension, UsagePeriod
+from skillyard.insights import Dimension, InsightSettings, UsagePeriod, run_timeline
 from skillyard.permissions import Approver
 from skillyard.registry import version_skill
 from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
@@ -49,6 +49,7 @@ from skillyard.server.shapes.runs import (
     RunStep,
     RunStepEnded,
     RunSummary,
+    TimelineShape,
     owned_context,
 )
 
@@ -352,6 +353,13 @@ def list_runs(
 def get_run(service: CurrentServices, run_id: str) -> Answer[RunDetail]:
     """One run with its steps, logs and output; an id may be cut to 8 characters or more while it means one run."""
     return Answer(data=RunDetail.of(service.catalog.records().journal.get(run_id)))
+
+
+@routes.get("/{run_id}/timeline", responses=READ_PROBLEMS)
+def get_timeline(service: CurrentServices, run_id: str) -> Answer[TimelineShape]:
+    """When a run waited, worked on each attempt and took its steps."""
+    record = service.catalog.records().journal.get(run_id)
+    return Answer(data=TimelineShape.of(run_timeline(record, InsightSettings.of(service.catalog.configuration))))
 
 
 @routes.post("/{run_id}/cancel", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
