@@ -95,7 +95,7 @@ def turn_timeline(
 ) -> Timeline:
     """What a turn did when, with the `runs` that its calls began, by their ids."""
     began, over = _utc(turn.created_at), turn.state not in _OPEN
-    reading = _Reading(turn, began, _utc(turn.finished_at or now or datetime.now(UTC)), runs)
+    reading = _TurnReading(turn, began, _utc(turn.finished_at or now or datetime.now(UTC)), runs)
     spans = sorted(reading.spans(), key=lambda span: span.begin_ms)  # stable: what is inside stays behind what it is inside of
     price = settings.prices.get(turn.model or "")
     if price is not None:
@@ -116,7 +116,7 @@ def runs_of(events: Iterable[Mapping[str, Any]]) -> list[str]:
     return [event["run"] for event in events if event.get("event") == "result" and isinstance(event.get("run"), str)]
 
 
-class _Reading:
+class _TurnReading:
     """The events of a turn, read from the first to the last; `end` is where the turn ends, in milliseconds."""
 
     def __init__(self, turn: Recorded, began: datetime, ended: datetime, runs: Mapping[str, Recorded]) -> None:
