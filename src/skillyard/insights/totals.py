@@ -111,7 +111,7 @@ class _Source:
 
 def _add_runs(_: Connection, rows: Sequence[Row[Any]], totals: _Totals) -> None:
     for row in rows:
-        measures = {"runs": 1, **_tokens(row.token_usage)}
+        measures = {"runs": 1, **read_tokens(row.token_usage)}
         if row.error_code in _REFUSED:
             measures["refused"] = 1
         elif row.cache_hit:
@@ -123,7 +123,7 @@ def _add_runs(_: Connection, rows: Sequence[Row[Any]], totals: _Totals) -> None:
         totals.add(row.moment, dict(row._mapping), measures)
 
 
-def _tokens(usage: object) -> dict[str, int]:
+def read_tokens(usage: object) -> dict[str, int]:
     """The tokens that a skill says it used, in any of the usual spellings; a lone number counts as output."""
     given = usage if isinstance(usage, Mapping) else {"output_tokens": usage}
     counts = {}
@@ -143,7 +143,7 @@ _TOKEN_SPELLINGS: Final = {
 
 def _add_turns(_: Connection, rows: Sequence[Row[Any]], totals: _Totals) -> None:
     for row in rows:
-        measures = {"turns": 1, "turns_failed": int(row.state == "failed"), **_tokens(row.usage or {})}
+        measures = {"turns": 1, "turns_failed": int(row.state == "failed"), **read_tokens(row.usage or {})}
         totals.add(row.moment, {**row._mapping, "interface": "chat"}, measures)
 
 
