@@ -425,7 +425,9 @@ class Webhooks:
             return
         keys = {key.id: key for key in Keys(self.database).all(hook.organisation)}
         if problem := key_problem(hook.made_by, keys.get(hook.key_id)):
-            raise PermissionDenied(f"the webhook {hook.name} is held: {problem}", hint="make it again with a key that holds")
+            raise PermissionDenied(
+                f"the webhook {hook.name} is held: {problem}", hint="create it again with a key that is valid"
+            )
 
 
 _WEBHOOK_COLUMNS: Final = tuple(Webhook.__dataclass_fields__)

@@ -255,10 +255,10 @@ class ProjectLock:
         words = {key: str(written.get(key, "")) for key in ("address", "path", "ref")}
         digest = value["digest"]
         if not isinstance(digest, str) or not DIGEST_PATTERN.fullmatch(digest):
-            raise ValueError(f"the digest of {name} is none: it was changed by hand")
+            raise ValueError(f"the digest of {name} is not a digest: it was changed by hand")
         files = value.get("files", {})
         if not isinstance(files, dict) or not all(isinstance(content, str) for content in files.values()):
-            raise ValueError(f"the files of {name} are none")
+            raise ValueError(f"the files of {name} are not a table of digests")
         if files and digest_of_contents(files) != digest:
             raise ValueError(f"the files of {name} do not add up to its digest: it was changed by hand")
         kind = written["kind"]

@@ -100,7 +100,7 @@ def _read_index(data: bytes, address: str) -> Iterator[_Listed]:
             f"{shown_address(address)} is not an index of skills", hint="name the address of an archive or of a SKILL.md"
         )
     if shape.get("$schema") != _SCHEMA:
-        raise InvalidSource(f"{shown_address(address)} is an index of a version that is not known", hint=f"known is {_SCHEMA}")
+        raise InvalidSource(f"{shown_address(address)} is an index of an unknown version", hint=f"the known one is {_SCHEMA}")
     for item in shape["skills"]:
         fields = [item.get(name) if isinstance(item, dict) else None for name in ("name", "type", "url", "digest")]
         name, kind, url, digest = (field if isinstance(field, str) else "" for field in fields)

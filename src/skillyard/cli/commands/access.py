@@ -36,7 +36,7 @@ def add_keys_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("key", nargs="?", metavar="NAME|ID", help="for create the name of the key, for revoke its id")
     parser.add_argument(
         "--scope", action="extend", nargs="+", choices=_SCOPES, metavar="SCOPE",
-        help=f"for create, what the key lets somebody do: {', '.join(_SCOPES)}; admin may everything",
+        help=f"for create, what the key lets somebody do: {', '.join(_SCOPES)}; admin grants everything",
     )  # fmt: skip
     parser.add_argument("--organisation", metavar="NAME", help="whose skills the key is for (default: the server's own)")
     parser.add_argument("--expires", type=parse_lifetime, metavar="TIME", help="for create, how long it holds: 12h, 90d, 4w")
@@ -212,11 +212,13 @@ def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--actor", metavar="NAME", help="only what this key or user did")
     parser.add_argument("--action", metavar="ACTION", help="only this: install, rollback, uninstall, keys.create, …")
     parser.add_argument("--subject", metavar="SUBJECT", help="only what this skill, key or run is about")
-    parser.add_argument("--outcome", choices=("success", "failed", "refused"), help="only what ended so")
+    parser.add_argument("--outcome", choices=("success", "failed", "refused"), help="only with this outcome")
     parser.add_argument("--since", type=parse_moment, metavar="TIME", help="not before: 2026-01-31, or 7d for a week ago")
     parser.add_argument("--until", type=parse_moment, metavar="TIME", help="before: 2026-01-31, or 7d for a week ago")
     parser.add_argument("--text", metavar="WORDS", help="only with these words in who, what, on what or where from")
-    parser.add_argument("--limit", type=parse_positive, default=50, metavar="N", help="at most so many (default: %(default)s)")
+    parser.add_argument(
+        "--limit", type=parse_positive, default=50, metavar="N", help="at most this many (default: %(default)s)"
+    )
     parser.add_argument("--organisation", metavar="NAME", help="the audit log of this organisation (default: the server's own)")
 
 

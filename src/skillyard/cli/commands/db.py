@@ -320,7 +320,7 @@ def add_restore_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `restore`."""
     parser.add_argument("file", metavar="FILE", help="what `skillyard backup` wrote; stop the server first")
     parser.add_argument("--force", action="store_true", help="replace everything that is there")
-    parser.add_argument("--check", action="store_true", help="only read the backup to its end and prove every file in it")
+    parser.add_argument("--check", action="store_true", help="only read the whole backup and verify every file in it")
 
 
 def restore_command(arguments: argparse.Namespace) -> int:

@@ -98,7 +98,7 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
         help="an archive, or the folder of a skill; without one, every installed skill and the project's lock",
     )
     parser.add_argument(
-        "--digest", metavar="SHA256", help="what it must be: the digest of the skill or of the file, as `pack` tells them"
+        "--digest", metavar="SHA256", help="the expected digest of the skill or of the file, as `pack` prints them"
     )
     parser.add_argument(
         "--signer", metavar="KEY", help="who must have signed it: ed25519:…, or a PEM file with a public key or certificate"
@@ -435,7 +435,7 @@ def add_migrate_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="HOST",
-        help="what skills may reach that want the network and name no host",
+        help="what skills that want the network but name no host may reach",
     )
     parser.add_argument(
         "--no-backup", action="store_true", help="keep a copy of an old file only where something of it would be lost"

@@ -36,7 +36,9 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=parse_positive, default=10, metavar="N", help="at most this many (default: %(default)s)"
     )
-    parser.add_argument("--page", type=parse_positive, default=1, metavar="K", help="the K-th so many (default: %(default)s)")
+    parser.add_argument(
+        "--page", type=parse_positive, default=1, metavar="K", help="which page of results (default: %(default)s)"
+    )
     parser.add_argument(
         "--min-confidence",
         type=_share,
