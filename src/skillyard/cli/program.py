@@ -77,6 +77,9 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "history": CliCommand(
             "install", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"
         ),
+        "approve": CliCommand(
+            "publish", GROUPS[4], "approve exactly one version that waits for it, or withdraw that; list what waits"
+        ),
         "deprecate": CliCommand("install", GROUPS[4], "mark a version as one to move away from", function="mark"),
         "yank": CliCommand(
             "install", GROUPS[4], "mark a version as one that nobody may install or go back to", function="mark"
