@@ -381,3 +381,18 @@ def test_a_version_waits_for_somebody_else_to_approve_it(request: pytest.Fixture
     assert call("approve", "--on", "--json").data["waiting"] == []
     team.at("bob")
     assert call("install", team.address, "--skill", "greet").out.startswith("waiting greet")  # his own settings ask him too
+
+
+def test_a_server_is_searched_and_installed_from_by_its_ard_catalog(team: Team, call: Call, tmp_path: Path) -> None:
+    team.member("ada")
+    assert call("publish", _write(tmp_path / "greet", "1.0.0")).code == 0
+    team.member("bob", "skills:read")
+    found = call("search", "greets people", "--at", team.address, "--json").data["matches"]
+    assert [(one["name"], one["version"]) for one in found] == [("greet", "1.0.0")]
+    assert "greet" in call("search", "greets people", "--at", team.address).out
+    assert call("search", "greets people", "--at", team.address, "--tag", "x").code == 2
+    catalog = f"{team.address}/.well-known/ai-catalog.json"
+    assert call("install", catalog, "--skill", "greet").out.startswith("installed greet")
+    team.at("nobody")  # whose home has no login
+    refused = call("install", catalog)
+    assert (refused.code, "network_refused" in refused.err or "public" in refused.err) == (1, True)
