@@ -120,6 +120,10 @@ class NotYours(PermissionDenied, code="not_yours"):
     """It belongs to another member of the organisation, and only they or an admin may change it."""
 
 
+class SecondPersonRequired(PermissionDenied, code="second_person_required"):
+    """Who installed or published a version may not approve it: the operator's policy wants a second person."""
+
+
 class SignInRequired(SkillyardError, code="sign_in_required", status=401):
     """The server does not know the caller: there is no key, or it is unknown, expired or revoked."""
 
@@ -265,6 +269,10 @@ class VersionNotFound(InstallProblem, code="version_not_found", status=404):
 
 class VersionUnusable(InstallProblem, code="version_unusable"):
     """The version is there and may not be used: failed, deprecated or yanked, or its files are missing."""
+
+
+class VersionNotApproved(InstallProblem, code="version_not_approved", status=403):
+    """The version waits for an approval that the operator's policy wants, or lost it."""
 
 
 class VersionPinned(InstallProblem, code="version_pinned"):

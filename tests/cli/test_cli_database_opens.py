@@ -29,7 +29,7 @@ def _lines(examples: Path, folder: Path) -> list[list[str]]:
         ["update", "--check"], ["update", "-y"], ["sync", "--check"],
         ["diff", "mine"], ["pin", "mine"], ["pin", "mine", "--undo"],
         ["deprecate", "mine"], ["yank", "mine"], ["yank", "mine", "--undo"], ["deprecate", "mine", "--undo"],
-        ["mirror", "export", str(folder / "mirror")], ["history"], ["login"], ["owners", "mine"],
+        ["mirror", "export", str(folder / "mirror")], ["history"], ["login"], ["owners", "mine"], ["approve"],
         ["list"], ["show", "text-statistics"], ["search", "text"], ["prompt"], ["read", "text-statistics"],
         ["eval", "triggers", str(folder / "prompts.json")], ["disable", "text-statistics"], ["enable", "text-statistics"],
         ["state", "text-statistics", "pinned"], ["state"], ["use", "--none"], ["verify"],

@@ -56,10 +56,10 @@ def same_hash(left: str, right: str) -> bool:
     return secrets.compare_digest(left, right)
 
 
-Scope = Literal["skills:read", "skills:write", "runs:execute", "workspaces:use", "admin"]
-"""`skills:read` looks at skills and runs, `skills:write` changes skills and agents, `runs:execute` starts runs and keeps
-memories, `workspaces:use` works with commands and files in workspaces, `admin` may all of that and manages keys, approvals and
-the audit log."""
+Scope = Literal["skills:read", "skills:write", "skills:approve", "runs:execute", "workspaces:use", "admin"]
+"""`skills:read` looks at skills and runs, `skills:write` changes skills and agents, `skills:approve` approves versions that
+wait for it, `runs:execute` starts runs and keeps memories, `workspaces:use` works with commands and files in workspaces,
+`admin` may all of that and manages keys, approvals and the audit log."""
 
 KeyState = Literal["usable", "expired", "revoked"]
 

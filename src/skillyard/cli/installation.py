@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from skillyard.cli.confirmation import confirm
-from skillyard.cli.screen import UsageProblem
+from skillyard.cli.screen import FAILURE, OK, UsageProblem
 from skillyard.text import nearest, sanitize, shorten, single_line
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ _COUNTED: Final = {  # how a sentence begins, longer ones first, and what is sai
     "tells its reader to fetch ": "tells its reader to fetch {} things that nothing pins",
 }
 _CLEAR: Final = "\r\x1b[2K"
-_STYLES: Final = {"unchanged": "dim"}
+_STYLES: Final = {"unchanged": "dim", "waiting": "warning"}
 """The others are good news."""
 
 
@@ -297,6 +297,11 @@ class InstallProgress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.clear()
+
+
+def installed_code(results: Sequence[OperationResult]) -> int:
+    """The exit code of an installation: 1 when something of it waits for approval and does not serve yet."""
+    return FAILURE if any(result.status == "waiting" for result in results) else OK
 
 
 def draw_results(screen: Screen, results: Sequence[OperationResult], *, key: str = "results") -> None:

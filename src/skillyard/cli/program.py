@@ -79,6 +79,9 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "history": CliCommand(
             "install", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"
         ),
+        "approve": CliCommand(
+            "publish", GROUPS[4], "approve exactly one version that waits for it, or withdraw that; list what waits"
+        ),
         "deprecate": CliCommand("install", GROUPS[4], "mark a version as one to move away from", function="mark"),
         "yank": CliCommand(
             "install", GROUPS[4], "mark a version as one that nobody may install or go back to", function="mark"
@@ -98,7 +101,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "sign": CliCommand("packages", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
         "push": CliCommand("packages", GROUPS[1], "push a skill to an OCI registry, always the same digest"),
         "eval": CliCommand(
-            "search", GROUPS[1], "check whether the right skill is found for a list of prompts, before and after an edit"
+            "search", GROUPS[1], "check check whether the right skill is found for a list of prompts, before and after an edit"
         ),
         "open": CliCommand("user_skills", GROUPS[0], "open the folder of a skill in the file manager, or say where it is"),
         "enable": CliCommand("user_skills", GROUPS[1], "offer a disabled skill to models again", function="switch"),

@@ -46,6 +46,7 @@ from skillyard.database.registry_tables import (
     skill_stars,
     skill_tags,
     skill_versions,
+    version_approvals,
     webhooks,
 )
 from skillyard.database.repair import RepairReport, repair_file
@@ -143,6 +144,7 @@ __all__ = [
     "tool_sessions",
     "turns",
     "usage_totals",
+    "version_approvals",
     "wait_for_change",
     "webhooks",
     "worker_pools",

@@ -37,6 +37,7 @@ from skillyard.database.tables import METADATA
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, TextClause
 
+_APPROVAL_STATES: Final = "state IN ('waiting', 'approved', 'withdrawn')"
 _VERSION_STATES: Final = "status IN ('pending', 'downloading', 'validating', 'installing', 'active', 'deprecated', 'failed')"
 _OPERATIONS: Final = "operation IN ('install', 'update', 'rollback', 'uninstall')"
 _LOG_STATES: Final = "status IN ('pending', 'in_progress', 'success', 'failed')"
@@ -256,6 +257,23 @@ skill_owners: Final = Table(  # who may change a skill whose name somebody claim
     Column("skill_id", SafeText, ForeignKey("skill_definitions.skill_id", ondelete="CASCADE"), primary_key=True),
     Column("owner", SafeText, primary_key=True),  # the name of a key, or * for everybody
     Column("since", Instant, nullable=False),
+)
+
+version_approvals: Final = Table(  # exact contents that wait for a person's approval, have it, or lost it
+    "version_approvals",
+    METADATA,
+    Column("skill_id", SafeText, ForeignKey("skill_definitions.skill_id", ondelete="CASCADE"), primary_key=True),
+    Column("digest", SafeText, primary_key=True),
+    Column("state", SafeText, nullable=False),
+    Column("reasons", JSON(none_as_null=True), nullable=False),  # why it needs one, a sentence each
+    Column("asked_by", SafeText, nullable=False),  # who installed or published it
+    Column("asked_by_member", Boolean, nullable=False),  # with a key; else the user of the machine
+    Column("asked_at", Instant, nullable=False),
+    Column("decided_by", SafeText),
+    Column("decided_at", Instant),
+    Column("reason", SafeText),
+    CheckConstraint(_APPROVAL_STATES, name="state"),
+    Index(None, "state"),
 )
 
 

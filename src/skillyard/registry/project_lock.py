@@ -295,7 +295,7 @@ def _locked_folder(folder: Path) -> Iterator[None]:
 
 def _entry_of(result: OperationResult, tree: Path | None) -> LockEntry | None:
     origin = {key: str(value) for key, value in result.origin.items()}
-    if result.digest is None or tree is None or origin.get("kind") not in _KINDS:
+    if result.digest is None or tree is None or result.status == "waiting" or origin.get("kind") not in _KINDS:
         return None
     ref = origin.get("commit") or origin.get("ref", "")
     source = Source(cast("SourceKind", origin["kind"]), origin["address"], origin.get("path", ""), ref)

@@ -34,9 +34,8 @@ from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.registry.model import SkillVersion
-    from skillyard.registry.operations import Operations, RunningOperation
     from skillyard.registry.records import RegistryRecords
-    from skillyard.registry.version_store import VersionStore
+    from skillyard.registry.version_store import Operations, RunningOperation, VersionStore
 
 
 NO_STORE_HINT: Final = "name the store in [packages] of your own skillyard.toml or in SKILLYARD_STORE, or install it again"

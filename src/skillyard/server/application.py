@@ -132,6 +132,7 @@ ROUTERS: Final = (
     schedules.webhook_routes,
     administration.worker_routes,
     administration.approval_routes,
+    administration.version_approval_routes,
     agents.routes,
     tools_and_memory.memory_routes,
     tools_and_memory.tool_routes,

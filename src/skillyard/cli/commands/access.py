@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skillyard.permissions import ApprovalRecord, CommandPolicy, CommandRuling, SqlApprovalStore
 
 
-_SCOPES = ("skills:read", "skills:write", "runs:execute", "workspaces:use", "admin")
+_SCOPES = ("skills:read", "skills:write", "skills:approve", "runs:execute", "workspaces:use", "admin")
 
 
 def add_keys_arguments(parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,7 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.routing import Mount, Route
 
-from skillyard.access import KEY_PREFIX, Actor, ApiKey, Keys, SignInSessions, acting_as, hash_secret
+from skillyard.access import KEY_PREFIX, SCOPES, Actor, ApiKey, Keys, SignInSessions, acting_as, hash_secret
 from skillyard.errors import PermissionDenied, SignInRequired, SkillyardError, TooManyRequests
 from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, READ_METHODS, WEBHOOK, Caller
 from skillyard.server.middleware.request_limits import TokenBucket
@@ -230,7 +230,7 @@ class AuthenticationMiddleware:
         state["caller"] = caller
         known = Actor(
             caller.name, caller.organisation, state.get("request_id"), address_of(scope),
-            member=caller.key is not None, manages=caller.may("admin"),
+            member=caller.key is not None, manages=caller.may("admin"), scopes=[one for one in SCOPES if caller.may(one)],
         )  # fmt: skip
         with acting_as(known) as actor:
             state["actor"] = actor
