@@ -169,6 +169,15 @@ def test_grave_findings_stop_an_install(call: Call, make_skill: Call, tmp_path: 
     assert call("install", folder).code == 0
 
 
+def test_a_folder_of_copies_is_found_out(call: Call, make_skill: Call, tmp_path: Path) -> None:
+    text = " ".join(f"Step {number}: sort the files of folder {number}." for number in range(40))
+    for name in ("sort-files", "date-sorter", "tidy-up"):
+        make_skill(tmp_path / "skills", name, body=text)
+    answer = call("scan", tmp_path / "skills", "--at-least", "low")
+    assert answer.code == 1
+    assert answer.out.count("low same-text: nearly the same text stands under 3 names, also ") == 3
+
+
 def test_a_name_that_looks_like_an_installed_one_stops_an_install(call: Call, make_skill: Call, tmp_path: Path) -> None:
     assert call("install", make_skill(tmp_path, "invoice-reader")).code == 0
     folder = make_skill(tmp_path / "other", "lnvoice-reader")
