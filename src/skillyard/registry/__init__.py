@@ -38,7 +38,7 @@ from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, Pro
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import locked_versions
 from skillyard.registry.source_fetcher import GitFetcher, SourceFetcher
-from skillyard.registry.version_files import BackfillReport
+from skillyard.registry.version_files import BackfillReport, KeptLinkState
 
 if TYPE_CHECKING:
     from skillyard.registry.records import LATEST, PopularityCounts, check_tag
@@ -59,6 +59,7 @@ __all__ = [
     "InstallRefusal",
     "InstallReport",
     "InstalledSkill",
+    "KeptLinkState",
     "LockEntry",
     "LockState",
     "Operation",
