@@ -32,7 +32,7 @@ def _lines(examples: Path, folder: Path) -> list[list[str]]:
         ["mirror", "export", str(folder / "mirror")], ["history"], ["login"], ["owners", "mine"], ["approve"],
         ["list"], ["show", "text-statistics"], ["search", "text"], ["prompt"], ["read", "text-statistics"],
         ["eval", "triggers", str(folder / "prompts.json")], ["disable", "text-statistics"], ["enable", "text-statistics"],
-        ["state", "text-statistics", "pinned"], ["state"], ["use", "--none"], ["verify"],
+        ["state", "text-statistics", "pinned"], ["state"], ["use", "--none"], ["verify"], ["verify", "--upstream"],
         ["run", "preference-recorder", "--input", '{"preference": "tea", "category": "drink"}', "--context", '{"userId": "a"}'],
         ["run", "text-statistics", "--input", '{"text": "one"}'], ["test", "text-statistics"], ["runs"],
         ["schedule", "add", "daily", "text-statistics", "--cron", scheduled, "--input", '{"text": "one"}'],

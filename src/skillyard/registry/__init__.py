@@ -37,7 +37,7 @@ from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, Pro
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import locked_versions
 from skillyard.registry.source_fetcher import GitFetcher, SourceFetcher
-from skillyard.registry.version_files import BackfillReport
+from skillyard.registry.version_files import BackfillReport, KeptLinkState
 from skillyard.registry.version_store import new_operation_id, subscribe_operations
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ __all__ = [
     "InstallRefusal",
     "InstallReport",
     "InstalledSkill",
+    "KeptLinkState",
     "LockEntry",
     "LockState",
     "Operation",

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from skillyard.registry.mirror_locations import MirrorSource
     from skillyard.registry.model import SkillVersion
     from skillyard.registry.records import Popularity, RegistryRecords, SkillOwners, VersionTags
-    from skillyard.registry.version_files import BackfillReport
+    from skillyard.registry.version_files import BackfillReport, KeptLinkState
 
 
 class Registry:
@@ -102,6 +102,7 @@ class Registry:
         self._fetcher = fetcher or SourceFetcher()
         self._scanner = scanner
         self._links = links
+        self._link_fetcher = LinkFetcher()
         self._signers = SignerPolicy()
         self._scan_settings: tuple[Mapping[str, object], str] = ({}, "")
 
@@ -134,6 +135,7 @@ class Registry:
             keep=configuration.kept_versions,
             links=LinkFetcher(allow_private=configuration.private_hosts) if configuration.fetch_links else None,
         )
+        made._link_fetcher = LinkFetcher(allow_private=configuration.private_hosts)
         made._signers = SignerPolicy(configuration.pinned_signers, Path(configuration.user_file or "").parent)
         if configuration.approval:
             made.approvals.policy = ApprovalPolicy.read(configuration.approval, configuration.user_file or "")
@@ -326,6 +328,14 @@ class Registry:
             skill_id, state, version, declared, found.declared_version, reason, found.difference,
             widened=found.powers.added_since(before), narrowed=found.powers.lost_since(before),
         )  # fmt: skip
+
+    def kept_links(self, *, upstream: bool = False) -> tuple[KeptLinkState, ...]:
+        """How what is kept of the addresses that installed skills tell to fetch is; `upstream` asks the addresses, too."""
+        from skillyard.registry.version_files import kept_link_states
+
+        serving = {version.skill_id: version.version for version in self.installed.serving().values()}
+        fetcher = (self._links or self._link_fetcher) if upstream else None
+        return kept_link_states(self.storage.versions, serving, fetcher)
 
     def _mirror_of(self, version: SkillVersion) -> MirrorSource | None:
         """The mirror that a version came from, in so far as this registry reads mirrors."""
