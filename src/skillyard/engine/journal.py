@@ -303,7 +303,7 @@ def _conditions(only: RunFilter) -> list[ColumnElement[bool]]:
         if value is not None:
             conditions.append(runs.c[name] == value)
     if not only.tests:
-        conditions.append(runs.c.interface.is_distinct_from("test"))  # records of older releases have none
+        conditions.append(func.coalesce(runs.c.interface, "").not_in(("test", "eval")))  # older records have none
     return conditions
 
 

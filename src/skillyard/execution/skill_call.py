@@ -120,7 +120,7 @@ def _kept(context: Mapping[str, object], prefix: str, removed: list[str], depth:
     return kept
 
 
-Interface = Literal["library", "cli", "http", "mcp", "chat", "schedule", "event", "test"]
+Interface = Literal["library", "cli", "http", "mcp", "chat", "schedule", "event", "test", "eval"]
 
 
 @dataclass(frozen=True, slots=True)

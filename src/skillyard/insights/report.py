@@ -96,10 +96,10 @@ class UsageFigures(WireForm):
     """What was counted.
 
     `offered`, `loaded`, `followed` (a file of it read, or run) and `succeeded` (a turn that used it ended well) count
-    conversations; `runs` are those of scripts, of which `runs_cached` gave a kept result, without tests of skills, which are no
-    use of them; `refused` counts what a rule or a person refused. Times are in milliseconds, of runs that really ran; None
-    without one. Tokens are those of turns and those that skills report. `cost` is None where no price of a model with tokens is
-    known.
+    conversations; `runs` are those of scripts, of which `runs_cached` gave a kept result, without tests and evaluations of
+    skills, which are no use of them; `refused` counts what a rule or a person refused. Times are in milliseconds, of runs that
+    really ran; None without one. Tokens are those of turns and those that skills report. `cost` is None where no price of a
+    model with tokens is known.
     """
 
     offered: int = 0
@@ -216,7 +216,7 @@ class Insights:
             table.model,
             (table.skill_id if by == "version" else func.min("")).label("skill_id"),
         ]
-        query = select(*columns, *_SUMS).where(days, table.interface != "test").group_by(*groups)
+        query = select(*columns, *_SUMS).where(days, table.interface.not_in(("test", "eval"))).group_by(*groups)
         if skill is not None:
             query = query.where(table.skill_id == skill)
         if by == "version":

@@ -6,9 +6,13 @@ from skillyard.search.evaluation import (
     Collision,
     Evaluation,
     TriggerCase,
+    TriggerResult,
     evaluate_triggers,
+    evaluation_of,
     find_collisions,
     read_trigger_cases,
+    skill_trigger_cases,
+    try_trigger,
 )
 from skillyard.search.index import SearchIndex
 from skillyard.search.matches import (
@@ -37,9 +41,11 @@ __all__ = [
     "Reranker",
     "SearchIndex",
     "TriggerCase",
+    "TriggerResult",
     "chat_address",
     "embeddings_address",
     "evaluate_triggers",
+    "evaluation_of",
     "find_collisions",
     "find_relevant_skills",
     "match_event",
@@ -48,5 +54,7 @@ __all__ = [
     "rerank",
     "search_skills",
     "skill_filter",
+    "skill_trigger_cases",
     "suggest_descriptions",
+    "try_trigger",
 ]
