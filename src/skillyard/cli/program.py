@@ -101,7 +101,9 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "sign": CliCommand("packages", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
         "push": CliCommand("packages", GROUPS[1], "push a skill to an OCI registry, always the same digest"),
         "eval": CliCommand(
-            "search", GROUPS[1], "check check check whether the right skill is found for a list of prompts, before and after an edit"
+            "search",
+            GROUPS[1],
+            "check check check whether the right skill is found for a list of prompts, before and after an edit",
         ),
         "open": CliCommand("user_skills", GROUPS[0], "open the folder of a skill in the file manager, or say where it is"),
         "enable": CliCommand("user_skills", GROUPS[1], "offer a disabled skill to models again", function="switch"),
