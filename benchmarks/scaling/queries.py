@@ -29,6 +29,7 @@ HOT: Mapping[str, Callable[[Database], object]] = {
     "a run": lambda database: Journal(database).get("run_00000000000003090123456789"),
     "a run by how its id begins": lambda database: Journal(database).beginning_with("run_0000000000000309"),
     "the newest runs": lambda database: Journal(database).list(),
+    "runs far from the newest": lambda database: Journal(database).list(limit=50, offset=3000),
     "the newest runs of a skill": lambda database: Journal(database).list(RunFilter(skill="installed:skill-77")),
     "the newest runs that failed": lambda database: Journal(database).list(RunFilter(states=["failed"])),
     "how many runs wait or work": lambda database: Journal(database).count(RunFilter(states=["queued", "running"])),

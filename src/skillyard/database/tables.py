@@ -93,7 +93,7 @@ runs: Final = Table(
     Column("counted", Boolean, nullable=False, server_default=false()),  # in `usage_totals`
     CheckConstraint(_STATES, name="state"),
     Index(None, "schedule", "created_at"),
-    Index(None, "created_at"),
+    Index(None, "created_at", "id"),
     Index(None, "caller", "created_at"),
     Index(None, "agent", "created_at"),
     Index(None, "interface", "created_at"),

@@ -111,8 +111,9 @@ class Journal:
     def list(self, only: RunFilter = ALL_RUNS, *, limit: int = 20, offset: int = 0) -> tuple[RunRecord, ...]:
         """The newest runs, newest first, without steps, logs and output."""
         columns = [column for column in runs.c if column.name not in _LONG]
-        query = select(*columns).where(*_conditions(only))
-        query = query.order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit).offset(offset)
+        newest = (runs.c.created_at.desc(), runs.c.id.desc())
+        chosen = select(runs.c.id).where(*_conditions(only)).order_by(*newest).limit(limit).offset(offset)
+        query = select(*columns).where(runs.c.id.in_(chosen)).order_by(*newest)  # those before are skipped in the index
         with self.database.read() as connection:
             return tuple(_record(row) for row in connection.execute(query))
 

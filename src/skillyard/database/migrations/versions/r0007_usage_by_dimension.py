@@ -1,4 +1,4 @@
-"""Totals of what happened by day for each dimension alone, and runs found by who asked for them and where."""
+"""Totals of what happened by day for each dimension alone; indexes of runs by who asked, where, and in the order of time."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _MEASURES = (
 )  # fmt: skip
 _BUCKETS = tuple(f"took_{number}" for number in range(24))
 _RUNS = {
+    "ix_runs_created_at_id": ("created_at", "id"),
     "ix_runs_caller_created_at": ("caller", "created_at"),
     "ix_runs_agent_created_at": ("agent", "created_at"),
     "ix_runs_interface_created_at": ("interface", "created_at"),
@@ -36,6 +37,7 @@ def upgrade() -> None:
     op.create_index("ix_usage_totals_skill_id_day", "usage_totals", ["skill_id", "day"])
     for name, columns in _RUNS.items():
         op.create_index(name, "runs", list(columns))
+    op.drop_index("ix_runs_created_at", "runs")
     uncounted = sa.column("counted", sa.Boolean()).is_(False)
     for name in ("runs", "turns"):  # counted in the order of time, so that few totals are changed at once
         op.drop_index(f"ix_{name}_uncounted", name)
