@@ -76,9 +76,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the profile with many examples, before the modules of the tests are imported; nothing of those becomes garbage."""
+    """Take the profile with many examples, before the modules of the tests are imported; nothing of those becomes garbage.
+
+    The processes of pytest-xdist share the one that has everything loaded for commands.
+    """
     if config.getoption("--long"):
         settings.load_profile("long")
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        preloaded.share()
     gc.disable()
 
 

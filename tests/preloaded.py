@@ -5,7 +5,8 @@ made while its process has one thread and no event loop; it gets its own argumen
 and is killed with the process of the tests. What a command does before its first import is not tried by it: tests of the
 command itself start it by `subprocess`.
 
-Run as a program this file is the process that forks.
+Run as a program this file is the process that forks. Where tests run in several processes, one loads everything for all of
+them (`share`): what each of them asks is a fork of it.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import json
 import os
 import runpy
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -77,6 +80,7 @@ _MODELS: Final = (  # what speaks to models: as many modules again, loaded when 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
 _MOST: Final = 1 << 20  # bytes of a request
+_SHARED: Final = "SKILLYARD_TESTS_PRELOADED"  # a variable: the socket of the process that is shared
 
 
 def first_file() -> Path | None:
@@ -283,18 +287,24 @@ class _Forking:
     """The process that has everything imported, as that of the tests sees it."""
 
     def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process: subprocess.Popen[bytes] | None = None
+        if shared := os.environ.get(_SHARED):
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._socket.connect(shared)
+        else:
+            self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                command = [sys.executable, __file__, str(theirs.fileno())]
+                self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST)
-        with theirs:
-            command = [sys.executable, __file__, str(theirs.fileno())]
-            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
 
     def ask(self, request: dict[str, Any], descriptors: list[int]) -> None:
         socket.send_fds(self._socket, [json.dumps(request).encode()], descriptors)
 
     def close(self) -> None:
         self._socket.close()
-        self._process.wait()
+        if self._process is not None:
+            self._process.wait()
 
 
 _only: list[_Forking] = []
@@ -309,11 +319,50 @@ def _process() -> _Forking:
         return _only[0]
 
 
+def share() -> None:
+    """Load everything once for the processes that this one starts and that inherit its environment; ends with it."""
+    folder = tempfile.mkdtemp(prefix="skillyard-preloaded-")  # nobody else may ask it to run something
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(f"{folder}/socket")
+        listener.listen()
+        command = [sys.executable, __file__, str(listener.fileno()), "shared"]
+        process = subprocess.Popen(
+            command, pass_fds=[listener.fileno()], stdin=subprocess.PIPE, env=os.environ | {"HOME": folder}
+        )
+    atexit.register(process.communicate)  # the end of its standard input ends it
+    os.environ[_SHARED] = f"{folder}/socket"
+
+
+def _fork_for_each(listener: socket.socket) -> socket.socket:
+    """In each fork the connection that it is for; never returns in the process that forks."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        if sys.stdin in ready:
+            os._exit(0)  # and all of them with this process
+        connection, _ = listener.accept()
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)  # one whose tests have ended
+        parent = os.getpid()
+        if os.fork() == 0:
+            listener.close()
+            _die_with(parent)
+            return connection
+        connection.close()
+
+
+def _die_with(parent: int) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 class _Waiting:
     """The process that forks: it waits for requests and for the end of its children."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._socket = socket.socket(fileno=descriptor)
+    def __init__(self, asked: socket.socket) -> None:
+        self._socket = asked
         self._woken, self._wakes = socket.socketpair()
         self._wakes.setblocking(False)
         self._woken.setblocking(False)
@@ -367,9 +416,7 @@ class _Waiting:
             one.close()
         for told in self._status.values():
             os.close(told)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
+        _die_with(parent)
 
 
 def _become(request: dict[str, Any], descriptors: list[int]) -> None:
@@ -460,6 +507,10 @@ if __name__ == "__main__":
 
     from skillyard.database import connection
 
-    child = _Waiting(int(sys.argv[1])).child()
+    asked = socket.socket(fileno=int(sys.argv[1]))
+    if sys.argv[2:] == ["shared"]:
+        _load(_MODELS)
+        asked = _fork_for_each(asked)
+    child = _Waiting(asked).child()
     _become(*child)
     _execute(child[0]["command"])

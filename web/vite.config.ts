@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 
 import react from "@vitejs/plugin-react";
-import { defineConfig } from "vite";
+import { defineConfig, type Plugin } from "vite";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -12,8 +12,21 @@ const server = process.env.SKILLYARD_SERVER ?? "http://127.0.0.1:8787";
 const FIRST =
   /[\\/]web[\\/]src[\\/](i18n[\\/]|api[\\/](cache|client|insights|keys|parts|problem|runStates|runs|schedules|session)\.|parts[\\/](Bars|ErrorState|Loaded|Page|Section|figures|foreign|hidden|links|notify)\.)|@mantine[\\/]core[\\/]esm[\\/](core|components[\\/](ActionIcon|AppShell|Badge|Box|Burger|Button|Group|Kbd|Loader|NavLink|Paper|Skeleton|Stack|Text|ThemeIcon|Title|Tooltip|Transition|UnstyledButton|VisuallyHidden))[\\/]|@floating-ui[\\/]|@mantine[\\/]hooks[\\/]/;
 
+/** Style sheets stand behind the frame of index.html, which is drawn while they are still on the way, and before what sets their variables. */
+const stylesLater: Plugin = {
+  name: "styles-later",
+  enforce: "post",
+  transformIndexHtml: {
+    order: "post",
+    handler: (html) => {
+      const sheets = html.match(/[ \t]*<link rel="stylesheet"[^>]*>\n?/g) ?? [];
+      return html.replace(/[ \t]*<link rel="stylesheet"[^>]*>\n?/g, "").replace(/ *<div id="root">/, (place) => `${sheets.join("")}${place}`);
+    },
+  },
+};
+
 export default defineConfig({
-  plugins: [react()],
+  plugins: [react(), stylesLater],
   html: { cspNonce: "__NONCE__" }, // the server writes a new one into each document: styles that are made while the page runs carry it
   resolve: { alias: { "@": here("./src") } },
   build: {

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from datetime import datetime
 
+MAX_RUN_MS: Final = 600_000
+"""No run may take longer, wherever it works, and no skill may declare more."""
+
 
 def utc_now() -> datetime:
     """This moment."""

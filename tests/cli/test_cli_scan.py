@@ -169,6 +169,16 @@ def test_grave_findings_stop_an_install(call: Call, make_skill: Call, tmp_path: 
     assert call("install", folder).code == 0
 
 
+def test_a_name_that_looks_like_an_installed_one_stops_an_install(call: Call, make_skill: Call, tmp_path: Path) -> None:
+    assert call("install", make_skill(tmp_path, "invoice-reader")).code == 0
+    folder = make_skill(tmp_path / "other", "lnvoice-reader")
+    refused = call("install", folder)
+    assert refused.code == 1
+    assert "imitates-name: the name 'lnvoice-reader' looks like 'invoice-reader' of this catalog" in refused.err
+    assert call("install", folder, "--accept", "imitates-name").code == 0
+    assert call("install", folder, "--force").code == 0  # it was accepted before
+
+
 def test_a_scanner_that_cannot_work_stops_no_install_and_says_so(call: Call, bad: Path, own_settings: Path) -> None:
     own_settings.write_text('[[scan.suppress]]\nrule = "nonsense"\n')
     answer = call("install", bad / "bad")

@@ -51,7 +51,8 @@ def test_an_attack_that_is_skipped_all_the_same_fails(tmp_path: Path) -> None:
     (tmp_path / "test_x.py").write_text(
         "import pytest\n\n@pytest.mark.abuse('A1')\ndef test_x():\n    pytest.skip('no program')\n", "utf-8"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore"]
+    command += [f"--basetemp={tmp_path / 'temporary'}", str(tmp_path)]  # it would remove what earlier runs have left
     alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -94,6 +94,16 @@ def test_runs_are_counted_by_how_they_ended_and_where_they_came_from(database: D
     assert [period.runs for period in _report(database, days=14, period="week").rows[0].periods] == [1, 5]
 
 
+def test_a_test_of_a_skill_is_no_run_of_it(database: Database) -> None:
+    failed = {"state": "failed", "error_code": "TESTS_FAILED"}
+    _add(database, _run(1), _run(2, interface="test", **failed), _run(3, interface="test", skill_id="user:docx", **failed))
+    report = _report(database)
+    assert [(row.key, row.figures.runs, row.figures.runs_failed) for row in report.rows] == [("user:pdf", 1, 0)]
+    by = _report(database, "interface")
+    assert ([row.key for row in by.rows], by.total.figures.runs, by.total.figures.runs_failed) == (["cli"], 1, 0)
+    assert [row.figures.runs for row in _report(database, "version").rows] == [1]
+
+
 def test_every_run_is_counted_once_however_late_and_by_whoever(database: Database) -> None:
     _add(database, *(_run(number) for number in range(30)))
     with ThreadPoolExecutor(4) as pool:
@@ -218,6 +228,7 @@ def test_totals_of_a_release_before_are_added_up_by_dimension(database: Database
         database,
         *(_run(number, version=f"1.{number % 2}.0", caller="ada" if number % 3 else "bob") for number in range(9)),
         _run(20, skill_id="user:docx", skill_name="docx", finished_at=NOON - timedelta(days=1), agent="clerk"),
+        _run(21, interface="test"),
     )
     count_usage(database)
     with database.write() as connection:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillyard.document import parse_document
 from skillyard.errors import InvalidPolicy
 from skillyard.sandbox import Policy, effective_policy, lowered_ceiling, narrowing_warnings
 from skillyard.sandbox.policy import RANGES
@@ -201,3 +202,15 @@ def test_what_was_asked_for_and_not_given_is_said() -> None:
 def test_an_unknown_setting_of_an_operator_is_refused() -> None:
     with pytest.raises(InvalidPolicy, match="colour"):
         Policy.ceiling({"colour": "red"})
+
+
+@pytest.mark.parametrize("name", ["timeout_ms", "memory_mb"])
+@pytest.mark.parametrize("value", [-1, 0, 1, 15, 16, 65_536, 65_537, 600_000, 600_001, 3_600_000])
+def test_what_a_check_accepts_the_sandbox_accepts(name: str, value: int) -> None:
+    text = f"---\nname: a\ndescription: Does it. Use when asked.\nsecurity:\n  {name}: {value}\n---\nDo it.\n"
+    document = parse_document(text.encode(), directory_name="a")
+    low, high = RANGES[name]
+    assert [found.rule for found in document.diagnostics] == ([] if low <= value <= high else ["security-invalid"])
+    assert getattr(Policy.from_security(document.metadata.security), name) == (
+        value if low <= value <= high else getattr(Policy(), name)
+    )

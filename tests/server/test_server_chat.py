@@ -328,6 +328,15 @@ def test_the_steps_of_a_script_are_told_while_it_runs_and_stay_in_its_record(
     assert "hidden" not in str(step)
     (turn,) = web.get(f"/conversations/{conversation}").json()["data"]["turns"]
     assert "step" not in [event["event"] for event in turn["events"]]
+    timeline = web.get(f"/conversations/{conversation}/turns/{turn['id']}/timeline").json()["data"]
+    shapes = [(span["kind"], span["name"], span["state"]) for span in timeline["spans"]]
+    called = [("tool", "run_skill", "ok"), ("script", "stepper", "ok"), ("step", "read", "ok")]
+    assert [shape for shape in shapes if shape[0] != "waiting"] == [
+        ("model", turn["model"], "ok"), *called, ("model", turn["model"], "ok"),
+    ]  # fmt: skip
+    assert timeline["input_tokens"] == sum(span["input_tokens"] for span in timeline["spans"]) > 0
+    run = str(web.base_url.copy_with(path=f"/api/v1/runs/{result['run']}/timeline"))
+    assert [span["kind"] for span in web.get(run).json()["data"]["spans"] if span["kind"] != "waiting"] == ["script", "step"]
 
 
 def test_open_questions_say_which_are_answered(

@@ -85,6 +85,24 @@ def test_grave_findings_are_refused_until_they_are_accepted(home: Path, pack: Pa
         assert _send(client, data, accept="secret-to-network").status_code == 201
 
 
+def test_a_name_that_looks_like_another_is_refused_until_it_is_accepted(home: Path, pack: Pack) -> None:
+    from skillyard.cli.installation import make_scanner
+
+    catalog = Catalog.discover(cwd=home / "project", home=home)
+    with TestClient(
+        create_app(catalog, Registry.of(catalog, scanner=make_scanner(catalog))), base_url="http://localhost"
+    ) as client:
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w") as archive:
+            archive.writestr("x/SKILL.md", "---\nname: skill-creat0r\ndescription: Tidies.\n---\nDo it.\n")
+        (seen,) = _send(client, stream.getvalue(), "/inspect").json()["data"]
+        assert [refusal["code"] for refusal in seen["refusals"]] == ["grave_findings"]
+        assert seen["findings"][0]["message"] == "the name 'skill-creat0r' looks like 'skill-creator' of anthropics"
+        refused = _send(client, stream.getvalue())
+        assert (refused.status_code, refused.json()["rules"]) == (403, ["imitates-name"])
+        assert _send(client, stream.getvalue(), accept="imitates-name").status_code == 201
+
+
 def test_looking_tells_what_is_different_from_the_version_that_serves(client: TestClient, pack: Pack) -> None:
     _send(client, pack(files={"notes.md": "old\n", "gone.md": "x"}))
     wider = pack(header=NETWORK, files={"notes.md": "new\n", "scripts/a.py": "1\n"})

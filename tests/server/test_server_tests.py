@@ -50,6 +50,7 @@ def test_a_skill_is_tested_and_each_case_says_what_was_given_expected_and_got(
     assert [(step["stepName"], step["error"]) for step in run["steps"]] == [("two", None), ("wrong", bad["message"])]
     (listed,) = client.get("/api/v1/runs?interface=test&skill=adder").json()["data"]
     assert (listed["version"], listed["interface"]) == ("1.2.0", "test")
+    assert client.get("/api/v1/runs?tests=false&skill=adder").json()["meta"]["total"] == 0
     assert client.get("/api/v1/insights?by=skill").json()["data"]["rows"] == []  # a test is no use of a skill
 
 

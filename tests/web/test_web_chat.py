@@ -96,7 +96,9 @@ def call(page: Page, name: str) -> Locator:
 
 
 @pytest.mark.row("003-8", "003-9", "003-11", "003-18")
-def test_a_form_is_filled_in_after_an_approval(talk: Site, models: ScriptedModels, visit: Open) -> None:
+def test_a_form_is_filled_in_after_an_approval(
+    talk: Site, models: ScriptedModels, visit: Open, readable: Callable[[Page], None], uncut: Callable[[Page], None]
+) -> None:
     models.script(
         Call("skill", {"skill": "pdf-forms"}),
         Call("read_skill_file", {"skill_name": "pdf-forms", "file_path": "FORMS.md"}),
@@ -125,6 +127,20 @@ def test_a_form_is_filled_in_after_an_approval(talk: Site, models: ScriptedModel
     for name in ("Load pdf-forms", "Read FORMS.md of pdf-forms", "Run pdf-forms · form.pdf"):
         expect(call(page, name)).to_contain_text("tokens")
     expect(turn(page).get_by_text("Wrote fields.txt")).to_be_visible()
+    turn(page).get_by_role("button", name="Where the time went").click()
+    timeline = turn(page).get_by_role("figure", name="Timeline")
+    spans = timeline.get_by_role("listitem")
+    expect(spans.filter(has=page.get_by_role("img", name="Model"))).to_have_count(4)
+    expect(spans.filter(has=page.get_by_role("img", name="Tool"))).to_have_count(3)
+    expect(spans.filter(has_text="Waiting for an answer: skill")).to_have_count(1)
+    spans.filter(has=page.get_by_role("img", name="Tool")).first.get_by_role("button").click()
+    expect(timeline.get_by_text("The model reads")).to_be_visible()
+    page.set_viewport_size({"width": 360, "height": 860})
+    readable(page)
+    uncut(page)
+    timeline.get_by_role("button", name="Show as a table").click()
+    expect(timeline.get_by_role("row").filter(has_text="Script")).to_contain_text("pdf-forms")
+    page.set_viewport_size({"width": 1440, "height": 860})
     page.get_by_role("tab", name="Usage").click()
     trail = page.get_by_role("tabpanel", name="Usage")
     for step in ("Offered 11 skills", "Loaded pdf-forms", "Read pdf-forms", "Run pdf-forms", "Outcome pdf-forms"):

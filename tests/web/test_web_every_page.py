@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Page, Response, expect
+from playwright.sync_api import Page, Response, Route, expect
 from scripted_models import Call, Say, ScriptedModels
 
 if TYPE_CHECKING:
@@ -122,6 +122,22 @@ def test_the_first_view_needs_less_script_than_its_budget(lived_in: Site, visit:
     _settled(page)
     assert scripts
     assert sum(scripts.values()) < _BUDGET, scripts
+
+
+def test_a_frame_is_drawn_before_any_script_or_style_sheet_has_come(lived_in: Site, visit: Open) -> None:
+    held: list[Route] = []
+    page = visit(lived_in, "/healthz", fresh=True, scheme="dark")
+    page.route("**/assets/*", lambda route: held.append(route))  # a method of a list takes no marks
+    page.goto("/skills", wait_until="commit")
+    frame = page.locator(".frame")
+    expect(frame.get_by_text("Skillyard", exact=True)).to_be_visible()
+    page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length === 1")
+    drawn = frame.locator("nav").evaluate("(nav) => [nav.clientWidth, getComputedStyle(nav).backgroundColor]")
+    assert drawn == [215, "rgb(31, 31, 31)"]
+    assert held
+    page.unroute("**/assets/*")  # which lets them through
+    _settled(page)
+    expect(frame).to_have_count(0)
 
 
 def test_a_second_visit_asks_for_no_script_again(lived_in: Site, visit: Open) -> None:

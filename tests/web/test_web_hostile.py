@@ -94,8 +94,10 @@ def test_a_hostile_skill_is_text_wherever_it_is_shown(hostile: Site, site: Site,
         expect(page.get_by_role("heading", level=1).first).to_be_visible()
         _quiet(page)
     page.goto(f"/runs/{run}")
-    for step in page.get_by_role("region", name="Steps").get_by_role("button").all():
-        step.click()
+    timeline = page.get_by_role("region", name="Timeline")
+    for span in timeline.get_by_role("listitem").get_by_role("button").all():
+        span.click()
+    timeline.get_by_role("button", name="Show as a table").click()
     log = page.get_by_role("log").inner_text()
     assert "\x1b" not in log
     assert "\u202e" not in log

@@ -105,7 +105,15 @@ def test_tests_run_from_the_page_and_a_failing_case_says_what_it_was_given_and_g
     expect(result).to_contain_text(f"1 of {len(listed) + 1} failed")
     readable(page)
     page.goto("/skills/config:text-statistics?tab=overview")
-    expect(page.get_by_role("region", name="Who uses it")).not_to_contain_text("Tests")
+    users = page.get_by_role("region", name="Who uses it")
+    expect(users.get_by_text("Interface")).to_be_visible()
+    expect(users).not_to_contain_text("Tests")
+    page.goto("/")  # a test that fails is no run that fails
+    expect(page.get_by_role("region", name="Last 14 days")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("region", name="Needs you").get_by_role("link").filter(has_text="text-statistics")).to_have_count(0)
+    page.goto("/runs?skill=config:text-statistics&tests=false")
+    expect(page.get_by_text("Without tests")).to_be_visible()
+    expect(page.get_by_role("list", name="Runs")).not_to_contain_text("Tests")
 
 
 def test_what_agents_get_of_a_skill_is_chosen_and_found_again(site: Site, visit: Open) -> None:

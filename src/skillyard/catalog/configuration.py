@@ -163,7 +163,6 @@ _GRANT: Final[Settings] = {
     "build": flag(),
     "registries": flag(),
 }
-_SIGNERS: Final = texts('a list of keys and files, such as ["keys/team.pub"]', tuple)
 _SETTINGS: Final[Settings] = {
     "skills": {
         "paths": texts("a list of paths", _paths),

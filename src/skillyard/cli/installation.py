@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypedDict
@@ -41,12 +41,12 @@ _KEPT: Final = 100
 _FILES: Final = 20  # of a kind that are shown of one skill
 
 
-def make_scanner(catalog: Catalog) -> Scanner:
+def make_scanner(catalog: Catalog, skills: Callable[[], Iterable[Skill]] | None = None) -> Scanner:
     """The scanner for a registry: what is more than a note and not suppressed, the gravest first, at most a hundred.
 
     Only what the user's own file suppresses is left out: a project may come from the author of the skill. Where that file says
     so, what is to be installed is run in a sandbox and watched. Advice stops no install: where the scanner itself fails, that
-    is the finding.
+    is the finding. No name may imitate one of `skills`, by default those of the catalog.
     """
 
     def scan(directory: Path) -> Sequence[Finding]:
@@ -55,7 +55,9 @@ def make_scanner(catalog: Catalog) -> Scanner:
         settings = catalog.configuration
         try:
             watched = watch_skill(directory) if watches_installs(settings.user_scan, settings.user_file or "") else None
-            report = scan_skill(directory, suppressions=catalog.suppressions(user_only=True), watched=watched)
+            known = {skill.name.casefold(): "this catalog" for skill in (skills or catalog.all)()}
+            suppressions = catalog.suppressions(user_only=True)
+            report = scan_skill(directory, suppressions=suppressions, watched=watched, known=known)
         except Exception as error:
             return (_failed(error),)
         return at_least_severity(report.open, "low")[:_KEPT]
@@ -106,12 +108,12 @@ _STYLES: Final = {"unchanged": "dim"}
 
 
 def open_registry(arguments: argparse.Namespace) -> Registry:
-    """The registry of the configuration; no skill is looked for."""
+    """The registry of the configuration; skills are only looked for when something is scanned, for their names."""
     from skillyard.library import Catalog
     from skillyard.registry import Registry
 
     catalog = Catalog.discover(roots=(), cwd=arguments.project, cache=False)
-    return Registry.of(catalog, scanner=make_scanner(catalog))
+    return Registry.of(catalog, scanner=make_scanner(catalog, lambda: Catalog.discover(cwd=arguments.project).all()))
 
 
 def open_lock(arguments: argparse.Namespace) -> ProjectLock:

@@ -19,6 +19,7 @@ from skillyard.cli.screen import ScanProgress, UsageProblem, require_existing
 from skillyard.errors import DatabaseUnavailable, InvalidConfiguration, InvalidInput, SkillNotFound, ValueRefused
 from skillyard.library import Catalog
 from skillyard.plain_json import read_json
+from skillyard.times import MAX_RUN_MS
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -248,7 +249,7 @@ def parse_milliseconds(text: str) -> int:
     number, unit = (text[:-2], 1) if text.endswith("ms") else (text.removesuffix("s"), 1000)
     with suppress(ValueError, OverflowError):
         given = int(float(number) * unit)
-        if 1 <= given <= 600_000:
+        if 1 <= given <= MAX_RUN_MS:
             return given
     raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1ms to 600s; write it as 5, 5s or 500ms")
 

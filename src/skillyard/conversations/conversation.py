@@ -244,6 +244,11 @@ class TurnEvent:
         return {"event": self.kind, **self.data}
 
 
+def event_time() -> str:
+    """This moment, as `at` of an event has it."""
+    return utc_now().isoformat(timespec="milliseconds")
+
+
 _MOST: Final = 5_000
 _TEXT: Final = 4_000
 _POSITION: Final = re.compile(r"(\d{1,6})\.(\d{1,9})", re.ASCII)

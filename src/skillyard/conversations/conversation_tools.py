@@ -37,7 +37,7 @@ from skillyard.permissions import (
     SqlSessionApprovals,
     check_tool_permissions,
 )
-from skillyard.permissions.rules import PermissionRuling
+from skillyard.permissions.rules import STRICTNESS, PermissionRuling
 from skillyard.registry import locked_versions
 from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.skill_detail import approval_summary
@@ -184,9 +184,6 @@ def _is_there(environment: GrantedEnvironment) -> bool:
     return all(Path(path).exists() for path in paths if path)
 
 
-_STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
-
-
 def settings_from_agent(agent: AgentDraft) -> ChatSettings:
     """The agent as the settings of a conversation."""
     skills = [chosen.skill_id for chosen in agent.skills]
@@ -234,12 +231,12 @@ class StricterRules(Rules):
     def rule(self, skill: str | Skill) -> PermissionRuling:
         """The stricter of the two."""
         rulings = (super().rule(skill), self._base.rule(skill))
-        return max(rulings, key=lambda ruling: _STRICTNESS[ruling.permission])
+        return max(rulings, key=lambda ruling: STRICTNESS.index(ruling.permission))
 
     def rule_installed(self, names: Sequence[str], directory: str) -> PermissionRuling:
         """The stricter of the two."""
         rulings = (super().rule_installed(names, directory), self._base.rule_installed(names, directory))
-        return max(rulings, key=lambda ruling: _STRICTNESS[ruling.permission])
+        return max(rulings, key=lambda ruling: STRICTNESS.index(ruling.permission))
 
 
 _PENDING: Final = "pending"

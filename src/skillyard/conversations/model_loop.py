@@ -20,7 +20,7 @@ from pydantic_ai.messages import BinaryContent, ModelResponse, PartDeltaEvent, P
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RunUsage
 
-from skillyard.conversations.conversation import TurnEvent
+from skillyard.conversations.conversation import TurnEvent, event_time
 from skillyard.conversations.conversation_tools import ApprovalDecision, decision_in_context, pending_question
 from skillyard.conversations.models import provider_error
 from skillyard.conversations.tool_calling import (
@@ -157,7 +157,7 @@ class ModelLoop:
             result, text = await self._perform(call, number, decided.get(call.id))
             if (question := pending_question(result)) is not None:
                 questions[call.id] = question
-                await self.show(TurnEvent("ask", {"id": call.id, "question": question}))
+                await self.show(TurnEvent("ask", {"id": call.id, "at": event_time(), "question": question}))
             else:
                 texts[call.id] = text
         if questions:
@@ -171,6 +171,7 @@ class ModelLoop:
 
     async def _ask(self) -> ModelResponse:
         self.partial = shown = ""
+        began_at, begun = event_time(), time.monotonic()
         parameters = self.form.parameters(self.fixed, self.moving)
         try:
             async with model_request_stream(
@@ -204,12 +205,19 @@ class ModelLoop:
         self.partial = ""
         self.usage.requests += 1
         self.usage.incr(response.usage)
-        await self.show(TurnEvent("usage", usage_of(self.usage)))
+        request = {
+            "began_at": began_at,
+            "duration_ms": round((time.monotonic() - begun) * 1000),
+            "input_tokens": response.usage.input_tokens,
+            "output_tokens": response.usage.output_tokens,
+        }
+        await self.show(TurnEvent("usage", {**usage_of(self.usage), "request": request}))
         return response
 
     async def _perform(self, call: RequestedCall, number: int, decided: ApprovalDecision | None) -> tuple[ToolResult, str]:
         if decided is None:
-            await self.show(TurnEvent("call", {"id": call.id, "tool": sanitize(call.tool)[:200], "arguments": call.shown}))
+            called = {"id": call.id, "at": event_time(), "tool": sanitize(call.tool)[:200], "arguments": call.shown}
+            await self.show(TurnEvent("call", called))
         begun = time.monotonic()
         refused = self._refusal(call, number)
         if refused is not None:

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from skillyard.conversations.conversation import TurnEvent
+from skillyard.conversations.conversation import TurnEvent, event_time
 from skillyard.conversations.skill_usage import SkillUsageEvent
 from skillyard.conversations.tool_calling import RequestedCall
 from skillyard.engine.live_output import parse_step_note
@@ -210,7 +210,14 @@ class TurnReporter:
         run = result.data.get("run_id")
         tokens = count_tokens(text)
         shown = {"id": call.id, "tool": sanitize(call.tool)[:200], "ok": result.ok, "title": result.title, "code": result.code}
-        shown |= {"text": text[:_SHOWN_CHARACTERS], "skill": skill, "run": run, "tokens": tokens, "duration_ms": duration_ms}
+        shown |= {
+            "at": event_time(),
+            "text": text[:_SHOWN_CHARACTERS],
+            "skill": skill,
+            "run": run,
+            "tokens": tokens,
+            "duration_ms": duration_ms,
+        }
         shown |= {"exit_code": result.data.get("exit_code"), "rule": result.data.get("rule")}
         await self.live.show(TurnEvent("result", shown))
         if result.data.get("ruling"):

@@ -18,6 +18,7 @@ from skillyard.document.yaml_reader import Sequence as SequenceNode
 from skillyard.errors import PathRefused
 from skillyard.paths import safe_relative
 from skillyard.text import without_user
+from skillyard.times import MAX_RUN_MS
 
 Kind = Literal["direct", "service", "distributed", "static", "preprocessor", "internal"]
 """How a skill is executed."""
@@ -190,8 +191,7 @@ _FILESYSTEMS: Final = {
     "readonly": "read-only",
     "read-write": "read-write",
 }
-_DAY_MS: Final = 24 * 3600 * 1000
-_MEMORY_MB: Final = 1024 * 1024
+_MEMORY_MB: Final = (16, 65_536)  # what a sandbox can be given
 
 
 def read_triggers(reader: FieldReader) -> Triggers:
@@ -243,8 +243,8 @@ def read_security(reader: FieldReader) -> Security:
         fix = "write `filesystem: read-only` or `read-write`, or `requires_filesystem: false`"
         fields.findings.add("security-invalid", line=fields.line("requires_filesystem"), message=message, fix=fix)
     return Security(
-        timeout_ms=cast("int | None", fields.number("timeout_ms", low=1, high=_DAY_MS)),
-        memory_mb=cast("int | None", fields.number("memory_mb", low=1, high=_MEMORY_MB)),
+        timeout_ms=cast("int | None", fields.number("timeout_ms", low=1, high=MAX_RUN_MS)),
+        memory_mb=cast("int | None", fields.number("memory_mb", low=_MEMORY_MB[0], high=_MEMORY_MB[1])),
         network=network,
         network_allowlist=allowlist,
         filesystem=filesystem or ("none" if requires is False else None),

@@ -147,17 +147,15 @@ class Journal:
         with self.database.read() as connection:
             return tuple(connection.execute(query).scalars())
 
-    def queue(self, record: RunRecord, *, cache_key: str | None = None, recorded: bool = False, usage: bool = True) -> None:
+    def queue(self, record: RunRecord, *, cache_key: str | None = None, recorded: bool = False) -> None:
         """Record a run before it starts; one that is `recorded` has its row, which is completed.
-
-        One that is no `usage` of its skill, but a test, is left out of the insights.
 
         Raises:
             RecordExists: there is a run with its id.
             ExecutionProblem: it is recorded already, and has been ended meanwhile.
             DatabaseUnavailable: it cannot be written down.
         """
-        self._write(queued_row(record) | {"cache_key": cache_key, "counted": not usage}, recorded=recorded)
+        self._write(queued_row(record) | {"cache_key": cache_key, "counted": False}, recorded=recorded)
 
     def repeat(self, record: RunRecord, run: Run, *, recorded: bool = False) -> None:
         """Record a run that gave a cached result: it starts and ends at once.
@@ -305,6 +303,8 @@ def _conditions(only: RunFilter) -> list[ColumnElement[bool]]:
         value = getattr(only, name)
         if value is not None:
             conditions.append(runs.c[name] == value)
+    if not only.tests:
+        conditions.append(runs.c.interface.is_distinct_from("test"))  # records of older releases have none
     return conditions
 
 

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.concurrency import in_thread
 from skillyard.engine.local_engine import BaseEngine, LocalEngine, Records
-from skillyard.engine.run_call import MAX_RUN_MS, write_request
+from skillyard.engine.run_call import write_request
 from skillyard.engine.run_lifecycle import record_end
 from skillyard.engine.run_record import FINAL_STATES, run_from_record
 from skillyard.engine.slots import EngineSettings
 from skillyard.errors import DatabaseUnavailable
 from skillyard.execution import Executor, RunError, retry_policy, worker_pool
+from skillyard.times import MAX_RUN_MS
 
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill

@@ -27,6 +27,7 @@ from skillyard.execution import (
     without_credentials,
 )
 from skillyard.plain_json import to_plain_json
+from skillyard.times import MAX_RUN_MS
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -163,9 +164,6 @@ def check_priority(priority: int) -> int:
     hint = f"from -{_MOST_IMPORTANT} to {_MOST_IMPORTANT}; 0 is the default"
     raise InvalidInput(f"{priority} is not a valid priority", hint=hint)
 
-
-MAX_RUN_MS: Final = 600_000
-"""No run may take longer, wherever it works."""
 
 _KINDS: Final = {"skill": str, "digest": str, "parameters": dict, "context": dict, "timeout_ms": int}
 

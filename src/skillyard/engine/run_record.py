@@ -41,7 +41,8 @@ class RunFilter:
     """Which runs of the journal: of the skill with that id or name, in those states, requested by that schedule.
 
     `statuses` are how their processes ended; they were requested at the earliest at `since` and before `until`, by `caller`,
-    by a model of `agent`, through `interface`; `version` is the one that the skill declared then.
+    by a model of `agent`, through `interface`; `version` is the one that the skill declared then. Without `tests` those that
+    test a skill are left out.
     """
 
     skill: str | None = None
@@ -54,6 +55,7 @@ class RunFilter:
     caller: str | None = None
     agent: str | None = None
     version: str | None = None
+    tests: bool = True
 
 
 ALL_RUNS: Final = RunFilter()

@@ -1,7 +1,8 @@
 """Insights: what becomes of skills, by day: offered, loaded, followed, run, how it ended, how long it took, what it cost.
 
 `Insights(database).report(by="skill")`. Runs, turns and the usage of skills are added up once, into rows by day; a report adds
-those rows. Nothing is recorded here that is not in the records already.
+those rows. `run_timeline` and `turn_timeline` say where the time of one run or turn went. Nothing is recorded here that is not
+in the records already.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from skillyard.insights.report import (
     UsageFigures,
     UsagePeriod,
 )
+from skillyard.insights.timeline import Timeline, TimelineSpan, run_timeline, runs_of, turn_timeline
 from skillyard.insights.totals import BUCKET_BOUNDS_MS, count_usage
 
 __all__ = [
@@ -28,7 +30,12 @@ __all__ = [
     "InsightSettings",
     "Insights",
     "ModelPrice",
+    "Timeline",
+    "TimelineSpan",
     "UsageFigures",
     "UsagePeriod",
     "count_usage",
+    "run_timeline",
+    "runs_of",
+    "turn_timeline",
 ]

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 BUCKET_BOUNDS_MS: Final = tuple(round(5 * 1.6**number) for number in range(USAGE_BUCKETS - 1))
 """A run that took as long or less is in the bucket of the first such bound, 5 ms to 155 s; a longer one in the last bucket."""
 
+TEST_INTERFACE: Final = "test"
+"""Tests of a skill are counted and in no report: they are no use of it."""
+
 _BATCH: Final = 2_000
 _REFUSED: Final = ("PERMISSION_DENIED", "APPROVAL_REJECTED")
 _SUMS: Final = (*USAGE_MEASURES, *(f"took_{number}" for number in range(USAGE_BUCKETS)))
@@ -74,6 +77,8 @@ class _Totals:
     def add(self, moment: datetime, dimensions: Mapping[str, Any], measures: Mapping[str, int]) -> None:
         day, named = (moment - _EPOCH).days, {name: dimensions.get(name) or "" for name in USAGE_DIMENSIONS}
         _add(self._sums, (day, *named.values()), measures)
+        if named["interface"] == TEST_INTERFACE:
+            return
         skill, model = named["skill_id"], named["model"]
         for name in _ALONE:
             _add(self._alone, (name, day, named[name], "", model), measures)
@@ -132,7 +137,7 @@ class _Source:
 
 def _add_runs(_: Connection, rows: Sequence[Row[Any]], totals: _Totals) -> None:
     for row in rows:
-        measures = {"runs": 1, **_tokens(row.token_usage)}
+        measures = {"runs": 1, **read_tokens(row.token_usage)}
         if row.error_code in _REFUSED:
             measures["refused"] = 1
         elif row.cache_hit:
@@ -144,7 +149,7 @@ def _add_runs(_: Connection, rows: Sequence[Row[Any]], totals: _Totals) -> None:
         totals.add(row.moment, dict(row._mapping), measures)
 
 
-def _tokens(usage: object) -> dict[str, int]:
+def read_tokens(usage: object) -> dict[str, int]:
     """The tokens that a skill says it used, in any of the usual spellings; a lone number counts as output."""
     given = usage if isinstance(usage, Mapping) else {"output_tokens": usage}
     counts = {}
@@ -164,7 +169,7 @@ _TOKEN_SPELLINGS: Final = {
 
 def _add_turns(_: Connection, rows: Sequence[Row[Any]], totals: _Totals) -> None:
     for row in rows:
-        measures = {"turns": 1, "turns_failed": int(row.state == "failed"), **_tokens(row.usage or {})}
+        measures = {"turns": 1, "turns_failed": int(row.state == "failed"), **read_tokens(row.usage or {})}
         totals.add(row.moment, {**row._mapping, "interface": "chat"}, measures)
 
 

@@ -246,7 +246,7 @@ class CatalogTests:
         call = new_call(RunRequest(skill, {}, context or {}, digest=digest, origin=RunOrigin("test")))
         records = self._services.records
         journal = await asyncio.to_thread(lambda: records.journal)
-        await asyncio.to_thread(lambda: journal.queue(call.record(), usage=False))
+        await asyncio.to_thread(lambda: journal.queue(call.record()))
         executor = self._services.executor(timeout_ms=timeout_ms, install=install, prewarm=0)
         return StartedRun(call.run_id, asyncio.create_task(self._run(call, journal, executor)))
 

@@ -220,14 +220,15 @@ class PermissionRuling:
         return self.reason or f"the permission rule {self.pattern!r} denies it"
 
 
-_STRICTNESS: Final[tuple[Permission, ...]] = ("allow", "ask", "deny")
+STRICTNESS: Final[tuple[Permission, ...]] = ("allow", "ask", "deny")
+"""Decisions from the mildest to the strictest."""
 
 
 def _stricter(check: Extension, skill: Skill, ruling: PermissionRuling) -> PermissionRuling:
     """What an extension makes of a decision: it can only be stricter, and where it fails the skill is denied."""
     try:
         answer = check.load()(skill, ruling.permission)
-        if answer is None or _STRICTNESS.index(answer) <= _STRICTNESS.index(ruling.permission):
+        if answer is None or STRICTNESS.index(answer) <= STRICTNESS.index(ruling.permission):
             return ruling
         return PermissionRuling(answer, check.key)
     except ExtensionFailed as error:

@@ -48,6 +48,7 @@ from skillyard.registry.upgrade_checks import (
     consent_required,
     current_power_change,
     find_replacements,
+    judged_by_publisher,
     power_change,
     refuse_existing,
     refuse_grave_findings,
@@ -142,7 +143,7 @@ class InstallPipeline:
             candidates[:1] = [replace(one, warnings=(*one.warnings, *passed_over)) for one in candidates[:1]]
         if self.scanner is not None:
             with log.step("scan", 65):
-                candidates = [replace(one, findings=_findings(self.scanner, one)) for one in candidates]
+                candidates = [replace(one, findings=_findings(self, self.scanner, one)) for one in candidates]
                 refuse_grave_findings(self.records.read, candidates, self.stops, request.accept)
         if self.links is None:
             candidates = [self.with_links(candidate) for candidate in candidates]
@@ -319,8 +320,9 @@ def _named_refusal(error: SkillyardError, refused: FoundSkill, skills: Sequence[
     return type(error)(f"{single_line(refused.path)}: {error.message}", hint=hint or None, **details)
 
 
-def _findings(scanner: Scanner, candidate: Candidate) -> tuple[Mapping[str, object], ...]:
-    return tuple(finding.to_dict() for finding in scanner(candidate.tree))
+def _findings(pipeline: InstallPipeline, scanner: Scanner, candidate: Candidate) -> tuple[Mapping[str, object], ...]:
+    found = tuple(finding.to_dict() for finding in scanner(candidate.tree))
+    return judged_by_publisher(pipeline.records.read, candidate, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +425,7 @@ def _inspect_candidate(
     from skillyard.interop import check_clients
 
     if pipeline.scanner is not None:
-        candidate = replace(candidate, findings=_findings(pipeline.scanner, candidate))
+        candidate = replace(candidate, findings=_findings(pipeline, pipeline.scanner, candidate))
     candidate, refusals = (candidate, (refused,)) if refused else _check_refusals(pipeline, candidate, folder, request)
     document = candidate.document
     installed = next((version for version in pipeline.records.read.versions(candidate.skill_id) if version.current), None)

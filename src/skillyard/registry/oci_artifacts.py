@@ -48,7 +48,6 @@ from skillyard.wire import WireForm
 ARTIFACT_TYPE: Final = "application/vnd.agentskills.skill.v1"
 CONFIG_TYPE: Final = "application/vnd.agentskills.skill.config.v1+json"
 LAYER_TYPE: Final = "application/vnd.agentskills.skill.content.v1.tar+gzip"
-COLLECTION_TYPE: Final = "application/vnd.agentskills.collection.v1"
 _TITLE: Final = "org.opencontainers.image.title"
 _VERSION: Final = "org.opencontainers.image.version"
 _REFERENCES: Final = ("io.agentskills.skill.ref", "org.opencontainers.image.ref.name")

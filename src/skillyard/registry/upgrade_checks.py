@@ -115,6 +115,7 @@ def require_consent(
 
 
 _SHOWN_FINDINGS: Final = 3
+_CODE_HOST: Final = "github.com"
 
 
 def refuse_grave_findings(
@@ -143,6 +144,29 @@ def refuse_grave_findings(
         findings=grave,
         rules=rules,
     )
+
+
+def judged_by_publisher(
+    records: RecordReader, candidate: Candidate, findings: tuple[Mapping[str, object], ...]
+) -> tuple[Mapping[str, object], ...]:
+    """The findings, in the light of who publishes the skill.
+
+    A name like that of another skill of the same publisher imitates nobody; uploads are one source of many people, so that
+    this does not hold for them. A well-known name, letter by letter, from somebody else is a finding at `low`.
+    """
+    from skillyard.scanner.names import IMITATES, WELL_KNOWN, imitation, taken_name
+
+    publisher = source_identity(candidate.origin.to_dict())
+    owner = publisher[1].lower() if len(publisher) > 1 and publisher[0] == _CODE_HOST else ""
+    if owner and owner != WELL_KNOWN.get(candidate.skill_id, owner):
+        return (*findings, taken_name(candidate.skill_id, owner).to_dict())
+    if not publisher or publisher == ("upload",) or all(one.get("rule") != IMITATES for one in findings):
+        return findings
+    own = {version.skill_id: "" for version in records.serving() if source_identity(version.origin) == publisher}
+    own |= {name: known for name, known in WELL_KNOWN.items() if known == owner}
+    if candidate.skill_id not in own and imitation(candidate.name, own) is None:
+        return findings
+    return tuple(one for one in findings if one.get("rule") != IMITATES)
 
 
 def _finding_key(finding: Mapping[str, object]) -> tuple[object, ...]:

@@ -15,12 +15,13 @@ from typing import Final, Literal, get_args
 from skillyard.errors import InvalidPolicy
 from skillyard.network.hosts import ANY_HOST, covers, host_problem
 from skillyard.sandbox.environment import environment_problems, granted_values, is_secret_name, name_problem
+from skillyard.times import MAX_RUN_MS
 
 Network = Literal["none", "allowlist"]
 Filesystem = Literal["none", "read-only", "read-write"]
 
 RANGES: Final[Mapping[str, tuple[int, int]]] = {
-    "timeout_ms": (1, 600_000),
+    "timeout_ms": (1, MAX_RUN_MS),
     "memory_mb": (16, 65_536),
     "pids": (1, 4_096),
     "nofile": (16, 65_536),

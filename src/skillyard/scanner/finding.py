@@ -143,6 +143,7 @@ Subject = Literal[
     "data flow",
     "dangerous calls",
     "resource abuse",
+    "identity",
     "behavior",
 ]
 """What kind of harm a rule looks for."""

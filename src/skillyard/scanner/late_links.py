@@ -94,6 +94,8 @@ _READ: Final = re.compile(
 _OBEY: Final = re.compile(
     r"[^!?\n]{0,40}\b(?:and|then|to)\b[^.!?\n]{0,30}\b(?:follow|obey|execute|apply|do what|act on|perform)\b", re.IGNORECASE
 )
+_MARKS: Final = re.compile(r"http|git|npx|bunx|pnpm|yarn|uv[x\s]|pip|npm|gh\s")  # a line without one of them fetches nothing
+_MARKS_OF_BYTES: Final = re.compile(_MARKS.pattern.encode())
 _CLONE: Final = re.compile(
     r"\bgit\s{1,3}(?:clone|submodule\s{1,3}add)(?:\s{1,3}-{1,2}[\w-]{1,30}(?:[= ](?!https?:|git@)[\w./-]{1,60})?){0,6}\s{1,3}(https?://[^\s\"'`<>{}$]{4,300}|git@[\w.-]{1,80}:[\w./-]{1,200})"
     r"|\bgh\s{1,3}repo\s{1,3}clone\s{1,3}([\w.-]{1,60}/[\w.-]{1,100})"
@@ -149,6 +151,8 @@ def find_late_links(folder: str | os.PathLike[str]) -> tuple[LateLink, ...]:
     for file in read_files(folder, []):
         if reading_rank(file.name) > 2 or len(found) >= _MOST_LINKS:
             break
+        if not _MARKS_OF_BYTES.search(file.data.replace(b"\0", b"")):  # without NULs UTF-16 has the same letters
+            continue
         for text in readings(file.name, file.data)[:1]:
             sources = (one for one in split(file.name, text) if one.language in ("markdown", "shell", "powershell", "text"))
             for link in sorted((link for source in sources for link in _links(source)), key=lambda link: link.line):
@@ -161,7 +165,7 @@ def _links(source: SourceText) -> Iterator[LateLink]:
     start = 0
     for whole in text.split("\n"):
         line = whole[:_LONGEST_LINE]
-        if any(word in line for word in ("http", "git", "npx", "nx", "dlx", "pip", "uv", "npm", "yarn", "pnpm", "gh ")):
+        if _MARKS.search(line):
             for kind, address, at in _on_line(source, text, line, start):
                 yield LateLink(kind, single_line(address), source.file, source.position(start + at)[0])
         start += len(whole) + 1

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from skillyard.scanner.credentials import CREDENTIAL_FILES
+from skillyard.scanner.dangerous_commands import CREDENTIAL_FILES
 from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import chain, find, pattern
 from skillyard.scanner.prerequisites import ANYBODYS_HOST, BARE_ADDRESS, SHORTENER, SNIPPET_HOST

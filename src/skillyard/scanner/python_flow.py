@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal
 
-from skillyard.scanner.credentials import CREDENTIAL_PATH, SECRET_NAME
+from skillyard.scanner.dangerous_commands import CREDENTIAL_PATH, SECRET_NAME
 from skillyard.scanner.sources import SourceText
 
 _MOST_NODES: Final = 150_000

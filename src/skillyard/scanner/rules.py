@@ -19,10 +19,16 @@ from urllib.parse import quote
 from skillyard._version import __version__
 from skillyard.errors import InvalidConfiguration
 from skillyard.paths import is_inside
-from skillyard.scanner.credentials import CREDENTIAL_RULES
-from skillyard.scanner.dangerous_commands import CALL_RULES, OBFUSCATION_RULES, PERSISTENCE_RULES, RESOURCE_RULES
+from skillyard.scanner.dangerous_commands import (
+    CALL_RULES,
+    CREDENTIAL_RULES,
+    OBFUSCATION_RULES,
+    PERSISTENCE_RULES,
+    RESOURCE_RULES,
+)
 from skillyard.scanner.finding import SEVERITIES, Finding, Report, ScanRule, Severity
 from skillyard.scanner.injection import HIDDEN_RULES, INJECTION_RULES
+from skillyard.scanner.names import NAME_RULES
 from skillyard.scanner.network import DOWNLOAD_RULES, FLOW_RULES, NETWORK_RULES
 from skillyard.scanner.permissions import PERMISSION_RULES
 from skillyard.scanner.prerequisites import PREREQUISITE_RULES
@@ -46,6 +52,7 @@ RULES: Final[Mapping[str, ScanRule]] = MappingProxyType(
             NETWORK_RULES,
             PERMISSION_RULES,
             RESOURCE_RULES,
+            NAME_RULES,
             WATCHED_RULES,
         )
         for rule in group

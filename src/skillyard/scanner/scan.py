@@ -7,7 +7,7 @@ could not be scanned.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
@@ -18,18 +18,20 @@ from skillyard.document import parse_document
 from skillyard.errors import WorkMemoryExceeded, WorkTimedOut
 from skillyard.offload import report_progress
 from skillyard.scanner.containers import DEEPEST, MOST_UNPACKED, unpack
-from skillyard.scanner.credentials import find_credentials, find_secrets
 from skillyard.scanner.dangerous_commands import (
     OBFUSCATION_PATTERNS,
     PERSISTENCE_PATTERNS,
     decoded_payloads,
+    find_credentials,
     find_dangerous_calls,
     find_resource_abuse,
+    find_secrets,
     program_in,
 )
 from skillyard.scanner.finding import LINK, NOT_TEXT, SEVERITIES, Finding, Report, Skipped, WatchReport, lower_severity
 from skillyard.scanner.injection import decode_tag_characters, find_hidden_text, find_injection, find_padding, misleading_name
 from skillyard.scanner.matching import find
+from skillyard.scanner.names import WELL_KNOWN, imitated_names
 from skillyard.scanner.network import (
     NETWORK_PATTERNS,
     UNPARSED_PYTHON_PATTERNS,
@@ -69,13 +71,15 @@ _COMMANDS: Final[tuple[Callable[[SourceText], Iterator[Hit]], ...]] = (
 )  # fmt: skip
 
 
-def scan_files(folder: str, given_up: Collection[str] = (), reason: str = "") -> tuple[Report, str]:
+def scan_files(
+    folder: str, given_up: Collection[str] = (), reason: str = "", known: Mapping[str, str] | None = None
+) -> tuple[Report, str]:
     """Look for harm in the files of a folder, but for those that were `given_up`: they are a finding each, for this `reason`.
 
-    The result has the name in SKILL.md, else the folder's. Each step is reported to the process that watches a helper process:
+    `known` are the names that it must not imitate, by default those that are well known. The result has the name in SKILL.md, else the folder's. Each step is reported to the process that watches a helper process:
     the path of a file, and `CROSS_FILE_STEP` at the end.
     """
-    scan = _Scan(folder)
+    scan = _Scan(folder, known=known or WELL_KNOWN)
     for file in read_files(folder, scan.skipped):
         report_progress(file.name)
         if file.name in given_up:
@@ -97,6 +101,8 @@ class _Scan:
     """The state while the files of one skill are read."""
 
     folder: str
+    known: Mapping[str, str] = field(default_factory=dict)
+    """The names that it must not imitate, and whose they are."""
     findings: dict[tuple[str, str, int], Finding] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
@@ -263,6 +269,8 @@ class _Scan:
         document = parse_document(self.skill_md.text.encode("utf-8", "surrogatepass"), directory_name=folder_name)
         for source, hit in compare_declarations(document, self.skill_md, self.facts):
             self.note(source, hit)
+        for name in (document.metadata.name, folder_name):
+            self.note(self.skill_md, *imitated_names(self.skill_md, name, self.known))
         return document.metadata.name or folder_name
 
     def report(self) -> Report:
@@ -318,6 +326,7 @@ def scan_skill(
     name: str | None = None,
     today: date | None = None,
     watched: WatchReport | None = None,
+    known: Mapping[str, str] | None = None,
 ) -> Report:
     """Look for harm in the skill in `directory`: advice, nothing is run and nothing is changed.
 
@@ -325,7 +334,7 @@ def scan_skill(
     `skipped`. A file that takes over 20 seconds is left out with the finding `not-scanned`, and so is what is left of a skill
     after the third such file or a minute. `suppressions` name what the operator lets pass until a day, by the skill's `name`,
     which is that of SKILL.md when it is not given; `today` is that of the clock. What `watched` says that it did is among the
-    findings.
+    findings. `known` are names that are not to be imitated beside those that are well known, in small letters, and whose they are.
 
     Raises:
         OSError: the folder itself cannot be read.
@@ -334,7 +343,8 @@ def scan_skill(
     folder = Path(directory)
     os.scandir(folder).close()
     whole = str(folder.resolve())
-    report, own_name = scan_files(whole) if _is_small(whole) else _scanned_in_helper(whole)
+    names = {**known, **WELL_KNOWN} if known else None
+    report, own_name = scan_files(whole, known=names) if _is_small(whole) else _scanned_in_helper(whole, names)
     effects = [finding_of(effect) for effect in watched.effects] if watched else []
     found = sorted((*report.findings, *effects), key=lambda one: SEVERITIES.index(one.severity)) if effects else report.findings
     judged = apply_suppressions(
@@ -369,7 +379,7 @@ def _is_small(folder: str) -> bool:
     return True
 
 
-def _scanned_in_helper(folder: str) -> tuple[Report, str]:
+def _scanned_in_helper(folder: str, known: Mapping[str, str] | None) -> tuple[Report, str]:
     """The scan in a helper process; each file at which it had to be ended is left out of the next attempt."""
     from skillyard.offload import WorkLimits, run_in_helper
 
@@ -378,7 +388,7 @@ def _scanned_in_helper(folder: str) -> tuple[Report, str]:
     given_up: list[str] = []
     for _ in range(_ATTEMPTS - 1):
         try:
-            return run_in_helper(scan_files, folder, tuple(given_up), reason, subject="a scan", limits=limits)
+            return run_in_helper(scan_files, folder, tuple(given_up), reason, known, subject="a scan", limits=limits)
         except (WorkTimedOut, WorkMemoryExceeded) as error:
             at = error.details["at"]
             if not isinstance(at, str) or at in given_up or error.details.get("limit_seconds") == _ALL_SECONDS:

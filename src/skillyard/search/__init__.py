@@ -11,17 +11,18 @@ from skillyard.search.evaluation import (
     read_trigger_cases,
 )
 from skillyard.search.index import SearchIndex
-from skillyard.search.matches import Match, Reason
-from skillyard.search.ranking import find_relevant_skills, match_event, named_skills, search_skills, skill_filter
-from skillyard.search.reranking import (
+from skillyard.search.matches import (
     RERANKED,
     EmbeddingReranker,
     JudgeReranker,
+    Match,
+    Reason,
     Reranker,
     chat_address,
     embeddings_address,
     rerank,
 )
+from skillyard.search.ranking import find_relevant_skills, match_event, named_skills, search_skills, skill_filter
 from skillyard.search.suggestions import DescriptionChange, suggest_descriptions
 
 __all__ = [

@@ -18,6 +18,7 @@ from skillyard.sandbox import (
     choose_backend,
     container_image,
 )
+from skillyard.times import MAX_RUN_MS
 from skillyard.workspace.held_back import check_writable, held_part
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from skillyard.sandbox import SandboxBackend
 
 WORKSPACE_POLICY: Final = Policy(
-    timeout_ms=600_000,
+    timeout_ms=MAX_RUN_MS,
     memory_mb=2048,
     filesystem="read-write",
     pids=256,
@@ -131,7 +132,7 @@ class WorkspaceOptions:
 
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "quota-mb": (1, 1024 * 1024),
-    "default-timeout-ms": (1, 600_000),
+    "default-timeout-ms": (1, MAX_RUN_MS),
     "answer-characters": (1_000, 1_000_000),
     "idle-seconds": (1, 7 * 24 * 3600),
 }

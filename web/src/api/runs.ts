@@ -27,6 +27,8 @@ export interface RunNarrowing {
   /** The first and the last day, of UTC, as 2026-11-23. */
   since?: string | undefined;
   until?: string | undefined;
+  /** Without tests of skills, as insights count. */
+  tests?: false | undefined;
 }
 
 type RunsAsked = NonNullable<paths["/api/v1/runs"]["get"]["parameters"]["query"]>;
@@ -53,12 +55,12 @@ export const runsQuery = (narrowing: RunNarrowing, limit = 50) =>
       data?.pages.some((page) => page.data.some((run) => !isOver(run.state))) ? 1_500 : 10_000,
   });
 
-/** The newest runs of the last days that went wrong, and those that went well: which skills fail now is seen in both. */
+/** The newest runs of the last days that went wrong, and those that went well: which skills fail now is seen in both; a test is none. */
 export const failuresQuery = (since: string) =>
   queryOptions({
     queryKey: ["runs", "failures", since],
     queryFn: async ({ signal }) => {
-      const newest = (state: RunState[]) => answer(api.GET("/api/v1/runs", { params: { query: { state, since: `${since}T00:00:00Z`, limit: 100 } }, signal }));
+      const newest = (state: RunState[]) => answer(api.GET("/api/v1/runs", { params: { query: { state, since: `${since}T00:00:00Z`, tests: false, limit: 100 } }, signal }));
       const [failed, succeeded] = await Promise.all([newest(["failed", "interrupted"]), newest(["succeeded"])]);
       return { failed, succeeded };
     },

@@ -23,6 +23,7 @@ export function Shell() {
   const groups = usePlaces();
   const path = useRouterState({ select: (state) => state.location.pathname });
   useEffect(close, [path, close]);
+  useEffect(() => document.querySelector(".frame")?.remove(), []); // of index.html: this one is drawn
   return (
     <AppShell
       header={{ height: 52 }}

@@ -75,6 +75,8 @@ export interface RunsSearch {
   /** The first and the last day, of UTC. */
   since?: string | undefined;
   until?: string | undefined;
+  /** Without tests of skills, as insights count. */
+  tests?: false | undefined;
 }
 
 export const runsSearch = (found: Record<string, unknown>): RunsSearch => ({
@@ -87,6 +89,7 @@ export const runsSearch = (found: Record<string, unknown>): RunsSearch => ({
   version: text(typeof found.version === "number" ? String(found.version) : found.version), // 1.0 in an address is read as a number
   since: day(found.since),
   until: day(found.until),
+  tests: found.tests === false ? false : undefined,
 });
 
 /** What of the audit log is shown. */

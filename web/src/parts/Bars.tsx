@@ -4,6 +4,7 @@ import { IconChartBar, IconTable } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 
+import type { RunState } from "@/api/runStates";
 import type { RunsSearch } from "@/app/search";
 import { useText, words } from "@/i18n";
 import { useFormat } from "@/i18n/format";
@@ -20,6 +21,8 @@ const table = words(
 export interface Part {
   name: string;
   colour: "good" | "bad" | "other";
+  /** The runs of this part alone, where one state says it. */
+  state?: RunState;
 }
 
 export interface Bar {
@@ -130,8 +133,16 @@ function Figures({ parts, bars }: Pick<Props, "parts" | "bars">) {
                   {label}
                 </Link>
               </th>
-              {parts.map(({ name }, index) => (
-                <td key={name}>{format.number(counts[index] ?? 0)}</td>
+              {parts.map(({ name, state }, index) => (
+                <td key={name}>
+                  {state && counts[index] ? (
+                    <Link to="/runs" search={{ ...runs, state }}>
+                      {format.number(counts[index])}
+                    </Link>
+                  ) : (
+                    format.number(counts[index] ?? 0)
+                  )}
+                </td>
               ))}
             </tr>
           ))}

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.errors import PermissionDenied
+from skillyard.errors import PermissionDenied, RecordNotFound
+from skillyard.insights import InsightSettings, Timeline, runs_of, turn_timeline
 from skillyard.server.authorization import CurrentCaller, folder_here, require_scope
 from skillyard.server.file_transfers import (
     FILE_BODY,
@@ -51,11 +52,13 @@ from skillyard.server.shapes.chat import (
     SkillUsageShape,
     TurnShape,
 )
+from skillyard.server.shapes.runs import TimelineShape
 from skillyard.server.shapes.workspaces import FilePreviewShape, WorkspaceEntryShape, WorkspaceFiles, WorkspaceStateShape
 
 if TYPE_CHECKING:
     from skillyard.conversations import Chat, Conversation, Turn
     from skillyard.conversations.work_folder import WorkFolder
+    from skillyard.library import Catalog
     from skillyard.workspace import WorkspaceFolder
 
 routes: Final = APIRouter(prefix="/api/v1/chat", tags=["chat"], dependencies=[require_scope("runs:execute")])
@@ -164,6 +167,22 @@ async def follow(
     """
     chat, chosen = own
     return EventStream(_turn_events(chat, await chat.turn(chosen, turn), last_event_id))
+
+
+@routes.get("/conversations/{conversation}/turns/{turn}/timeline", responses=READ_PROBLEMS)
+async def get_timeline(service: CurrentServices, own: OwnConversation, turn: str) -> Answer[TimelineShape]:
+    """When a turn asked the model, called tools, waited for answers and ran scripts, with tokens and money."""
+    chat, chosen = own
+    found = await chat.turn(chosen, turn)
+    return Answer(data=TimelineShape.of(await run_in_threadpool(_timeline, service.catalog, found)))
+
+
+def _timeline(catalog: Catalog, turn: Turn) -> Timeline:
+    journal, runs = catalog.records().journal, {}
+    for run_id in runs_of(turn.events):
+        with suppress(RecordNotFound):  # deleted since
+            runs[run_id] = journal.get(run_id)
+    return turn_timeline(turn, runs, InsightSettings.of(catalog.configuration))
 
 
 @routes.post("/conversations/{conversation}/turns/{turn}/answers", responses=WRITE_PROBLEMS)

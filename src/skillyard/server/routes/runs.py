@@ -28,7 +28,7 @@ from skillyard.engine.live_output import MAX_LOG_CHARACTERS, STREAMS
 from skillyard.errors import PermissionDenied, RecordExists
 from skillyard.execution import RunError, RunOrigin, RunRequest, new_run_id
 from skillyard.execution.skill_call import Interface
-from skillyard.insights import Dimension, UsagePeriod
+from skillyard.insights import Dimension, InsightSettings, UsagePeriod, run_timeline
 from skillyard.permissions import Approver
 from skillyard.registry import version_skill
 from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
@@ -49,8 +49,10 @@ from skillyard.server.shapes.runs import (
     RunStep,
     RunStepEnded,
     RunSummary,
+    TimelineShape,
     owned_context,
 )
+from skillyard.times import MAX_RUN_MS
 
 if TYPE_CHECKING:
     from skillyard.database import LiveEvent
@@ -190,7 +192,7 @@ class NewRun(RunInput):
     """
 
     skill: str = Field(min_length=1, max_length=300)
-    timeout_ms: int | None = Field(default=None, ge=1, le=3_600_000)
+    timeout_ms: int | None = Field(default=None, ge=1, le=MAX_RUN_MS)
     digest: str | None = Field(default=None, max_length=100)
     version: str | None = Field(default=None, max_length=100, description="absent: the version that serves")
     fresh: bool = False
@@ -330,6 +332,7 @@ def list_runs(
     caller: Annotated[str | None, Query(max_length=200, description="asked for by them")] = None,
     agent: Annotated[str | None, Query(max_length=200, description="asked for by a model of this agent")] = None,
     version: Annotated[str | None, Query(max_length=200, description="of skills that declared this version then")] = None,
+    tests: Annotated[bool, Query(description="false leaves out tests of skills, which insights do not count")] = True,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
 ) -> Listed[RunSummary]:
@@ -338,7 +341,7 @@ def list_runs(
     only = RunFilter(
         skill=skill, states=state, statuses=status, schedule=schedule, since=to_utc(since) if since else None,
         until=to_utc(until) if until else None, interface=interface, caller=caller, agent=agent,
-        version=version,
+        version=version, tests=tests,
     )  # fmt: skip
     total, records = journal.count(only), journal.list(only, limit=limit, offset=(page - 1) * limit)
     meta = Meta.of(total, page, limit)
@@ -351,6 +354,13 @@ def list_runs(
 def get_run(service: CurrentServices, run_id: str) -> Answer[RunDetail]:
     """One run with its steps, logs and output; an id may be cut to 8 characters or more while it means one run."""
     return Answer(data=RunDetail.of(service.catalog.records().journal.get(run_id)))
+
+
+@routes.get("/{run_id}/timeline", responses=READ_PROBLEMS)
+def get_timeline(service: CurrentServices, run_id: str) -> Answer[TimelineShape]:
+    """When a run waited, worked on each attempt and took its steps."""
+    record = service.catalog.records().journal.get(run_id)
+    return Answer(data=TimelineShape.of(run_timeline(record, InsightSettings.of(service.catalog.configuration))))
 
 
 @routes.post("/{run_id}/cancel", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])

@@ -8,12 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import PydanticCustomError
 
+from skillyard.conversations.conversation import TurnState
 from skillyard.errors import InvalidInput
 from skillyard.permissions import RuleLevel, SkillToolName, WorkspaceToolName, parse_tool_rule
 from skillyard.server.shapes import RequestBody, ResponseShape
 from skillyard.server.shapes.runs import RunStep
-
-TurnState = Literal["running", "waiting", "done", "failed", "stopped", "interrupted"]
 
 
 class TurnBegan(BaseModel):
@@ -39,6 +38,7 @@ class ToolCalled(BaseModel):
     id: str
     tool: str
     arguments: Any = None
+    at: datetime | None = None
 
 
 class QuestionFile(BaseModel):
@@ -108,6 +108,7 @@ class ApprovalAsked(BaseModel):
     event: Literal["ask"] = "ask"
     id: str
     question: SkillQuestion | CommandQuestion
+    at: datetime | None = None
 
 
 class OutputPrinted(BaseModel):
@@ -146,6 +147,7 @@ class ToolReturned(BaseModel):
     duration_ms: int | None = None
     exit_code: int | None = None
     rule: str | None = None
+    at: datetime | None = None
 
 
 class FileRemoved(BaseModel):
@@ -173,13 +175,23 @@ class NoticeShown(BaseModel):
     detail: str | None = None
 
 
+class ModelRequest(BaseModel):
+    """One request to the model: when it began, until its response was there, and the tokens of both."""
+
+    began_at: datetime
+    duration_ms: int
+    input_tokens: int
+    output_tokens: int
+
+
 class UsageReported(BaseModel):
-    """What the turn has used so far."""
+    """What the turn has used so far, and the request that was answered last."""
 
     event: Literal["usage"] = "usage"
     input_tokens: int
     output_tokens: int
     requests: int
+    request: ModelRequest | None = None
 
 
 class TurnFailed(BaseModel):

@@ -311,3 +311,45 @@ class InsightReportShape(BaseModel):
     periods: list[date]
     total: InsightRowShape
     rows: list[InsightRowShape]
+
+
+class TimelineSpanShape(ResponseShape):
+    """One stretch of time of a run or turn; `begin_ms` counts from its beginning, `depth` says inside how many others it lies.
+
+    `refused` was not done because a rule, a person or a limit said so; `stopped` was cut off. `tokens` is what a tool's result
+    adds to what the model reads, `step` the number of a script's step from 0. `cost` is null where no price is configured.
+    """
+
+    kind: Literal["model", "tool", "waiting", "script", "step"]
+    name: str
+    state: Literal["ok", "failed", "refused", "stopped", "waiting", "running"]
+    begin_ms: int
+    duration_ms: int
+    depth: int
+    code: str | None
+    input_tokens: int
+    output_tokens: int
+    tokens: int
+    cost: float | None
+    call: str | None
+    skill: str | None
+    run: str | None
+    step: int | None
+
+
+class TimelineShape(ResponseShape):
+    """Where the time, the tokens and the money of a run or turn went; `over` says that nothing of it goes on.
+
+    A request to the model, a call of a tool, a wait for an answer or a slot, a script, and its steps, which are drawn one after
+    the other: they say how long they took and not when they began. At most 2,000 spans.
+    """
+
+    began_at: datetime
+    duration_ms: int
+    over: bool
+    waiting_ms: int
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+    currency: str
+    spans: list[TimelineSpanShape]

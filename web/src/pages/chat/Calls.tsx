@@ -36,7 +36,7 @@ import { chat } from "./words";
 import { isWorkspaceTool } from "./workspace/commands";
 
 const Value = lazy(() => fetched(import("@/parts/Value")).then(({ Value }) => ({ default: Value })));
-const Waterfall = lazy(() => fetched(import("@/pages/run/Waterfall")).then(({ Waterfall }) => ({ default: Waterfall })));
+const ScriptSteps = lazy(() => fetched(import("@/pages/run/Waterfall")).then(({ Steps }) => ({ default: Steps })));
 const CallDetails = lazy(() => fetched(import("./workspace/CallDetails")).then(({ CallDetails }) => ({ default: CallDetails })));
 
 const FOLDED = 6; // from more calls in a row on only the last are shown at first
@@ -204,7 +204,7 @@ function OfRun({ run: id }: { run: string }) {
 function Steps({ steps }: { steps: readonly RunStep[] }) {
   return (
     <Suspense>
-      <Waterfall steps={steps} />
+      <ScriptSteps steps={steps} />
     </Suspense>
   );
 }

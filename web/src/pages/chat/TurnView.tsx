@@ -1,9 +1,10 @@
 /** One turn: what was said, what the model wrote and did, how it ended, and what can be done about it. */
 import { ActionIcon, Alert, Anchor, Badge, Box, Button, Group, Loader, Stack, Text, Textarea, Tooltip } from "@mantine/core";
-import { IconAlertTriangle, IconFile, IconFileDownload, IconInfoCircle, IconPencil, IconPlugConnectedX, IconPlugX, IconRefresh, IconTrash } from "@tabler/icons-react";
-import { memo, useMemo, useState } from "react";
+import { IconAlertTriangle, IconFile, IconFileDownload, IconInfoCircle, IconPencil, IconPlugConnectedX, IconPlugX, IconRefresh, IconTimeline, IconTrash } from "@tabler/icons-react";
+import { lazy, memo, Suspense, useMemo, useState } from "react";
 
 import { chatFileAddress, isOpen, type Turn } from "@/api/chat";
+import { fetched } from "@/api/parts";
 import { useTurnEvents } from "@/api/turnEvents";
 import { useText } from "@/i18n";
 import { useMeaning } from "@/i18n/chinese";
@@ -23,6 +24,8 @@ import classes from "./Thread.module.css";
 import { chat } from "./words";
 import { workspace } from "./workspace/words";
 import { Written } from "./Written";
+
+const TurnTimeline = lazy(() => fetched(import("./TurnTimeline")));
 
 interface Props {
   turn: Turn;
@@ -257,7 +260,8 @@ function Acts({ turn, story, newest, free, send, openPanel }: Props & { story: S
   const usage = turn.usage;
   const again = () => void send({ text: turn.request, files: [], again: turn });
   const bad = turn.state !== "done";
-  return (
+  const [timed, setTimed] = useState(false);
+  const acts = (
     <Group gap="xs" className={classes.acts ?? ""}>
       {text && <CopyIcon value={text} label={t.copyAnswer} />}
       {newest && free && !bad && (
@@ -283,6 +287,21 @@ function Acts({ turn, story, newest, free, send, openPanel }: Props & { story: S
           {turn.finished_at && ` · ${format.duration(new Date(turn.finished_at).getTime() - new Date(turn.created_at).getTime())}`}
         </Text>
       )}
+      <Tooltip label={t.timeline}>
+        <ActionIcon size="sm" aria-label={t.timeline} aria-expanded={timed} onClick={() => setTimed(!timed)}>
+          <IconTimeline size={15} />
+        </ActionIcon>
+      </Tooltip>
     </Group>
+  );
+  return (
+    <>
+      {acts}
+      {timed && (
+        <Suspense>
+          <TurnTimeline turn={turn} />
+        </Suspense>
+      )}
+    </>
   );
 }

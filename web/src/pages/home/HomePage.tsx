@@ -116,7 +116,7 @@ function Attention({ waits, failing, held }: Pick<ReturnType<typeof useHome>, "w
       key: skill,
       icon: IconAlertTriangle,
       colour: "red",
-      to: (count === 1 ? { to: "/runs/$id", params: { id: last.run_id } } : { to: "/runs", search: { skill, state: "failed" } }) as LinkProps,
+      to: (count === 1 ? { to: "/runs/$id", params: { id: last.run_id } } : { to: "/runs", search: { skill, state: "failed", tests: false } }) as LinkProps,
       title: visible(name),
       why: [t.fails(format.number(count)), last.error && visible(last.error.message ?? last.error.code)].filter(Boolean).join(": "),
       when: format.ago(last.created_at),
@@ -212,13 +212,13 @@ function Fortnight({ report }: { report: InsightReport }) {
       <Bars
         label={t.chart}
         parts={[
-          { name: t.good, colour: "good" },
-          { name: t.bad, colour: "bad" },
+          { name: t.good, colour: "good", state: "succeeded" },
+          { name: t.bad, colour: "bad", state: "failed" },
           { name: t.other, colour: "other" },
         ]}
         bars={periods.map(({ runs, runs_succeeded, runs_failed }, index) => {
           const day = report.periods[index] ?? report.since;
-          return { label: format.day(day), counts: [runs_succeeded, runs_failed, runs - runs_succeeded - runs_failed], runs: { since: day, until: day } };
+          return { label: format.day(day), counts: [runs_succeeded, runs_failed, runs - runs_succeeded - runs_failed], runs: { since: day, until: day, tests: false } };
         })}
       />
     </Section>

@@ -97,8 +97,8 @@ function OverTime({ report, days, skill }: { report: InsightReport; days: number
       <Bars
         label={t.chart(days)}
         parts={[
-          { name: t.good, colour: "good" },
-          { name: t.bad, colour: "bad" },
+          { name: t.good, colour: "good", state: "succeeded" },
+          { name: t.bad, colour: "bad", state: "failed" },
           { name: t.other, colour: "other" },
         ]}
         bars={periods.map(({ runs, runs_succeeded, runs_failed }, index) => {
@@ -107,7 +107,7 @@ function OverTime({ report, days, skill }: { report: InsightReport; days: number
           return {
             label: since === until ? format.day(since) : `${format.day(since)} – ${format.day(until)}`,
             counts: [runs_succeeded, runs_failed, runs - runs_succeeded - runs_failed],
-            runs: { since, until, ...(skill ? { skill } : {}) },
+            runs: { since, until, tests: false, ...(skill ? { skill } : {}) },
           };
         })}
       />

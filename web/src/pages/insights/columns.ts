@@ -53,7 +53,7 @@ export function ordered(rows: readonly InsightRow[], by: Column | "name" | undef
 /** The runs that a row counts; nothing where no list of runs can be narrowed so. */
 export function runsOf(by: Dimension, row: InsightRow, days: { since: string; until: string }, skill?: string): RunsSearch | undefined {
   if (!row.key) return undefined;
-  const narrowed = { ...days, ...(skill ? { skill } : {}) };
+  const narrowed = { ...days, tests: false as const, ...(skill ? { skill } : {}) };
   switch (by) {
     case "skill":
       return { ...narrowed, skill: row.key };
@@ -61,7 +61,7 @@ export function runsOf(by: Dimension, row: InsightRow, days: { since: string; un
       return { ...narrowed, version: row.key, ...(row.skill ? { skill: row.skill } : {}) };
     case "interface": {
       const found = INTERFACES.find((one) => one === row.key);
-      return found && { ...narrowed, interface: found };
+      return found && { ...days, ...(skill ? { skill } : {}), interface: found };
     }
     case "agent":
     case "caller":

@@ -1,7 +1,7 @@
 /** One run, while it goes on and afterwards: what it was given, its steps, what it printed, and what it came to. */
 import { Alert, Button, SimpleGrid, Skeleton, Stack, Text, Tooltip } from "@mantine/core";
 import { IconBan, IconHelpCircle, IconInfoCircle, IconRotateClockwise } from "@tabler/icons-react";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
 import { fetched } from "@/api/parts";
@@ -9,6 +9,7 @@ import { cancelRun, type RunProgress, type RunDetail, runQuery, useRun } from "@
 import { isOver } from "@/api/runStates";
 import { useMay } from "@/api/scopes";
 import { skillQuery } from "@/api/skills";
+import { runTimelineQuery } from "@/api/timeline";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { visible } from "@/parts/foreign";
@@ -27,7 +28,8 @@ import { Logs } from "./Logs";
 import { MadeFiles } from "./MadeFiles";
 import { Output } from "./Output";
 import { Contacts, Limits, MemoryWrites } from "./Records";
-import { together, Waterfall } from "./Waterfall";
+import { timeline } from "./timelineWords";
+import { Steps, Waterfall } from "./Waterfall";
 
 const route = getRouteApi("/runs/$id");
 
@@ -98,9 +100,21 @@ function Actions({ run }: { run: RunDetail }) {
   );
 }
 
+/** When it waited, worked and took its steps. */
+function When({ run }: { run: RunDetail }) {
+  const t = useText(timeline);
+  const query = useQuery(runTimelineQuery(run.run_id));
+  return (
+    <Section title={t.title}>
+      <Loaded query={query} skeleton={<Skeleton h={60 + 38 * run.steps.length} />}>
+        {(found) => <Waterfall timeline={found} steps={run.steps} />}
+      </Loaded>
+    </Section>
+  );
+}
+
 function RunView({ run, progress }: { run: RunDetail; progress: RunProgress }) {
   const t = useText(runs);
-  const format = useFormat();
   const live = !isOver(run.state);
   const steps = live ? progress.steps : run.steps;
   return (
@@ -118,9 +132,13 @@ function RunView({ run, progress }: { run: RunDetail; progress: RunProgress }) {
       )}
       <Output run={run} />
       <MadeFiles run={run} />
-      <Section title={t.steps} lead={t.stepsTogether(format.duration(together(steps)))} empty={!steps.length && t.noSteps}>
-        <Waterfall steps={steps} />
-      </Section>
+      {live ? (
+        <Section title={t.steps} empty={!steps.length && t.noSteps}>
+          <Steps steps={steps} />
+        </Section>
+      ) : (
+        <When run={run} />
+      )}
       <Logs stdout={live ? progress.stdout : run.stdout} stderr={live ? progress.stderr : run.stderr} live={live} />
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
         <Stack gap="md">

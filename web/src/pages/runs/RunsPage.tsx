@@ -132,7 +132,7 @@ function Chosen() {
   const t = useText(runs);
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const given = (["schedule", "agent", "version"] as const).filter((name) => search[name] !== undefined);
+  const given = (["schedule", "agent", "version", "tests"] as const).filter((name) => search[name] !== undefined);
   if (given.length === 0) return null;
   return (
     <Group gap="xs">
@@ -144,7 +144,7 @@ function Chosen() {
           removeButtonProps={{ "aria-label": t.without[name], "aria-hidden": false, tabIndex: 0 }}
           onRemove={() => void navigate({ search: (before) => ({ ...before, [name]: undefined }), replace: true })}
         >
-          {t.of[name]} <bdi>{visible(search[name] ?? "")}</bdi>
+          {t.of[name]} <bdi>{name === "tests" ? "" : visible(search[name] ?? "")}</bdi>
         </Pill>
       ))}
     </Group>

@@ -123,8 +123,8 @@ function Days({ report, skill }: { report: InsightReport; skill: string }) {
       label={t.chart}
       height={110}
       parts={[
-        { name: i.good, colour: "good" },
-        { name: i.bad, colour: "bad" },
+        { name: i.good, colour: "good", state: "succeeded" },
+        { name: i.bad, colour: "bad", state: "failed" },
         { name: i.other, colour: "other" },
       ]}
       bars={report.total.periods.map(({ runs, runs_succeeded, runs_failed }, index) => {
@@ -134,7 +134,7 @@ function Days({ report, skill }: { report: InsightReport; skill: string }) {
         return {
           label: since === until ? format.day(since) : `${format.day(since)} – ${format.day(until)}`,
           counts: [runs_succeeded, runs_failed, runs - runs_succeeded - runs_failed],
-          runs: { skill, since, until },
+          runs: { skill, since, until, tests: false },
         };
       })}
     />

@@ -47,7 +47,7 @@ def upgrade() -> None:
 
 
 def added_up(table: sa.Table, dimension: str) -> sa.Insert:
-    """The rows of one dimension: of skills without what concerns none, of versions with runs alone."""
+    """The rows of one dimension without tests: of skills without what concerns none, of versions with runs alone."""
     named = ("day", "skill_id", "version", "agent", "caller", "interface", "model", *_MEASURES, *_BUCKETS)
     totals = sa.table("usage_totals", *(sa.column(name) for name in named)).c
     key = totals["skill_id" if dimension == "skill" else dimension]
@@ -55,6 +55,7 @@ def added_up(table: sa.Table, dimension: str) -> sa.Insert:
     sums = [sa.cast(sa.func.sum(totals[name]), table.c[name].type).label(name) for name in (*_MEASURES, *_BUCKETS)]
     by = [totals.day, key, *([totals.skill_id] if dimension == "version" else []), totals.model]
     query = sa.select(sa.literal(dimension), totals.day, key, skill, totals.model, *sums).group_by(*by)
+    query = query.where(totals.interface != "test")
     if dimension in ("skill", "version"):
         query = query.where(totals.skill_id != "")
     if dimension == "version":
