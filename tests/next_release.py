@@ -23,7 +23,7 @@ def upgrade():
     op.add_column("skill_definitions", sa.Column("of_tomorrow", sa.JSON()))
     op.create_table("novelties", sa.Column("id", sa.Text(), primary_key=True), sa.Column("run_id", sa.Text(), nullable=False))
     op.create_index("ix_runs_owner", "runs", ["owner"])
-    op.drop_index("ix_runs_created_at", "runs")
+    op.drop_index("ix_runs_status_created_at", "runs")
     op.execute("UPDATE runs SET of_tomorrow = owner")
 """
 

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, text
 
 from skillyard.database import Database
 
-__all__ = ["BODY", "fill"]
+__all__ = ["BODY", "analyse", "fill"]
 
 BODY = "Do it step by step, and look at the result before you tell anybody. " * 20
 _NUMBERS = {
@@ -66,12 +66,13 @@ def fill(database: Database, *, skills: int, runs: int) -> None:
             query = text(statement.format(numbers=numbers, **_WORDS[kind]))
             given = {"body": BODY, "moment": moment}
             connection.execute(query, {name: value for name, value in given.items() if f":{name}" in statement})
-    _analyse(database, kind)
+    analyse(database)
 
 
-def _analyse(database: Database, kind: str) -> None:
+def analyse(database: Database) -> None:
     """Let the planner know how much there is."""
     with database.write() as connection:
+        kind = connection.dialect.name
         _tell(connection, "ANALYZE")
     if kind == "postgresql":
         with database.write() as connection:  # what is visible to all, so that an index alone can answer

@@ -8,6 +8,7 @@ from skillyard.access import AuditLog, Keys
 from skillyard.database import Database
 from skillyard.engine import RunFilter
 from skillyard.engine.journal import Journal
+from skillyard.insights import Insights
 from skillyard.registry.record_queries import RecordReader, page_of_skills
 
 __all__ = ["HOT", "READING_ALL"]
@@ -28,12 +29,19 @@ HOT: Mapping[str, Callable[[Database], object]] = {
     "a run": lambda database: Journal(database).get("run_00000000000003090123456789"),
     "a run by how its id begins": lambda database: Journal(database).beginning_with("run_0000000000000309"),
     "the newest runs": lambda database: Journal(database).list(),
+    "runs far from the newest": lambda database: Journal(database).list(limit=50, offset=3000),
     "the newest runs of a skill": lambda database: Journal(database).list(RunFilter(skill="installed:skill-77")),
     "the newest runs that failed": lambda database: Journal(database).list(RunFilter(states=["failed"])),
     "how many runs wait or work": lambda database: Journal(database).count(RunFilter(states=["queued", "running"])),
     "how many runs failed": lambda database: Journal(database).count(RunFilter(states=["failed"])),
     "how many runs ended badly": lambda database: Journal(database).count(RunFilter(statuses=["error"])),
     "how many runs a skill had": lambda database: Journal(database).count(RunFilter(skill="installed:skill-77")),
+    "how many runs somebody asked for": lambda database: Journal(database).count(RunFilter(caller="person-7")),
+    "the newest runs that somebody asked for": lambda database: Journal(database).list(RunFilter(caller="person-7")),
+    "the newest runs of an agent": lambda database: Journal(database).list(RunFilter(agent="clerk")),
+    "the newest runs through an interface": lambda database: Journal(database).list(RunFilter(interface="mcp")),
+    "what became of skills": lambda database: Insights(database).report("skill"),
+    "what became of a skill, by caller": lambda database: Insights(database).report("caller", skill="user:pdf"),
     "a kept result": lambda database: Journal(database).cached("key-777"),
     "what a caller did last": lambda database: AuditLog(lambda: database).events(actor="key 7"),
     "the keys of a server": lambda database: Keys(lambda: database).all(),

@@ -6,18 +6,30 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from alembic.script import ScriptDirectory
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import insert
+from sqlalchemy import delete, func, insert, select
 
+from benchmarks.scaling.plans import plans_of
 from skillyard.catalog import Configuration
 from skillyard.conversations import ChatSettings
 from skillyard.conversations.conversation import Conversation
 from skillyard.conversations.conversation_store import ConversationStore
 from skillyard.conversations.skill_usage import SkillUsageEvent, SkillUsageLog
-from skillyard.database import Database, runs, turns
+from skillyard.database import Database, runs, skill_usage, turns, usage_by_dimension
+from skillyard.database.maintenance import configuration
 from skillyard.errors import InvalidConfiguration, InvalidInput
-from skillyard.insights import BUCKET_BOUNDS_MS, Dimension, InsightReport, Insights, InsightSettings, ModelPrice, count_usage
+from skillyard.insights import (
+    BUCKET_BOUNDS_MS,
+    DIMENSIONS,
+    Dimension,
+    InsightReport,
+    Insights,
+    InsightSettings,
+    ModelPrice,
+    count_usage,
+)
 from skillyard.insights.report import percentile
 
 TODAY = date(2026, 5, 20)
@@ -171,6 +183,79 @@ def test_a_conversation_counts_once_for_each_stage_and_outlives_its_deletion(dat
     for name in ("chat_1", "chat_2"):
         store.delete(name)
     assert Insights(database, prices).report("agent", since=TODAY, until=TODAY).rows == report.rows
+
+
+def test_what_was_never_reported_outlives_its_conversation_and_its_runs(database: Database) -> None:
+    store, log = ConversationStore(lambda: database), SkillUsageLog(lambda: database)
+    for name in ("chat_1", "chat_2"):
+        store.begin(Conversation(name, "ada", "", "clerk", None, ChatSettings()))
+        log.add([SkillUsageEvent(name, "t", "offered", "user:pdf", ok=True, at=NOON)])
+    store.delete("chat_1")
+    assert _uncounted(database) == 1  # those of others wait for a report
+    _add(database, _run(1), _run(2))
+    assert _report(database).total.figures.runs == 2
+    with database.write() as connection:
+        connection.execute(delete(runs).where(runs.c.id == "run_0001"))
+    figures = _report(database).rows[0].figures
+    assert (figures.offered, figures.runs) == (2, 2)
+
+
+def _uncounted(database: Database) -> int:
+    with database.read() as connection:
+        query = select(func.count()).select_from(skill_usage).where(skill_usage.c.counted.is_(False))
+        return int(connection.execute(query).scalar_one())
+
+
+def test_a_report_of_one_skill_by_another_dimension_has_only_its_use(database: Database) -> None:
+    _add(
+        database,
+        *(_run(number, caller="ada" if number % 3 else "bob") for number in range(6)),
+        *(_run(number, caller="eve", skill_id="user:docx") for number in range(10, 13)),
+    )
+    found = {name: _report(database, name, skill="user:pdf") for name in DIMENSIONS}
+    assert [(row.key, row.figures.runs) for row in found["caller"].rows] == [("ada", 4), ("bob", 2)]
+    assert [(row.key, row.figures.runs) for row in found["model"].rows] == [("", 6)]
+    assert {name: report.total.figures.runs for name, report in found.items()} == dict.fromkeys(DIMENSIONS, 6)
+    everything = {name: _report(database, name) for name in DIMENSIONS}
+    assert {name: sum(row.figures.runs for row in report.rows) for name, report in everything.items()} == dict.fromkeys(
+        DIMENSIONS, 9
+    )
+
+
+def test_totals_of_a_release_before_are_added_up_by_dimension(database: Database) -> None:
+    """The migration gives the same rows as counting does."""
+    _add(
+        database,
+        *(_run(number, version=f"1.{number % 2}.0", caller="ada" if number % 3 else "bob") for number in range(9)),
+        _run(20, skill_id="user:docx", skill_name="docx", finished_at=NOON - timedelta(days=1), agent="clerk"),
+        _run(21, interface="test"),
+    )
+    count_usage(database)
+    with database.write() as connection:
+        rows = connection.execute(select(usage_by_dimension)).all()
+        connection.execute(delete(usage_by_dimension))
+        migration = ScriptDirectory.from_config(configuration(connection)).get_revision("r0007").module
+        for dimension in DIMENSIONS:
+            connection.execute(migration.added_up(usage_by_dimension, dimension))
+        again = connection.execute(select(usage_by_dimension)).all()
+    assert len(rows) == 14
+    assert set(again) == set(rows)
+
+
+@pytest.mark.parametrize("by", DIMENSIONS)
+def test_a_report_reads_no_more_rows_with_more_runs(database: Database, by: Dimension) -> None:
+    def read() -> int:
+        count_usage(database)
+        with database.read() as connection:
+            query = select(func.count()).select_from(usage_by_dimension).where(usage_by_dimension.c.dimension == by)
+            return int(connection.execute(query).scalar_one())
+
+    _add(database, *(_run(number, caller=f"c{number % 3}", version=f"{number % 3}") for number in range(12)))
+    before = read()
+    _add(database, *(_run(number, caller=f"c{number % 3}", version=f"{number % 3}") for number in range(100, 160)))
+    assert read() == before
+    for plan in plans_of(database, lambda database: Insights(database).report(by, since=TODAY, until=TODAY)):
+        assert plan.whole == (), plan
 
 
 @given(st.lists(st.integers(0, 400_000), min_size=1, max_size=200), st.sampled_from([0.5, 0.95]))

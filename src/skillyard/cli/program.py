@@ -103,7 +103,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "eval": CliCommand(
             "search",
             GROUPS[1],
-            "check check check whether the right skill is found for a list of prompts, before and after an edit",
+            "check whether the right skill is found for a list of prompts, before and after an edit",
         ),
         "open": CliCommand("user_skills", GROUPS[0], "open the folder of a skill in the file manager, or say where it is"),
         "enable": CliCommand("user_skills", GROUPS[1], "offer a disabled skill to models again", function="switch"),

@@ -34,6 +34,7 @@ from skillyard.database import (
 )
 from skillyard.engine import HeartbeatMonitor, ProcessIdentity, workspace_subject
 from skillyard.errors import ConversationBusy, RecordNotFound
+from skillyard.insights import count_usage
 from skillyard.packages import digest_of
 from skillyard.times import utc_now
 
@@ -130,7 +131,8 @@ class ConversationStore:
             connection.execute(changed.values(values | now))
 
     def delete(self, conversation_id: str) -> None:
-        """Delete a conversation with all that belongs to it."""
+        """Delete a conversation with all that belongs to it; what was used in it stays in the insights."""
+        count_usage(self._database(), conversation=conversation_id)
         with self._database().write() as connection:
             connection.execute(delete(conversations).where(conversations.c.id == conversation_id))
             connection.execute(delete(session_approvals).where(session_approvals.c.session == conversation_id))

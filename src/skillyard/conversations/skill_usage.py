@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import case, func, insert, select
 
 from skillyard.database import skill_usage
 from skillyard.times import utc_now
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement
+
     from skillyard.database import Database
 
 
@@ -127,36 +129,30 @@ class SkillUsageLog:
 
     def report(self) -> SkillUsageReport:
         """The use of every skill, by its id."""
-        counted = select(
+        event, ok = skill_usage.c.event, skill_usage.c.ok
+        where = select(
             skill_usage.c.skill_id,
-            skill_usage.c.event,
-            skill_usage.c.conversation_id,
-            skill_usage.c.ok,
-            func.count().label("times"),
+            _times((event == "offered") & ok).label("offered"),
+            _times((event == "loaded") & ok).label("loaded"),
+            _times(event == "read").label("read"),
+            _times(event == "run").label("run"),
+            _times((event == "run") & ok.is_(False)).label("failed"),
             func.sum(skill_usage.c.tokens).label("tokens"),
             func.sum(skill_usage.c.duration_ms).label("duration_ms"),
-        ).where(skill_usage.c.skill_id.is_not(None), skill_usage.c.event != "outcome")
-        counted = counted.group_by(skill_usage.c.skill_id, skill_usage.c.event, skill_usage.c.conversation_id, skill_usage.c.ok)
+        ).where(skill_usage.c.skill_id.is_not(None), event != "outcome")
+        each = where.group_by(skill_usage.c.skill_id, skill_usage.c.conversation_id).subquery().c
+        counted = select(
+            each.skill_id,
+            _times(each.offered > 0).label("offered"),
+            _times(each.loaded > 0).label("loaded"),
+            *(func.sum(each[name]).label(name) for name in ("read", "run", "failed")),
+            _times((each.loaded > 0) & (each.read + each.run == 0)).label("unfollowed"),
+            *(func.sum(each[name]).label(name) for name in ("tokens", "duration_ms")),
+        ).group_by(each.skill_id)
         with self._database().read() as connection:
-            rows = connection.execute(counted).all()
-        by_skill: dict[str, list[Any]] = {}
-        for row in rows:
-            by_skill.setdefault(row.skill_id, []).append(row)
-        return SkillUsageReport(tuple(_use(skill, by_skill[skill]) for skill in sorted(by_skill)))
+            rows = connection.execute(counted.order_by(each.skill_id)).all()
+        return SkillUsageReport(tuple(SkillUsage(skill, *(int(number or 0) for number in numbers)) for skill, *numbers in rows))
 
 
-def _use(skill_id: str, rows: Sequence[Any]) -> SkillUsage:
-    where = {event: {row.conversation_id for row in rows if row.event == event and row.ok} for event in ("offered", "loaded")}
-    times = {event: sum(row.times for row in rows if row.event == event) for event in ("read", "run")}
-    followed = {row.conversation_id for row in rows if row.event in ("read", "run")}
-    return SkillUsage(
-        skill_id,
-        offered=len(where["offered"]),
-        loaded=len(where["loaded"]),
-        read=times["read"],
-        run=times["run"],
-        failed=sum(row.times for row in rows if row.event == "run" and not row.ok),
-        unfollowed=len(where["loaded"] - followed),
-        tokens=sum(row.tokens or 0 for row in rows),
-        duration_ms=sum(row.duration_ms or 0 for row in rows),
-    )
+def _times(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.sum(case((condition, 1), else_=0))

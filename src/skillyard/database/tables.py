@@ -6,6 +6,7 @@ Types and constraints are those that SQLite and PostgreSQL both know. A change h
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from sqlalchemy import (
@@ -92,7 +93,10 @@ runs: Final = Table(
     Column("counted", Boolean, nullable=False, server_default=false()),  # in `usage_totals`
     CheckConstraint(_STATES, name="state"),
     Index(None, "schedule", "created_at"),
-    Index(None, "created_at"),
+    Index(None, "created_at", "id"),
+    Index(None, "caller", "created_at"),
+    Index(None, "agent", "created_at"),
+    Index(None, "interface", "created_at"),
     Index(None, "skill_id", "created_at"),
     Index(None, "skill_name", "created_at"),
     Index(None, "status", "created_at"),
@@ -374,16 +378,33 @@ USAGE_MEASURES: Final = (
 USAGE_BUCKETS: Final = 24
 """Columns `took_0`, …: how many runs took so long; the insights room knows how long."""
 
+
+def _usage_columns() -> Iterator[Column[int]]:
+    yield from (Column(name, BigInteger, nullable=False) for name in USAGE_MEASURES)
+    yield from (Column(f"took_{number}", Integer, nullable=False) for number in range(USAGE_BUCKETS))
+
+
 usage_totals: Final = Table(  # what happened on one day, added up: an empty text where nobody knows
     "usage_totals",
     METADATA,
     Column("id", SafeText, primary_key=True),  # a digest of the day and the dimensions
     Column("day", Integer, nullable=False),  # days since 1970, in UTC
     *(Column(name, SafeText, nullable=False) for name in USAGE_DIMENSIONS),
-    *(Column(name, BigInteger, nullable=False) for name in USAGE_MEASURES),
-    *(Column(f"took_{number}", Integer, nullable=False) for number in range(USAGE_BUCKETS)),
+    *_usage_columns(),
     Index(None, "day"),
+    Index(None, "skill_id", "day"),
 )
 
-for _table in (runs, turns, skill_usage):  # of rows that are not counted yet: the migration has the condition
-    Index(f"ix_{_table.name}_uncounted", _table.c.counted)
+usage_by_dimension: Final = Table(  # the same, added up again for each dimension alone: few rows, however many runs
+    "usage_by_dimension",
+    METADATA,
+    Column("dimension", SafeText, primary_key=True),  # one of the above
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("key", SafeText, primary_key=True),
+    Column("skill_id", SafeText, primary_key=True),  # that of a version, else empty
+    Column("model", SafeText, primary_key=True),
+    *_usage_columns(),
+)
+
+for _order in (runs.c.created_at, turns.c.created_at, skill_usage.c.counted):
+    Index(f"ix_{_order.table.name}_uncounted", _order)  # of rows that are not counted yet: the migration has the condition

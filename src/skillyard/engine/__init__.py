@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity, is_gone
-from skillyard.engine.local_engine import LocalEngine, StartedRun
+from skillyard.engine.local_engine import LocalEngine, Records, StartedRun
 from skillyard.engine.pool_engine import PoolEngine
-from skillyard.engine.records import Records
 from skillyard.engine.run_call import Engine
 from skillyard.engine.run_record import FINAL_STATES, RunFilter, RunRecord, RunState
 from skillyard.engine.slots import EngineKind, EngineSettings, Slots

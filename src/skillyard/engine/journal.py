@@ -47,6 +47,7 @@ from skillyard.engine.run_record import (
 from skillyard.errors import ExecutionProblem, RecordExists, RecordNotFound
 from skillyard.execution import RunError, StepTrace
 from skillyard.execution.run import read_steps
+from skillyard.execution.skill_call import TRIAL_INTERFACES
 from skillyard.plain_json import redacted_arguments, to_plain_json, to_redacted_json
 from skillyard.times import utc_now
 from skillyard.wire import to_wire
@@ -111,8 +112,9 @@ class Journal:
     def list(self, only: RunFilter = ALL_RUNS, *, limit: int = 20, offset: int = 0) -> tuple[RunRecord, ...]:
         """The newest runs, newest first, without steps, logs and output."""
         columns = [column for column in runs.c if column.name not in _LONG]
-        query = select(*columns).where(*_conditions(only))
-        query = query.order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit).offset(offset)
+        newest = (runs.c.created_at.desc(), runs.c.id.desc())
+        chosen = select(runs.c.id).where(*_conditions(only)).order_by(*newest).limit(limit).offset(offset)
+        query = select(*columns).where(runs.c.id.in_(chosen)).order_by(*newest)  # those before are skipped in the index
         with self.database.read() as connection:
             return tuple(_record(row) for row in connection.execute(query))
 
@@ -303,7 +305,7 @@ def _conditions(only: RunFilter) -> list[ColumnElement[bool]]:
         if value is not None:
             conditions.append(runs.c[name] == value)
     if not only.tests:
-        conditions.append(func.coalesce(runs.c.interface, "").not_in(("test", "eval")))  # older records have none
+        conditions.append(func.coalesce(runs.c.interface, "").not_in(TRIAL_INTERFACES))  # older records have none
     return conditions
 
 

@@ -1,18 +1,19 @@
 """The engine in this process, and what every engine does with a request: give a cached result again, record and run the rest.
 
 `BaseEngine` is the part of an engine that does not depend on where runs work. `LocalEngine` works here: runs wait for a slot;
-see `pool_engine` for the other.
+see `pool_engine` for the other. `Records` are what both write: opened when first needed, shared by everything that records.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from skillyard.concurrency import completed
 from skillyard.engine.run_call import RunCall, Runner, cache_policy_of, new_call, run_from_cache
@@ -21,17 +22,81 @@ from skillyard.engine.slots import Slots
 from skillyard.engine.tracing import trace_run
 from skillyard.execution import Run, RunError, RunRequest, retry_policy
 from skillyard.memory import SqlMemoryService
+from skillyard.times import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill
+    from skillyard.catalog import Skill, SkillCatalog
+    from skillyard.database import Database
     from skillyard.engine.journal import Journal
-    from skillyard.engine.records import Records
     from skillyard.engine.run_record import RunRecord
     from skillyard.memory import MemoryService
 
 
 _NOT_WAITED_FOR: Final = RunError("NOT_WAITED_FOR", "the run continues; this process has stopped waiting for it")
 _Value = TypeVar("_Value")
+
+
+class Records:
+    """The database at the URL `configured`, else `skillyard.db` in the folder `data`; nothing is opened yet.
+
+    Opening makes or upgrades the tables, and ends the runs whose process has ended. The properties block:
+    asynchronous code uses them in a thread.
+    """
+
+    def __init__(self, data: str, configured: str | None = None, *, timing: Timing = DEFAULT_TIMING) -> None:
+        self._timing = timing
+        self._data = data
+        self._configured = configured
+        self._lock = threading.Lock()
+        self._database: Database | None = None
+        self._journal: Journal | None = None
+
+    @classmethod
+    def of(cls, catalog: SkillCatalog, *, timing: Timing = DEFAULT_TIMING) -> Self:
+        """The records that the catalog's configuration and environment name."""
+        return cls(catalog.data_directory, catalog.configuration.database_url, timing=timing)
+
+    @property
+    def may_have_workers(self) -> bool:
+        """Whether the records are, by their address, in a database that worker pools can use; opens nothing."""
+        return (self._configured or "").startswith("postgres")
+
+    @property
+    def database(self) -> Database:
+        """The database, opened.
+
+        Raises:
+            DatabaseUnavailable: it cannot be opened.
+        """
+        return self._opened()[0]
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of runs.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be opened.
+        """
+        return self._opened()[1]
+
+    def close(self) -> None:
+        """Release the database; the next use opens it again."""
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+            self._database = self._journal = None
+
+    def _opened(self) -> tuple[Database, Journal]:
+        from skillyard.database import Database  # half a second: only for who records or looks at records
+        from skillyard.engine.journal import Journal
+
+        with self._lock:
+            if self._database is None or self._journal is None:
+                database = Database.open(self._data, self._configured, timing=self._timing)
+                journal = Journal(database)
+                journal.recover()
+                self._database, self._journal = database, journal
+            return self._database, self._journal
 
 
 @dataclass(frozen=True, slots=True)

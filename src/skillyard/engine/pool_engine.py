@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.concurrency import in_thread
-from skillyard.engine.local_engine import BaseEngine, LocalEngine
+from skillyard.engine.local_engine import BaseEngine, LocalEngine, Records
 from skillyard.engine.run_call import write_request
 from skillyard.engine.run_lifecycle import record_end
 from skillyard.engine.run_record import FINAL_STATES, run_from_record
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill
     from skillyard.database import ChangeNotifier
     from skillyard.engine.journal import Journal
-    from skillyard.engine.records import Records
     from skillyard.engine.run_call import RunCall, Runner
     from skillyard.engine.run_queue import QueuedRun, RunQueue
     from skillyard.engine.slots import Slots

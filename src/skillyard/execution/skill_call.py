@@ -121,6 +121,8 @@ def _kept(context: Mapping[str, object], prefix: str, removed: list[str], depth:
 
 
 Interface = Literal["library", "cli", "http", "mcp", "chat", "schedule", "event", "test", "eval"]
+TRIAL_INTERFACES: Final[tuple[Interface, ...]] = ("test", "eval")
+"""Their runs are tests and evaluations of a skill and no use of it: they are kept and in no report."""
 
 
 @dataclass(frozen=True, slots=True)

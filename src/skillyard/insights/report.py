@@ -14,16 +14,17 @@ from math import isfinite
 from operator import add
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, get_args
 
-from sqlalchemy import func, select
+from sqlalchemy import func, literal, select
 
-from skillyard.database import USAGE_BUCKETS, USAGE_MEASURES, usage_totals
+from skillyard.database import USAGE_BUCKETS, USAGE_MEASURES, usage_by_dimension, usage_totals
 from skillyard.errors import InvalidInput
+from skillyard.execution.skill_call import TRIAL_INTERFACES
 from skillyard.insights.totals import BUCKET_BOUNDS_MS, count_usage
 from skillyard.settings_reader import Setting, Settings, SettingsReader, table_of, text
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Row
+    from sqlalchemy import ColumnElement, Connection, Row, Select
 
     from skillyard.catalog import Configuration
     from skillyard.database import Database
@@ -36,7 +37,7 @@ MOST_DAYS: Final = 366
 _SINCE_EPOCH: Final = date(1970, 1, 1).toordinal()
 _BUCKETS: Final = tuple(f"took_{number}" for number in range(USAGE_BUCKETS))
 _NAMES: Final = (*USAGE_MEASURES, *_BUCKETS)
-_SUMS: Final = [func.sum(usage_totals.c[name]).label(name) for name in _NAMES]
+_Key = tuple[str, str]  # with the skill of a version, else empty
 _COUNTS: Final = USAGE_MEASURES[:-1]  # without the time that all runs took together
 
 
@@ -190,39 +191,104 @@ class Insights:
             raise InvalidInput(f"{since} to {until} is no span of days", hint=hint)
         complete = count_usage(self._database, seconds=seconds)
         starts = _starts(since, until, period)
-        everything, rows = _Sum(len(starts), self._settings), dict[tuple[str, str | None], _Sum]()
-        for row in self._read(by, since, until, skill):
-            at = _position(row.day + _SINCE_EPOCH, starts)
-            everything.add(row, at)
-            if row.key or by != "skill":  # what concerns no skill is in the total only
-                rows.setdefault((row.key, row.skill_id or None), _Sum(len(starts), self._settings)).add(row, at)
-        shown = {key: total.offered if unused else total.use for key, total in rows.items() if not unused or total.unused}
-        ranked = sorted(shown, key=lambda key: (-shown[key], key))
+        span = _Span(since, until, starts)
+        with self._database.read() as connection:
+            everything = self._sums(connection, _ReportRows.of_all(skill), span)
+            source = _ReportRows.by(by, skill)
+            keys = source.keys(connection, span, unused=unused, limit=max(1, limit))
+            rows = self._sums(connection, source, span, keys) if keys else {}
+        total = everything.get(("", ""), _Sum(len(starts), self._settings))
         return InsightReport(
             by, since, until, period, self._settings.currency, complete, starts if period != "all" else (),
-            everything.row("", None, periods=period != "all"),
-            tuple(rows[key].row(*key, periods=period != "all") for key in ranked[: max(1, limit)]),
+            total.row("", None, periods=period != "all"),
+            tuple(rows[key].row(key[0], key[1] or None, periods=period != "all") for key in keys),
         )  # fmt: skip
 
-    def _read(self, by: Dimension, since: date, until: date, skill: str | None) -> Sequence[Row[Any]]:
-        table = usage_totals.c
-        key: ColumnElement[str] = table.skill_id if by == "skill" else table[by]
-        of_skill = table.skill_id if by == "version" else None
-        days = table.day.between(since.toordinal() - _SINCE_EPOCH, until.toordinal() - _SINCE_EPOCH)
-        groups = [table.day, key, table.model, *([of_skill] if of_skill is not None else [])]
-        columns = [
-            table.day,
-            key.label("key"),
-            table.model,
-            (table.skill_id if by == "version" else func.min("")).label("skill_id"),
-        ]
-        query = select(*columns, *_SUMS).where(days, table.interface.not_in(("test", "eval"))).group_by(*groups)
-        if skill is not None:
-            query = query.where(table.skill_id == skill)
-        if by == "version":
-            query = query.where(table.skill_id != "", table.runs > 0)
-        with self._database.read() as connection:
-            return connection.execute(query).all()
+    def _sums(
+        self, connection: Connection, source: _ReportRows, span: _Span, keys: Sequence[_Key] | None = None
+    ) -> dict[_Key, _Sum]:
+        """The figures of these keys; of everything together without any."""
+        sums: dict[_Key, _Sum] = {}
+        for row in connection.execute(source.figures(span, keys)):
+            one = sums.setdefault((row.key, row.skill_id), _Sum(len(span.starts), self._settings))
+            one.add(row, row.position)
+        return sums
+
+
+class _Span(NamedTuple):
+    """The days of a report, both included, and the first day of each of its periods."""
+
+    since: date
+    until: date
+    starts: Sequence[date]
+
+    def position(self, day: ColumnElement[int]) -> ColumnElement[int]:
+        """The number of the period in which a day is, from 0; numbers in the text, so that it can be grouped by."""
+        step = (self.starts[1] - self.starts[0]).days if len(self.starts) > 1 else MOST_DAYS
+        first = self.starts[0].toordinal() - _SINCE_EPOCH
+        return (day - literal(first, literal_execute=True)) // literal(step, literal_execute=True)
+
+    def holds(self, day: ColumnElement[int]) -> ColumnElement[bool]:
+        """Whether a day belongs to it."""
+        return day.between(self.since.toordinal() - _SINCE_EPOCH, self.until.toordinal() - _SINCE_EPOCH)
+
+
+class _ReportRows(NamedTuple):
+    """The rows that a report adds: their table, what is a key there, the skill of a key, and which of them."""
+
+    table: Any
+    key: ColumnElement[str]
+    skill: ColumnElement[str]
+    where: tuple[ColumnElement[bool], ...]
+
+    @classmethod
+    def by(cls, by: Dimension, skill: str | None) -> Self:
+        """Those of a dimension, with a `skill` only what concerns it."""
+        rows, empty = usage_by_dimension.c, literal("", literal_execute=True)
+        if skill is None or by in ("skill", "version"):
+            of_skill = () if skill is None else ((rows.skill_id if by == "version" else rows.key) == skill,)
+            return cls(rows, rows.key, rows.skill_id, (rows.dimension == by, *of_skill))
+        return cls(
+            usage_totals.c,
+            usage_totals.c[by],
+            empty,
+            (usage_totals.c.skill_id == skill, usage_totals.c.interface.not_in(TRIAL_INTERFACES)),
+        )
+
+    @classmethod
+    def of_all(cls, skill: str | None) -> Self:
+        """Those in which everything is once."""
+        empty = literal("", literal_execute=True)
+        return cls.by("interface" if skill is None else "skill", skill)._replace(key=empty, skill=empty)
+
+    def keys(self, connection: Connection, span: _Span, *, unused: bool, limit: int) -> tuple[_Key, ...]:
+        """Those with most use, or with `unused` those most offered of which nothing came."""
+        table = self.table
+        use = func.sum(table.runs + table.loaded + table.turns)
+        by = [self.key, self.skill] if self.table is usage_by_dimension.c else [self.key]
+        query = (
+            select(self.key.label("key"), self.skill.label("skill_id")).where(span.holds(table.day), *self.where).group_by(*by)
+        )
+        if unused:
+            use = func.sum(table.offered)
+            query = query.having(use > 0, func.sum(table.loaded + table.followed + table.runs) == 0)
+        query = query.order_by(use.desc(), *by).limit(limit)
+        return tuple((row.key, row.skill_id) for row in connection.execute(query))
+
+    def figures(self, span: _Span, keys: Sequence[_Key] | None) -> Select[Any]:
+        """The sums by period and model, of these keys or of everything together."""
+        table, position = self.table, span.position(self.table.day)
+        columns = [position.label("position"), self.key.label("key"), self.skill.label("skill_id"), table.model]
+        query = select(*columns, *(func.sum(table[name]).label(name) for name in _NAMES)).where(
+            span.holds(table.day), *self.where
+        )
+        by = [position, table.model]
+        if keys is not None:
+            by += [self.key, self.skill] if self.table is usage_by_dimension.c else [self.key]
+            query = query.where(self.key.in_({key for key, _ in keys}))
+            if any(skill for _, skill in keys):
+                query = query.where(self.skill.in_({skill for _, skill in keys}))
+        return query.group_by(*by)
 
 
 class _Sum:
@@ -234,31 +300,12 @@ class _Sum:
         self._settings = settings
 
     def add(self, row: Row[Any], at: int) -> None:
-        values = [int(value) for value in row[-len(_SUMS) :]]
+        values = [int(value) for value in row[-len(_NAMES) :]]
         before = self._periods[at]
         self._periods[at] = values if before is None else [*map(add, before, values)]
         price = self._settings.prices.get(row.model)
         if price is not None and (row.input_tokens or row.output_tokens):
             self._costs[at] = (self._costs[at] or 0.0) + price.cost(int(row.input_tokens), int(row.output_tokens))
-
-    @property
-    def use(self) -> int:
-        """How often it was used, for the order."""
-        return self._count("runs", "loaded", "turns")
-
-    @property
-    def offered(self) -> int:
-        """In how many conversations it was offered."""
-        return self._count("offered")
-
-    @property
-    def unused(self) -> bool:
-        """Whether it was offered and nothing came of it."""
-        return self.offered > 0 and not self._count("loaded", "followed", "runs")
-
-    def _count(self, *names: str) -> int:
-        at = [_NAMES.index(name) for name in names]
-        return sum(values[number] for values in self._periods if values is not None for number in at)
 
     def row(self, key: str, skill: str | None, *, periods: bool) -> InsightRow:
         """The row of a report."""
@@ -307,8 +354,3 @@ def _starts(since: date, until: date, period: UsagePeriod) -> tuple[date, ...]:
     step = 1 if period == "day" else 7
     first = until - timedelta(days=step * ((until - since).days // step) + step - 1) if step > 1 else since
     return tuple(first + timedelta(days=step * number) for number in range((until - first).days // step + 1))
-
-
-def _position(ordinal: int, starts: Sequence[date]) -> int:
-    step = (starts[1] - starts[0]).days if len(starts) > 1 else MOST_DAYS
-    return max(0, (ordinal - starts[0].toordinal()) // step)

@@ -1,5 +1,6 @@
-"""Adding up what has ended: runs, turns and the usage of skills, each once, into one row for each day and combination.
+"""Adding up what has ended: runs, turns and the usage of skills, each once, by day and combination, and by day and dimension.
 
+Rows of one dimension alone are few however many runs there are, and most reports need no others.
 A row of the records that is added is marked in the same transaction, so that nothing is counted twice or left out, however
 late it was written and whichever process counts. Days are those of UTC.
 """
@@ -25,8 +26,10 @@ from skillyard.database import (
     skill_usage,
     take_global_lock,
     turns,
+    usage_by_dimension,
     usage_totals,
 )
+from skillyard.execution.skill_call import TRIAL_INTERFACES
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row, Select
@@ -40,36 +43,47 @@ BUCKET_BOUNDS_MS: Final = tuple(round(5 * 1.6**number) for number in range(USAGE
 _BATCH: Final = 2_000
 _REFUSED: Final = ("PERMISSION_DENIED", "APPROVAL_REJECTED")
 _SUMS: Final = (*USAGE_MEASURES, *(f"took_{number}" for number in range(USAGE_BUCKETS)))
+_ALONE: Final = ("agent", "caller", "interface", "model")
+_KEY: Final = tuple(column.name for column in usage_by_dimension.primary_key)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def count_usage(database: Database, *, seconds: float | None = None) -> bool:
+def count_usage(database: Database, *, seconds: float | None = None, conversation: str | None = None) -> bool:
     """Add what has ended since the last time; False when there is more than could be added in so many seconds. Blocks.
 
-    Each batch is a transaction of its own, so that others wait for a few hundredths of a second at most.
+    With the id of a `conversation` only its turns and the usage of skills in it. Each batch is a transaction of its own, so
+    that others wait for a few hundredths of a second at most.
 
     Raises:
         DatabaseUnavailable: the database cannot be written.
     """
     until = None if seconds is None else time.monotonic() + seconds
-    for source in _SOURCES:
-        while source.count_batch(database) == _BATCH:
+    for source in _SOURCES if conversation is None else _SOURCES[1:]:
+        while source.count_batch(database, conversation) == _BATCH:
             if until is not None and time.monotonic() > until:
                 return False
     return True
 
 
 class _Totals:
-    """The sums of one batch by day and dimensions."""
+    """The sums of one batch: by day and all dimensions, and by day and each of them alone."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[Any, ...], dict[str, int]] = {}
+        self._alone: dict[tuple[Any, ...], dict[str, int]] = {}
 
     def add(self, moment: datetime, dimensions: Mapping[str, Any], measures: Mapping[str, int]) -> None:
-        key = ((moment - _EPOCH).days, *(dimensions.get(name) or "" for name in USAGE_DIMENSIONS))
-        sums = self._sums.setdefault(key, dict.fromkeys(_SUMS, 0))
-        for name, value in measures.items():
-            sums[name] += value
+        day, named = (moment - _EPOCH).days, {name: dimensions.get(name) or "" for name in USAGE_DIMENSIONS}
+        _add(self._sums, (day, *named.values()), measures)
+        if named["interface"] in TRIAL_INTERFACES:
+            return
+        skill, model = named["skill_id"], named["model"]
+        for name in _ALONE:
+            _add(self._alone, (name, day, named[name], "", model), measures)
+        if skill:
+            _add(self._alone, ("skill", day, skill, "", model), measures)
+            if "runs" in measures:
+                _add(self._alone, ("version", day, named["version"], skill, model), measures)
 
     def write(self, connection: Connection) -> None:
         rows = [
@@ -79,6 +93,14 @@ class _Totals:
             for key, sums in self._sums.items()
         ]
         insert_or_add(connection, usage_totals, rows, sums=_SUMS)
+        alone = [dict(zip(_KEY, key, strict=True)) | sums for key, sums in self._alone.items()]
+        insert_or_add(connection, usage_by_dimension, alone, sums=_SUMS)
+
+
+def _add(to: dict[tuple[Any, ...], dict[str, int]], key: tuple[Any, ...], measures: Mapping[str, int]) -> None:
+    sums = to.setdefault(key, dict.fromkeys(_SUMS, 0))
+    for name, value in measures.items():
+        sums[name] += value
 
 
 class _Source:
@@ -91,19 +113,21 @@ class _Source:
         self._key = key
         self._add = add
 
-    def count_batch(self, database: Database) -> int:
-        """Count up to 2,000 rows; gives how many."""
+    def count_batch(self, database: Database, conversation: str | None) -> int:
+        """Count up to 2,000 rows, those of one conversation or all; gives how many."""
+        query, table = self._query, self._key.table
+        if conversation is not None:
+            query = query.where(table.c.conversation_id == conversation)
         with database.read() as connection:  # mostly there is none, which is seen without a lock
-            if connection.execute(self._query.limit(1)).first() is None:
+            if connection.execute(query.limit(1)).first() is None:
                 return 0
         with database.write() as connection:
             take_global_lock(connection)
-            rows = connection.execute(self._query.limit(_BATCH)).all()
+            rows = connection.execute(query.limit(_BATCH)).all()
             if rows:
                 totals = _Totals()
                 self._add(connection, rows, totals)
                 totals.write(connection)
-                table = self._key.table
                 marked = update(table).where(self._key.in_([row.key for row in rows])).values(counted=True)
                 connection.execute(marked)
             return len(rows)
@@ -175,7 +199,9 @@ _SOURCES: Final = (
             runs.c.id.label("key"), func.coalesce(runs.c.finished_at, runs.c.created_at).label("moment"),
             runs.c.skill_id, runs.c.version, runs.c.agent, runs.c.caller, runs.c.interface,
             runs.c.state, runs.c.error_code, runs.c.cache_hit, runs.c.duration_ms, runs.c.token_usage,
-        ).where(runs.c.state.in_(("succeeded", "failed", "cancelled", "interrupted"))),
+        )
+        .where(runs.c.state.in_(("succeeded", "failed", "cancelled", "interrupted")))
+        .order_by(runs.c.created_at),
         runs.c.id,
         _add_runs,
     ),
@@ -185,7 +211,8 @@ _SOURCES: Final = (
             turns.c.state, turns.c.usage, func.coalesce(turns.c.model, conversations.c.model).label("model"), *_BY,
         )
         .join_from(turns, conversations)
-        .where(turns.c.state.in_(("done", "failed", "stopped", "interrupted"))),
+        .where(turns.c.state.in_(("done", "failed", "stopped", "interrupted")))
+        .order_by(turns.c.created_at),
         turns.c.id,
         _add_turns,
     ),
