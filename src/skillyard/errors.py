@@ -128,6 +128,10 @@ class SignInRequired(SkillyardError, code="sign_in_required", status=401):
     """The server does not know the caller: there is no key, or it is unknown, expired or revoked."""
 
 
+class AuthorizationRefused(SkillyardError, code="authorization_refused", status=400):
+    """A client of OAuth is not let sign in; `details["oauth_error"]` is the code of its protocol, such as `invalid_grant`."""
+
+
 class TooManyRequests(SkillyardError, code="too_many_requests", status=429):
     """A caller sends requests faster than allowed; `details["retry_after"]` is how many seconds to wait."""
 

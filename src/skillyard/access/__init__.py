@@ -1,4 +1,4 @@
-"""Access to a server: API keys with scopes, sign-in sessions of pages, webhooks, organisations, and the audit log.
+"""Access to a server: API keys with scopes, sign-in sessions, clients of OAuth, webhooks, organisations, and the audit log.
 
 The database has only hashes of keys. What a scope allows is decided by the entry points.
 """
@@ -34,22 +34,38 @@ from skillyard.access.credentials import (
     hash_secret,
     key_problem,
 )
+from skillyard.access.oauth import (
+    OAUTH_SCOPES,
+    TOKEN_PREFIX,
+    AuthorizationTerms,
+    IssuedTokens,
+    OAuthClient,
+    OAuthGrant,
+    OAuthStore,
+)
 from skillyard.access.organisations import CopiedRecords, Organisation, Organisations, move_records
 
 __all__ = [
     "DEFAULT_ORGANISATION",
     "EVERYBODY",
     "KEY_PREFIX",
+    "OAUTH_SCOPES",
     "SCOPES",
+    "TOKEN_PREFIX",
     "Actor",
     "ApiKey",
     "AuditFilter",
     "AuditLog",
     "AuditOutcome",
     "AuditRecord",
+    "AuthorizationTerms",
     "CopiedRecords",
+    "IssuedTokens",
     "KeyState",
     "Keys",
+    "OAuthClient",
+    "OAuthGrant",
+    "OAuthStore",
     "Organisation",
     "Organisations",
     "Scope",

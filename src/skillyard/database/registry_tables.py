@@ -186,6 +186,46 @@ api_sessions: Final = Table(  # a page that signed in with a key
     Index(None, "expires_at"),
 )
 
+oauth_clients: Final = Table(  # programs that people may let sign in
+    "oauth_clients",
+    METADATA,
+    Column("id", SafeText, primary_key=True),  # one of ours, or the address of the client's own document
+    Column("name", SafeText, nullable=False),
+    Column("redirect_uris", JSON(none_as_null=True), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("fetched_at", Instant),  # when its document was read; none of a client that registered
+    Column("used_at", Instant),  # when somebody last allowed it something, or it renewed a token
+    Index(None, "used_at"),
+)
+
+oauth_grants: Final = Table(  # what a person allowed a program, with its code and its tokens
+    "oauth_grants",
+    METADATA,
+    Column("id", SafeText, primary_key=True),
+    Column("client_id", SafeText, ForeignKey("oauth_clients.id", ondelete="CASCADE"), nullable=False),
+    Column("key_id", SafeText, ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False),
+    Column("scopes", JSON(none_as_null=True), nullable=False),
+    Column("resource", SafeText, nullable=False),  # the address that the tokens are for
+    Column("redirect_uri", SafeText, nullable=False),
+    Column("challenge", SafeText, nullable=False),  # S256 of the client's secret for this code
+    Column("code_hash", SafeText, nullable=False),
+    Column("code_used_at", Instant),
+    Column("family_hash", SafeText),  # of what all refresh tokens of the grant have in common
+    Column("refresh_hash", SafeText),  # of the newest
+    Column("access_hash", SafeText),
+    Column("access_scopes", JSON(none_as_null=True)),
+    Column("access_expires_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False),  # of the code, then of the refresh token
+    Column("last_used_at", Instant),
+    UniqueConstraint("code_hash"),
+    UniqueConstraint("family_hash"),
+    UniqueConstraint("access_hash"),
+    Index(None, "client_id"),
+    Index(None, "key_id"),
+    Index(None, "expires_at"),
+)
+
 webhooks: Final = Table(  # addresses at which others report events
     "webhooks",
     METADATA,
