@@ -121,11 +121,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "serve": CliCommand("serve", GROUPS[2], "serve the skills over HTTP: to this machine, or with keys to others"),
         "worker": CliCommand("serve", GROUPS[2], "work for a pool of workers, with the skills of this machine"),
         "workers": CliCommand("serve", GROUPS[2], "who works for which pool, and what waits"),
-        "keys": CliCommand(
-            "access",
-            GROUPS[3],
-            "API keys of the server: make one with scopes, list and revoke them",
-        ),
+        "keys": CliCommand("access", GROUPS[3], "API keys of the server: make one with scopes, list and revoke them"),
         "webhooks": CliCommand("access", GROUPS[3], "addresses at which other services report events, each with a secret"),
         "organisations": CliCommand("access", GROUPS[3], "who shares the server, each with skills and runs of its own"),
         "audit": CliCommand("access", GROUPS[3], "who changed what, and who was refused"),
