@@ -189,7 +189,8 @@ def test_a_grant_ends_with_its_key(oauth: OAuthStore, ada: ApiKey, keys: Keys, d
 
 def test_a_key_passes_on_what_it_may_itself_and_never_the_management(oauth: OAuthStore, keys: Keys) -> None:
     assert permitted_scopes((), ["admin"]) == ("skills:read", "runs:execute")
-    assert permitted_scopes(("admin", "runs:execute"), ["admin"]) == ("runs:execute",)
+    assert permitted_scopes(("admin", "runs:execute"), ["admin"]) == ("skills:read", "runs:execute")
+    assert permitted_scopes((), ["runs:execute"]) == ()  # who may not read can do nothing there
     assert permitted_scopes(("runs:execute", "skills:read"), ["skills:read", "skills:write"]) == ("skills:read",)
     assert permitted_scopes(("skills:write", "unheard"), ["admin"]) == ()
     reader = keys.create("reader", ["skills:read"])[0]

@@ -129,10 +129,15 @@ def refused(error: str, message: str) -> AuthorizationRefused:
 
 
 def permitted_scopes(asked: Iterable[str], key_scopes: Collection[Scope]) -> tuple[Scope, ...]:
-    """Those of the asked scopes that a key can pass on; all that it can when none was asked for."""
+    """Those of the asked scopes that a key can pass on; all that it can when none was asked for.
+
+    Who may not read skills can do nothing at MCP, so `skills:read` is among them, or there are none.
+    """
     asked = frozenset(asked)
     held = OAUTH_SCOPES if "admin" in key_scopes else key_scopes
-    return tuple(scope for scope in OAUTH_SCOPES if scope in held and (not asked or scope in asked))
+    if "skills:read" not in held or (asked and asked.isdisjoint(OAUTH_SCOPES)):
+        return ()
+    return tuple(scope for scope in OAUTH_SCOPES if scope == "skills:read" or (scope in held and (not asked or scope in asked)))
 
 
 def check_challenge(challenge: str | None, method: str | None) -> str:

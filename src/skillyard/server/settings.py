@@ -153,11 +153,12 @@ class McpSessions(NamedTuple):
 class OAuthSettings(NamedTuple):
     """Whether people may let clients of MCP sign in, where keys are needed.
 
-    `client_documents` lets a client be known by the address of a document about it, which the server then fetches.
+    `client_documents` lets a client be known by the address of a document about it, which the server then fetches. Where it is
+    set clients that have one do not register, so it is for servers that reach the internet.
     """
 
     enabled: bool = True
-    client_documents: bool = True
+    client_documents: bool = False
 
 
 class WorkspaceLimits(NamedTuple):

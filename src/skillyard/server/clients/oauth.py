@@ -92,7 +92,7 @@ async def authorization_server(request: Request, response: Response, state: Curr
         token_endpoint=f"{own}/oauth/token",
         registration_endpoint=f"{own}/oauth/register",
         revocation_endpoint=f"{own}/oauth/revoke",
-        client_id_metadata_document_supported=state.settings.oauth.client_documents and state.credentials.reaches_documents,
+        client_id_metadata_document_supported=state.settings.oauth.client_documents,
     )
 
 

@@ -138,7 +138,6 @@ _REMEMBERED: Final = 1024
 _WRONG: Final = RateLimit(10, 60)  # wrong keys from one address, per minute
 _WRONG_TOKENS: Final = RateLimit(120, 60)  # the same of tokens: each client of an address comes with one that has expired
 _REGISTRATIONS: Final = RateLimit(60, 3600)  # clients of OAuth from one address, per hour
-_UNREACHED_S: Final = 3600
 _PROXY_HEADERS: Final = (
     "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port", "x-forwarded-proto", "x-real-ip",
 )  # fmt: skip
@@ -157,7 +156,6 @@ class CredentialStore:
         self._wrong = TokenBucket(_WRONG)
         self._wrong_tokens = TokenBucket(_WRONG_TOKENS)
         self.registrations = TokenBucket(_REGISTRATIONS)
-        self._unreached_until = 0.0
 
     async def by_key(self, secret: str, address: str) -> Caller:
         """The caller whose key `secret` is.
@@ -222,15 +220,6 @@ class CredentialStore:
             raise SignInRequired("the key was revoked or has expired", hint="ask for another")
         cookie, ends = await run_in_threadpool(self.sessions.open, key, lifetime)
         return caller, cookie, ends
-
-    @property
-    def reaches_documents(self) -> bool:
-        """Whether documents about clients of OAuth can be fetched, as far as this process knows."""
-        return time.monotonic() >= self._unreached_until
-
-    def note_unreached(self) -> None:
-        """A document could not be fetched: clients are not asked for one within the next hour, and register."""
-        self._unreached_until = time.monotonic() + _UNREACHED_S
 
     def forget(self) -> None:
         """Look everything up again: something was revoked here."""

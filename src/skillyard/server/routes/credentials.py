@@ -29,7 +29,7 @@ from skillyard.access import (
 )
 from skillyard.access.credentials import Scope
 from skillyard.access.oauth import check_challenge, is_local, permitted_scopes, refused, same_resource
-from skillyard.errors import AuthorizationRefused, InvalidInput, NetworkFailed, PermissionDenied, SkillyardError
+from skillyard.errors import AuthorizationRefused, InvalidInput, PermissionDenied, SkillyardError
 from skillyard.network import guarded_request
 from skillyard.plain_json import read_json
 from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, UNRECORDED, Caller, CurrentCaller, require_scope
@@ -305,7 +305,7 @@ async def decide(
     client, query = await _client(state, body.request.client_id), body.request
     terms = _terms(request, caller, client, query)
     if body.scopes:
-        terms = terms._replace(scopes=tuple(scope for scope in terms.scopes if scope in body.scopes))
+        terms = terms._replace(scopes=permitted_scopes(body.scopes, terms.scopes))
     if not terms.scopes or caller.key is None:
         raise InvalidInput("none of these scopes was asked for", hint=f"allow some of {', '.join(OAUTH_SCOPES)}, or refuse")
     oauth = state.credentials.oauth
@@ -370,15 +370,14 @@ async def _client(state: ServerState, client_id: str) -> OAuthClient:
         raise refused("invalid_client", "clients register here, documents about them are not read")
     if known is not None and known.fetched_at is not None and oauth.now() - known.fetched_at < _DOCUMENT_LASTS:
         return known
-    name, redirect_uris = await _document(state, client_id)
+    name, redirect_uris = await _document(client_id)
     return await run_in_threadpool(oauth.keep_document, client_id, name, redirect_uris)
 
 
-async def _document(state: ServerState, address: str) -> tuple[str, list[object]]:
+async def _document(address: str) -> tuple[str, list[object]]:
     """The name and the addresses in the document about a client (OAuth Client ID Metadata Document).
 
-    Addresses of this machine and of private networks are never asked, and no redirect is followed. Where the internet cannot be
-    reached no client is asked for a document any more.
+    Addresses of this machine and of private networks are never asked, and no redirect is followed.
     """
     try:
         parts = urlsplit(address)
@@ -397,8 +396,6 @@ async def _document(state: ServerState, address: str) -> tuple[str, list[object]
     except AuthorizationRefused:
         raise
     except (SkillyardError, ValueError) as error:
-        if isinstance(error, NetworkFailed):
-            state.credentials.note_unreached()
         said = error.message if isinstance(error, SkillyardError) else "it is no JSON"
         raise refused("invalid_client", f"the document about the client cannot be read: {said}") from None
     if not isinstance(told, dict) or told.get("client_id") != address or not isinstance(told.get("redirect_uris"), list):

@@ -16,6 +16,7 @@ import { Page } from "@/parts/Page";
 
 import { authorize } from "./words";
 
+const NEEDED: Scope = "skills:read"; // without it nothing else is of use
 const REQUEST = requestIn(arrival);
 
 export function AuthorizePage() {
@@ -59,7 +60,7 @@ function Decision({ asked }: { asked: Authorization }) {
       <Checkbox.Group label={t.may} value={scopes} onChange={setScopes}>
         <Stack gap="xs" mt="xs">
           {asked.scopes.map((scope) => (
-            <Checkbox key={scope} value={scope} label={t.scopeWhy[scope as keyof typeof t.scopeWhy]} description={scope} />
+            <Checkbox key={scope} value={scope} label={t.scopeWhy[scope as keyof typeof t.scopeWhy]} description={scope} disabled={scope === NEEDED} />
           ))}
         </Stack>
       </Checkbox.Group>
