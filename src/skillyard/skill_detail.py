@@ -124,10 +124,10 @@ def model_text(catalog: Catalog, skill: Skill) -> str:
         SkillUnusable: its SKILL.md cannot be read.
     """
     from skillyard.permissions import AllowedTools
-    from skillyard.tools.reading_tools import RUN_WITH_TOOL, has_scripts, render_skill
+    from skillyard.tools.reading_tools import has_scripts, render_skill, run_advice
 
     document, files = skill.document(), tuple(file.name for file in skill.files())
-    running = RUN_WITH_TOOL if has_scripts(files) and catalog.executor().can_run(skill) else ""
+    running = run_advice() if has_scripts(files) and catalog.executor().can_run(skill) else ""
     tools = AllowedTools(skill.allowed_tools, mode=catalog.configuration.allowed_tools)
     return render_skill(skill, document.body, files, tools=tools, running=running)
 

@@ -158,6 +158,23 @@ def test_an_edited_copy_is_kept_and_can_become_a_version(installed: Registry, tm
     assert str(tmp_path / "a/tidy: the copy was edited") in str(installed.adopt("tidy", agent="codex").results[0].warnings)
 
 
+@pytest.mark.parametrize("copy", [False, True])
+def test_a_folder_that_cannot_be_written_is_refused_alone(installed: Registry, tmp_path: Path, copy: bool) -> None:
+    (tmp_path / "taken").write_text("a file stands where the folder belongs")
+    closed, good = SkillsFolder(str(tmp_path / "taken/skills"), ("codex",)), SkillsFolder(str(tmp_path / "good"), ("claude",))
+    reports = _add(installed, closed, good, copy=copy)
+    assert [status for status, _ in reports] == ["refused", "copied" if copy else "linked"]
+    assert reports[0][1]
+    assert (tmp_path / "good/tidy/SKILL.md").is_file()
+    moved = _update(installed, tmp_path, "new")  # the folder that is there follows, and nothing is remembered of the other
+    assert (moved.status, moved.warnings) == ("updated", ())
+    assert (tmp_path / "good/tidy/more.md").read_text() == "new"
+    (tmp_path / "good/tidy").rename(tmp_path / "aside")
+    (tmp_path / "good").rmdir()
+    (tmp_path / "good").write_text("now here too")
+    assert _update(installed, tmp_path, "newer").status == "updated"  # an agent's folder stops no update
+
+
 def test_what_others_put_there_is_left_alone(installed: Registry, tmp_path: Path) -> None:
     (tmp_path / "a/tidy").mkdir(parents=True)
     (tmp_path / "b").mkdir()

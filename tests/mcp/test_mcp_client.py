@@ -62,6 +62,22 @@ async def test_tools_are_called_by_another_name_where_a_prefix_is_asked_for(mode
             await client.call_tool("yard_nothing", {})
 
 
+async def test_the_texts_of_results_name_the_other_tools_with_the_prefix(server: Make, shop: Path, make_skill: Any) -> None:
+    header = "name: runner\ndescription: Runs reports. Use to run reports.\nresources: {entry: ./scripts/main.py}"
+    make_skill(shop, "runner", front_matter=header, body="Call run_skill.", files={"scripts/main.py": "print('done')\n"})
+    for number in range(30):
+        make_skill(shop, f"filler-{number}", front_matter=f"name: filler-{number}\ndescription: Files paper {number}.")
+    async with Client(server(tool_prefix="yard_")) as client:
+        loaded = text_of(await client.call_tool("yard_skill", {"skill": "runner"}))
+        assert "Run its scripts with `yard_run_skill`." in loaded
+        assert "Call run_skill." in loaded  # what an author wrote stays as it is
+        found = text_of(await client.call_tool("yard_search_skills", {"query": "run reports"}))
+        assert "Load one with the yard_skill tool" in found
+        assert "the skill tool" not in found
+    async with Client(server()) as client:
+        assert "Run its scripts with `run_skill`." in text_of(await client.call_tool("skill", {"skill": "runner"}))
+
+
 async def test_the_prefix_stands_before_what_is_answered_early_too(forked: Callable[..., StdioServerParameters]) -> None:
     async with Client(forked("--no-watch", "--tool-prefix", "yard_"), mode="legacy") as client:
         assert all(tool.name.startswith("yard_") for tool in (await client.list_tools()).tools)

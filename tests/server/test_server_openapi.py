@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from typing import Any, Final
 
 import pytest
@@ -142,8 +144,53 @@ def test_every_application_serves_the_same_routes_and_names_their_addresses(app:
     shared = {id(route) for route in app.router.routes} & {id(route) for route in other.router.routes}
     assert len(shared) == len(ROUTERS)  # none is built anew for an application
     refused = client.patch("/api/v1/runs")
-    assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, POST")
     assert client.get("/api/v1/nothing").status_code == 404
     assert app.url_path_for("upload", ticket="0" * 32) == f"/api/v1/skills/-/uploads/{'0' * 32}"
     with pytest.raises(NoMatchFound):
         app.url_path_for("nothing of this name")
+
+
+def test_a_refused_method_names_every_method_of_its_path(described: Any, client: TestClient) -> None:
+    """The methods that the description has for a path are those that `Allow` names; HEAD stands beside some GETs."""
+    methods, wrong, looked_at = {"GET", "PUT", "POST", "DELETE", "PATCH"}, [], 0
+    for path, routes in described["paths"].items():
+        declared = {method.upper() for method in routes}
+        address = re.sub(r"\{[^}]+\}", "x", path)
+        overlapping = {
+            method.upper()
+            for other, more in described["paths"].items()
+            if re.fullmatch(re.sub(r"\\\{[^}]+\\\}", "[^/]+", re.escape(other)), address)
+            for method in more
+        }
+        for method in sorted(methods - overlapping)[:1]:
+            answer = client.request(method, address)
+            allowed = set(answer.headers.get("allow", "").split(", "))
+            looked_at += 1
+            if answer.status_code != 405 or not declared <= allowed or allowed - overlapping - {"HEAD"}:
+                wrong.append((method, path, answer.status_code, sorted(allowed)))
+    assert wrong == []
+    assert looked_at > 120
+
+
+def test_every_cursor_that_is_none_is_refused(described: Any, client: TestClient) -> None:
+    """Malformed ones, and well-formed ones that this server has not made for such a list."""
+    foreign = base64.urlsafe_b64encode(b"not of this list!").decode().rstrip("=")
+    asked: list[tuple[str, str, int]] = []
+    for path, routes in described["paths"].items():
+        for parameter in routes.get("get", {}).get("parameters", ()):
+            if parameter["name"] in ("cursor", "pageToken", "page_token") or (
+                parameter["name"] == "page" and _is_text(parameter)
+            ):
+                for cursor in ("!!", "é", "a", "YWJj=", foreign):
+                    address = re.sub(r"\{[^}]+\}", "x", path)
+                    answer = client.get(address, params={parameter["name"]: cursor})
+                    asked.append((path, cursor, answer.status_code))
+    assert [one for one in asked if one[2] not in (400, 404, 422)] == []
+    assert sum(status != 404 for _, _, status in asked) >= 10
+    assert len(asked) >= 25
+
+
+def _is_text(parameter: dict[str, Any]) -> bool:
+    shapes = parameter["schema"].get("anyOf", [parameter["schema"]])
+    return any(shape.get("type") == "string" for shape in shapes)

@@ -215,8 +215,9 @@ def create_server(
     Raises:
         InvalidInput: that cannot be before the name of a tool.
     """
+    tools.name_with(read_prefix(tool_prefix))
     announcer = ChangeAnnouncer(tools.access.offered())
-    handlers = _Handlers(tools, announcer, on_call, read_prefix(tool_prefix))
+    handlers = _Handlers(tools, announcer, on_call, tool_prefix)
     listening = ListenHandler(announcer.bus)
     server = SkillServer(
         SERVER["name"],

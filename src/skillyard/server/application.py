@@ -84,6 +84,7 @@ class PrefixRoutes(BaseRoute):
 
     def __init__(self, router: APIRouter) -> None:
         self._router = router
+        self.routes = router.routes
         self._beginnings = tuple({str(getattr(route, "path", "")).partition("{")[0] for route in router.routes})
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:

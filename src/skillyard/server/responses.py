@@ -29,6 +29,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from skillyard.catalog import FileContent, read_file
 from skillyard.errors import DiskFull, InvalidInput, SkillyardError
@@ -167,8 +168,23 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
     code = _CODES.get(error.status_code, "invalid_input")
+    headers = error.headers
+    if error.status_code == 405:
+        headers = {**(headers or {}), "Allow": ", ".join(sorted(_methods_at(request)))}
     hint = "/openapi.json lists the routes" if code != "request_too_large" else "send less, or an archive where one is taken"
-    return _answer(error.status_code, code, str(error.detail), hint, headers=error.headers)
+    return _answer(error.status_code, code, str(error.detail), hint, headers=headers)
+
+
+def _methods_at(request: Request) -> set[str]:
+    """Every method that some route takes at the path of a request; a router alone names those of its first route."""
+    found: set[str] = set()
+    waiting = list(request.app.router.routes)
+    while waiting:
+        route = waiting.pop()
+        waiting += getattr(route, "routes", ())
+        if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE:
+            found |= route.methods or set()
+    return found
 
 
 async def _os_error(request: Request, error: Exception) -> JSONResponse:

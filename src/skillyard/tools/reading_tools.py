@@ -79,7 +79,7 @@ async def _list(context: ToolContext, arguments: Arguments, caller: ToolCaller) 
     skills = context.access.offered()
     data: dict[str, object] = {"success": True, "skills": [skill_summary(skill) for skill in skills[:_LISTED]]}
     if len(skills) > _LISTED:
-        data |= {"omitted": len(skills) - _LISTED, "hint": "find the others with search_skills"}
+        data |= {"omitted": len(skills) - _LISTED, "hint": f"find the others with {context.tool_prefix}search_skills"}
     return ToolResult(to_model_json(data), title="1 skill" if len(skills) == 1 else f"{len(skills)} skills", data=data)
 
 
@@ -120,11 +120,14 @@ async def _search(context: ToolContext, arguments: Arguments, caller: ToolCaller
     rest = [f"There are more: search again with offset {offset + limit}."] if more else []
     sure = sum(match.sure for match in matches)
     head = f"Skills that may fit {quoted(query)}, best first, as their authors describe them:"
-    load = "Load one with the skill tool."
+    tool = f"{context.tool_prefix}skill"
+    load = f"Load one with the {tool} tool."
     if matches[0].none_may_fit and not offset:
         head = f"These are the nearest to {quoted(query)}, best first, as their authors describe them; none may fit:"
     if not sure:
-        load = "Load one with the skill tool if its description fits the task; search with other words, or do without a skill."
+        load = (
+            f"Load one with the {tool} tool if its description fits the task; search with other words, or do without a skill."
+        )
     text = "\n".join([head, fence("skill_text", "\n".join(lines)), *rest, load])
     found = "1 skill" if len(matches) == 1 else f"{len(matches)} skills"
     return ToolResult(text, title=f"{found}, {sure} of them sure", data=data)
@@ -240,10 +243,12 @@ def render_skill(
     tools: AllowedTools | None = None,
     folder: str | None = None,
     running: str = "",
+    prefix: str = "",
 ) -> str:
     """The whole answer for one loaded skill; `files` are its other files, `tools` those it requests, where they are listed.
 
     `folder` is where the model finds it, when that is not its location; `running` says how its scripts are run.
+    `prefix` stands before the names of the tools.
     """
     listed = tools.listed() if tools is not None else ""
     plain_folder = _has_plain_folder(skill)
@@ -251,7 +256,7 @@ def render_skill(
     about = [
         *([] if plain_folder else [_folder_line(folder)]),
         *([_file_list(files)] if files else []),
-        *([_kept_list(kept)] if (kept := [one.address for one in skill.kept_links() if one.sha256]) else []),
+        *([_kept_list(kept, prefix)] if (kept := [one.address for one in skill.kept_links() if one.sha256]) else []),
         *([f"Allowed tools: {listed}"] if listed else []),
     ]
     written = [
@@ -280,7 +285,9 @@ def has_scripts(files: Sequence[str]) -> bool:
     return any(name.endswith(_SCRIPTS) for name in files)
 
 
-RUN_WITH_TOOL: Final = "Run its scripts with `run_skill`."
+def run_advice(prefix: str = "") -> str:
+    """How scripts are run where there is no workspace; `prefix` stands before the names of the tools."""
+    return f"Run its scripts with `{prefix}run_skill`."
 
 
 def running_advice(skill: Skill, files: Sequence[str], context: ToolContext, caller: ToolCaller) -> str:
@@ -289,8 +296,9 @@ def running_advice(skill: Skill, files: Sequence[str], context: ToolContext, cal
         return ""
     workspace = context.workspace_of(caller.session)
     if workspace is not None and workspace.shows(skill):
-        return f"Run its scripts with `bash`, by their path in that folder; your files are in {workspace.path}."
-    return RUN_WITH_TOOL if skill in context.runnable() else ""
+        bash = f"{context.tool_prefix}bash"
+        return f"Run its scripts with `{bash}`, by their path in that folder; your files are in {workspace.path}."
+    return run_advice(context.tool_prefix) if skill in context.runnable() else ""
 
 
 def fill_placeholders(text: str, directory: str) -> str:
@@ -323,9 +331,9 @@ def _file_list(files: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _kept_list(addresses: Sequence[str]) -> str:
+def _kept_list(addresses: Sequence[str], prefix: str) -> str:
     """What the text tells to fetch and was fetched when the skill was installed."""
-    lines = ["Do not fetch these: the copies that were reviewed are read with read_skill_file, by their address:"]
+    lines = [f"Do not fetch these: the copies that were reviewed are read with {prefix}read_skill_file, by their address:"]
     return "\n".join([*lines, *(f"- {shorten(single_line(address), 2 * _FILE_NAME)}" for address in addresses)])
 
 
@@ -385,7 +393,8 @@ async def _skill(context: ToolContext, arguments: Arguments, caller: ToolCaller)
     caller.session.remember(skill.id, skill.allowed_tools, mark)
     tools = AllowedTools(skill.allowed_tools, mode=context.allowed_tools)
     running = await asyncio.to_thread(running_advice, skill, files, context, caller)
-    text = render_skill(skill, document.body, files, tools=tools, folder=folder, running=running)
+    prefix = context.tool_prefix
+    text = render_skill(skill, document.body, files, tools=tools, folder=folder, running=running, prefix=prefix)
     return ToolResult(text, title=title, data=data)
 
 

@@ -123,6 +123,10 @@ class SkillTools:
         """The folder of a skill as a model is given it: where the workspace of all sessions shows it, or its location."""
         return self.workspace.skill_folder(skill) if self.workspace is not None else skill.location
 
+    def name_with(self, prefix: str) -> None:
+        """Name the tools with this prefix in the texts of results: a client was given their names so."""
+        self._context.tool_prefix = prefix
+
     def names(self) -> tuple[str, ...]:
         """The names of the tools that something can use now; none when there is no skill."""
         return self._offer.names()

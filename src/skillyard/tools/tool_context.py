@@ -232,6 +232,8 @@ class ToolContext:
     policy: CommandPolicy = NO_RULES
     origin: RunOrigin | None = None
     sessions: ToolSessions = field(default_factory=ToolSessions)
+    tool_prefix: str = ""
+    """What stands before the names of the tools where the client was given them so; the texts name them so too."""
     _declared: _CachedPerCatalog[DeclaredTools] = field(default_factory=lambda: _CachedPerCatalog(DeclaredTools()))
     _runnable: _CachedPerCatalog[tuple[Skill, ...]] = field(default_factory=lambda: _CachedPerCatalog(()))
     _index: _CachedPerCatalog[SearchIndex] = field(default_factory=lambda: _CachedPerCatalog(SearchIndex(())))

@@ -15,6 +15,8 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.registry import InstalledSkill
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
+    MOMENT_KEY,
+    SKILL_KEY,
     ClientSkill,
     ConsentQuery,
     NumberedVersion,
@@ -70,7 +72,7 @@ def list_skills(
 ) -> dict[str, Any]:
     """The installed skills, by id; all are of the source `custom`."""
     skills = list(offered_skills(service)) if source in (None, "", "custom") else []
-    last = decode_cursor(page) if page else ""
+    last = decode_cursor(page, SKILL_KEY) if page else ""
     listed, more = paginate(skills, lambda skill: skill.skill_id > last, limit)
     return _paged(
         collect_shapes(listed, lambda skill: _skill(service, skill)), encode_cursor(listed[-1].skill_id) if more else None
@@ -105,7 +107,7 @@ async def create_version(
 def list_versions(service: CurrentServices, skill: ClientSkill, limit: _Limit = 20, page: _Page = None) -> dict[str, Any]:
     """The versions of a skill, the newest first."""
     versions = usable_versions(service, skill.skill_id)
-    last = decode_cursor(page) if page else ""
+    last = decode_cursor(page, MOMENT_KEY) if page else ""
     listed, more = paginate(versions, (lambda one: f"{one.epoch:020}" < last) if last else None, limit)
     shapes = [_version(service, skill, one) for one in listed]
     return _paged(shapes, encode_cursor(f"{listed[-1].epoch:020}") if more else None)

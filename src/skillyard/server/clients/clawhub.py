@@ -8,6 +8,7 @@ of a public hub (transfers, other slugs, reports, plugins) is refused by one cod
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -34,6 +35,7 @@ from skillyard.server.clients.clawhub_skills import (
     version_shape,
 )
 from skillyard.server.clients.published_skills import (
+    MOMENT_KEY,
     collect_shapes,
     current_version,
     decode_cursor,
@@ -100,6 +102,10 @@ def search(
     return {"results": collect_shapes((skill for skill, _ in matches[:limit]), result)}
 
 
+_NAME_KEY: Final = re.compile(r"[^\0]*\0[a-z0-9-]+")
+_NUMBER_KEY: Final = re.compile(r"[0-9]{16,17}\0[a-z0-9-]+", re.ASCII)
+
+
 @routes.get("/skills")
 def list_skills(
     service: CurrentServices,
@@ -121,7 +127,7 @@ def list_skills(
         return f"{_LAST_MS - milliseconds(moment):016}\0{skill.skill_id}"
 
     skills = sorted((skill for skill in offered_skills(service) if skill.skill_id.startswith(prefix.casefold())), key=sort_key)
-    last = decode_cursor(cursor) if cursor else ""
+    last = decode_cursor(cursor, _NAME_KEY if sort == "name" else _NUMBER_KEY) if cursor else ""
     listed, more = paginate(skills, lambda skill: sort_key(skill) > last, limit)
     return {
         "items": collect_shapes(listed, shapes.skill),
@@ -141,7 +147,7 @@ def detail(service: CurrentServices, caller: CurrentCaller, skill: OwnedSkill) -
 @routes.get("/skills/{slug}/versions")
 def list_versions(service: CurrentServices, skill: OwnedSkill, limit: _Limit = 25, cursor: _Cursor = None) -> dict[str, Any]:
     """The versions of a skill, the newest first."""
-    last = decode_cursor(cursor) if cursor else None
+    last = decode_cursor(cursor, MOMENT_KEY) if cursor else None
     listed, more = paginate(
         usable_versions(service, skill.skill_id), (lambda one: f"{one.epoch:020}" < last) if last else None, limit
     )

@@ -332,18 +332,25 @@ def encode_cursor(key: str) -> str:
     return base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
 
 
-def decode_cursor(token: str) -> str:
-    """The key in a token.
+SKILL_KEY: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+"""The key of a page of skills by id."""
+MOMENT_KEY: Final = re.compile(r"[0-9]{20}", re.ASCII)
+"""The key of a page of versions."""
+
+
+def decode_cursor(token: str, shape: re.Pattern[str] | None = None) -> str:
+    """The key in a token; with a `shape` only such a key, so that the token of another list is none.
 
     Raises:
         InvalidInput: it is none of ours.
     """
     try:
-        return base64.urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4)).decode()
+        key = base64.urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4)).decode()
     except (ValueError, binascii.Error):
-        raise InvalidInput(
-            f"{token[:100]!r} is not a valid page", hint="take it from the answer before, or begin without one"
-        ) from None
+        key = ""
+    if encode_cursor(key) != token or (shape is not None and not shape.fullmatch(key)):
+        raise InvalidInput(f"{token[:100]!r} is not a valid page", hint="take it from the answer before, or begin without one")
+    return key
 
 
 def paginate(items: Iterable[_Item], behind: Callable[[_Item], bool] | None, limit: int) -> tuple[list[_Item], bool]:

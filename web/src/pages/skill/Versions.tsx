@@ -82,6 +82,11 @@ function VersionRow({ id, version }: { id: string; version: Version }) {
               <Badge color={version.yanked || version.status === "failed" ? "red" : "gray"}>{state}</Badge>
             </Tooltip>
           )}
+          {version.approval && (
+            <Tooltip label={version.approval_reason ?? version.approval_by ?? version.digest}>
+              <Badge color={version.approval === "approved" ? "pine" : version.approval === "waiting" ? "yellow" : "red"}>{t.approvals[version.approval]}</Badge>
+            </Tooltip>
+          )}
           {version.signer && (
             <Tooltip label={version.signer}>
               <Badge color="blue" leftSection={<IconSignature size={13} />}>
@@ -95,7 +100,7 @@ function VersionRow({ id, version }: { id: string; version: Version }) {
           <bdi>{notes.join(" · ")}</bdi>
         </Text>
       </Box>
-      {writes && !version.current && !version.removed && version.status !== "failed" && <Back id={id} version={version.version} />}
+      {writes && !version.current && !version.removed && version.status !== "failed" && version.approval !== "waiting" && <Back id={id} version={version.version} />}
     </Group>
   );
 }
