@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from skillyard.catalog.skill_files import kept_links, links_folder
-from skillyard.errors import ConsentRequired, DigestMismatch, FileMissing, InvalidConfiguration
+from skillyard.errors import ConsentRequired, DigestMismatch, FileMissing, InvalidConfiguration, InvalidSource
 from skillyard.library import Catalog
 from skillyard.registry import ProjectLock, Registry
 from skillyard.registry.backup import restore_backup, write_backup
 from skillyard.registry.backup_archive import ArchiveWriter, BackupHome
+from skillyard.registry.mirror import RegistryMirror, copy_mirror, import_mirror
+from skillyard.registry.mirror_locations import INDEX_FILE, MirrorIndex, StoredMirror
 from skillyard.registry.source_host_policy import LinkFetcher, download
 from skillyard.skill_detail import model_text, read_skill_detail
 
@@ -257,3 +259,43 @@ def test_a_backup_whose_copy_was_changed_is_refused(
     write_backup([BackupHome("default", data, None)], tmp_path / "backup")
     with pytest.raises(DigestMismatch, match="what tidy tells to fetch is not what was backed up"):
         restore_backup(tmp_path / "backup", lambda name: BackupHome("default", tmp_path / "other", None))
+
+
+def test_a_mirror_carries_what_is_kept_and_is_held_to_it(
+    keeping: Registry, data: Path, pages: dict[str, bytes], write: Any, tmp_path: Path
+) -> None:
+    keeping.install(str(write(body=BODY)))
+    before = kept_links(_current(keeping))
+    target = StoredMirror(str(tmp_path / "mirror"))
+    copy_mirror(RegistryMirror(keeping, str(data)), target)
+    assert MirrorIndex.read(target.index().to_bytes(), "it") == target.index()
+    pages.clear()
+    other = Registry(str(tmp_path / "other"))
+    import_mirror(other, target, str(tmp_path / "mirror"))
+    assert kept_links(_current(other)) == before
+    assert _states(other) == {"rules.md": "ok", "setup.sh": "ok"}
+    assert other.pending_update("tidy").state == "current"
+    other.close()
+    copy = next(one for one in before if one.sha256)
+    (tampered,) = (tmp_path / "mirror").rglob(copy.sha256[2:])
+    tampered.chmod(0o600)
+    tampered.write_bytes(b"Be cruel.\n")
+    third = Registry(str(tmp_path / "third"))
+    with pytest.raises(DigestMismatch):
+        import_mirror(third, target, str(tmp_path / "mirror"))
+    third.close()
+
+
+def test_a_mirror_s_copies_of_other_addresses_are_not_kept(keeping: Registry, data: Path, write: Any, tmp_path: Path) -> None:
+    keeping.install(str(write(body=BODY)))
+    target = StoredMirror(str(tmp_path / "mirror"))
+    copy_mirror(RegistryMirror(keeping, str(data)), target)
+    index = tmp_path / "mirror" / INDEX_FILE
+    index.write_text(index.read_text().replace("https://acme.dev/rules.md", "https://mallory.dev/rules.md"))
+    other = Registry(str(tmp_path / "other"))
+    import_mirror(other, target, str(tmp_path / "mirror"))
+    assert _states(other) == {"setup.sh": "ok"}
+    other.close()
+    index.write_text(index.read_text().replace('"size": ', '"size": -'))
+    with pytest.raises(InvalidSource):
+        target.index()

@@ -41,7 +41,14 @@ from skillyard.registry.candidate import (
     source_folder_name,
     stage_skill,
 )
-from skillyard.registry.model import Fetcher, InstallReport, OperationResult, ResultStatus, deprecated_version
+from skillyard.registry.model import (
+    FetchedTree,
+    Fetcher,
+    InstallReport,
+    OperationResult,
+    ResultStatus,
+    deprecated_version,
+)
 from skillyard.registry.powers import installed_powers
 from skillyard.registry.source_host_policy import KEPT_KINDS
 from skillyard.registry.upgrade_checks import (
@@ -126,7 +133,7 @@ class InstallPipeline:
                 folder = source_folder_name(skill.path, request.source)
                 try:
                     tree, origin = stage_skill(skill, fetched, operation.folder, self.limits)
-                    pairs.append((read_candidate(tree, origin, folder_name=folder), folder))
+                    pairs.append((_with_mirrored_links(read_candidate(tree, origin, folder_name=folder), fetched), folder))
                 except (ArchiveRefused, FileProblem) as error:
                     raise _named_refusal(error, skill, skills) from None
             pairs = select_candidates(pairs, request)
@@ -163,7 +170,9 @@ class InstallPipeline:
         current = self.versions.current(candidate.skill_id)
         before = kept_links(self.versions.path(candidate.skill_id, current)) if current else ()
         contents: Mapping[str, bytes] = {}
-        if self.links is not None:
+        if candidate.links:  # a mirror has them
+            kept, contents = candidate.links, candidate.link_contents
+        elif self.links is not None:
             from skillyard.scanner.late_links import find_late_links
 
             kept, contents = self.links.fetch(find_late_links(candidate.tree), {one.address: one for one in before})
@@ -329,6 +338,19 @@ def _with_waiting(candidate: Candidate, version: str, reasons: Sequence[str]) ->
     return replace(candidate, warnings=(*candidate.warnings, warning))
 
 
+def _with_mirrored_links(candidate: Candidate, fetched: FetchedTree) -> Candidate:
+    """The candidate with what its source, a mirror, keeps of the addresses that its text tells to fetch, and of no others."""
+    from skillyard.scanner.late_links import find_late_links
+
+    links, contents = fetched.links.get(candidate.skill_id, ((), {}))
+    if not links:
+        return candidate
+    told = {link.address for link in find_late_links(candidate.tree)}
+    kept = tuple(one for one in links if one.address in told)
+    named = {one.sha256: contents[one.sha256] for one in kept if one.sha256}
+    return replace(candidate, links=kept, link_contents=named)
+
+
 def _kind(current: str | None, request: InstallRequest) -> Literal["install", "update"]:
     """An update where a version serves, else what was asked for."""
     return "update" if current else request.operation
@@ -427,7 +449,7 @@ def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[
             folder = source_folder_name(skill.path, request.source)
             try:
                 tree, origin = stage_skill(skill, fetched, operation.folder, pipeline.limits)
-                candidate = read_candidate(tree, origin, folder_name=folder)
+                candidate = _with_mirrored_links(read_candidate(tree, origin, folder_name=folder), fetched)
             except (ArchiveRefused, FileProblem) as error:
                 refusal = _named_refusal(error, skill, ())
                 inspected.append(_inspect_refused(pipeline, skill, fetched.origin, refusal, request))

@@ -9,13 +9,14 @@ out of either.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
-from skillyard.errors import DigestMismatch, NoSkillInside, PackageMissing, PackageProblem
+from skillyard.catalog.skill_files import kept_links, read_kept_link
+from skillyard.errors import DigestMismatch, FileProblem, NoSkillInside, PackageMissing, PackageProblem
 from skillyard.files import replace_file
 from skillyard.packages import LocalStore, Source, tree_digest
 from skillyard.packages.digest import digest_hex
@@ -25,6 +26,7 @@ from skillyard.registry.version_files import store_package
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
+    from skillyard.catalog.skill_files import KeptLink
     from skillyard.registry.model import InstalledSkill, InstallOptions, OperationResult, SkillVersion
     from skillyard.registry.oci_artifacts import PushedArtifact
     from skillyard.registry.registry import Registry
@@ -313,7 +315,8 @@ class RegistryMirror:
         self._skills = {}
         for skill in listed:
             for version in skill.versions:
-                self._skills.setdefault(version.package, set()).add(skill.skill_id)
+                for digest in (version.package, *version.link_digests()):
+                    self._skills.setdefault(digest, set()).add(skill.skill_id)
         return MirrorIndex(tuple(skill for skill in listed if skill.versions))
 
     def skills_with(self, digest: str) -> frozenset[str]:
@@ -349,7 +352,20 @@ class RegistryMirror:
             signer=version.signer,
             deprecated=(version.deprecated_reason or "") if version.status == "deprecated" else None,
             yanked=_withdrawal(version),
+            links=tuple(self._links(version)),
         )
+
+    def _links(self, version: SkillVersion) -> Iterator[KeptLink]:
+        """What is kept of the addresses that a version tells to fetch, without damaged copies."""
+        path = self._registry.storage.versions.path(version.skill_id, version.version)
+        for one in kept_links(path):
+            digest = f"sha256:{one.sha256}"
+            if one.sha256 and not self._store.has(digest):
+                try:
+                    self._store.put(read_kept_link(path, one.address, limit=one.size).data, digest)
+                except FileProblem:
+                    continue
+            yield one
 
     def _package(self, version: SkillVersion) -> tuple[str, int]:
         """The digest and size of a version's package; the content names it, so it is made once.

@@ -12,12 +12,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from urllib.parse import urljoin
 
+from skillyard.catalog.skill_files import KeptLink
 from skillyard.errors import (
     DigestMismatch,
     FileTooLarge,
@@ -30,7 +31,7 @@ from skillyard.errors import (
 from skillyard.packages import Origin, PackageLimits, Source, Store, extract, open_store, shown_address, tree_digest
 from skillyard.packages.digest import check_content, digest_hex
 from skillyard.registry.model import FetchedTree
-from skillyard.wire import WireForm
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.registry.remote_server import Logins
@@ -43,6 +44,8 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,99}")
 _LONGEST: Final = 2000
+_MOST_LINKS: Final = 200
+_LARGEST_LINK: Final = 1024 * 1024
 _LARGEST: Final = 1 << 40  # bytes of a package: what is fetched has limits of its own
 
 
@@ -62,6 +65,8 @@ class MirroredVersion(WireForm, camel_case=True, times="full"):
     signer: str | None = None
     deprecated: str | None = None
     yanked: str | None = None
+    links: tuple[KeptLink, ...] = field(default=(), metadata=wire(omit_empty=True))
+    """What is kept of the addresses that it tells to fetch; the mirror holds the contents by their SHA-256, as packages."""
 
     def to_dict(self) -> dict[str, object]:
         """The version as it is in the list; unknown fields are left out."""
@@ -84,7 +89,29 @@ class MirroredVersion(WireForm, camel_case=True, times="full"):
             signer=_optional(shape, "signer"),
             deprecated=_optional(shape, "deprecated"),
             yanked=_optional(shape, "yanked"),
+            links=tuple(_kept_link(one) for one in _link_list(shape)),
         )
+
+    def link_digests(self) -> dict[str, int]:
+        """The digest and size of what is kept of each address."""
+        return {f"sha256:{one.sha256}": one.size for one in self.links if one.sha256}
+
+
+def _link_list(shape: Mapping[str, object]) -> list[Mapping[str, object]]:
+    listed = shape.get("links", [])
+    if not isinstance(listed, list) or len(listed) > _MOST_LINKS or not all(isinstance(one, dict) for one in listed):
+        raise ValueError("the links of a version are not a list")
+    return listed
+
+
+def _kept_link(shape: Mapping[str, object]) -> KeptLink:
+    line, size, sha256 = shape.get("line"), shape.get("size"), shape.get("sha256", "")
+    if type(line) is not int or type(size) is not int or not 0 <= size <= _LARGEST_LINK:
+        raise ValueError("a link of a version has no line or no size")
+    if not isinstance(sha256, str) or (sha256 and not _DIGEST.fullmatch(f"sha256:{sha256}")):
+        raise ValueError("a link of a version has no SHA-256")
+    words = (_text(shape, "kind"), _text(shape, "address"), _text(shape, "file"))
+    return KeptLink(*words, line, sha256, size, _optional(shape, "problem") or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +169,9 @@ class MirrorIndex:
 
     def packages(self) -> Iterator[tuple[str, int]]:
         """The digest and size in bytes of every package, each once."""
-        yield from sorted({one.package: one.size for skill in self.skills for one in skill.versions}.items())
+        versions = [one for skill in self.skills for one in skill.versions]
+        contents = {digest: size for one in versions for digest, size in one.link_digests().items()}
+        yield from sorted((contents | {one.package: one.size for one in versions}).items())
 
     def to_bytes(self) -> bytes:
         """The list as it is written."""
@@ -351,6 +380,13 @@ def _refuse_withdrawn(skill: MirroredSkill) -> None:
         )
 
 
+def _content(mirror: MirrorSource, link: KeptLink) -> bytes:
+    """What a mirror holds of an address. Raises DigestMismatch: it is something else than it lists."""
+    data = mirror.package(f"sha256:{link.sha256}")
+    check_content(data, f"sha256:{link.sha256}")
+    return data
+
+
 @dataclass(frozen=True, slots=True)
 class MirrorFetcher:
     """Fetches from mirrors: `address` is the mirror's, `path` one skill's id, `ref` a version, else the current one."""
@@ -365,13 +401,16 @@ class MirrorFetcher:
         skills = mirror.index().select(names)
         tree = into / f"mirror-{os.urandom(4).hex()}"
         tree.mkdir()
+        kept: dict[str, tuple[tuple[KeptLink, ...], Mapping[str, bytes]]] = {}
         for skill in skills.skills if names else skills.serving():
             if not source.ref:
                 _refuse_withdrawn(skill)
             self._unpack(mirror, skill, source.ref, tree / skill.skill_id, into)
+            if links := skill.version(source.ref).links:
+                kept[skill.skill_id] = links, {one.sha256: _content(mirror, one) for one in links if one.sha256}
         chosen = tree / source.path if source.path else tree
         return FetchedTree(
-            chosen, Origin("mirror", source.address, path=source.path, version=source.ref), owned=True, chosen=True
+            chosen, Origin("mirror", source.address, path=source.path, version=source.ref), owned=True, chosen=True, links=kept
         )
 
     def _unpack(self, source: MirrorSource, skill: MirroredSkill, version: str, target: Path, into: Path) -> None:

@@ -28,6 +28,7 @@ from skillyard.wire import WireForm, wire
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from skillyard.catalog.skill_files import KeptLink
     from skillyard.packages import FolderDifference
 
 
@@ -396,12 +397,14 @@ class FetchedTree:
     """What a source held: the folder `tree`, and where it came from.
 
     An `owned` tree was made for the caller to move; one that is `chosen` has only the skills that were requested of a list.
+    `links` are what the source keeps of the addresses that its skills tell to fetch, with the bytes by SHA-256, by skill.
     """
 
     tree: Path
     origin: Origin
     owned: bool
     chosen: bool = False
+    links: Mapping[str, tuple[tuple[KeptLink, ...], Mapping[str, bytes]]] = field(default_factory=dict)
 
 
 class Fetcher(Protocol):
