@@ -12,16 +12,13 @@ const server = process.env.SKILLYARD_SERVER ?? "http://127.0.0.1:8787";
 const FIRST =
   /[\\/]web[\\/]src[\\/](i18n[\\/]|api[\\/](cache|client|insights|keys|parts|problem|runStates|runs|schedules|session)\.|parts[\\/](Bars|ErrorState|Loaded|Page|Section|figures|foreign|hidden|links|notify)\.)|@mantine[\\/]core[\\/]esm[\\/](core|components[\\/](ActionIcon|AppShell|Badge|Box|Burger|Button|Group|Kbd|Loader|NavLink|Paper|Skeleton|Stack|Text|ThemeIcon|Title|Tooltip|Transition|UnstyledButton|VisuallyHidden))[\\/]|@floating-ui[\\/]|@mantine[\\/]hooks[\\/]/;
 
-/** Style sheets stand behind the frame of index.html, which is drawn while they are still on the way, and before what sets their variables. */
+/** Style sheets are asked for at once and hold up no drawing: the frame of index.html is there first, and main.tsx puts them on. */
 const stylesLater: Plugin = {
   name: "styles-later",
   enforce: "post",
   transformIndexHtml: {
     order: "post",
-    handler: (html) => {
-      const sheets = html.match(/[ \t]*<link rel="stylesheet"[^>]*>\n?/g) ?? [];
-      return html.replace(/[ \t]*<link rel="stylesheet"[^>]*>\n?/g, "").replace(/ *<div id="root">/, (place) => `${sheets.join("")}${place}`);
-    },
+    handler: (html) => html.replaceAll('<link rel="stylesheet"', '<link rel="preload" as="style"'),
   },
 };
 

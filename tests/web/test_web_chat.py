@@ -154,6 +154,10 @@ def test_a_form_is_filled_in_after_an_approval(
     page.get_by_role("link", name="Open the run").last.click()
     expect(page).to_have_url(re.compile("/runs/run_"))
     expect(page.get_by_role("log")).to_contain_text("fields: name, date")
+    page.goto("/insights?unused=true")  # what was offered and never used leads to its prompts and a better description
+    page.get_by_role("link", name=re.compile("^See what to change in")).first.click()
+    expect(page).to_have_url(re.compile("tab=triggers"))
+    expect(page.get_by_role("button", name="Try the prompts")).to_be_visible()
 
 
 def test_the_steps_of_a_script_are_seen_while_it_runs(talk: Site, models: ScriptedModels, visit: Open) -> None:

@@ -138,6 +138,8 @@ def test_a_frame_is_drawn_before_any_script_or_style_sheet_has_come(lived_in: Si
     page.unroute("**/assets/*")  # which lets them through
     _settled(page)
     expect(frame).to_have_count(0)
+    sheets = page.evaluate("[...document.styleSheets].filter((one) => one.href).map((one) => one.href.split('/').pop())")
+    assert [name.partition("-")[0] for name in sheets[:2]] == ["first", "index"]  # what a later part says wins
 
 
 def test_a_second_visit_asks_for_no_script_again(lived_in: Site, visit: Open) -> None:

@@ -21,13 +21,27 @@ if (!place) throw new Error("index.html has no place for the page");
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
 setNonce(nonce);
 
-createRoot(place).render(
-  <StrictMode>
-    <MantineProvider theme={theme} cssVariablesResolver={variables} defaultColorScheme="auto" getStyleNonce={() => nonce}>
-      <QueryClientProvider client={cache}>
-        <NoticePlace />
-        <RouterProvider router={router} />
-      </QueryClientProvider>
-    </MantineProvider>
-  </StrictMode>,
+const root = createRoot(place);
+
+// In the places they have in the head: styles of later parts stand behind them, and win.
+const styled = [...document.querySelectorAll<HTMLLinkElement>('link[rel="preload"][as="style"]')].map(
+  (sheet) =>
+    new Promise((done) => {
+      sheet.addEventListener("load", done);
+      sheet.addEventListener("error", done);
+      sheet.rel = "stylesheet";
+    }),
+);
+
+void Promise.all(styled).then(() =>
+  root.render(
+    <StrictMode>
+      <MantineProvider theme={theme} cssVariablesResolver={variables} defaultColorScheme="auto" getStyleNonce={() => nonce}>
+        <QueryClientProvider client={cache}>
+          <NoticePlace />
+          <RouterProvider router={router} />
+        </QueryClientProvider>
+      </MantineProvider>
+    </StrictMode>,
+  ),
 );

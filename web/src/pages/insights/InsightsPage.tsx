@@ -136,6 +136,11 @@ function Rows({ report }: { report: InsightReport }) {
           <Table.Tr key={`${row.skill ?? ""} ${row.key}`}>
             <Table.Td className={classes.name ?? ""}>
               <Name by={report.by} row={row} />
+              {unused && (
+                <AnchorLink to="/skills/$id" params={{ id: row.key }} search={{ tab: "triggers" }} size="xs" display="block" aria-label={t.changeOf(visible(skillName(row.key)))}>
+                  {t.change}
+                </AnchorLink>
+              )}
             </Table.Td>
             {columns.map((column) => (
               <Table.Td key={column} ta="right" className={classes.figure ?? ""}>

@@ -79,10 +79,10 @@ function Rows({ spans, steps, currency = "" }: { spans: readonly Span[]; steps: 
   );
 }
 
-function useName({ kind, name, depth }: Span): string {
+function useName({ kind, name, call }: Span): string {
   const t = useText(said);
   if (kind !== "waiting") return visible(name) || t.kinds[kind];
-  return depth === 0 && name ? t.waitsFor(visible(name)) : t.waitsToStart;
+  return call === null ? t.waitsToStart : t.waitsFor(visible(name)); // a run waits for its own beginning
 }
 
 function Row({ span, step, whole, slowest, currency }: { span: Span; step: RunStep | undefined; whole: number; slowest: boolean; currency: string }) {
@@ -106,7 +106,7 @@ function Row({ span, step, whole, slowest, currency }: { span: Span; step: RunSt
             </Badge>
           )}
           {slowest && span.state === "ok" && (
-            <Badge color="yellow" className={classes.mark ?? ""}>
+            <Badge color="yellow" className={classes.mark ?? ""} visibleFrom="xs">
               {t.slowest}
             </Badge>
           )}

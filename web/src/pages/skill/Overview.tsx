@@ -77,7 +77,7 @@ function Use({ skill, days, span }: { skill: SkillDetail; days: number; span: Sp
             <Stack gap="lg">
               <Numbers figures={figures} currency={found.currency} />
               {figures.runs > 0 && <Days report={found} skill={skill.id} />}
-              <Funnel figures={figures} />
+              <Funnel figures={figures} skill={skill.id} />
             </Stack>
           );
         }}
@@ -142,7 +142,7 @@ function Days({ report, skill }: { report: InsightReport; skill: string }) {
 }
 
 /** How far chats get with the skill: each stage beside the one before. */
-function Funnel({ figures }: { figures: Figures }) {
+function Funnel({ figures, skill }: { figures: Figures; skill: string }) {
   const t = useText(overview);
   const format = useFormat();
   const stages = (["offered", "loaded", "followed", "succeeded"] as const).map((name) => ({ name, count: figures[name] }));
@@ -173,7 +173,10 @@ function Funnel({ figures }: { figures: Figures }) {
       </ol>
       {figures.offered >= 5 && figures.loaded === 0 && figures.runs === 0 && (
         <Text size="sm" mt="sm">
-          {t.unused}
+          {t.unused}{" "}
+          <AnchorLink to="/skills/$id" params={{ id: skill }} search={{ tab: "triggers" }} size="sm">
+            {t.change}
+          </AnchorLink>
         </Text>
       )}
     </Box>
