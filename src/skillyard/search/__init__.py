@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from skillyard.search.evaluation import (
-    Collision,
-    Evaluation,
-    TriggerCase,
-    evaluate_triggers,
-    find_collisions,
-    read_trigger_cases,
-)
+from typing import TYPE_CHECKING
+
+from skillyard.lazy_exports import lazy_exports
 from skillyard.search.index import SearchIndex
 from skillyard.search.matches import (
     RERANKED,
@@ -23,7 +18,18 @@ from skillyard.search.matches import (
     rerank,
 )
 from skillyard.search.ranking import find_relevant_skills, match_event, named_skills, search_skills, skill_filter
-from skillyard.search.suggestions import DescriptionChange, suggest_descriptions
+
+if TYPE_CHECKING:
+    from skillyard.search.evaluation import (
+        Collision,
+        Evaluation,
+        TriggerCase,
+        evaluate_triggers,
+        find_collisions,
+        read_trigger_cases,
+    )
+    from skillyard.search.suggestions import DescriptionChange, suggest_descriptions
+
 
 __all__ = [
     "RERANKED",
@@ -50,3 +56,18 @@ __all__ = [
     "skill_filter",
     "suggest_descriptions",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "evaluation": (
+            "Collision",
+            "Evaluation",
+            "TriggerCase",
+            "evaluate_triggers",
+            "find_collisions",
+            "read_trigger_cases",
+        ),
+        "suggestions": ("DescriptionChange", "suggest_descriptions"),
+    },
+)
