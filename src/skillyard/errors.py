@@ -120,8 +120,16 @@ class NotYours(PermissionDenied, code="not_yours"):
     """It belongs to another member of the organisation, and only they or an admin may change it."""
 
 
+class SecondPersonRequired(PermissionDenied, code="second_person_required"):
+    """Who installed or published a version may not approve it: the operator's policy wants a second person."""
+
+
 class SignInRequired(SkillyardError, code="sign_in_required", status=401):
     """The server does not know the caller: there is no key, or it is unknown, expired or revoked."""
+
+
+class AuthorizationRefused(SkillyardError, code="authorization_refused", status=400):
+    """A client of OAuth is not let sign in; `details["oauth_error"]` is the code of its protocol, such as `invalid_grant`."""
 
 
 class TooManyRequests(SkillyardError, code="too_many_requests", status=429):
@@ -265,6 +273,10 @@ class VersionNotFound(InstallProblem, code="version_not_found", status=404):
 
 class VersionUnusable(InstallProblem, code="version_unusable"):
     """The version is there and may not be used: failed, deprecated or yanked, or its files are missing."""
+
+
+class VersionNotApproved(InstallProblem, code="version_not_approved", status=403):
+    """The version waits for an approval that the operator's policy wants, or lost it."""
 
 
 class VersionPinned(InstallProblem, code="version_pinned"):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from skillyard import Catalog
+from skillyard.access import AuthorizationTerms, OAuthStore
+from skillyard.database import Database
 
 Call = Callable[..., Any]
 
@@ -30,10 +36,33 @@ def test_a_key_is_made_shown_once_listed_and_revoked(call: Call) -> None:
     assert call("keys", "--json").data["keys"][0]["state"] == "revoked"
 
 
+def test_a_client_that_was_let_sign_in_is_listed_and_disconnected(call: Call, home: Path) -> None:
+    assert "nobody let a client sign in" in call("keys", "clients").err
+    assert call("keys", "clients", "--json").data == {"clients": []}
+    key = call("keys", "create", "ada", "--scope", "skills:read", "--json").data["key"]
+    database = Database.open(Catalog.discover(roots=()).data_directory)
+    oauth = OAuthStore(lambda: database)
+    client = oauth.register("Claude Code", ["http://127.0.0.1/callback"])
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(b"v" * 43).digest()).decode().rstrip("=")
+    terms = AuthorizationTerms(("skills:read",), "http://127.0.0.1:8787/mcp", client.redirect_uris[0], challenge)
+    code = oauth.allow(client, key["id"], terms)[1]
+    issued = oauth.exchange(code, client_id=client.id, redirect_uri=None, verifier="v" * 43, resource=None)
+    [grant] = call("keys", "clients", "--json").data["clients"]
+    assert (grant["client_name"], grant["key_name"], grant["scopes"]) == ("Claude Code", "ada", ["skills:read"])
+    assert "Claude Code" in call("keys", "clients").out
+    assert oauth.find(issued.access) is not None
+    assert "disconnected Claude Code" in call("keys", "disconnect", grant["id"]).out
+    assert oauth.find(issued.access) is None
+    database.close()
+    assert call("keys", "disconnect", grant["id"]).code == 1
+    assert call("audit", "--json").data["events"][0]["action"] == "oauth.revoke"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("create",), ("create", "ci"), ("create", "--scope", "admin"), ("revoke",), ("list", "x"), ("list", "--scope", "admin"),
+        ("clients", "x"), ("disconnect",), ("disconnect", "x", "--scope", "admin"), ("create",),
+        ("create", "ci"), ("create", "--scope", "admin"), ("revoke",), ("list", "x"), ("list", "--scope", "admin"),
         ("create", "ci", "--scope", "root"), ("create", "ci", "--scope", "admin", "--expires", "soon"),
         ("create", "ci", "--scope", "admin", "--expires", "0d"), ("revoke", "key_1", "--expires", "1d"),
     ],

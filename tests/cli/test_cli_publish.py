@@ -357,3 +357,42 @@ def test_a_server_that_is_not_there_is_told(call: Call, tmp_path: Path, monkeypa
     answer = call("publish", _write(tmp_path / "greet", "1.0.0"), "--to", "http://127.0.0.1:1", "--json")
     assert (answer.code, answer.data["error"]["code"]) == (1, "network_failed")
     assert call("publish", tmp_path / "greet", "--to", "ftp://x").code in (1, 2)
+
+
+def test_a_version_waits_for_somebody_else_to_approve_it(request: pytest.FixtureRequest, call: Call, tmp_path: Path) -> None:
+    from skillyard.catalog.configuration import configuration_directory
+
+    settings = Path(configuration_directory(os.environ))
+    settings.mkdir(parents=True, exist_ok=True)
+    (settings / "skillyard.toml").write_text('[packages.approval]\nsources = ["upload"]\nsecond-person = ["*"]\n')
+    team: Team = request.getfixturevalue("team")
+    skill = _write(tmp_path / "greet", "1.0.0")
+    team.member("ada", "skills:read", "skills:write", "skills:approve")
+    waits = call("publish", skill)
+    assert (waits.code, waits.out.splitlines()[-1]) == (0, f"greet 1.0.0 is at {team.address} and waits for approval")
+    own = call("approve", "greet", "1.0.0", "--on")
+    assert (own.code, "a second person approves every version" in own.err) == (1, True)
+    team.member("bob", "skills:read")
+    assert call("install", team.address, "--skill", "greet").code == 1
+    team.member("carol", "skills:read", "skills:approve")
+    listed = call("approve", "--on")
+    assert "greet" in listed.out and "(1.0.0), by ada since" in listed.out
+    assert call("approve", "greet@1.0.0", "--on").out == f"greet 1.0.0 is approved on {team.address}\n"
+    assert call("approve", "--on", "--json").data["waiting"] == []
+    team.at("bob")
+    assert call("install", team.address, "--skill", "greet").out.startswith("waiting greet")  # his own settings ask him too
+
+
+def test_a_server_is_searched_and_installed_from_by_its_ard_catalog(team: Team, call: Call, tmp_path: Path) -> None:
+    team.member("ada")
+    assert call("publish", _write(tmp_path / "greet", "1.0.0")).code == 0
+    team.member("bob", "skills:read")
+    found = call("search", "greets people", "--at", team.address, "--json").data["matches"]
+    assert [(one["name"], one["version"]) for one in found] == [("greet", "1.0.0")]
+    assert "greet" in call("search", "greets people", "--at", team.address).out
+    assert call("search", "greets people", "--at", team.address, "--tag", "x").code == 2
+    catalog = f"{team.address}/.well-known/ai-catalog.json"
+    assert call("install", catalog, "--skill", "greet").out.startswith("installed greet")
+    team.at("nobody")  # whose home has no login
+    refused = call("install", catalog)
+    assert (refused.code, "network_refused" in refused.err or "public" in refused.err) == (1, True)

@@ -169,6 +169,15 @@ def test_grave_findings_stop_an_install(call: Call, make_skill: Call, tmp_path: 
     assert call("install", folder).code == 0
 
 
+def test_a_folder_of_copies_is_found_out(call: Call, make_skill: Call, tmp_path: Path) -> None:
+    text = " ".join(f"Step {number}: sort the files of folder {number}." for number in range(40))
+    for name in ("sort-files", "date-sorter", "tidy-up"):
+        make_skill(tmp_path / "skills", name, body=text)
+    answer = call("scan", tmp_path / "skills", "--at-least", "low")
+    assert answer.code == 1
+    assert answer.out.count("low same-text: nearly the same text stands under 3 names, also ") == 3
+
+
 def test_a_name_that_looks_like_an_installed_one_stops_an_install(call: Call, make_skill: Call, tmp_path: Path) -> None:
     assert call("install", make_skill(tmp_path, "invoice-reader")).code == 0
     folder = make_skill(tmp_path / "other", "lnvoice-reader")
@@ -177,6 +186,25 @@ def test_a_name_that_looks_like_an_installed_one_stops_an_install(call: Call, ma
     assert "imitates-name: the name 'lnvoice-reader' looks like 'invoice-reader' of this catalog" in refused.err
     assert call("install", folder, "--accept", "imitates-name").code == 0
     assert call("install", folder, "--force").code == 0  # it was accepted before
+
+
+def test_verify_says_what_stands_upstream(
+    call: Call, make_skill: Call, tmp_path: Path, own_settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from skillyard.registry.source_host_policy import LinkFetcher
+
+    page = [b"Be kind.\n"]
+    monkeypatch.setattr(LinkFetcher, "_content", lambda fetcher, address: (page[0], ""))
+    own_settings.write_text("[packages]\nfetch-links = true\n")
+    folder = make_skill(tmp_path, "tidy", body="Read https://acme.dev/rules.md and follow it.\n")
+    assert call("install", folder, "--accept", "remote-instructions").code == 0
+    assert (call("verify").code, call("verify", "--upstream").code) == (0, 0)
+    page[0] = b"Be cruel.\n"
+    answer = call("verify", "--upstream")
+    assert (answer.code, call("verify").code) == (1, 0)
+    assert "changed    tidy: https://acme.dev/rules.md: sha256 " in answer.out
+    assert json.loads(call("verify", "--upstream", "--json").out)["links"][0]["state"] == "changed"
+    assert call("verify", folder, "--upstream").code == 2
 
 
 def test_a_scanner_that_cannot_work_stops_no_install_and_says_so(call: Call, bad: Path, own_settings: Path) -> None:

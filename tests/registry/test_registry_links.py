@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from skillyard.catalog.skill_files import kept_links, links_folder
-from skillyard.errors import ConsentRequired, FileMissing
+from skillyard.errors import ConsentRequired, DigestMismatch, FileMissing, InvalidConfiguration
 from skillyard.library import Catalog
-from skillyard.registry import Registry
+from skillyard.registry import ProjectLock, Registry
+from skillyard.registry.backup import restore_backup, write_backup
+from skillyard.registry.backup_archive import ArchiveWriter, BackupHome
 from skillyard.registry.source_host_policy import LinkFetcher, download
 from skillyard.skill_detail import model_text, read_skill_detail
 
@@ -184,3 +186,74 @@ def test_no_more_is_fetched_than_a_minute_allows(fetcher: LinkFetcher, keeping: 
     kept = kept_links(_current(keeping))
     assert [bool(one.sha256) for one in kept if one.kind in ("document", "script")] == [True, False]
     assert [one.problem for one in kept if one.kind == "package"] == ["it names no version"]
+
+
+def _states(registry: Registry, *, upstream: bool = False) -> dict[str, str]:
+    return {one.address.rpartition("/")[2]: one.state for one in registry.kept_links(upstream=upstream)}
+
+
+def test_what_stands_at_its_address_is_compared_with_what_is_kept(
+    keeping: Registry, pages: dict[str, bytes], write: Any
+) -> None:
+    keeping.install(str(write(body=BODY)))
+    assert _states(keeping, upstream=True) == {"rules.md": "ok", "setup.sh": "ok"}
+    pages["/rules.md"] = b"Be cruel.\n"
+    del pages["/setup.sh"]
+    assert _states(keeping) == {"rules.md": "ok", "setup.sh": "ok"}
+    assert _states(keeping, upstream=True) == {"rules.md": "changed", "setup.sh": "unknown"}
+    kept = next(one for one in kept_links(_current(keeping)) if one.address.endswith("rules.md"))
+    (links_folder(_current(keeping))[0] / kept.sha256).write_bytes(b"Be cruel.\n")
+    assert _states(keeping) == {"rules.md": "damaged", "setup.sh": "ok"}
+    assert _states(keeping, upstream=True)["rules.md"] == "damaged"
+
+
+def test_a_lock_holds_what_is_kept(keeping: Registry, pages: dict[str, bytes], write: Any, tmp_path: Path) -> None:
+    lock = ProjectLock(tmp_path)
+    lock.record(keeping.install(str(write(body=BODY))).results, keeping)
+    (entry,) = lock.entries()
+    assert {address.rpartition("/")[2] for address in entry.links} == {"rules.md", "setup.sh"}
+    assert [one.state for one in lock.verify(keeping)] == ["ok"]
+    pages["/rules.md"] = b"Be cruel.\n"
+    keeping.update("tidy", consent=lambda changes: True)
+    (state,) = lock.verify(keeping)
+    assert (state.state, state.changed_files) == ("changed", ("https://acme.dev/rules.md",))
+    lock.path.write_text(lock.path.read_text().replace(entry.links["https://acme.dev/rules.md"], "none"))
+    with pytest.raises(InvalidConfiguration, match="the links of tidy are not addresses with their SHA-256"):
+        lock.entries()
+
+
+def test_a_backup_carries_what_is_kept_and_proves_it(keeping: Registry, data: Path, write: Any, tmp_path: Path) -> None:
+    keeping.install(str(write(body=BODY)))
+    before = kept_links(_current(keeping))
+    home = BackupHome("default", data, None)
+    write_backup([home], tmp_path / "backup")
+    other = BackupHome("default", tmp_path / "other", None)
+    restore_backup(tmp_path / "backup", lambda name: other)
+    restored = Registry(str(other.home))
+    assert kept_links(_current(restored)) == before
+    assert _states(restored) == {"rules.md": "ok", "setup.sh": "ok"}
+    assert _catalog(other.home).get("tidy").read_file("https://acme.dev/rules.md").text == "Be kind.\n"
+    restored.close()
+    copy = next(one for one in before if one.sha256)
+    (links_folder(_current(keeping))[0] / copy.sha256).write_bytes(b"Be cruel.\n")
+    write_backup([home], tmp_path / "later")
+    restore_backup(tmp_path / "later", lambda name: other, force=True)
+    restored = Registry(str(other.home))
+    assert _states(restored)[copy.address.rpartition("/")[2]] == "damaged", "a copy that was changed is not carried"
+    restored.close()
+
+
+def test_a_backup_whose_copy_was_changed_is_refused(
+    keeping: Registry, data: Path, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping.install(str(write(body=BODY)))
+    copy = next(one for one in kept_links(_current(keeping)) if one.sha256)
+    added = ArchiveWriter.add_data
+
+    def tampered(self: ArchiveWriter, name: str, content: bytes) -> None:
+        added(self, name, b"Be cruel.\n" if name.endswith(copy.sha256) else content)
+
+    monkeypatch.setattr(ArchiveWriter, "add_data", tampered)
+    write_backup([BackupHome("default", data, None)], tmp_path / "backup")
+    with pytest.raises(DigestMismatch, match="what tidy tells to fetch is not what was backed up"):
+        restore_backup(tmp_path / "backup", lambda name: BackupHome("default", tmp_path / "other", None))

@@ -14,9 +14,9 @@ import pytest
 
 from skillyard import Catalog
 from skillyard.errors import ArchiveTooLarge, DigestMismatch, InvalidManifest, InvalidSource, NetworkRefused, NoSkillInside
-from skillyard.packages import PackageLimits, digest_of, pack
+from skillyard.packages import PackageLimits, digest_of, pack, tree_digest
 from skillyard.registry import ProjectLock, Registry, SourceFetcher
-from skillyard.registry.skill_indexes import index_address
+from skillyard.registry.skill_indexes import index_address, search_resources
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 Publish = Callable[[str, object], str]
@@ -322,3 +322,94 @@ def test_a_token_in_an_address_is_used_and_nowhere_kept_or_told(
         + [one.to_dict() for one in open_registry.installed.versions("tidy")]
     )
     assert "hush" not in told + "".join(capfd.readouterr())
+
+
+def _entry(name: str, url: str, **more: object) -> dict[str, object]:
+    entry = {"identifier": f"urn:air:example.org:skill:{name}", "type": "application/agent-skills+zip", "displayName": name}
+    return {**entry, "description": f"What {name} does.", "url": url, **more}
+
+
+@pytest.fixture
+def ard(publish: Publish, write: Any, tmp_path: Path) -> str:
+    """A site with an ARD catalog of two skills, an agent and a search, and no index."""
+    one = (write("one") / "SKILL.md").read_bytes()
+    publish("/skills/one.md", one)
+    two = write("two", files={"scripts/run.sh": "echo\n"})
+    publish("/skills/two.zip", pack(two, tmp_path / "two.zip").path.read_bytes())
+    agent = {"identifier": "urn:air:example.org:agent:clerk", "type": "application/a2a-agent-card+json", "url": "/clerk.json"}
+    address = publish("/.well-known/ai-catalog.json", {
+        "specVersion": "1.0",
+        "entries": [
+            {"identifier": "urn:air:example.org:registry:all", "type": "application/ai-registry+json", "url": "/ard/"},
+            agent,
+            _entry("one", "/skills/one.md", metadata={"digest": digest_of(one)}),
+            _entry("two", "../skills/two.zip", metadata={"digest": tree_digest(two)}),
+        ],
+    })  # fmt: skip
+    return address.partition("/.well-known")[0]
+
+
+def test_skills_of_an_ard_catalog_are_installed_and_updated(
+    ard: str, open_registry: Registry, publish: Publish, write: Any
+) -> None:
+    catalog = f"{ard}/.well-known/ai-catalog.json"
+    first = open_registry.install(catalog, skills=["urn:air:example.org:skill:two"]).results
+    assert [(one.skill_id, one.origin["path"]) for one in first] == [("two", "two")]
+    assert [one.status for one in open_registry.install(ard).results] == ["installed", "unchanged"]  # a site with no index
+    assert open_registry.installed.current("one").origin == {"kind": "well-known", "address": ard, "path": "one"}
+    publish("/skills/one.md", (write("one", body="Do it twice.") / "SKILL.md").read_bytes())
+    with pytest.raises(DigestMismatch, match=r"one is not what http://127\.0\.0\.1"):
+        open_registry.update("one")
+    assert "Do it twice." not in (open_registry.current_folder("one")[1] / "SKILL.md").read_text()
+    with pytest.raises(NoSkillInside, match="has no skill 'clerk'"):
+        open_registry.install(catalog, skills=["clerk"])
+
+
+@pytest.mark.parametrize(
+    ("entries", "error", "words"),
+    [
+        ([_entry("one", "/skills/two.zip")], InvalidSource, "calls a skill one, and its SKILL.md calls it 'two'"),
+        ([_entry("one", "/skills/one.md", metadata={"digest": "sha256:" + "0" * 64})], DigestMismatch, "one is not what"),
+        ([_entry("one", "/skills/one.md", metadata={"digest": "md5:00"})], InvalidSource, "or a known digest"),
+        ([_entry("one", "/skills/one.md"), _entry("one", "/skills/one.md")], InvalidSource, "two of its skills are called one"),
+        ([_entry("one", "file:///etc/passwd")], InvalidSource, "which is no address"),
+        ([_entry("one", "http://169.254.169.254/latest")], NetworkRefused, "169.254.169.254"),
+        ([_entry("one", "/page.html")], InvalidSource, "neither an archive nor a SKILL.md"),
+        ([_entry("../../up", "/skills/one.md")], InvalidSource, "calls"),
+        ([_entry("one", "/gone.zip")], InvalidSource, "answered 404"),
+        (["text"], InvalidSource, "no list of objects"),
+        ({"a": 1}, InvalidSource, "no list of objects"),
+        ([], NoSkillInside, "has no skill"),
+    ],
+)
+def test_a_catalog_that_lies_installs_nothing(
+    ard: str, open_registry: Registry, publish: Publish, data: Path, entries: object, error: type[Exception], words: str
+) -> None:
+    publish("/page.html", b"<html>")
+    address = publish("/lying.json", {"specVersion": "1.0", "entries": entries})
+    with pytest.raises(error, match=words):
+        open_registry.install(address)
+    assert not list((data / "skills").glob("*/*/SKILL.md"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"{}", "its search gives no results"),
+        (b"[" * 100_000, "its search gives no results"),
+        (b'{"results": [1]}', "no list of objects"),
+    ],
+)
+def test_a_search_that_answers_nonsense_is_an_error(answer: bytes, words: str) -> None:
+    catalog = {"specVersion": "1.0", "entries": [{"identifier": "x", "type": "application/ai-registry+json", "url": "/ard"}]}
+    asked: list[str] = []
+
+    def post(url: str, body: bytes) -> bytes:
+        asked.append(url)
+        return answer
+
+    with pytest.raises(InvalidSource, match=words):
+        search_resources("https://example.org", "tidy", 5, lambda url, limit: json.dumps(catalog).encode(), post)
+    assert asked == ["https://example.org/ard/search"]
+    with pytest.raises(InvalidSource, match="offers no search"):
+        search_resources("https://example.org", "tidy", 5, lambda url, limit: b'{"specVersion": "1.0", "entries": []}', post)

@@ -10,8 +10,8 @@ import pytest
 from skillyard.packages import Origin
 from skillyard.registry.candidate import read_candidate
 from skillyard.registry.upgrade_checks import judged_by_publisher
-from skillyard.scanner import scan_skill
-from skillyard.scanner.names import IMITATES, WELL_KNOWN, imitation
+from skillyard.scanner import Report, scan_skill
+from skillyard.scanner.names import IMITATES, SAME_TEXT, WELL_KNOWN, imitation, with_same_texts
 
 _HEAD = "---\nname: {name}\ndescription: Tidies.\n---\n# Tidy\n"
 _RELIEF = [
@@ -89,6 +89,33 @@ def test_names_of_the_users_own_are_not_to_be_imitated_either(tmp_path: Path) ->
         "medium", "the name 'invoice-raeder' is one letter away from 'invoice-reader' of this catalog",
     )  # fmt: skip
     assert scan_skill(folder, known={"invoice-reader": "", "invoice-raeder": ""}).findings == ()
+
+
+def _collection(folder: Path, names: list[str]) -> list[Report]:
+    text = " ".join(f"Step {number}: sort the files of folder {number} by date." for number in range(40))
+    reports = []
+    for name in names:
+        (folder / name).mkdir()
+        (folder / name / "SKILL.md").write_text(f"{_HEAD.format(name=name)}\n{text}\nThis is {name}.\n")
+        reports.append(scan_skill(folder / name))
+    return reports
+
+
+@pytest.mark.parametrize(
+    ("names", "severity"),
+    [
+        (["sort-files", "date-sorter"], None),
+        (["sort-files", "date-sorter", "tidy-up"], "low"),
+        (["tidy-2yq87", "tidy-3rk1s", "tidy-43c6i"], "medium"),
+    ],
+)
+def test_one_text_under_many_names_is_found(tmp_path: Path, names: list[str], severity: str | None) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "SKILL.md").write_text(_HEAD.format(name="other") + "\n".join(f"Line {number} differs." for number in range(60)))
+    judged = with_same_texts([*_collection(tmp_path, names), scan_skill(other)])
+    found = [[one.severity for one in report.findings if one.rule == SAME_TEXT] for report in judged]
+    assert found == [*([[severity] if severity else []] * len(names)), []]
 
 
 class _Records:

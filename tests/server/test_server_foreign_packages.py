@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from skillyard.server.clients.clawhub_shapes import fingerprint
+from skillyard.server.clients.clawhub_skills import fingerprint
 
 Pack = Callable[..., bytes]
 SKILL = b"---\nname: tidy\ndescription: Tidies up. Use when a test needs a skill.\n---\nDo it.\n"

@@ -16,7 +16,7 @@ from skillyard import Catalog
 from skillyard.registry import Registry
 from skillyard.server import AccessPolicy, create_app
 from skillyard.server.application import ROUTERS
-from skillyard.server.authorization import OPEN, WEBHOOK, scopes_of
+from skillyard.server.authorization import CLIENT, OPEN, WEBHOOK, scopes_of
 
 LIST = "/api/v1/skill-definitions"
 TOGGLE = "/api/v1/catalog/toggle"
@@ -40,7 +40,7 @@ def test_a_client_of_mcp_is_told_where_it_is_written_how_to_authenticate(keyed: 
     for headers in ({}, {"Authorization": "Bearer sky_wrong"}):
         refused = keyed.nobody.post("/mcp", json={}, headers=headers)
         assert refused.status_code == 401
-        (address,) = re.findall(r'^Bearer realm="skillyard", resource_metadata="([^"]+)"$', refused.headers["www-authenticate"])
+        (address,) = re.findall(r'^Bearer realm="skillyard", resource_metadata="([^"]+)"', refused.headers["www-authenticate"])
         told = keyed.nobody.get(address).json()
         assert told["resource"] == address.replace("/.well-known/oauth-protected-resource", "") == f"{server['resource']}/mcp"
         assert told["bearer_methods_supported"] == ["header"]
@@ -87,7 +87,7 @@ def test_every_route_says_what_it_needs_or_that_it_is_open() -> None:
     assert len(routes) > 170
     for route in routes:
         assert isinstance(route, APIRoute)
-        is_open = (route.openapi_extra or {}).get("security") in (OPEN["security"], WEBHOOK["security"])
+        is_open = (route.openapi_extra or {}).get("security") in (OPEN["security"], WEBHOOK["security"], CLIENT["security"])
         assert is_open != bool(scopes_of(route.dependencies)), f"{route.path} needs no scope and is not open"
 
 

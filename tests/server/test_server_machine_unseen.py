@@ -33,6 +33,7 @@ UNANSWERED: Final = frozenset(
         "GET /api/v1/settings",
         "GET /api/v1/doctor",
         "GET /api/v1/organisations",
+        "GET /api/v1/oauth/authorization",  # is about a client that has sent somebody
         "GET /api/v1/skills/-/reports",  # these are ClawHub's, and not offered here
         "GET /api/v1/skills/-/scan/download/{slug}",
         "GET /api/v1/skills/-/scan/{scan_id}",

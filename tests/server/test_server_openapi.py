@@ -23,6 +23,7 @@ FORMS: Final = {
     "clients: OpenAI": "application/json",
     "clients: ARD": "application/json",
     "clients: A2A": "application/json",
+    "clients: OAuth": "application/json",
 }
 ACCEPTS_ALL: Final = "positive_data_acceptance"
 """That what fits the description is accepted: not where rules hold that no schema can say."""

@@ -66,3 +66,60 @@ def test_tests_that_go_on_are_cancelled(client: TestClient, home: Path, make_ski
     run_id = client.post("/api/v1/runs/tests", json={"skill": "slow"}).json()["data"]["run_id"]
     assert client.post(f"/api/v1/runs/{run_id}/cancel").json()["data"]["state"] == "cancelled"
     assert _ended(client, run_id)["error"]["code"] == "CANCELLED"
+
+
+PROMPTS = [
+    {"query": "add one to a number", "should_trigger": True},
+    {"query": "xylophone lessons nearby", "should_trigger": True},
+    {"query": "what is the weather", "should_trigger": False},
+]
+
+
+def test_prompts_of_a_skill_are_tried_and_each_says_what_was_found(client: TestClient, home: Path, make_skill: Any) -> None:
+    files = {"evals/triggers.json": json.dumps(PROMPTS), "evals/broken.json": "[{", "evals/deep/no.json": "[]"}
+    make_skill(home / "project/.claude/skills", "adder", front_matter=HEADER, files=files)
+    make_skill(home / "project/.claude/skills", "other", description="Does something else with lessons.")
+    client.post("/api/v1/catalog/refresh")
+    begun = client.post("/api/v1/runs/triggers", json={"skill": "adder"})
+    assert begun.status_code == 202, begun.text
+    run = _ended(client, begun.json()["data"]["run_id"])
+    assert (run["state"], run["error"]["message"], run["interface"], run["version"]) == (
+        "failed",
+        "1 of 3 failed",
+        "eval",
+        "1.2.0",
+    )
+    hit, miss, quiet = run["steps"]
+    assert (hit["stepName"], hit["error"], hit["output"]["rank"]) == ("add one to a number", None, 1)
+    assert hit["output"]["found"][0]["name"] == "adder"
+    assert (miss["output"]["passed"], miss["error"]) == (False, "adder is not among the first 10")
+    assert (quiet["error"], quiet["output"]["expected"]) == (None, False)
+    assert (run["output"]["hits"]["1"], run["output"]["misses"]) == (0.5, ["xylophone lessons nearby"])
+    assert run["output"]["suggestions"] == []  # three prompts are too few for one
+    assert len(run["warnings"]) == 1
+    assert "evals/broken.json cannot be read" in run["warnings"][0]
+    assert client.get("/api/v1/runs?tests=false&skill=adder").json()["meta"]["total"] == 0
+    assert client.get("/api/v1/insights?by=interface").json()["data"]["rows"] == []
+
+
+def test_a_better_description_is_proposed_for_prompts_that_do_not_find_the_skill(
+    client: TestClient, home: Path, make_skill: Any
+) -> None:
+    words = ("ledger", "invoice", "ledger invoice", "my ledger", "an invoice", "the ledger")
+    files = {
+        "evals/triggers.json": json.dumps([{"query": f"reconcile {text} of march", "should_trigger": True} for text in words])
+    }
+    make_skill(home / "project/.claude/skills", "adder", front_matter=HEADER, files=files)
+    make_skill(home / "project/.claude/skills", "balance", description="Keeps the balance of totals.")
+    client.post("/api/v1/catalog/refresh")
+    run = _ended(client, client.post("/api/v1/runs/triggers", json={"skill": "adder"}).json()["data"]["run_id"])
+    (change,) = run["output"]["suggestions"]
+    assert change["description"].startswith("Adds one. Use when a test adds. Also for:")
+    assert "ledger" in change["added"]
+    assert change["after"] > change["before"]
+
+
+def test_a_skill_without_prompts_says_so(client: TestClient, tested: Callable[[list[Any]], str]) -> None:
+    run = _ended(client, client.post("/api/v1/runs/triggers", json={"skill": tested([])}).json()["data"]["run_id"])
+    assert run["error"]["message"] == "there is nothing to test"
+    assert client.post("/api/v1/runs/triggers", json={"skill": "nosuch"}).status_code == 404

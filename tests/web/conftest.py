@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,9 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, sy
 from playwright.sync_api import Request as Asked
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from scripted_models import ScriptedModels
+
+from skillyard.access import Keys
+from skillyard.database import Database
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "build/browser"  # of tests that failed
@@ -45,6 +48,7 @@ class Site:
     home: Path
     port: int = 0
     known: dict[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
     _process: preloaded.Popen | None = None
 
     @property
@@ -70,7 +74,7 @@ class Site:
         command = [sys.executable, "-m", "skillyard", "serve", "--json", "--port", str(self.port)]
         with (self.home / "server.log").open("a") as log:
             self._process = preloaded.Popen(
-                [*command, "--project", str(self.project)], env=environment, stdout=preloaded.PIPE, stderr=log
+                [*command, *self.options, "--project", str(self.project)], env=environment, stdout=preloaded.PIPE, stderr=log
             )
         assert self._process.stdout is not None
         self.port = int(json.loads(self._process.stdout.readline())["address"].rpartition(":")[2])
@@ -208,9 +212,9 @@ def browser() -> Iterator[Browser]:
         context.close()
 
 
-def serve(home: Path, settings: str = "") -> Site:
+def serve(home: Path, settings: str = "", *options: str) -> Site:
     """A server over the example skills, running."""
-    site = Site(home)
+    site = Site(home, options=options)
     site.configure(settings)
     shutil.copytree(ROOT / "examples/skills", site.project / "skills")
     site.start()
@@ -247,6 +251,19 @@ def site(shared_site: Site) -> Site:
 def ruled_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A site whose rules deny one skill and ask about others."""
     made = serve(tmp_path_factory.mktemp("ruled") / "site", '[permissions.skills]\n"text-*" = "deny"\n"data-*" = "ask"\n')
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def keyed_site(tmp_path: Path) -> Iterator[Site]:
+    """A site that wants keys; `known["key"]` is the one of ada, who manages it."""
+    data = tmp_path / "site/data"
+    data.mkdir(parents=True)
+    with closing(Database.open(str(data))) as database:
+        key = Keys(lambda: database).create("ada", ["admin"])[1]
+    made = serve(tmp_path / "site", "", "--require-keys")
+    made.known["key"] = key
     yield made
     made.stop()
 

@@ -89,6 +89,7 @@ def test_tests_run_from_the_page_and_a_failing_case_says_what_it_was_given_and_g
     listed = cases["examples"] if isinstance(cases, dict) else cases
     wrong = {"name": "a wrong one", "input": {"text": "One fish."}, "output": {"words": 7}}
     file.write_text(json.dumps([*listed, wrong]), "utf-8")
+    site.ask("POST", RUNS, {"skill": "text-statistics", "parameters": {"text": TEXT}})
     site.ask("POST", "/api/v1/catalog/refresh")
     page = visit(site, "/skills/config:text-statistics?tab=tests")
     expect(page.get_by_text("These tests have not been run yet.")).to_be_visible()
@@ -114,6 +115,48 @@ def test_tests_run_from_the_page_and_a_failing_case_says_what_it_was_given_and_g
     page.goto("/runs?skill=config:text-statistics&tests=false")
     expect(page.get_by_text("Without tests")).to_be_visible()
     expect(page.get_by_role("list", name="Runs")).not_to_contain_text("Tests")
+
+
+def test_prompts_are_tried_from_the_page_and_a_better_description_is_proposed(
+    site: Site, visit: Open, readable: Check, uncut: Check
+) -> None:
+    skill = site.project / "skills/bookkeeper"
+    (skill / "evals").mkdir(parents=True)
+    (skill / "SKILL.md").write_text(
+        "---\nname: bookkeeper\ndescription: Keeps books in order.\nversion: 2.0.0\n---\n# Books\n", "utf-8"
+    )
+    said = [
+        f"reconcile {text} of march"
+        for text in ("ledger", "invoice", "ledger invoice", "my ledger", "an invoice", "the ledger")
+    ]
+    prompts = [{"query": text, "should_trigger": True} for text in (*said, "Keep my books")]
+    (skill / "evals/triggers.json").write_text(
+        json.dumps([*prompts, {"query": "Sing a song", "should_trigger": False}]), "utf-8"
+    )
+    site.ask("POST", "/api/v1/catalog/refresh")
+    page = visit(site, "/skills/config:bookkeeper?tab=triggers")
+    expect(page.get_by_text("These prompts have not been tried yet.")).to_be_visible()
+    page.get_by_role("button", name="Try the prompts").click()
+    expect(page.get_by_role("status").get_by_text(re.compile("^2 of 8 as expected"))).to_be_visible(timeout=60_000)
+    listed = page.get_by_role("list", name="Prompts").get_by_role("listitem")
+    expect(listed.filter(has_text="Sing a song")).to_contain_text("rightly not found")
+    hit = listed.filter(has_text="Keep my books")
+    expect(hit).to_contain_text("found first")
+    hit.get_by_role("button").click()
+    expect(hit.get_by_role("link", name="bookkeeper")).to_be_visible()
+    proposal = page.get_by_role("region", name="A better description")
+    expect(proposal).to_contain_text("Keeps books in order. Also for:")
+    proposal.get_by_role("button", name="Copy").click()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("Keeps books in order. Also for:")
+    expect(page.get_by_role("region", name="Results by version").get_by_role("row").nth(1)).to_contain_text("2.0.0")
+    readable(page)
+    page.get_by_label("切换到中文").click()
+    page.get_by_label("使用深色").click()
+    page.set_viewport_size({"width": 360, "height": 860})
+    expect(page.get_by_text("更好的描述")).to_be_visible()
+    readable(page)
+    uncut(page)
+    expect(page.locator("html")).to_have_js_property("scrollWidth", 360)
 
 
 def test_what_agents_get_of_a_skill_is_chosen_and_found_again(site: Site, visit: Open) -> None:

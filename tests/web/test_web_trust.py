@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -144,3 +145,41 @@ def test_a_reader_is_offered_what_a_reader_may_do(asking_site: Site, visit: Open
     page.goto("/skills")
     expect(page.get_by_role("list", name="Skills").get_by_role("link").first).to_be_visible()
     expect(page.get_by_role("link", name="Install")).to_have_count(0)
+
+
+def test_a_person_signs_in_sees_which_program_asks_for_what_and_allows_part_of_it(
+    keyed_site: Site, visit: Open, readable: Check, uncut: Check
+) -> None:
+    back = "http://127.0.0.1:4711/callback"
+    told = {"client_name": "Cla\u202eude", "redirect_uris": [back]}
+    request = {
+        "client_id": keyed_site.ask("POST", "/oauth/register", told)["client_id"], "redirect_uri": back, "state": "1.0",
+        "response_type": "code", "code_challenge": "c" * 43, "code_challenge_method": "S256",
+        "resource": f"{keyed_site.address}/mcp",
+    }  # fmt: skip
+    page = visit(keyed_site, f"/oauth/authorize?{urlencode(request)}", fresh=True)
+    page.watch.forgive(r"status of 401|127\.0\.0\.1:4711")  # type: ignore[attr-defined]
+    page.context.route("http://127.0.0.1:4711/**", lambda route: route.fulfill(body="The program goes on."))
+    page.get_by_label("API key").fill(keyed_site.known["key"])
+    page.get_by_role("button", name="Sign in").click()
+    content = page.get_by_role("main")
+    for text in ("Claude", back, "a program on your own machine", "ada"):
+        expect(content.get_by_text(text, exact=True)).to_be_visible()
+    readable(page)
+    page.set_viewport_size({"width": 360, "height": 860})
+    uncut(page)
+    page.get_by_label("Run skills").uncheck()
+    page.get_by_role("button", name="Allow").click()
+    page.wait_for_url(f"{back}?**")
+    answer = parse_qs(urlsplit(page.url).query)
+    assert (answer["state"], answer["iss"], answer["code"][0][:4]) == (["1.0"], [keyed_site.address], "syc_")
+    page.goto(f"/oauth/authorize?{urlencode(request | {'code_challenge_method': 'plain'})}")
+    expect(page.get_by_role("alert")).to_contain_text("S256")
+    expect(page.get_by_role("button", name="Allow")).to_have_count(0)
+    page.get_by_role("button", name="Back to the program").click()
+    page.wait_for_url(f"{back}?**")
+    assert parse_qs(urlsplit(page.url).query)["error"] == ["invalid_request"]
+    page.goto(f"/oauth/authorize?{urlencode(request)}")
+    page.get_by_role("button", name="Refuse").click()
+    page.wait_for_url(f"{back}?**")
+    assert parse_qs(urlsplit(page.url).query)["error"] == ["access_denied"]

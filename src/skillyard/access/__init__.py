@@ -1,4 +1,4 @@
-"""Access to a server: API keys with scopes, sign-in sessions of pages, webhooks, organisations, and the audit log.
+"""Access to a server: API keys with scopes, sign-in sessions, clients of OAuth, webhooks, organisations, and the audit log.
 
 The database has only hashes of keys. What a scope allows is decided by the entry points.
 """
@@ -16,6 +16,7 @@ from skillyard.access.audit_log import (
     acting_as,
     actor_name,
     claimant,
+    may_approve,
     may_change,
     record_audit,
     set_audit_subject,
@@ -33,22 +34,38 @@ from skillyard.access.credentials import (
     hash_secret,
     key_problem,
 )
+from skillyard.access.oauth import (
+    OAUTH_SCOPES,
+    TOKEN_PREFIX,
+    AuthorizationTerms,
+    IssuedTokens,
+    OAuthClient,
+    OAuthGrant,
+    OAuthStore,
+)
 from skillyard.access.organisations import CopiedRecords, Organisation, Organisations, move_records
 
 __all__ = [
     "DEFAULT_ORGANISATION",
     "EVERYBODY",
     "KEY_PREFIX",
+    "OAUTH_SCOPES",
     "SCOPES",
+    "TOKEN_PREFIX",
     "Actor",
     "ApiKey",
     "AuditFilter",
     "AuditLog",
     "AuditOutcome",
     "AuditRecord",
+    "AuthorizationTerms",
     "CopiedRecords",
+    "IssuedTokens",
     "KeyState",
     "Keys",
+    "OAuthClient",
+    "OAuthGrant",
+    "OAuthStore",
     "Organisation",
     "Organisations",
     "Scope",
@@ -60,6 +77,7 @@ __all__ = [
     "claimant",
     "hash_secret",
     "key_problem",
+    "may_approve",
     "may_change",
     "move_records",
     "record_audit",

@@ -39,7 +39,7 @@ class Actor:
     """Who acts: a name, and for a request where it came from; `written` counts what was recorded meanwhile.
 
     A `member` is somebody with a key, who claims the names under which they publish, and changes what is theirs; with
-    `manages` what belongs to others too.
+    `manages` what belongs to others too. `scopes` are those of the key.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Actor:
     written: int = 0
     member: bool = False
     manages: bool = False
+    scopes: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,14 @@ def may_change(owners: Collection[str]) -> bool:
     if not owners or actor is None or not actor.member or actor.manages:
         return True
     return actor.name in owners or EVERYBODY in owners
+
+
+def may_approve(by: Collection[str]) -> bool:
+    """Whether the current actor has one of these scopes, or one of these names; the machine's user may everything."""
+    actor = _ACTING.get()
+    if actor is None or not actor.member:
+        return True
+    return actor.name in by or any(scope in by for scope in actor.scopes)
 
 
 def set_audit_subject(subject: str) -> None:

@@ -19,7 +19,7 @@ import re
 import secrets
 import string
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -28,7 +28,7 @@ from sqlalchemy import Connection, RowMapping, delete, func, insert, select, upd
 
 from skillyard.access.audit_log import DEFAULT_ORGANISATION, record_audit
 from skillyard.access.organisations import require_organisation
-from skillyard.database import api_keys, api_sessions, take_global_lock, webhooks
+from skillyard.database import api_keys, api_sessions, oauth_grants, take_global_lock, webhooks
 from skillyard.errors import InvalidInput, PermissionDenied, RecordExists, RecordNotFound, SignInRequired
 from skillyard.text import single_line
 from skillyard.wire import WireForm, wire
@@ -56,10 +56,10 @@ def same_hash(left: str, right: str) -> bool:
     return secrets.compare_digest(left, right)
 
 
-Scope = Literal["skills:read", "skills:write", "runs:execute", "workspaces:use", "admin"]
-"""`skills:read` looks at skills and runs, `skills:write` changes skills and agents, `runs:execute` starts runs and keeps
-memories, `workspaces:use` works with commands and files in workspaces, `admin` may all of that and manages keys, approvals and
-the audit log."""
+Scope = Literal["skills:read", "skills:write", "skills:approve", "runs:execute", "workspaces:use", "admin"]
+"""`skills:read` looks at skills and runs, `skills:write` changes skills and agents, `skills:approve` approves versions that
+wait for it, `runs:execute` starts runs and keeps memories, `workspaces:use` works with commands and files in workspaces,
+`admin` may all of that and manages keys, approvals and the audit log."""
 
 KeyState = Literal["usable", "expired", "revoked"]
 
@@ -136,7 +136,7 @@ class Keys:
             return tuple(_find(connection, **({} if organisation is None else {"organisation": organisation})))
 
     def revoke(self, key_id: str, organisation: str | None = None) -> ApiKey:
-        """Revoke a key and the sessions that were opened with it; to revoke one again changes nothing.
+        """Revoke a key, the sessions that were opened with it and what was allowed with it; once more changes nothing.
 
         Raises:
             RecordNotFound: there is no such key, in that organisation when one is given.
@@ -147,7 +147,8 @@ class Keys:
                 raise RecordNotFound(f"there is no key {single_line(key_id)!r}", hint="`skillyard keys list` shows their ids")
             revoked = func.coalesce(api_keys.c.revoked_at, datetime.now(UTC))
             connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=revoked))
-            connection.execute(delete(api_sessions).where(api_sessions.c.key_id == key_id))
+            for table in (api_sessions, oauth_grants):
+                connection.execute(delete(table).where(table.c.key_id == key_id))
             revoked_key = _find(connection, id=key_id)[0]
             record_audit(connection, "keys.revoke", key_id, details={"name": revoked_key.name})
             return revoked_key
@@ -178,7 +179,7 @@ class Keys:
                 connection.execute(update(api_keys).where(api_keys.c.id == key.id).values(last_used_at=now))
 
 
-def key_from_row(row: RowMapping) -> ApiKey:
+def key_from_row(row: Mapping[str, Any] | RowMapping) -> ApiKey:
     """The key that a row of the table is."""
     values: dict[str, Any] = {column: row[column] for column in _COLUMNS}
     return ApiKey(**values | {"scopes": tuple(scope for scope in SCOPES if scope in row["scopes"])})
@@ -425,7 +426,9 @@ class Webhooks:
             return
         keys = {key.id: key for key in Keys(self.database).all(hook.organisation)}
         if problem := key_problem(hook.made_by, keys.get(hook.key_id)):
-            raise PermissionDenied(f"the webhook {hook.name} is held: {problem}", hint="make it again with a key that holds")
+            raise PermissionDenied(
+                f"the webhook {hook.name} is held: {problem}", hint="create it again with a key that is valid"
+            )
 
 
 _WEBHOOK_COLUMNS: Final = tuple(Webhook.__dataclass_fields__)

@@ -194,6 +194,7 @@ _SETTINGS: Final[Settings] = {
         "signers": table_of(
             texts("a list of keys", tuple), "a table of source = list of keys", name="pinned_signers", quoted=True
         ),
+        "approval": any_table(),
     },
     "scan": any_table(),
     "server": any_table(),
@@ -219,7 +220,8 @@ class Configuration(NamedTuple):
     in the nearest file and in the user's own: the scanner room knows their keys. `database_url`, `package_store`,
     `kept_versions` (of a skill, on the disk),
     `private_hosts` (packages may come from addresses that are not public), `fetch_links` (what skills tell to fetch is fetched
-    when they are installed, and kept), `pinned_signers` (who must sign packages, by source) and `skill_grants` (what
+    when they are installed, and kept), `pinned_signers` (who must sign packages, by source), `approval` (which
+    versions wait for a person's, passed on unchecked: the registry knows its keys) and `skill_grants` (what
     `[skills.NAME]` grants) are the user's own: a project may not choose where records and packages go, nor what skills are
     given, and neither `extensions_enabled` and `extensions_off`.
     `skill_sets` are the names of the skills of each set, a project's beside the user's.
@@ -258,6 +260,7 @@ class Configuration(NamedTuple):
     skill_grants: Mapping[str, Mapping[str, Any]] = _NO_GRANTS
     skill_sets: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     pinned_signers: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    approval: Mapping[str, object] = _EMPTY
     extensions_enabled: bool = True
     extensions_off: frozenset[str] = frozenset()
 

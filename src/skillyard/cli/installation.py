@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from skillyard.cli.confirmation import confirm
-from skillyard.cli.screen import UsageProblem
+from skillyard.cli.screen import FAILURE, OK, UsageProblem
 from skillyard.text import nearest, sanitize, shorten, single_line
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
     from skillyard.registry import (
+        KeptLinkState,
         LockState,
         OperationResult,
         PowerChange,
@@ -103,7 +104,7 @@ _COUNTED: Final = {  # how a sentence begins, longer ones first, and what is sai
     "tells its reader to fetch ": "tells its reader to fetch {} things that nothing pins",
 }
 _CLEAR: Final = "\r\x1b[2K"
-_STYLES: Final = {"unchanged": "dim"}
+_STYLES: Final = {"unchanged": "dim", "waiting": "warning"}
 """The others are good news."""
 
 
@@ -132,15 +133,22 @@ def missing_lock_error(lock: ProjectLock) -> UsageProblem:
     )
 
 
-def draw_lock_states(screen: Screen, states: Sequence[LockState], *, locked: Collection[str] | None = None) -> bool:
+def draw_lock_states(
+    screen: Screen,
+    states: Sequence[LockState],
+    *,
+    locked: Collection[str] | None = None,
+    links: Sequence[KeptLinkState] = (),
+) -> bool:
     """Show how skills are installed, with the files that are other than locked; gives whether all are as they should be.
 
-    With `locked`, the ids of the skills in the lock, the others are told from them.
+    With `locked`, the ids of the skills in the lock, the others are told from them. Of `links` those are shown that are not as
+    they were kept; one that does not answer is no reason to fail.
     """
-    good = all(state.state == "ok" for state in states)
+    good = all(state.state == "ok" for state in states) and all(one.state in ("ok", "unknown") for one in links)
     if screen.as_json:
         skills = [state.to_dict() | ({} if locked is None else {"locked": state.entry.skill_id in locked}) for state in states]
-        screen.data({"ok": good, "skills": skills})
+        screen.data({"ok": good, "skills": skills} | ({"links": [one.to_dict() for one in links]} if links else {}))
         return good
     for state in states:
         word = state.state if locked is None or state.entry.skill_id in locked else f"{state.state}, not locked"
@@ -156,6 +164,12 @@ def draw_lock_states(screen: Screen, states: Sequence[LockState], *, locked: Col
                 screen.line(f"{kind:<8} and {len(paths) - _FILES} more", indent=4)
         if state.state == "conflict":
             screen.line("skillyard.lock and skills-lock.json name different content", indent=4)
+    for one in links:
+        if one.state != "ok":
+            style = "warning" if one.state == "unknown" else "error"
+            screen.line(f"{one.state:<10} {one.skill_id}: {single_line(one.address)}: {single_line(one.reason)}", style=style)
+    if any(one.state in ("changed", "damaged") for one in links):
+        screen.note("`skillyard update NAME` asks about what is different now; with `--force` it replaces damaged copies")
     return good
 
 
@@ -297,6 +311,11 @@ class InstallProgress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.clear()
+
+
+def installed_code(results: Sequence[OperationResult]) -> int:
+    """The exit code of an installation: 1 when something of it waits for approval and does not serve yet."""
+    return FAILURE if any(result.status == "waiting" for result in results) else OK
 
 
 def draw_results(screen: Screen, results: Sequence[OperationResult], *, key: str = "results") -> None:

@@ -64,7 +64,9 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "diff": CliCommand("preview", GROUPS[4], "what an update would change, or what changed between two versions"),
         "pin": CliCommand("preview", GROUPS[4], "keep the current version of a skill; --undo lets updates go on"),
         "sync": CliCommand("install", GROUPS[4], "make what is installed what the project's lock says; --frozen only compares"),
-        "link": CliCommand("coding_agents", GROUPS[4], "put a skill into the folders of coding agents; list what stands where"),
+        "link": CliCommand(
+            "coding_agents", GROUPS[4], "put a skill into the folders of coding agents; list what is linked where"
+        ),
         "unlink": CliCommand("coding_agents", GROUPS[4], "take a skill out of the folders of coding agents"),
         "adopt": CliCommand("coding_agents", GROUPS[4], "make a copy that was edited in an agent's folder the next version"),
         "connect": CliCommand("coding_agents", GROUPS[4], "write the MCP server into the configuration of a coding agent"),
@@ -77,57 +79,64 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "history": CliCommand(
             "install", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"
         ),
+        "approve": CliCommand(
+            "publish", GROUPS[4], "approve exactly one version that waits for it, or withdraw that; list what waits"
+        ),
         "deprecate": CliCommand("install", GROUPS[4], "mark a version as one to move away from", function="mark"),
         "yank": CliCommand(
             "install", GROUPS[4], "mark a version as one that nobody may install or go back to", function="mark"
         ),
-        "new": CliCommand("user_skills", GROUPS[1], "make a skill that `check` finds fine"),
+        "new": CliCommand("user_skills", GROUPS[1], "make a new skill that passes `check`"),
         "check": CliCommand("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
-        "migrate": CliCommand("packages", GROUPS[1], "old skills, commands, rules and AGENTS.md files into skills of today"),
-        "convert": CliCommand("packages", GROUPS[1], "skills in the format of another system, and back without loss"),
+        "migrate": CliCommand(
+            "packages", GROUPS[1], "turn old skills, commands, rules and AGENTS.md files into current skills"
+        ),
+        "convert": CliCommand("packages", GROUPS[1], "convert skills to the format of another system, and back without loss"),
         "scan": CliCommand("scan", GROUPS[1], "scan for security risks: findings with file, line, reason and fix"),
         "pack": CliCommand("packages", GROUPS[1], "write a skill's folder as one archive, always the same bytes"),
         "verify": CliCommand(
-            "packages", GROUPS[1], "whether an archive, or everything installed, has the content it should have"
+            "packages", GROUPS[1], "check that an archive, or everything installed, has the content it should have"
         ),
-        "key": CliCommand("packages", GROUPS[1], "the keys you sign with: make one, list them"),
+        "key": CliCommand("packages", GROUPS[1], "the keys that you sign with: create one, list them"),
         "sign": CliCommand("packages", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
         "push": CliCommand("packages", GROUPS[1], "push a skill to an OCI registry, always the same digest"),
         "eval": CliCommand(
-            "search", GROUPS[1], "whether the right skill is found for a list of prompts, before and after an edit"
+            "search",
+            GROUPS[1],
+            "check whether the right skill is found for a list of prompts, before and after an edit",
         ),
         "open": CliCommand("user_skills", GROUPS[0], "open the folder of a skill in the file manager, or say where it is"),
         "enable": CliCommand("user_skills", GROUPS[1], "offer a disabled skill to models again", function="switch"),
         "disable": CliCommand("user_skills", GROUPS[1], "keep a skill but offer it to no model", function="switch"),
-        "state": CliCommand("user_skills", GROUPS[1], "what is wanted of a skill: pinned, automatic, name-only, manual or off"),
+        "state": CliCommand("user_skills", GROUPS[1], "how a skill is offered: pinned, automatic, name-only, manual or off"),
         "use": CliCommand("user_skills", GROUPS[1], "offer only the skills of a set in this project; list the sets"),
         "delete": CliCommand("user_skills", GROUPS[1], "delete a user skill from the disk"),
         "run": CliCommand("run", GROUPS[2], "run a skill's script in the sandbox", takes_command_line=True),
         "test": CliCommand("runs", GROUPS[2], "try a skill in the sandbox: its tests, its examples, its evals"),
-        "runs": CliCommand("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
+        "runs": CliCommand("runs", GROUPS[2], "past runs; `runs show RUN_ID` shows one with its steps"),
         "workspace": CliCommand(
             "workspace", GROUPS[2], "run commands in a sandboxed workspace; list and remove workspaces", takes_command_line=True
         ),
         "schedule": CliCommand("runs", GROUPS[2], "skills that run at a time, or again and again", takes_command_line=True),
-        "event": CliCommand("runs", GROUPS[2], "something happened: run the skills that wait for it"),
+        "event": CliCommand("runs", GROUPS[2], "report an event: run the skills that wait for it"),
         "agents": CliCommand("agents", GROUPS[2], "agents: a prompt, model and skills under a name; the exact prompt of each"),
         "memories": CliCommand("agents", GROUPS[2], "what was remembered: list, search, forget"),
         "approvals": CliCommand("access", GROUPS[2], "approvals of skills in this workspace: list, give and revoke them"),
         "permissions": CliCommand("access", GROUPS[2], "rules about commands, and whether one is allowed, and why"),
         "chat": CliCommand("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
-        "insights": CliCommand("agents", GROUPS[2], "what becomes of skills, by day: use, failures, time, tokens, cost"),
+        "insights": CliCommand("agents", GROUPS[2], "usage of skills by day: use, failures, time, tokens, cost"),
         "trail": CliCommand("chat", GROUPS[2], "how skills were used in conversations: offered, loaded, read, run"),
         "mcp": CliCommand("serve", GROUPS[2], "serve the skills to any MCP client over stdio"),
         "serve": CliCommand("serve", GROUPS[2], "serve the skills over HTTP: to this machine, or with keys to others"),
         "worker": CliCommand("serve", GROUPS[2], "work for a pool of workers, with the skills of this machine"),
-        "workers": CliCommand("serve", GROUPS[2], "who works for which pool, and what waits"),
-        "keys": CliCommand("access", GROUPS[3], "API keys of the server: make one with scopes, list and revoke them"),
+        "workers": CliCommand("serve", GROUPS[2], "the workers of each pool, and the runs that wait"),
+        "keys": CliCommand("access", GROUPS[3], "API keys of the server: create one with scopes, list and revoke them"),
         "webhooks": CliCommand("access", GROUPS[3], "addresses at which other services report events, each with a secret"),
         "organisations": CliCommand("access", GROUPS[3], "who shares the server, each with skills and runs of its own"),
         "audit": CliCommand("access", GROUPS[3], "who changed what, and who was refused"),
         "db": CliCommand("db", GROUPS[3], "the database: status, integrity check, repair, upgrade, copy"),
-        "backup": CliCommand("db", GROUPS[3], "everything that is kept here in one file, also while a server runs"),
-        "restore": CliCommand("db", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
+        "backup": CliCommand("db", GROUPS[3], "write all that is kept here into one file, also while a server runs"),
+        "restore": CliCommand("db", GROUPS[3], "restore a backup, into either kind of database, or only verify it"),
         "environment": CliCommand(
             "environment", GROUPS[3], "packages and programs of skills: what they need, grant and revoke"
         ),
@@ -278,8 +287,8 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
     group.add_argument("-q", "--quiet", action="store_true", help="no notes and no progress on standard error")
     group.add_argument("--lang", choices=LANGUAGES, help="language of help and errors: en or zh (default: that of the locale)")
-    group.add_argument("--version", action="version", version=f"skillyard {__version__}", help="show the version and leave")
-    group.add_argument("-h", "--help", action="help", help="show this help and leave")
+    group.add_argument("--version", action="version", version=f"skillyard {__version__}", help="show the version and exit")
+    group.add_argument("-h", "--help", action="help", help="show this help and exit")
 
 
 def command_parser(name: str) -> Parser:

@@ -29,7 +29,6 @@ from skillyard.database.notifications import (
     publish_live_events,
     wait_for_change,
 )
-from skillyard.database.record_copy import CopiedTable, copy_records, has_records, replace_records
 from skillyard.database.registry_tables import (
     agent_skills,
     agents,
@@ -38,6 +37,8 @@ from skillyard.database.registry_tables import (
     audit_events,
     containing_substring,
     install_logs,
+    oauth_clients,
+    oauth_grants,
     organisations,
     skill_callers,
     skill_counts,
@@ -46,9 +47,17 @@ from skillyard.database.registry_tables import (
     skill_stars,
     skill_tags,
     skill_versions,
+    version_approvals,
     webhooks,
 )
-from skillyard.database.repair import RepairReport, repair_file
+from skillyard.database.repair import (
+    CopiedTable,
+    RepairReport,
+    copy_records,
+    has_records,
+    repair_file,
+    replace_records,
+)
 from skillyard.database.tables import (
     METADATA,
     USAGE_BUCKETS,
@@ -120,6 +129,8 @@ __all__ = [
     "memories",
     "memory_tags",
     "notify",
+    "oauth_clients",
+    "oauth_grants",
     "organisations",
     "publish_live_events",
     "questions",
@@ -145,6 +156,7 @@ __all__ = [
     "turns",
     "usage_by_dimension",
     "usage_totals",
+    "version_approvals",
     "wait_for_change",
     "webhooks",
     "worker_pools",

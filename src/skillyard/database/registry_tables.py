@@ -37,6 +37,7 @@ from skillyard.database.tables import METADATA
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, TextClause
 
+_APPROVAL_STATES: Final = "state IN ('waiting', 'approved', 'withdrawn')"
 _VERSION_STATES: Final = "status IN ('pending', 'downloading', 'validating', 'installing', 'active', 'deprecated', 'failed')"
 _OPERATIONS: Final = "operation IN ('install', 'update', 'rollback', 'uninstall')"
 _LOG_STATES: Final = "status IN ('pending', 'in_progress', 'success', 'failed')"
@@ -185,6 +186,46 @@ api_sessions: Final = Table(  # a page that signed in with a key
     Index(None, "expires_at"),
 )
 
+oauth_clients: Final = Table(  # programs that people may let sign in
+    "oauth_clients",
+    METADATA,
+    Column("id", SafeText, primary_key=True),  # one of ours, or the address of the client's own document
+    Column("name", SafeText, nullable=False),
+    Column("redirect_uris", JSON(none_as_null=True), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("fetched_at", Instant),  # when its document was read; none of a client that registered
+    Column("used_at", Instant),  # when somebody last allowed it something, or it renewed a token
+    Index(None, "used_at"),
+)
+
+oauth_grants: Final = Table(  # what a person allowed a program, with its code and its tokens
+    "oauth_grants",
+    METADATA,
+    Column("id", SafeText, primary_key=True),
+    Column("client_id", SafeText, ForeignKey("oauth_clients.id", ondelete="CASCADE"), nullable=False),
+    Column("key_id", SafeText, ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False),
+    Column("scopes", JSON(none_as_null=True), nullable=False),
+    Column("resource", SafeText, nullable=False),  # the address that the tokens are for
+    Column("redirect_uri", SafeText, nullable=False),
+    Column("challenge", SafeText, nullable=False),  # S256 of the client's secret for this code
+    Column("code_hash", SafeText, nullable=False),
+    Column("code_used_at", Instant),
+    Column("family_hash", SafeText),  # of what all refresh tokens of the grant have in common
+    Column("refresh_hash", SafeText),  # of the newest
+    Column("access_hash", SafeText),
+    Column("access_scopes", JSON(none_as_null=True)),
+    Column("access_expires_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False),  # of the code, then of the refresh token
+    Column("last_used_at", Instant),
+    UniqueConstraint("code_hash"),
+    UniqueConstraint("family_hash"),
+    UniqueConstraint("access_hash"),
+    Index(None, "client_id"),
+    Index(None, "key_id"),
+    Index(None, "expires_at"),
+)
+
 webhooks: Final = Table(  # addresses at which others report events
     "webhooks",
     METADATA,
@@ -256,6 +297,23 @@ skill_owners: Final = Table(  # who may change a skill whose name somebody claim
     Column("skill_id", SafeText, ForeignKey("skill_definitions.skill_id", ondelete="CASCADE"), primary_key=True),
     Column("owner", SafeText, primary_key=True),  # the name of a key, or * for everybody
     Column("since", Instant, nullable=False),
+)
+
+version_approvals: Final = Table(  # exact contents that wait for a person's approval, have it, or lost it
+    "version_approvals",
+    METADATA,
+    Column("skill_id", SafeText, ForeignKey("skill_definitions.skill_id", ondelete="CASCADE"), primary_key=True),
+    Column("digest", SafeText, primary_key=True),
+    Column("state", SafeText, nullable=False),
+    Column("reasons", JSON(none_as_null=True), nullable=False),  # why it needs one, a sentence each
+    Column("asked_by", SafeText, nullable=False),  # who installed or published it
+    Column("asked_by_member", Boolean, nullable=False),  # with a key; else the user of the machine
+    Column("asked_at", Instant, nullable=False),
+    Column("decided_by", SafeText),
+    Column("decided_at", Instant),
+    Column("reason", SafeText),
+    CheckConstraint(_APPROVAL_STATES, name="state"),
+    Index(None, "state"),
 )
 
 

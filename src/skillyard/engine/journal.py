@@ -47,6 +47,7 @@ from skillyard.engine.run_record import (
 from skillyard.errors import ExecutionProblem, RecordExists, RecordNotFound
 from skillyard.execution import RunError, StepTrace
 from skillyard.execution.run import read_steps
+from skillyard.execution.skill_call import TRIAL_INTERFACES
 from skillyard.plain_json import redacted_arguments, to_plain_json, to_redacted_json
 from skillyard.times import utc_now
 from skillyard.wire import to_wire
@@ -304,7 +305,7 @@ def _conditions(only: RunFilter) -> list[ColumnElement[bool]]:
         if value is not None:
             conditions.append(runs.c[name] == value)
     if not only.tests:
-        conditions.append(runs.c.interface.is_distinct_from("test"))  # records of older releases have none
+        conditions.append(func.coalesce(runs.c.interface, "").not_in(TRIAL_INTERFACES))  # older records have none
     return conditions
 
 

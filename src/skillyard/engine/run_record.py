@@ -42,7 +42,7 @@ class RunFilter:
 
     `statuses` are how their processes ended; they were requested at the earliest at `since` and before `until`, by `caller`,
     by a model of `agent`, through `interface`; `version` is the one that the skill declared then. Without `tests` those that
-    test a skill are left out.
+    test or evaluate a skill are left out.
     """
 
     skill: str | None = None

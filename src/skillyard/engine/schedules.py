@@ -215,7 +215,9 @@ class Schedules:
         try:
             with self.database().write() as connection:
                 if connection.execute(select(func.count()).select_from(schedules)).scalar_one() >= _FULL:
-                    raise InvalidInput(f"there are {_FULL:,} schedules already", hint="remove those that are over")
+                    raise InvalidInput(
+                        f"there are {_FULL:,} schedules already", hint="remove schedules that have no more times"
+                    )
                 connection.execute(insert(schedules).values(row))
                 write_files(connection, schedule_subject(kept.name), "given", files)
         except RecordExists as error:

@@ -120,7 +120,9 @@ def _kept(context: Mapping[str, object], prefix: str, removed: list[str], depth:
     return kept
 
 
-Interface = Literal["library", "cli", "http", "mcp", "chat", "schedule", "event", "test"]
+Interface = Literal["library", "cli", "http", "mcp", "chat", "schedule", "event", "test", "eval"]
+TRIAL_INTERFACES: Final[tuple[Interface, ...]] = ("test", "eval")
+"""Their runs are tests and evaluations of a skill and no use of it: they are kept and in no report."""
 
 
 @dataclass(frozen=True, slots=True)

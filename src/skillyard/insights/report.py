@@ -18,7 +18,8 @@ from sqlalchemy import func, literal, select
 
 from skillyard.database import USAGE_BUCKETS, USAGE_MEASURES, usage_by_dimension, usage_totals
 from skillyard.errors import InvalidInput
-from skillyard.insights.totals import BUCKET_BOUNDS_MS, TEST_INTERFACE, count_usage
+from skillyard.execution.skill_call import TRIAL_INTERFACES
+from skillyard.insights.totals import BUCKET_BOUNDS_MS, count_usage
 from skillyard.settings_reader import Setting, Settings, SettingsReader, table_of, text
 from skillyard.wire import WireForm
 
@@ -96,10 +97,10 @@ class UsageFigures(WireForm):
     """What was counted.
 
     `offered`, `loaded`, `followed` (a file of it read, or run) and `succeeded` (a turn that used it ended well) count
-    conversations; `runs` are those of scripts, of which `runs_cached` gave a kept result, without tests of skills, which are no
-    use of them; `refused` counts what a rule or a person refused. Times are in milliseconds, of runs that really ran; None
-    without one. Tokens are those of turns and those that skills report. `cost` is None where no price of a model with tokens is
-    known.
+    conversations; `runs` are those of scripts, of which `runs_cached` gave a kept result, without tests and evaluations of
+    skills, which are no use of them; `refused` counts what a rule or a person refused. Times are in milliseconds, of runs that
+    really ran; None without one. Tokens are those of turns and those that skills report. `cost` is None where no price of a
+    model with tokens is known.
     """
 
     offered: int = 0
@@ -251,7 +252,7 @@ class _ReportRows(NamedTuple):
             usage_totals.c,
             usage_totals.c[by],
             empty,
-            (usage_totals.c.skill_id == skill, usage_totals.c.interface != TEST_INTERFACE),
+            (usage_totals.c.skill_id == skill, usage_totals.c.interface.not_in(TRIAL_INTERFACES)),
         )
 
     @classmethod

@@ -29,6 +29,7 @@ from skillyard.database import (
     usage_by_dimension,
     usage_totals,
 )
+from skillyard.execution.skill_call import TRIAL_INTERFACES
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row, Select
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 
 BUCKET_BOUNDS_MS: Final = tuple(round(5 * 1.6**number) for number in range(USAGE_BUCKETS - 1))
 """A run that took as long or less is in the bucket of the first such bound, 5 ms to 155 s; a longer one in the last bucket."""
-
-TEST_INTERFACE: Final = "test"
-"""Tests of a skill are counted and in no report: they are no use of it."""
 
 _BATCH: Final = 2_000
 _REFUSED: Final = ("PERMISSION_DENIED", "APPROVAL_REJECTED")
@@ -77,7 +75,7 @@ class _Totals:
     def add(self, moment: datetime, dimensions: Mapping[str, Any], measures: Mapping[str, int]) -> None:
         day, named = (moment - _EPOCH).days, {name: dimensions.get(name) or "" for name in USAGE_DIMENSIONS}
         _add(self._sums, (day, *named.values()), measures)
-        if named["interface"] == TEST_INTERFACE:
+        if named["interface"] in TRIAL_INTERFACES:
             return
         skill, model = named["skill_id"], named["model"]
         for name in _ALONE:

@@ -130,14 +130,15 @@ class Catalog(SkillCatalog):
         """Read now what the first search would read; `progress(done, total)` is called with numbers of skills."""
         self._search_index().prepare(progress)
 
-    def suggest_descriptions(self, cases: Iterable[TriggerCase]) -> list[DescriptionChange]:
+    def suggest_descriptions(self, cases: Iterable[TriggerCase], *, only: str | None = None) -> list[DescriptionChange]:
         """Descriptions with which skills are found for more of their own prompts, and no other skill for fewer.
 
         Every second prompt of a skill is held out and decides; skills with fewer than four prompts get no suggestion.
+        `only` is the id of a skill: just for that one.
         """
         from skillyard.search import search_skills, suggest_descriptions
 
-        return suggest_descriptions(cases, self.all(), search_skills, index=self._search_index())
+        return suggest_descriptions(cases, self.all(), search_skills, index=self._search_index(), only=only)
 
     def find_relevant_skills(
         self,

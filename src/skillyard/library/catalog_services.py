@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from skillyard.catalog import Skill
 from skillyard.engine import EngineSettings, Event, FiredEvent, PoolEngine, Records
@@ -12,7 +12,7 @@ from skillyard.errors import NotExecutable, RecordExists
 from skillyard.permissions import Approvals, PermissionGate, Rules, SqlApprovalStore
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from skillyard.agent_definitions import AgentStore
     from skillyard.catalog import Permission, SkillCatalog
@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from skillyard.engine.run_call import RunCall
     from skillyard.environments import SkillGrants
     from skillyard.execution import Executor, Run, RunOrigin, Trial
+    from skillyard.execution.skill_call import Interface
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approver
+    from skillyard.search import DescriptionChange, Match, TriggerCase, TriggerResult
     from skillyard.times import Timing
     from skillyard.workspace import WorkspaceOptions
+
+    _Work = Callable[[RunCall, Journal], Awaitable[Run | None]]
 
 
 class CatalogServices:
@@ -212,10 +216,24 @@ class CatalogServices:
         return Scheduler(self.schedules(), lambda: self.records.journal, start, makers)
 
 
-class CatalogTests:
-    """Tries skills out, and records each as a run of the interface `test`: its steps are the trials, its output the report.
+class PromptSearch(Protocol):
+    """What prompts are tried on: a catalog."""
 
-    Insights do not count such a run. It ends between two trials when somebody has cancelled it in another process.
+    def all(self) -> Sequence[Skill]:
+        """Every skill."""
+
+    def search(self, text: str, limit: int = 10, *, min_confidence: float = 0.0) -> list[Match]:
+        """The skills nearest to a text."""
+
+    def suggest_descriptions(self, cases: Iterable[TriggerCase], *, only: str | None = None) -> list[DescriptionChange]:
+        """Descriptions with which a skill is found for more of its own prompts."""
+
+
+class CatalogTests:
+    """Tries skills out, and records each as a run: its steps are the trials, its output the report.
+
+    Tests are of the interface `test`, prompts of `eval`; insights count neither. Such a run ends between two trials when
+    somebody has cancelled it in another process.
     """
 
     def __init__(self, services: CatalogServices, catalog: SkillCatalog) -> None:
@@ -236,6 +254,26 @@ class CatalogTests:
             PermissionDenied, SkillUnusable: it may not be used.
             DatabaseUnavailable: it cannot be recorded; nothing was begun.
         """
+        executor = self._services.executor(timeout_ms=timeout_ms, install=install, prewarm=0)
+        return await self._begin(skill, "test", context, digest, lambda call, journal: self._tried(call, journal, executor))
+
+    async def begin_triggers(
+        self, skill: Skill, searched: PromptSearch, *, context: Mapping[str, object] | None = None
+    ) -> StartedRun:
+        """Begin to try, in the background, whether the prompts in `evals/` find a skill; nothing of it is run.
+
+        Each prompt is a step, with what was found for it. The output of the run is an `Evaluation` as plain data, with
+        `suggestions` for its description where a prompt does not find it first.
+
+        Raises:
+            PermissionDenied, SkillUnusable: it may not be used.
+            DatabaseUnavailable: it cannot be recorded; nothing was begun.
+        """
+        return await self._begin(skill, "eval", context, None, lambda call, journal: self._searched(call, journal, searched))
+
+    async def _begin(
+        self, skill: Skill, interface: Interface, context: Mapping[str, object] | None, digest: str | None, work: _Work
+    ) -> StartedRun:
         import asyncio
 
         from skillyard.engine import StartedRun
@@ -243,14 +281,13 @@ class CatalogTests:
         from skillyard.execution import RunOrigin, RunRequest
 
         self._services.gate().check(skill)
-        call = new_call(RunRequest(skill, {}, context or {}, digest=digest, origin=RunOrigin("test")))
+        call = new_call(RunRequest(skill, {}, context or {}, digest=digest, origin=RunOrigin(interface)))
         records = self._services.records
         journal = await asyncio.to_thread(lambda: records.journal)
         await asyncio.to_thread(lambda: journal.queue(call.record()))
-        executor = self._services.executor(timeout_ms=timeout_ms, install=install, prewarm=0)
-        return StartedRun(call.run_id, asyncio.create_task(self._run(call, journal, executor)))
+        return StartedRun(call.run_id, asyncio.create_task(self._run(call, journal, work)))
 
-    async def _run(self, call: RunCall, journal: Journal, executor: Executor) -> Run:
+    async def _run(self, call: RunCall, journal: Journal, work: _Work) -> Run:
         import asyncio
 
         from skillyard.engine.journal import INTERRUPTED
@@ -259,7 +296,7 @@ class CatalogTests:
 
         run_id = call.run_id
         try:
-            run = await self._tried(call, journal, executor)
+            run = await work(call, journal)
         except asyncio.CancelledError:  # who cancelled it has recorded that; a server that stops has not
             await asyncio.to_thread(journal.stop, run_id, "interrupted", INTERRUPTED)
             raise
@@ -315,6 +352,70 @@ class CatalogTests:
             format="object",
             message=f"{report.passed} of {len(report.trials)} passed",
         )
+
+    async def _searched(self, call: RunCall, journal: Journal, catalog: PromptSearch) -> Run | None:
+        """The run; None when somebody has ended it."""
+        import asyncio
+        import time
+
+        from skillyard.execution import Run, RunError, StepTrace
+        from skillyard.search import evaluation_of, skill_trigger_cases, try_trigger
+
+        skill, begin = call.skill, time.monotonic()
+        if not await asyncio.to_thread(journal.start, call.run_id):
+            return None
+        cases, notes = await asyncio.to_thread(skill_trigger_cases, skill)
+        results: list[TriggerResult] = []
+        steps: list[StepTrace] = []
+        for number, case in enumerate(cases, 1):
+            begun = time.monotonic()
+            result = await asyncio.to_thread(
+                try_trigger, case, lambda text, limit: catalog.search(text, limit, min_confidence=0.0)
+            )
+            results.append(result)
+            output = {"kind": "prompt", "passed": result.passed, "rank": result.rank, "expected": bool(case.expected)}
+            output["found"] = [
+                {"id": match.skill.id, "name": match.skill.name, "confidence": match.confidence, "matched": list(match.matched)}
+                for match in result.found[:_FOUND]
+            ]
+            took = (time.monotonic() - begun) * 1000
+            steps.append(StepTrace(str(number), case.prompt, None, output, took, result.message or None))
+            if not await asyncio.to_thread(journal.note_step, call.run_id, steps[-1]):
+                return None
+        suggestions = []
+        if any(result.case.expected and result.rank != 1 for result in results):
+            suggestions = await asyncio.to_thread(self._suggested, skill, cases, catalog)
+        failed = sum(not result.passed for result in results)
+        report = evaluation_of(results).to_dict() | {"suggestions": [change.to_dict() for change in suggestions]}
+        why = f"{failed} of {len(results)} failed" if results else "there is nothing to test"
+        ok = bool(results) and not failed
+        return Run(
+            call.run_id,
+            skill.id,
+            status="ok" if ok else "error",
+            output=report,
+            error=None if ok else RunError("TESTS_FAILED", why),
+            steps=tuple(steps),
+            warnings=tuple(notes),
+            duration_ms=round((time.monotonic() - begin) * 1000),
+            format="object",
+            message=f"{len(results) - failed} of {len(results)} passed",
+        )
+
+    @staticmethod
+    def _suggested(skill: Skill, own: Sequence[TriggerCase], catalog: PromptSearch) -> list[DescriptionChange]:
+        """Other descriptions for the skill; the prompts of its neighbours, as far as they have some, must lose nothing."""
+        from skillyard.search import skill_trigger_cases
+
+        cases = list(own)
+        for other in catalog.all():
+            if other.id != skill.id and other.status == "ok" and len(cases) < _NEIGHBOURS:
+                cases += skill_trigger_cases(other)[0]
+        return catalog.suggest_descriptions(cases[: max(_NEIGHBOURS, len(own))], only=skill.id)
+
+
+_FOUND: Final = 5  # matches of one prompt that are kept
+_NEIGHBOURS: Final = 300  # prompts in all that a suggestion is held against
 
 
 class _Ended(Exception):

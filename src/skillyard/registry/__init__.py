@@ -31,14 +31,14 @@ from skillyard.registry.model import (
     SkillVersion,
     SourceReplacement,
 )
-from skillyard.registry.operations import new_operation_id, subscribe_operations
 from skillyard.registry.package_cache import skill_with_content, version_skill, version_with_content
 from skillyard.registry.powers import PowerChange, Powers, SkillComparison, compare_skills, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import locked_versions
 from skillyard.registry.source_fetcher import GitFetcher, SourceFetcher
-from skillyard.registry.version_files import BackfillReport
+from skillyard.registry.version_files import BackfillReport, KeptLinkState
+from skillyard.registry.version_store import new_operation_id, subscribe_operations
 
 if TYPE_CHECKING:
     from skillyard.registry.records import LATEST, PopularityCounts, check_tag
@@ -59,6 +59,7 @@ __all__ = [
     "InstallRefusal",
     "InstallReport",
     "InstalledSkill",
+    "KeptLinkState",
     "LockEntry",
     "LockState",
     "Operation",

@@ -10,6 +10,8 @@ between is run again: earlier data are deleted only at the end.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -22,8 +24,9 @@ from typing import Any
 from sqlalchemy import and_, select, update
 
 from skillyard._version import __version__
+from skillyard.catalog.skill_files import LINKS, kept_links, read_kept_link
 from skillyard.database import Database, has_records, replace_records, skill_definitions, skill_versions
-from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput, MalformedArchive
+from skillyard.errors import DigestMismatch, FileMissing, InstallProblem, InvalidInput, MalformedArchive
 from skillyard.files import delete_tree, locked, wait_for_disk
 from skillyard.packages import tree_digest, tree_entries
 from skillyard.paths import CLOEXEC, DIRECTORY, NOFOLLOW, is_reserved
@@ -133,12 +136,34 @@ class _HomeBackup:
                     gone.append(f"{skill}@{version}")
                     continue
                 digests[f"{skill}@{version}"] = self._write_version(skill, version)
+        kept = [name for skill, version in self._versions_of(digests) for name in self._write_kept_links(skill, version)]
         for skill, version in self._links(current, digests):
             self.archive.add_link(f"{self.home.name}/{SKILLS}/{skill}/current", version)
         for name, path in self.home.files():
             with contextlib.suppress(FileNotFoundError):
                 self.archive.add_file(f"{self.home.name}/files/{name}", path)
-        return {"records": rows, "versions": digests, "gone": gone, **contents}
+        return {"records": rows, "versions": digests, "gone": gone, "kept_links": sorted(set(kept)), **contents}
+
+    @staticmethod
+    def _versions_of(digests: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        for name in digests:
+            skill, _, version = name.partition("@")
+            yield skill, version
+
+    def _write_kept_links(self, skill: str, version: str) -> Iterator[str]:
+        """Write the kept links of a version, but for damaged copies; gives `skill/sha256` of each."""
+        path = self.home.versions.path(skill, version)
+        listed = kept_links(path)
+        if not listed:
+            return
+        base = f"{self.home.name}/{SKILLS}/{LINKS}/{skill}"
+        for one in {one.sha256: one for one in listed if one.sha256}.values():
+            with contextlib.suppress(FileMissing):
+                data = read_kept_link(path, one.address, limit=one.size).data
+                if f"{base}/{one.sha256}" not in self.archive:
+                    self.archive.add_data(f"{base}/{one.sha256}", data)
+                yield f"{skill}/{one.sha256}"
+        self.archive.add_data(f"{base}/{version}.json", json.dumps([one.to_dict() for one in listed]).encode() + b"\n")
 
     def _contents(self, scratch: Path) -> dict[str, Any]:
         """Write the contents of workspaces that the copy of the records names; gives how many, and what is missing or stays."""
@@ -315,6 +340,13 @@ class _HomeRestore:
             skill, _, version = name.partition("@")
             if tree_digest(versions.path(skill, version)) != digest:
                 raise DigestMismatch(f"{name} is not what was backed up", hint="use another backup", expected=digest)
+        for name in self.recorded.get("kept_links", ()):
+            skill, _, sha256 = str(name).partition("/")
+            path = self.staging / SKILLS / LINKS / skill / sha256
+            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+                raise DigestMismatch(
+                    f"what {skill} tells to fetch is not what was backed up", hint="use another backup", expected=sha256
+                )
 
     def put_contents(self) -> int:
         """Put the contents of workspaces into the store, where there is one; gives how many the backup has."""

@@ -82,6 +82,9 @@ class ArchiveWriter:
             self._tar.addfile(_member(name, status.st_size, mode), counted)
             self._entries[name] = BackupEntry("f", mode, counted.digest.hexdigest(), status.st_size)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
     def add_data(self, name: str, data: bytes) -> None:
         """Put in a file with these bytes."""
         self._tar.addfile(_member(name, len(data), 0o600), io.BytesIO(data))

@@ -36,8 +36,9 @@ from skillyard.packages import (
 )
 from skillyard.packages.model_signature import OMS_FILE, PinnedKey, verify_model
 from skillyard.registry.model import AgreeReplacement, Consent, FetchedTree, Progress
-from skillyard.registry.powers import Powers, read_powers
+from skillyard.registry.powers import POWER_LISTS, Powers, read_powers
 from skillyard.registry.skills_lock import SKILLS_LOCK_FILE, folder_hash
+from skillyard.settings_reader import Settings, SettingsReader, texts
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -208,12 +209,67 @@ class SignerPolicy:
 
     def _rule(self, origin: Origin) -> str | None:
         """The most exact rule for a source, None without one."""
-        from skillyard.permissions.origins import source_parts
+        return exact_rule(self.rules, {"kind": origin.kind, "address": origin.address, "path": origin.path})
 
-        here = source_parts({"kind": origin.kind, "address": origin.address, "path": origin.path})
-        parts = {rule: () if rule == "*" else source_parts(rule) for rule in self.rules}
-        fitting = [rule for rule, own in parts.items() if here[: len(own)] == own]
-        return max(fitting, key=lambda rule: len(parts[rule]), default=None)
+
+def exact_rule(rules: Collection[str], origin: Mapping[str, str]) -> str | None:
+    """The most exact of rules for sources (`*`, or as permission rules write them) that fits an origin; None without one."""
+    from skillyard.permissions.origins import source_parts
+
+    here = source_parts(origin)
+    parts = {rule: () if rule == "*" else source_parts(rule) for rule in rules}
+    fitting = [rule for rule, own in parts.items() if here[: len(own)] == own]
+    return max(fitting, key=lambda rule: len(parts[rule]), default=None)
+
+
+ANY: Final = "*"
+_APPROVERS: Final = ("skills:approve",)
+_APPROVAL: Final[Settings] = {
+    "sources": texts('a list of sources, such as ["upload", "github.com/acme"]'),
+    "by": texts('a list of scopes and names of keys, such as ["skills:approve"]'),
+    "second-person": texts('a list of powers, such as ["scripts", "hosts"]'),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalPolicy:
+    """Which versions wait for a person before they become current: the operator's `[packages.approval]`.
+
+    `sources` are as permission rules write them, or `*`: what comes from there waits. `second_person` are powers (the lists of
+    `Powers`), or `*`: a version with one of them waits wherever it comes from, and whoever installed it may not approve it.
+    `by` are the scopes and the names of keys of which one is enough to approve.
+    """
+
+    sources: tuple[str, ...] = ()
+    by: tuple[str, ...] = _APPROVERS
+    second_person: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, table: Mapping[str, object], file: str) -> ApprovalPolicy:
+        """The policy of a table in a settings file. Raises InvalidConfiguration: it says what cannot be meant."""
+        reader, path = SettingsReader(file), "packages.approval"
+        values = reader.read(_APPROVAL, table, path)
+        for power in values.get("second_person", ()):
+            if power not in (ANY, *POWER_LISTS):
+                raise reader.wrong(f"{path}.second-person", f"powers, each one of {', '.join((ANY, *POWER_LISTS))}", power)
+        from skillyard.access import SCOPES  # with the database behind it: only where there is a policy
+
+        by = values.get("by", _APPROVERS)
+        if not by or (unknown := [one for one in by if ":" in one and one not in SCOPES]):
+            raise reader.wrong(f"{path}.by", f"names of keys and scopes ({', '.join(SCOPES)})", unknown[0] if by else [])
+        return cls(**values)
+
+    def reasons(self, origin: Mapping[str, str], powers: Powers | None) -> tuple[str, ...]:
+        """Why a version waits, a sentence each; none when it need not. Of unknown `powers` every one is assumed."""
+        rule = exact_rule(self.sources, origin) if self.sources else None
+        return (*((f"what comes from {rule} is approved first",) if rule is not None else ()), *self.second_reasons(powers))
+
+    def second_reasons(self, powers: Powers | None) -> tuple[str, ...]:
+        """Why it takes a second person to approve a version; none when it need not."""
+        if ANY in self.second_person:
+            return ("a second person approves every version",)
+        held = [one for one in self.second_person if powers is None or getattr(powers, one)]
+        return (f"a second person approves what has {', '.join(held)}",) if held else ()
 
 
 def check_candidate(candidate: Candidate, folder_name: str, signers: SignerPolicy) -> Candidate:

@@ -30,6 +30,7 @@ from skillyard.packages import (
     without_secrets,
 )
 from skillyard.registry.candidate import (
+    ApprovalPolicy,
     Candidate,
     InstallRequest,
     Scanner,
@@ -40,7 +41,7 @@ from skillyard.registry.candidate import (
     source_folder_name,
     stage_skill,
 )
-from skillyard.registry.model import Fetcher, InstallReport, OperationResult, deprecated_version
+from skillyard.registry.model import Fetcher, InstallReport, OperationResult, ResultStatus, deprecated_version
 from skillyard.registry.powers import installed_powers
 from skillyard.registry.source_host_policy import KEPT_KINDS
 from skillyard.registry.upgrade_checks import (
@@ -73,11 +74,10 @@ if TYPE_CHECKING:
     from skillyard.document import Diagnostic
     from skillyard.interop import ClientCompatibility
     from skillyard.registry.model import SkillVersion
-    from skillyard.registry.operations import OpenLog, Operations, RunningOperation
     from skillyard.registry.powers import PowerChange, Powers
     from skillyard.registry.records import RegistryRecords
     from skillyard.registry.source_host_policy import LinkFetcher
-    from skillyard.registry.version_store import VersionStore
+    from skillyard.registry.version_store import OpenLog, Operations, RunningOperation, VersionStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,7 @@ class InstallPipeline:
     """The severities at which a finding stops an install."""
     limits: PackageLimits = field(default_factory=PackageLimits)
     signers: SignerPolicy = field(default_factory=SignerPolicy)
+    approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     keep: int = 5
     store: Store | None = None
     links: LinkFetcher | None = None
@@ -218,6 +219,10 @@ class InstallPipeline:
                     self.records.logs.end(log, skill_id, current, "unchanged")
                     return self._result(candidate, log, "kept", current, current)
                 self._refuse_what_came_between(candidate, accepted, request)
+            waits, waiting = self._wait(candidate)
+            if waiting is not None:
+                self.records.logs.end(log, skill_id, waiting, WAITS)
+                return self._result(_with_waiting(candidate, waiting, waits), log, "waiting", waiting, current)
             version = self.versions.free_name(skill_id, self.records.read.version_names(skill_id), request.installed_at)
             if self.store is not None:
                 with log.step("store", 75):
@@ -225,11 +230,18 @@ class InstallPipeline:
                     candidate = replace(candidate, package_digest=package.archive_sha256)
             with log.step("save_db", 80):
                 path = self.versions.path(skill_id, version)
-                self.records.save(candidate, version, path, operation.id)
+                self.records.save(candidate, version, path, operation.id, waits=waits)
                 write_kept_links(path, candidate.links, candidate.link_contents)
                 self.versions.place(candidate.tree, skill_id, version)
+            if waits:
+                self.records.record_inactive_version(skill_id, version, log, request.installed_at, why=WAITS)
+                pruned = self._prune(skill_id, operation)
+                result = self._result(_with_waiting(candidate, version, waits), log, "waiting", version, current)
+                return replace(result, pruned=pruned)
             if not request.activate and current is not None:
-                self.records.record_inactive_version(skill_id, version, log, request.installed_at)
+                self.records.record_inactive_version(
+                    skill_id, version, log, request.installed_at, why="kept; another version is current"
+                )
                 return self._result(candidate, log, "kept", version, current)
             with log.step("activate", 90):
                 self.versions.activate(skill_id, version, operation.folder)
@@ -237,6 +249,22 @@ class InstallPipeline:
             pruned = self._prune(skill_id, operation)
         status: Literal["installed", "updated"] = "updated" if current else "installed"
         return replace(self._result(candidate, log, status, version, current), pruned=pruned)
+
+    def waits(self, candidate: Candidate) -> tuple[str, ...]:
+        """Why a candidate waits for approval once it is installed; none when it need not, or its content has it."""
+        reasons = self.approval.reasons(candidate.origin.to_dict(), candidate.powers)
+        known = self.records.read.approvals(candidate.skill_id)
+        same = next((one for one in known if one.digest == candidate.digest), None)
+        if same is None:
+            return reasons
+        return () if same.state == "approved" else same.reasons or reasons
+
+    def _wait(self, candidate: Candidate) -> tuple[tuple[str, ...], str | None]:
+        """Why it waits, and the version with its content that waits already."""
+        reasons, versions = self.waits(candidate), self.records.read.versions(candidate.skill_id)
+        same = (one.version for one in versions if one.digest == candidate.digest and one.approval == "waiting")
+        there = next((name for name in same if self.versions.path(candidate.skill_id, name).is_dir()), None)
+        return reasons, there if reasons else None
 
     def changed_links(self, candidate: Candidate) -> tuple[str, ...]:
         """The addresses at which something else stands than what the current version keeps, or that it does not keep yet."""
@@ -270,7 +298,7 @@ class InstallPipeline:
         self,
         candidate: Candidate,
         log: OpenLog,
-        status: Literal["installed", "updated", "unchanged", "kept"],
+        status: ResultStatus,
         version: str,
         previous: str | None,
     ) -> OperationResult:
@@ -290,6 +318,15 @@ class InstallPipeline:
             log_id=log.id,
             origin=candidate.origin.to_dict(),
         )
+
+
+WAITS: Final = "it waits for approval"
+
+
+def _with_waiting(candidate: Candidate, version: str, reasons: Sequence[str]) -> Candidate:
+    """The candidate, with a warning that it waits, why, and how it is approved."""
+    warning = f"{WAITS} ({'; '.join(reasons)}): `skillyard approve {candidate.skill_id} {version}`"
+    return replace(candidate, warnings=(*candidate.warnings, warning))
 
 
 def _kind(current: str | None, request: InstallRequest) -> Literal["install", "update"]:
@@ -429,6 +466,8 @@ def _inspect_candidate(
     candidate, refusals = (candidate, (refused,)) if refused else _check_refusals(pipeline, candidate, folder, request)
     document = candidate.document
     installed = next((version for version in pipeline.records.read.versions(candidate.skill_id) if version.current), None)
+    if not refusals and (reasons := pipeline.waits(candidate)):
+        candidate = replace(candidate, warnings=(*candidate.warnings, f"it will wait for approval ({'; '.join(reasons)})"))
     before = pipeline.versions.path(candidate.skill_id, installed.version) if installed else None
     before = before if before is not None and before.is_dir() and not refused else None
     if before is not None:

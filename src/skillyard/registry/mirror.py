@@ -287,6 +287,14 @@ def _mark(registry: Registry, installed: SkillVersion, listed: MirroredVersion) 
         registry.versions.deprecate(installed.skill_id, installed.version, reason=PUBLISHER + listed.deprecated)
 
 
+def _withdrawal(version: SkillVersion) -> str | None:
+    """Why other registries are told to give a version up: it was yanked, or lost its approval; None for others."""
+    if version.yanked:
+        return version.yanked_reason or ""
+    lost = version.approval == "withdrawn"
+    return "no longer approved" + (f": {version.approval_reason}" if version.approval_reason else "") if lost else None
+
+
 _CACHE: Final = "cache/packages"
 
 
@@ -319,7 +327,8 @@ class RegistryMirror:
         return self._store.get(digest)
 
     def _skill(self, skill: InstalledSkill) -> MirroredSkill:
-        there = [version for version in self._registry.installed.versions(skill.skill_id) if not version.removed]
+        versions = self._registry.installed.versions(skill.skill_id)
+        there = [version for version in versions if not version.removed and version.approval != "waiting"]
         listed = tuple(entry for version in there if (entry := self._version(version)) is not None)
         current = skill.current_version if skill.current_version in {one.version for one in listed} else None
         return MirroredSkill(skill.skill_id, skill.name, skill.description, current, listed)
@@ -339,7 +348,7 @@ class RegistryMirror:
             declared_version=version.label or None,
             signer=version.signer,
             deprecated=(version.deprecated_reason or "") if version.status == "deprecated" else None,
-            yanked=(version.yanked_reason or "") if version.yanked else None,
+            yanked=_withdrawal(version),
         )
 
     def _package(self, version: SkillVersion) -> tuple[str, int]:

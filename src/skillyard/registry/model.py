@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Operation = Literal["install", "update", "rollback", "uninstall"]
 LogStatus = Literal["pending", "in_progress", "success", "failed"]
+ApprovalState = Literal["waiting", "approved", "withdrawn"]
 PackageState = Literal["pending", "downloading", "validating", "installing", "active", "deprecated", "failed"]
 
 _STATE_OF_STEP: Final[Mapping[str, PackageState]] = {
@@ -118,6 +119,7 @@ class SkillVersion(WireForm, times="full"):
     """One installed version; `version` is the install version, a UTC time, `declared_version` that in SKILL.md.
 
     It was recorded here at `created_at`; `installed_at` may be earlier, when it was taken over from another registry.
+    `approval` is what became of the approval of its content; None where none was ever asked for.
     """
 
     skill_id: str
@@ -140,6 +142,9 @@ class SkillVersion(WireForm, times="full"):
     yanked_reason: str | None = None
     yanked: bool = False
     removed: bool = False
+    approval: ApprovalState | None = None
+    approval_by: str | None = None
+    approval_reason: str | None = None
 
     @property
     def label(self) -> str:
@@ -148,12 +153,46 @@ class SkillVersion(WireForm, times="full"):
 
     @property
     def withdrawn(self) -> str | None:
-        """That it was yanked or deprecated, why, and behind `: ` the way out; None for others."""
-        if not self.yanked and self.status != "deprecated":
+        """That it was yanked or deprecated, or lost its approval, why, and behind `: ` the way out; None for others."""
+        if self.yanked:
+            word, reason = "was yanked", self.yanked_reason
+        elif self.approval == "withdrawn":
+            word, reason = "is no longer approved", self.approval_reason
+        elif self.status == "deprecated":
+            word, reason = "was deprecated", self.deprecated_reason
+        else:
             return None
-        word, reason = ("yanked", self.yanked_reason) if self.yanked else ("deprecated", self.deprecated_reason)
         why = f" ({reason.replace(': ', ', ')})" if reason else ""
-        return f"its version {self.version} was {word}{why}: `skillyard update {self.skill_id}`, or `skillyard rollback`"
+        return f"its version {self.version} {word}{why}: `skillyard update {self.skill_id}`, or `skillyard rollback`"
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nobody is given this version any more, or yet; None for those that may be had."""
+        if self.yanked:
+            return "was yanked" + (f": {self.yanked_reason}" if self.yanked_reason else "")
+        if self.approval == "withdrawn":
+            return "is no longer approved" + (f": {self.approval_reason}" if self.approval_reason else "")
+        return "waits for approval" if self.approval == "waiting" else None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionApproval(WireForm, times="full"):
+    """What became of the approval of one content of a skill: it waits, has it, or lost it.
+
+    `reasons` say why it needs one. `asked_by` installed or published it: the name of a key when `asked_by_member`, else the
+    user of the machine. `decided_by` approved or withdrew it, for the `reason`.
+    """
+
+    skill_id: str
+    digest: str
+    state: ApprovalState
+    reasons: tuple[str, ...]
+    asked_by: str
+    asked_by_member: bool
+    asked_at: datetime
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +266,35 @@ class InstallLog(WireForm, also=("state",), times="full"):
 
 
 @dataclass(frozen=True, slots=True)
+class ListedApproval(WireForm, times="full"):
+    """A `VersionApproval` for who decides: `version` is the newest with that content, `label` what its publisher calls it.
+
+    `power_sentences` say what it may do, and `widened` what beyond the `current` version. `refusal` is why the asking person
+    may not approve it; None for who may.
+    """
+
+    skill_id: str
+    version: str
+    label: str
+    digest: str
+    state: ApprovalState
+    reasons: tuple[str, ...]
+    asked_by: str
+    asked_at: datetime
+    decided_by: str | None
+    decided_at: datetime | None
+    reason: str | None
+    current: str | None
+    power_sentences: tuple[str, ...]
+    widened: tuple[str, ...]
+    refusal: str | None
+
+
+ResultStatus = Literal["installed", "updated", "unchanged", "kept", "waiting", "rolled back", "uninstalled"]
+"""What became of a skill; one that is `waiting` was installed and becomes current when its version is approved."""
+
+
+@dataclass(frozen=True, slots=True)
 class OperationResult(WireForm, also=("power_sentences",)):
     """What became of one skill of an operation.
 
@@ -235,7 +303,7 @@ class OperationResult(WireForm, also=("power_sentences",)):
 
     skill_id: str
     name: str
-    status: Literal["installed", "updated", "unchanged", "kept", "rolled back", "uninstalled"]
+    status: ResultStatus
     version: str | None
     previous: str | None
     digest: str | None

@@ -171,15 +171,15 @@ def version_skill(catalog: SkillCatalog, skill_id: str, version: str) -> Skill:
     Raises:
         InvalidInput: the skill is not installed, so it has no versions.
         SkillNotFound, VersionNotFound: there is no such skill or version.
-        VersionUnusable: the version was yanked, failed, or its files are gone.
+        VersionUnusable: the version was yanked, failed, is not approved, or its files are gone.
     """
     if not skill_id.startswith(_INSTALLED):
         raise InvalidInput(f"{skill_id} is not installed, so it has no versions", hint="leave the version out")
     with contextlib.closing(Registry.of(catalog)) as registry:
         found = registry.installed.version(skill_id, version)
-        if found.yanked or found.removed or found.status == "failed":
-            why = "yanked" if found.yanked else "deleted" if found.removed else "never usable"
-            raise VersionUnusable(f"{found.skill_id} {found.version} was {why}", hint="take another version")
+        if found.refusal or found.removed or found.status == "failed":
+            why = found.refusal or ("was deleted" if found.removed else "was never usable")
+            raise VersionUnusable(f"{found.skill_id} {found.version} {why}", hint="take another version")
         return _version(registry, found)
 
 
@@ -191,7 +191,9 @@ def version_with_content(catalog: SkillCatalog, skill_id: str, digest: str) -> S
     """
     with contextlib.closing(Registry.of(catalog)) as registry:
         versions = registry.installed.versions(skill_id)
-        usable = (one for one in versions if one.digest == digest and not (one.yanked or one.removed))
+        usable = (
+            one for one in versions if one.digest == digest and not (one.yanked or one.removed or one.approval == "waiting")
+        )
         found = next(usable, None)
         return None if found is None else _version(registry, found)
 

@@ -55,6 +55,8 @@ _LISTS: Final[Mapping[str, str]] = {
     "hidden": "brings the hidden file",
     "tools": "uses the tool",
 }
+POWER_LISTS: Final = tuple(_LISTS)
+"""The powers that are lists, by the names of their fields."""
 _PACKAGE: Final = re.compile(r"(?:npm:)?@?[\w./-]+")
 _SECRET: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,127})\}")
 PINNED: Final = " sha256:"

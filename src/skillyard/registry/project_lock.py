@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
 
+from skillyard.catalog.skill_files import kept_links
 from skillyard.errors import InvalidConfiguration, SignerChanged
 from skillyard.packages import Source, SourceKind, is_signer
 from skillyard.packages.digest import DIGEST_PATTERN, content_digests, digest_of_contents
@@ -36,6 +38,7 @@ _FAR: Final = "../../../"  # from here on a path says more about the machine tha
 _LOCAL: Final = ("folder", "archive")
 _MOST_FILES: Final = 1000  # of a skill with more only the digest is kept
 _CONFLICT: Final = "<<<<<<<"
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class LockEntry(WireForm):
     signer: str = field(default="", metadata=wire(omit_empty=True))
     files: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False, metadata=wire(omit_empty=True))
     folder_hash: str = field(default="", metadata=wire(omit_empty=True))
+    links: Mapping[str, str] = field(default_factory=dict, hash=False, metadata=wire(omit_empty=True))
+    """What was kept of the addresses that its text tells to fetch: the SHA-256 by address."""
 
     @property
     def promised(self) -> str:
@@ -64,7 +69,8 @@ class LockState:
     """How one locked skill is installed: as locked, with other content (`changed`), or not at all.
 
     `conflict`: it is as `skillyard.lock` says, and `skills-lock.json` says something else. Of a changed one, `changed_files`,
-    `missing_files` and `extra_files` are what is other than locked, where the lock says what its files are.
+    `missing_files` and `extra_files` are what is other than locked, where the lock says what its files are. An address of which
+    something else is kept than locked is among the `changed_files`.
     """
 
     entry: LockEntry
@@ -240,6 +246,9 @@ class ProjectLock:
                 missing_files=tuple(sorted(before - now)),
                 extra_files=tuple(sorted(now - before)),
             )
+        here = {one.address: one.sha256 for one in kept_links(tree) if one.sha256}
+        if other := sorted(address for address, sha256 in entry.links.items() if here.get(address, sha256) != sha256):
+            return LockState(entry, "changed", changed_files=tuple(other))
         if not entry.folder_hash or folder_hash(tree) == entry.folder_hash:
             return LockState(entry, "ok")
         return LockState(entry, "conflict" if entry.digest else "changed")
@@ -255,10 +264,10 @@ class ProjectLock:
         words = {key: str(written.get(key, "")) for key in ("address", "path", "ref")}
         digest = value["digest"]
         if not isinstance(digest, str) or not DIGEST_PATTERN.fullmatch(digest):
-            raise ValueError(f"the digest of {name} is none: it was changed by hand")
+            raise ValueError(f"the digest of {name} is not a digest: it was changed by hand")
         files = value.get("files", {})
         if not isinstance(files, dict) or not all(isinstance(content, str) for content in files.values()):
-            raise ValueError(f"the files of {name} are none")
+            raise ValueError(f"the files of {name} are not a table of digests")
         if files and digest_of_contents(files) != digest:
             raise ValueError(f"the files of {name} do not add up to its digest: it was changed by hand")
         kind = written["kind"]
@@ -268,7 +277,10 @@ class ProjectLock:
         signer = value.get("signer", "")
         if not isinstance(signer, str) or (signer and not (is_signer(signer) or is_model_signer(signer))):
             raise ValueError(f"the signer of {name} is none")
-        return LockEntry(name, source, digest, signer, files)
+        links = value.get("links", {})
+        if not isinstance(links, dict) or not all(isinstance(one, str) and _SHA256.fullmatch(one) for one in links.values()):
+            raise ValueError(f"the links of {name} are not addresses with their SHA-256")
+        return LockEntry(name, source, digest, signer, files, links=links)
 
     def _written(self, entry: LockEntry) -> LockEntry:
         """The entry with a path in the project, or at most two folders above it, written relative to the project."""
@@ -295,10 +307,11 @@ def _locked_folder(folder: Path) -> Iterator[None]:
 
 def _entry_of(result: OperationResult, tree: Path | None) -> LockEntry | None:
     origin = {key: str(value) for key, value in result.origin.items()}
-    if result.digest is None or tree is None or origin.get("kind") not in _KINDS:
+    if result.digest is None or tree is None or result.status == "waiting" or origin.get("kind") not in _KINDS:
         return None
     ref = origin.get("commit") or origin.get("ref", "")
     source = Source(cast("SourceKind", origin["kind"]), origin["address"], origin.get("path", ""), ref)
     files = content_digests(tree)
+    links = {one.address: one.sha256 for one in kept_links(tree) if one.sha256}
     whole = len(files) <= _MOST_FILES and digest_of_contents(files) == result.digest
-    return LockEntry(result.skill_id, source, result.digest, result.signer or "", files if whole else {})
+    return LockEntry(result.skill_id, source, result.digest, result.signer or "", files if whole else {}, links=links)

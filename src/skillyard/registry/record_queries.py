@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import RowMapping, Select, func, or_, select
+from sqlalchemy import RowMapping, Select, and_, func, or_, select
 
-from skillyard.database import agent_skills, containing_substring, install_logs, skill_definitions, skill_versions
-from skillyard.registry.model import EDITABLE, InstalledSkill, InstallLog, SkillVersion
+from skillyard.database import (
+    agent_skills,
+    containing_substring,
+    install_logs,
+    skill_definitions,
+    skill_versions,
+    version_approvals,
+)
+from skillyard.registry.model import EDITABLE, InstalledSkill, InstallLog, SkillVersion, VersionApproval
 
 if TYPE_CHECKING:
     from skillyard.database import Database
@@ -71,8 +78,25 @@ def skill_from_row(row: RowMapping | Mapping[str, Any]) -> InstalledSkill:
     return InstalledSkill(**values, active=row["is_active"], edited=tuple(name for name in EDITABLE if name in edits))
 
 
+def _versions_with_approval() -> Select[Any]:
+    """The rows of `skill_versions`, with the `current_version` of the definition and what became of the approval."""
+    approval = version_approvals.c
+    same = and_(approval.skill_id == skill_versions.c.skill_id, approval.digest == skill_versions.c.digest)
+    return (
+        select(
+            skill_versions,
+            skill_definitions.c.current_version,
+            approval.state.label("approval"),
+            approval.decided_by.label("approval_by"),
+            approval.reason.label("approval_reason"),
+        )
+        .join(skill_definitions, skill_definitions.c.skill_id == skill_versions.c.skill_id)
+        .outerjoin(version_approvals, same)
+    )
+
+
 def version_from_row(row: RowMapping) -> SkillVersion:
-    """A row of `skill_versions` with the `current_version` of its definition."""
+    """A row of `_versions_with_approval`."""
     values = {name: row[name] for name in SkillVersion.__dataclass_fields__ if name in row}
     return SkillVersion(
         **values,
@@ -109,8 +133,7 @@ class RecordReader:
     def versions(self, skill_id: str) -> tuple[SkillVersion, ...]:
         """The versions of a skill, the newest first; those that never were whole are not among them."""
         query = (
-            select(skill_versions, skill_definitions.c.current_version)
-            .join(skill_definitions, skill_definitions.c.skill_id == skill_versions.c.skill_id)
+            _versions_with_approval()
             .where(skill_versions.c.skill_id == skill_id, skill_versions.c.status.in_(("active", "deprecated")))
             .order_by(skill_versions.c.installed_at.desc(), skill_versions.c.version.desc())
         )
@@ -130,23 +153,31 @@ class RecordReader:
     def serving(self) -> tuple[SkillVersion, ...]:
         """The current version of each installed skill."""
         definitions = skill_definitions.c
-        query = (
-            select(skill_versions, definitions.current_version)
-            .join(skill_definitions, definitions.skill_id == skill_versions.c.skill_id)
-            .where(definitions.is_active, definitions.current_version == skill_versions.c.version)
-        )
+        query = _versions_with_approval().where(definitions.is_active, definitions.current_version == skill_versions.c.version)
         return tuple(map(version_from_row, self._rows(query)))
 
     def withdrawn(self) -> tuple[SkillVersion, ...]:
-        """The current versions that were deprecated or yanked."""
+        """The current versions that were deprecated or yanked, or lost their approval."""
         definitions, versions = skill_definitions.c, skill_versions.c
+        lost = version_approvals.c.state == "withdrawn"
         query = (
-            select(skill_versions, definitions.current_version)
-            .join(skill_definitions, definitions.skill_id == versions.skill_id)
+            _versions_with_approval()
             .where(definitions.is_active, definitions.current_version == versions.version)
-            .where(or_(versions.status == "deprecated", versions.yanked_at.is_not(None)))
+            .where(or_(versions.status == "deprecated", versions.yanked_at.is_not(None), lost))
         )
         return tuple(map(version_from_row, self._rows(query)))
+
+    def approvals(self, skill_id: str | None = None) -> tuple[VersionApproval, ...]:
+        """What waits for approval, has it or lost it, the longest waiting first; of one skill when its id is given."""
+        table = version_approvals.c
+        query = select(version_approvals).order_by(table.asked_at, table.skill_id, table.digest)
+        if skill_id is not None:
+            query = query.where(table.skill_id == skill_id)
+        names = VersionApproval.__dataclass_fields__
+        return tuple(
+            VersionApproval(**{name: row[name] for name in names if name != "reasons"}, reasons=tuple(row["reasons"]))
+            for row in self._rows(query)
+        )
 
     def package_of(self, skill_id: str, digest: str) -> str | None:
         """The package in the store that has this content of a skill."""

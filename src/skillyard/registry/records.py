@@ -34,17 +34,19 @@ from skillyard.database import (
     skill_stars,
     skill_tags,
     skill_versions,
+    version_approvals,
 )
 from skillyard.errors import InvalidInput, NotYours, SkillyardError
 from skillyard.registry.model import Operation, Progress
-from skillyard.registry.operations import OpenLog, publish_operation
 from skillyard.registry.record_queries import RecordReader, definition_columns, definition_columns_from_text, version_columns
+from skillyard.registry.version_store import OpenLog, publish_operation
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from skillyard.database import Database
     from skillyard.registry.candidate import Candidate
+    from skillyard.registry.model import ApprovalState, SkillVersion
 
 
 _OPEN: Final = ("pending", "in_progress")
@@ -176,8 +178,11 @@ class RegistryRecords:
             with self.database.read() as connection:
                 _require_owner(connection, skill_id)
 
-    def save(self, candidate: Candidate, version: str, path: Path, operation_id: str) -> None:
-        """Record a version that is about to be installed; a new skill gets its definition, not yet active."""
+    def save(self, candidate: Candidate, version: str, path: Path, operation_id: str, *, waits: Collection[str] = ()) -> None:
+        """Record a version that is about to be installed; a new skill gets its definition, not yet active.
+
+        `waits` are the reasons why its content waits for approval.
+        """
         now = datetime.now(UTC)
         with self.database.write() as connection:
             new = self._define(connection, candidate, now)
@@ -190,6 +195,34 @@ class RegistryRecords:
                     package_path=str(path), installed_by=self.logs.actor, created_at=now, **version_columns(candidate),
                 )
             )  # fmt: skip
+            if waits:
+                self._ask_approval(connection, candidate.skill_id, candidate.digest, waits, self.logs.actor)
+
+    def ask_approval(self, skill_id: str, digest: str, reasons: Collection[str]) -> None:
+        """Let a content wait for approval, in the name of the current actor; one that was asked about stays as it is."""
+        with self.database.write() as connection:
+            self._ask_approval(connection, skill_id, digest, reasons, self.logs.actor)
+
+    def _ask_approval(
+        self, connection: Connection, skill_id: str, digest: str, reasons: Collection[str], asked_by: str
+    ) -> None:
+        row = {
+            "skill_id": skill_id, "digest": digest, "state": "waiting", "reasons": list(reasons), "asked_by": asked_by,
+            "asked_by_member": claimant() is not None, "asked_at": datetime.now(UTC),
+        }  # fmt: skip
+        insert_if_new(connection, version_approvals, [row])
+
+    def decide(self, chosen: SkillVersion, state: ApprovalState, reason: str) -> None:
+        """Approve the content of a version, or withdraw its approval, and record who did."""
+        table, now = version_approvals.c, datetime.now(UTC)
+        key = (table.skill_id == chosen.skill_id, table.digest == chosen.digest)
+        with self.database.write() as connection:
+            self._ask_approval(connection, chosen.skill_id, chosen.digest, (), chosen.installed_by or self.logs.actor)
+            values = {"state": state, "decided_by": self.logs.actor, "decided_at": now, "reason": reason or None}
+            connection.execute(update(version_approvals).where(*key).values(values))
+            action, details = ("approve" if state == "approved" else "withdraw"), {"digest": chosen.digest}
+            details |= {"reason": reason} if reason else {}
+            self.logs.audit(connection, action, f"{chosen.skill_id}@{chosen.version}", "success", details)
 
     def activate(
         self, skill_id: str, version: str, log: OpenLog | None = None, *, action: str = "install", left: str | None = None
@@ -210,12 +243,14 @@ class RegistryRecords:
             self._set_current(connection, skill_id, version, now)
             self.logs.end_within(connection, log, skill_id, version, action)
 
-    def record_inactive_version(self, skill_id: str, version: str, log: OpenLog, moment: datetime | None = None) -> None:
+    def record_inactive_version(
+        self, skill_id: str, version: str, log: OpenLog, moment: datetime | None = None, *, why: str
+    ) -> None:
         """Record a version that is complete and not current, installed now or at `moment`; end the log as a success."""
         with self.database.write() as connection:
             values = {"status": "active", "installed_at": moment or datetime.now(UTC)}
             connection.execute(_advance(skill_id, version, "active").values(values))
-            self.logs.end_within(connection, log, skill_id, version, log.operation, "kept; another version is current")
+            self.logs.end_within(connection, log, skill_id, version, log.operation, why)
 
     def deactivate(self, skill_id: str, log: OpenLog | None = None) -> None:
         """Record that no version is current."""

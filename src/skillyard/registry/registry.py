@@ -24,9 +24,15 @@ from typing import TYPE_CHECKING, Self, Unpack
 from skillyard.coding_agents import SkillLinks
 from skillyard.errors import InvalidConfiguration, InvalidSource, SkillyardError, VersionPinned
 from skillyard.packages import Origin, Source, Store, open_store, resolve
-from skillyard.registry.candidate import InstallRequest, SignerPolicy
+from skillyard.registry.candidate import ApprovalPolicy, InstallRequest, SignerPolicy
 from skillyard.registry.install_pipeline import InstallPipeline
-from skillyard.registry.installed_skills import InstalledSkills, RegistryStorage, VersionManager, publisher_notice
+from skillyard.registry.installed_skills import (
+    InstalledSkills,
+    RegistryStorage,
+    VersionApprovals,
+    VersionManager,
+    publisher_notice,
+)
 from skillyard.registry.model import (
     PINNED,
     EditValue,
@@ -57,16 +63,16 @@ if TYPE_CHECKING:
     from skillyard.registry.mirror_locations import MirrorSource
     from skillyard.registry.model import SkillVersion
     from skillyard.registry.records import Popularity, RegistryRecords, SkillOwners, VersionTags
-    from skillyard.registry.version_files import BackfillReport
+    from skillyard.registry.version_files import BackfillReport, KeptLinkState
 
 
 class Registry:
     """The installed skills of one home: files in `{data}/skills`, records in the database at `url`, else in `data`.
 
     Its own methods install, switch and uninstall. Its parts: `installed` reads skills, versions and history;
-    `versions` deprecates, yanks, discards and prunes single versions; `tags` and `popularity` are what people add to skills;
-    `links` are the skills in the folders of coding agents, which follow every change; `storage` has the files, the running
-    operations and the records.
+    `versions` deprecates, yanks, discards and prunes single versions; `approvals` are of versions that wait for a person;
+    `tags` and `popularity` are what people add to skills; `links` are the skills in the folders of coding agents, which follow
+    every change; `storage` has the files, the running operations and the records.
 
     `servers` are the names of registered MCP servers, which skills may require. `scanner` checks every skill before it is
     installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one
@@ -91,10 +97,12 @@ class Registry:
         self.installed = InstalledSkills(self.storage, servers)
         self.versions = VersionManager(self.storage, self.installed, keep=keep)
         self.links = SkillLinks(data)
+        self.approvals = VersionApprovals(self.storage, self.installed, ApprovalPolicy(), self._switched)
         self.store = store
         self._fetcher = fetcher or SourceFetcher()
         self._scanner = scanner
         self._links = links
+        self._link_fetcher = LinkFetcher()
         self._signers = SignerPolicy()
         self._scan_settings: tuple[Mapping[str, object], str] = ({}, "")
 
@@ -127,7 +135,10 @@ class Registry:
             keep=configuration.kept_versions,
             links=LinkFetcher(allow_private=configuration.private_hosts) if configuration.fetch_links else None,
         )
+        made._link_fetcher = LinkFetcher(allow_private=configuration.private_hosts)
         made._signers = SignerPolicy(configuration.pinned_signers, Path(configuration.user_file or "").parent)
+        if configuration.approval:
+            made.approvals.policy = ApprovalPolicy.read(configuration.approval, configuration.user_file or "")
         made._scan_settings = (configuration.user_scan, configuration.user_file or "")
         return made
 
@@ -308,6 +319,8 @@ class Registry:
         deprecated = deprecated_version(self.installed.versions(skill_id), found.digest)
         reason = f"it is the content of version {deprecated.version}, which is deprecated" if deprecated else None
         state: PendingState = "deprecated" if deprecated else "update"
+        if any(one.digest == found.digest and one.approval == "waiting" for one in self.installed.versions(skill_id)):
+            reason = "it is here already, and waits for approval"
         if found.changed_links:
             reason = reason or "what it tells to fetch is not what is kept: " + ", ".join(found.changed_links[:3])
         before = found.powers_before or found.powers
@@ -315,6 +328,14 @@ class Registry:
             skill_id, state, version, declared, found.declared_version, reason, found.difference,
             widened=found.powers.added_since(before), narrowed=found.powers.lost_since(before),
         )  # fmt: skip
+
+    def kept_links(self, *, upstream: bool = False) -> tuple[KeptLinkState, ...]:
+        """How what is kept of the addresses that installed skills tell to fetch is; `upstream` asks the addresses, too."""
+        from skillyard.registry.version_files import kept_link_states
+
+        serving = {version.skill_id: version.version for version in self.installed.serving().values()}
+        fetcher = (self._links or self._link_fetcher) if upstream else None
+        return kept_link_states(self.storage.versions, serving, fetcher)
 
     def _mirror_of(self, version: SkillVersion) -> MirrorSource | None:
         """The mirror that a version came from, in so far as this registry reads mirrors."""
@@ -364,6 +385,7 @@ class Registry:
         Raises:
             SkillNotFound, VersionNotFound: there is no such skill or version.
             VersionUnusable: it is deprecated, yanked, or its files were deleted; `force` allows the first.
+            VersionNotApproved: the operator's policy wants an approval that it has not got.
             LocalEdits: a version was changed by hand.
             SignerChanged, SourceChanged: it is of another signer or source than the current version.
         """
@@ -372,7 +394,10 @@ class Registry:
         with self.storage.operation("rollback", skill_id, version=version, progress=options.get("progress")) as (running, log):
             before = versions.current(skill_id)
             recorded = self.installed.versions(skill_id)
-            target = rollback_target(recorded, version, before, stored=self.store is not None, force=force)
+            target = rollback_target(
+                recorded, version, before, stored=self.store is not None, force=force, refused=self.approvals.problem
+            )
+            self.approvals.require(target)
             current = next((one for one in recorded if one.version == before), None)
             if current is not None:
                 refuse_replacements(
@@ -446,13 +471,17 @@ class Registry:
 
     def _with_links(self, result: OperationResult, *, forget: bool = False) -> OperationResult:
         """The result, after folders of coding agents were brought to what is current now; what could not be is a warning."""
+        problems = self._switched(result.skill_id, forget=forget)
+        return replace(result, warnings=(*result.warnings, *problems)) if problems else result
+
+    def _switched(self, skill_id: str, *, forget: bool = False) -> tuple[str, ...]:
+        """Bring lists and the folders of coding agents to what is current now; a sentence for what could not be."""
         self.storage.note_withdrawn()
         try:
-            reports = self.follow_links(result.skill_id, forget=forget)
+            reports = self.follow_links(skill_id, forget=forget)
         except (InvalidConfiguration, OSError) as error:
-            return replace(result, warnings=(*result.warnings, f"folders of coding agents were not looked at: {error}"))
-        problems = tuple(f"{report.path}: {report.reason}" for report in reports)
-        return replace(result, warnings=(*result.warnings, *problems)) if problems else result
+            return (f"folders of coding agents were not looked at: {error}",)
+        return tuple(f"{report.path}: {report.reason}" for report in reports)
 
     def follow_links(self, skill_id: str, *, forget: bool = False) -> tuple[LinkReport, ...]:
         """Bring the folders of coding agents to the current version of a skill; out of them while its state is off or manual.
@@ -498,7 +527,8 @@ class Registry:
             archive = scratch.folder / f"{skill_id}.zip"
             pack(tree, archive)
             report = self._pipeline().install(InstallRequest(Source("upload", str(archive)), only=(skill_id,), **options))
-        self.links.accept(link)
+        if not any(result.status == "waiting" for result in report.results):
+            self.links.accept(link)
         return self._followed(report)
 
     def _stops(self) -> frozenset[str]:
@@ -517,6 +547,7 @@ class Registry:
             self._scanner,
             self._stops() if self._scanner is not None else frozenset(),
             signers=self._signers,
+            approval=self.approvals.policy,
             keep=self.versions.keep,
             store=self.store,
             links=self._links,

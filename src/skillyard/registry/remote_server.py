@@ -12,6 +12,7 @@ import secrets
 import stat
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,7 @@ from skillyard.errors import (
 from skillyard.files import locked, read_limited, replace_file
 from skillyard.packages import PackageLimits
 from skillyard.plain_json import read_json
+from skillyard.registry.model import ListedApproval
 from skillyard.text import shorten, single_line
 from skillyard.wire import WireForm, wire
 
@@ -313,11 +315,47 @@ class RemoteServer:
         What is yanked stops serving: the newest usable version before it becomes current, or none.
         """
         body: dict[str, object] = {"reason": reason, "undo": undo} | ({"stop_serving": True} if mark == "yank" else {})
-        path = f"{_SKILLS}/{_word(skill_id)}/versions/{_word(version or 'current')}/{mark}"
-        data = self._asked("POST", path, body)
+        return self._marked(skill_id, version or "current", mark, body)
+
+    def _marked(self, skill_id: str, version: str, mark: str, body: Mapping[str, object]) -> tuple[str, bool]:
+        data = self._asked("POST", f"{_SKILLS}/{_word(skill_id)}/versions/{_word(version)}/{mark}", body)
         origin = data.get("origin")
         label = _optional(origin, "version") if isinstance(origin, dict) else None
         return label or _optional(data, "declared_version") or self._text(data, "version"), data.get("current") is True
+
+    def waiting(self) -> tuple[ListedApproval, ...]:
+        """The versions that wait for approval there, the longest waiting first."""
+        listed = self._request("GET", "/api/v1/approvals/versions", b"", "application/json", _TIMEOUT_S)
+        return tuple(self._waiting(one) for one in self._objects({"versions": listed}, "versions"))
+
+    def _waiting(self, shape: Mapping[str, object]) -> ListedApproval:
+        try:
+            asked_at = datetime.fromisoformat(self._text(shape, "asked_at"))
+        except ValueError:
+            raise self._odd("no asked_at") from None
+        return ListedApproval(
+            skill_id=self._text(shape, "skill_id"),
+            version=self._text(shape, "version"),
+            label=_optional(shape, "label") or "",
+            digest=self._text(shape, "digest"),
+            state="waiting",
+            reasons=self._texts(shape, "reasons"),
+            asked_by=self._text(shape, "asked_by"),
+            asked_at=asked_at,
+            decided_by=None,
+            decided_at=None,
+            reason=None,
+            current=_optional(shape, "current"),
+            power_sentences=self._texts(shape, "power_sentences"),
+            widened=self._texts(shape, "widened"),
+            refusal=_optional(shape, "refusal"),
+        )
+
+    def decide(
+        self, skill_id: str, version: str, *, digest: str = "", reason: str = "", undo: bool = False
+    ) -> tuple[str, bool]:
+        """Approve a version, or with `undo` withdraw its approval; gives its name and whether it serves."""
+        return self._marked(skill_id, version, "approve", {"reason": reason, "undo": undo, "digest": digest})
 
     def _owners(self, data: Mapping[str, object]) -> tuple[str, ...]:
         return self._texts(data, "owners")

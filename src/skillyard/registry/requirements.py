@@ -182,8 +182,12 @@ def _version_key(version: str, *, release: bool = True) -> _Key:
 
 
 def locked_versions(versions: Sequence[SkillVersion], locks: Iterable[str]) -> frozenset[str]:
-    """The version that each lock means, of `versions` (the newest first): for a range the newest in it."""
-    locked = (next((one.version for one in versions if _matches_lock(lock, one)), None) for lock in locks)
+    """The version that each lock means, of `versions` (the newest first): for a range the newest in it.
+
+    What waits for approval is none of them; what lost it only where nothing else is meant.
+    """
+    known = sorted((one for one in versions if one.approval != "waiting"), key=lambda one: one.approval == "withdrawn")
+    locked = (next((one.version for one in known if _matches_lock(lock, one)), None) for lock in locks)
     return frozenset(version for version in locked if version is not None)
 
 

@@ -1,4 +1,4 @@
-"""Lists of skills on the web: `.well-known/agent-skills` indexes, catalogs and manifests.
+"""Lists of skills on the web: `.well-known/agent-skills` indexes, ARD catalogs (`ai-catalog.json`), catalogs and manifests.
 
 A list names what it publishes, and each item is fetched by its own rules. The result is one tree with a folder for each skill.
 """
@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin, urlsplit
@@ -22,8 +22,24 @@ from skillyard.interop import (
     read_catalog,
     validate_manifest,
 )
-from skillyard.packages import Origin, PackageLimits, Source, digest_of, extract, find_skills, resolve, shown_address, tree_size
+from skillyard.packages import (
+    Origin,
+    PackageLimits,
+    Source,
+    digest_of,
+    extract,
+    find_skills,
+    resolve,
+    shown_address,
+    sniff,
+    tree_digest,
+    tree_size,
+)
 from skillyard.paths import slug
+from skillyard.plain_json import read_json
+from skillyard.registry.source_host_policy import joined_address
+from skillyard.text import single_line
+from skillyard.wire import WireForm, wire
 
 _INDEX: Final = ".well-known/agent-skills/index.json"
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
@@ -100,7 +116,7 @@ def _read_index(data: bytes, address: str) -> Iterator[_Listed]:
             f"{shown_address(address)} is not an index of skills", hint="name the address of an archive or of a SKILL.md"
         )
     if shape.get("$schema") != _SCHEMA:
-        raise InvalidSource(f"{shown_address(address)} is an index of a version that is not known", hint=f"known is {_SCHEMA}")
+        raise InvalidSource(f"{shown_address(address)} is an index of an unknown version", hint=f"the known one is {_SCHEMA}")
     for item in shape["skills"]:
         fields = [item.get(name) if isinstance(item, dict) else None for name in ("name", "type", "url", "digest")]
         name, kind, url, digest = (field if isinstance(field, str) else "" for field in fields)
@@ -179,6 +195,8 @@ def fetch_listed(
 
     A manifest leads to its package by an address in it, or by the git repository it names.
 
+    Of an ARD catalog its skills are taken, as `fetch_resources` does.
+
     Raises:
         InvalidSource: a manifest names no package.
         InvalidManifest: a manifest cannot be understood, or is not valid: then nothing of the list is installed.
@@ -187,6 +205,10 @@ def fetch_listed(
     """
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
         return None
+    if (resources := read_resources(data, source.address)) is not None:
+        return fetch_resources(source, source.address, resources, into, download, limits), Origin(
+            "address", source.address, path=source.path
+        )
     tree = into / "listed"
     tree.mkdir()
     allowance = _ByteBudget(limits.listed, source.address)
@@ -201,6 +223,182 @@ def fetch_listed(
         listed[_folder_name(entry)] = where, _fetch_entry(entry, where, manifest, scratch, fetch, tree / _folder_name(entry))
         allowance.take(tree_size(scratch) + tree_size(tree / _folder_name(entry)))
     return _requested_folder(tree, source), Origin("address", source.address, path=source.path, listed=listed)
+
+
+_CATALOG: Final = ".well-known/ai-catalog.json"
+_SKILL_TYPES: Final = ("application/agent-skill", "application/agent-skills")
+_SEARCH_TYPE: Final = "application/ai-registry+json"
+_URN: Final = re.compile(r"urn:air:[^:\s]{1,253}:([^:\s]{1,60}):([^\s]{1,300})")
+_SHOWN: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class ListedResource(WireForm):
+    """One skill of an ARD catalog: `digest` is what its entry promises, of its bytes or of its files; `score` is 0 to 100.
+
+    `url` is where it is; empty where the entry holds the `text` of its SKILL.md.
+    """
+
+    identifier: str
+    name: str
+    description: str
+    url: str
+    digest: str = ""
+    version: str = ""
+    score: int | None = None
+    text: str = field(default="", repr=False, metadata=wire(hidden=True))
+
+    @property
+    def key(self) -> str:
+        """The last part of its identifier."""
+        match = _URN.fullmatch(self.identifier)
+        return match[2].rpartition(":")[2] if match else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceList:
+    """The skills of an ARD catalog, and the address at which it can be searched; empty without one."""
+
+    skills: tuple[ListedResource, ...]
+    search: str = ""
+
+
+def catalog_address(address: str) -> str:
+    """Where the ARD catalog of a site is: the address itself when it names a JSON file."""
+    if urlsplit(address).path.endswith(".json"):
+        return address
+    return urljoin(address if address.endswith("/") else f"{address}/", _CATALOG)
+
+
+def read_resources(data: bytes, address: str, *, found: bool = False) -> ResourceList | None:
+    """The skills in an ARD catalog, or with `found` in the answer to its search; None when it is none, or over 4 MiB.
+
+    Entries of other types are left out.
+
+    Raises:
+        InvalidSource: a skill's entry cannot be meant.
+    """
+    try:
+        shape = read_json(data.decode("utf-8-sig")) if len(data) <= _LARGEST_LIST else None
+    except ValueError:
+        return None
+    if not isinstance(shape, dict) or not shape.keys() >= ({"results"} if found else {"specVersion", "entries"}):
+        return None
+    entries = shape["results" if found else "entries"]
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise _odd_resource(address, "its entries are no list of objects")
+    search = next((_address(entry, address) for entry in entries if _word(entry, "type") == _SEARCH_TYPE), "")
+    skills = tuple(_resource(entry, address) for entry in entries if _is_skill(entry))
+    return ResourceList(skills, search and urljoin(search if search.endswith("/") else f"{search}/", "search"))
+
+
+def _is_skill(entry: Mapping[str, object]) -> bool:
+    if _word(entry, "type").partition("+")[0] in _SKILL_TYPES:
+        return True
+    match = _URN.fullmatch(_word(entry, "identifier"))
+    return match is not None and match[1] == "skill"
+
+
+def _resource(entry: Mapping[str, object], address: str) -> ListedResource:
+    metadata, text, score = entry.get("metadata"), entry.get("data"), entry.get("score")
+    found = ListedResource(
+        identifier=_word(entry, "identifier"),
+        name=single_line(_word(entry, "displayName")),
+        description=single_line(_word(entry, "description")),
+        url=_address(entry, address),
+        digest=_word(metadata, "digest") if isinstance(metadata, dict) else "",
+        version=single_line(_word(entry, "version")),
+        score=score if isinstance(score, int) and not isinstance(score, bool) else None,
+        text=text if isinstance(text, str) else "",
+    )
+    if not found.identifier or not (found.url or found.text) or (found.digest and not found.digest.startswith("sha256:")):
+        raise _odd_resource(address, f"the entry {found.identifier[:80]!r} lacks an identifier, an address, or a known digest")
+    return found
+
+
+def _word(entry: Mapping[str, object], name: str) -> str:
+    value = entry.get(name)
+    return value[:_SHOWN] if isinstance(value, str) else ""
+
+
+def _address(entry: Mapping[str, object], address: str) -> str:
+    url = _word(entry, "url")
+    return joined_address(address, url) if url else ""
+
+
+def _odd_resource(address: str, why: str) -> InvalidSource:
+    return InvalidSource(f"{shown_address(address)} is no ARD catalog: {why}", hint="report it to its publisher")
+
+
+def fetch_resources(
+    source: Source, address: str, listed: ResourceList, into: Path, download: Download, limits: PackageLimits
+) -> Path:
+    """The skills of an ARD catalog, all or the requested ones, each verified where its entry promises a digest.
+
+    Raises:
+        InvalidSource: two skills have one name, or one is something else than an archive or a SKILL.md.
+        NoSkillInside: it has none of a requested name.
+        DigestMismatch: a skill is not what its entry promises.
+        ArchiveTooLarge: all of them together are too large.
+    """
+    requested = (source.path,) if source.path else source.names
+    named = [one for one in listed.skills if {one.identifier, one.key, one.name, slug(one.key)} & set(requested)]
+    known = {word for one in named for word in (one.identifier, one.key, one.name, slug(one.key))}
+    if missing := [name for name in requested if name not in known] or (not requested and not listed.skills and ["a skill"]):
+        names = sorted(one.key for one in listed.skills)
+        raise NoSkillInside(
+            f"{shown_address(address)} has no skill {missing[0]!r}",
+            hint=f"it has {', '.join(names[:10]) or 'none'}",
+            candidates=names,
+        )
+    chosen = named if requested else list(listed.skills)
+    _check_count(len(chosen), address)
+    tree = into / "catalog"
+    tree.mkdir()
+    allowance = _ByteBudget(limits.listed, address)
+    for one in chosen:
+        folder = tree / slug(one.key, "skill")
+        if folder.exists():
+            raise _odd_resource(address, f"two of its skills are called {folder.name}")
+        data = one.text.encode() if one.text else download(one.url, limits.archive)
+        allowance.take(len(data))
+        kind = "archive" if sniff(data[:512]) is not None else "skill-md"
+        if kind == "skill-md" and not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"---"):
+            raise _odd_resource(address, f"{one.key} is neither an archive nor a SKILL.md")
+        allowance.take(_unpack(_Listed(one.key, kind, one.url, one.digest), data, folder, into, limits))
+        if one.digest and one.digest not in (digest_of(data), tree_digest(folder)):
+            raise DigestMismatch(
+                f"{one.key} is not what {shown_address(address)} says",
+                hint="the publisher has to fix the catalog, or somebody changed the skill on its way",
+                expected=one.digest,
+                found=digest_of(data),
+            )
+        _check_name(_Listed(slug(one.key), kind, one.url, one.digest), folder, address)
+    return _requested_folder(tree, source)
+
+
+Post = Callable[[str, bytes], bytes]
+"""The answer to a POST of JSON to an address."""
+
+
+def search_resources(address: str, text: str, limit: int, download: Download, post: Post) -> tuple[ListedResource, ...]:
+    """What an ARD catalog finds for words, the best first.
+
+    Raises:
+        InvalidSource: it is no such catalog, or offers no search.
+        NetworkRefused, NetworkFailed: it cannot be reached.
+    """
+    where = catalog_address(address)
+    listed = read_resources(download(where, _LARGEST_LIST), where)
+    if listed is None:
+        raise _odd_resource(where, "it has no specVersion and entries")
+    if not listed.search:
+        raise InvalidSource(f"{shown_address(where)} offers no search", hint="`skillyard install ADDRESS --list` shows it all")
+    asked = {"query": {"text": text, "filter": {}}, "federation": "none", "pageSize": limit}
+    found = read_resources(post(listed.search, json.dumps(asked).encode()), listed.search, found=True)
+    if found is None:
+        raise _odd_resource(listed.search, "its search gives no results")
+    return found.skills[:limit]
 
 
 def _entries(source: Source, data: bytes) -> list[CatalogEntry]:

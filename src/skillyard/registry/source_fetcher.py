@@ -27,6 +27,7 @@ from skillyard.registry.source_host_policy import checked_repository, repository
 if TYPE_CHECKING:
     from skillyard.registry.mirror_locations import MirrorSource
     from skillyard.registry.remote_server import Logins
+    from skillyard.registry.skill_indexes import ListedResource
 
 _TIMEOUT_S: Final = 120
 _LIMITS: Final = PackageLimits(total=512 * 1024 * 1024, entries=20_000)
@@ -246,6 +247,7 @@ def _is_skill(blob: _Blob) -> bool:
 
 
 _ATTEMPTS: Final = 3
+_MAX_ANSWER: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,10 +337,51 @@ class SourceFetcher:
         return fetcher.fetch(source, _new_folder(into))
 
     def _indexed(self, source: Source, into: Path) -> FetchedTree:
-        from skillyard.registry.skill_indexes import fetch_index
+        """The skills of a site: of its index, or where it has none of its ARD catalog."""
+        from skillyard.registry.skill_indexes import catalog_address, fetch_index, fetch_resources, read_resources
 
-        tree, origin = fetch_index(source, _new_folder(into), self._download, self.limits)
+        try:
+            tree, origin = fetch_index(source, _new_folder(into), self._download, self.limits)
+        except InvalidSource as error:
+            if error.details.get("answered") not in (404, 410):
+                raise
+            where = catalog_address(source.address)
+            try:
+                listed = read_resources(self._download(where, _MAX_ANSWER), where)
+            except InvalidSource:
+                listed = None
+            if listed is None:
+                raise error from None
+            tree = fetch_resources(source, where, listed, _new_folder(into), self._download, self.limits)
+            origin = Origin("well-known", source.address, path=source.path)
         return FetchedTree(tree, origin, owned=True, chosen=True)
+
+    def search(self, address: str, text: str, limit: int) -> tuple[ListedResource, ...]:
+        """What the ARD catalog at an address finds for words, the best first.
+
+        Raises:
+            InvalidSource: it is no such catalog, or offers no search.
+            NetworkRefused, NetworkFailed: it cannot be reached.
+        """
+        from skillyard.registry.skill_indexes import search_resources
+
+        return search_resources(address, text, limit, self._download, self._post)
+
+    def _post(self, url: str, body: bytes) -> bytes:
+        from skillyard.registry.source_host_policy import explain_private_hosts, follow_redirects, refused_answer, run_in_thread
+
+        login = self.logins.find(url) if self.logins is not None else None
+        secret = {"Authorization": f"Bearer {login.key}"} if login and login.key else {}
+        with explain_private_hosts():
+            answer, where = run_in_thread(
+                follow_redirects(
+                    "POST", url, limit=_MAX_ANSWER, allow_private=self.allow_private, allow_origin=login is not None,
+                    headers={"Content-Type": "application/json"}, secret=secret, body=body,
+                )
+            )  # fmt: skip
+        if answer.status == 200:
+            return answer.body
+        raise refused_answer(answer.status, where)
 
     def _download(self, url: str, limit: int) -> bytes:
         from skillyard.registry.source_host_policy import download

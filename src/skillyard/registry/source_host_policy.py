@@ -164,7 +164,7 @@ def refused_answer(status: int, url: str) -> InvalidSource | NetworkFailed:
     """The error for an answer with that status: NetworkFailed where another try may help."""
     if status in _BUSY:
         return NetworkFailed(f"{urlsplit(url).netloc} answered {status}", hint="try again later")
-    return InvalidSource(f"{url.partition('?')[0]} answered {status}", hint="check the address")
+    return InvalidSource(f"{url.partition('?')[0]} answered {status}", hint="check the address", answered=status)
 
 
 def joined_address(url: str, target: str) -> str:

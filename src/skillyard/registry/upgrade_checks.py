@@ -7,7 +7,7 @@ replace a trusted skill. That needs agreement; an expected digest (a lock) does 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from skillyard.errors import (
     SignerChanged,
     SkillExists,
     SourceChanged,
+    VersionNotApproved,
     VersionNotFound,
     VersionUnusable,
 )
@@ -204,18 +205,25 @@ def consent_required(changes: Sequence[PowerChange], *, asked: bool) -> ConsentR
 
 
 def rollback_target(
-    versions: Sequence[SkillVersion], version: str | None, current: str | None, *, stored: bool, force: bool
+    versions: Sequence[SkillVersion],
+    version: str | None,
+    current: str | None,
+    *,
+    stored: bool,
+    force: bool,
+    refused: Callable[[SkillVersion], str | None],
 ) -> SkillVersion:
     """The version to go back to, of `versions` (the newest first): the one named, else the newest usable before `current`.
 
-    With `stored` a version whose files were deleted can be restored from the store; `force` allows a deprecated one.
+    With `stored` a version whose files were deleted can be restored from the store; `force` allows a deprecated one. `refused`
+    says why a version may not be used for want of an approval: no such one is chosen unasked.
 
     Raises:
         VersionNotFound: there is none.
         VersionUnusable: it was yanked, is deprecated, or its files were deleted.
     """
     if version is None:
-        return _previous_usable(versions, current, stored=stored)
+        return _previous_usable([one for one in versions if one.version == current or not refused(one)], current, stored=stored)
     target = named_version(versions, version)
     if problem := _rollback_problem(target, stored=stored, force=force):
         raise VersionUnusable(f"{target.skill_id} {target.version} {problem[0]}", hint=problem[1])
@@ -274,8 +282,17 @@ def refuse_existing(skill_id: str, request: InstallRequest) -> None:
 
 
 def refuse_yanked(records: RegistryRecords, candidate: Candidate, request: InstallRequest) -> None:
-    """Refuse content that was yanked, unless it is forced. Raises VersionUnusable: it was."""
+    """Refuse content that was yanked, unless it is forced, and content that lost its approval.
+
+    Raises:
+        VersionUnusable, VersionNotApproved: it was.
+    """
     for version in records.read.versions(candidate.skill_id):
+        if version.approval == "withdrawn" and version.digest == candidate.digest and not version.current:
+            raise VersionNotApproved(
+                f"this content of {candidate.skill_id} {replace(version, yanked=False).refusal}",
+                hint=f"install another one; to bring it back: `skillyard approve {candidate.skill_id} {version.version}`",
+            )
         if version.yanked and version.digest == candidate.digest and not request.force:
             why = f": {version.yanked_reason}" if version.yanked_reason else ""
             raise VersionUnusable(
@@ -298,7 +315,7 @@ def refuse_taken_version(records: RegistryRecords, candidate: Candidate, request
         raise VersionUnusable(
             f"{candidate.skill_id} {label} was published before, with other content", hint="give it a higher version"
         )
-    if taken is not None and not taken.current:
+    if taken is not None and not taken.current and taken.approval != "waiting":
         raise VersionUnusable(
             f"exactly this was published before as {candidate.skill_id} {label}, and another version is current now",
             hint="give it a higher version, or roll back to that one",

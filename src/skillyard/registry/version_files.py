@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, cast
 
-from skillyard.catalog.skill_files import KeptLink, kept_links, links_folder
+from skillyard.catalog.skill_files import KeptLink, kept_links, links_folder, read_kept_link
 from skillyard.errors import (
     DatabaseUnavailable,
     DigestMismatch,
@@ -30,15 +30,18 @@ from skillyard.packages import Origin, Package, Store, extract, find_skills, pac
 from skillyard.registry.candidate import read_candidate
 from skillyard.registry.requirements import locked_versions
 from skillyard.registry.version_store import CURRENT, ensure_real_folder
+from skillyard.scanner.late_links import LateLink
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.registry.model import SkillVersion
-    from skillyard.registry.operations import Operations, RunningOperation
     from skillyard.registry.records import RegistryRecords
-    from skillyard.registry.version_store import VersionStore
+    from skillyard.registry.source_host_policy import LinkFetcher
+    from skillyard.registry.version_store import Operations, RunningOperation, VersionStore
+    from skillyard.scanner.late_links import LinkKind
 
 
+_LINK_LIMIT: Final = 1024 * 1024
 NO_STORE_HINT: Final = "name the store in [packages] of your own skillyard.toml or in SKILLYARD_STORE, or install it again"
 
 
@@ -172,6 +175,45 @@ def write_kept_links(version: Path, links: Sequence[KeptLink], contents: Mapping
     if not lists:
         with contextlib.suppress(OSError):
             folder.rmdir()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLinkState(WireForm):
+    """How a kept link is: `ok`, `damaged` on the disk, `changed` at its address, or `unknown`, for nobody answers there."""
+
+    skill_id: str
+    address: str
+    state: Literal["ok", "damaged", "changed", "unknown"]
+    reason: str = ""
+
+
+def kept_link_states(
+    versions: VersionStore, serving: Mapping[str, str], upstream: LinkFetcher | None = None
+) -> tuple[KeptLinkState, ...]:
+    """How the kept links of `serving` versions, by the ids of their skills, are; with `upstream` also at their addresses."""
+    states: list[KeptLinkState] = []
+    for skill_id, version in sorted(serving.items()):
+        path = versions.path(skill_id, version)
+        kept = [one for one in kept_links(path) if one.sha256]
+        links = [LateLink(cast("LinkKind", one.kind), one.address, one.file, one.line) for one in kept]
+        there = upstream.fetch(links, {})[0] if upstream else ()
+        now = {one.address: one for one in there}
+        states += [_kept_link_state(path, skill_id, one, now.get(one.address)) for one in kept]
+    return tuple(states)
+
+
+def _kept_link_state(path: Path, skill_id: str, kept: KeptLink, now: KeptLink | None) -> KeptLinkState:
+    try:
+        read_kept_link(path, kept.address, limit=_LINK_LIMIT)
+    except SkillyardError:
+        return KeptLinkState(skill_id, kept.address, "damaged", "the copy is not what was kept, or is gone")
+    if now is None or now.sha256 == kept.sha256:
+        return KeptLinkState(skill_id, kept.address, "ok")
+    if not now.sha256:
+        return KeptLinkState(skill_id, kept.address, "unknown", now.problem)
+    return KeptLinkState(
+        skill_id, kept.address, "changed", f"sha256 {now.sha256[:12]} is there, and {kept.sha256[:12]} is kept"
+    )
 
 
 def recover(operations: Operations, versions: VersionStore, records: RegistryRecords) -> int:

@@ -60,6 +60,10 @@ def find_dangerous_calls(source: SourceText) -> Iterator[Hit]:
 _FIX: Final = "remove it, or describe it and let the user do it"
 
 PERSISTENCE_RULES: Final = (
+    ScanRule("runs-hidden-file", "persistence", "a hidden file outside of the skill is run as code",
+         "Somebody put it there before, and nothing of it is in the skill that is reviewed.", "ship the code with the skill", "high", "medium"),
+    ScanRule("covers-tracks", "persistence", "logs or the history of commands are deleted",
+         "They would show what was done on the machine.", "remove it; old logs are rotated by the system", "medium"),
     ScanRule("scheduled-job", "persistence", "a recurring job is scheduled",
          "It continues after the conversation has ended, unobserved.", _FIX, "medium", "low"),
     ScanRule("scheduled-download", "persistence", "a scheduled job downloads something or connects to a host",
@@ -89,6 +93,10 @@ _AGENT_WORDS: Final = (
     "claude", "agents.md", "gemini", "cursor", "codex", "mcp.json", "copilot", "soul.md", "memory.md", ".vscode",
 )  # fmt: skip
 PERSISTENCE_PATTERNS: Final = (
+    pattern("runs-hidden-file", r"\b(?:exec|eval)\(\s{0,3}(?:compile\(\s{0,3})?open\(\s{0,3}[\"'](?:/tmp|/var/tmp|/dev/shm)/\.\w", "tmp/.", "shm/."),
+    pattern("runs-hidden-file", r"(?:^|[;&|(]\s{0,3}|\bsudo\s)(?:(?:ba|z|da)?sh|source|python3?|node|perl|\.)\s{1,3}[\"']?(?:/tmp|/var/tmp|/dev/shm)/\.\w", "tmp/.", "shm/."),
+    pattern("covers-tracks", r"\brm\s{1,3}-[a-z]{1,4}\s{1,3}(?:\S{1,80}\s{1,3}){0,3}(?:/var/log/|~/\.(?:bash|zsh)_history\b)", "/var/log", "_history"),
+    pattern("covers-tracks", r"(?:^|[;&|]\s{0,3})(?:history\s{1,3}-c\b|unset\s{1,3}HISTFILE\b|export\s{1,3}HISTFILE=/dev/null|shred\s[^\n;]{0,60}(?:/var/log/|_history)|>\s{0,2}(?:/var/log/(?:auth|syslog|wtmp|secure)|~/\.(?:bash|zsh)_history)|journalctl\s[^\n;]{0,40}--vacuum-time=1s)", "history", "histfile", "/var/log", "journalctl"),
     pattern("scheduled-job", r"(?:\|\s{0,3}|[;&]\s{0,3}|^\s{0,20}|\bsudo )crontab (?:-u \w+ )?(?:-(?!l\b)|[/~$\w.])", "crontab", case=True),
     pattern("scheduled-download", r"(?:[*\d/,-]{1,12} ){4}[*\d/,-]{1,12} [^\n]{0,120}?\b(?:curl|wget|nc|ncat)\b", "curl", "wget", "nc"),
     pattern("scheduled-job", rf"{_WRITES}/(?:etc|var/spool)/cron", "/cron"),
@@ -115,6 +123,8 @@ RESOURCE_RULES: Final = (
          "The system may kill other programs to free it.", "work in pieces", "medium", "info"),
     ScanRule("destroys-files", "resource abuse", "a home folder, a whole disk or the root of the machine is erased or overwritten",
          "Data that is not the skill's is lost.", "name exactly which of the skill's own files are removed", "high", "medium"),
+    ScanRule("mines-for-stranger", "resource abuse", "a miner of cryptocurrency is started for an account that is given",
+         "It uses the user's computer for somebody else's profit.", "remove it", "high", "medium"),
     ScanRule("cryptocurrency-mining", "resource abuse", "a miner of cryptocurrency is started or mentioned",
          "It uses the user's computer for somebody else's profit.", "remove it", "high", "low"),
 )  # fmt: skip
@@ -127,6 +137,8 @@ _RESOURCE_PATTERNS: Final = (
     pattern("destroys-files", r"\brm (?:-\w+ |--[\w-]+ ){1,4}[\"']?(?:/(?:\*|etc|usr|home|var|bin|boot|lib)?|~/?\*?|\$HOME/?\*?|\$\{HOME\}/?\*?)[\"']?(?=\s|;|&|$|\|)", "rm -", "rm --"),
     pattern("destroys-files", r"\b(?:dd|cat)\b[^\n]{0,80}?(?:of=|> {0,2})/dev/(?:sd|nvme|vd|hd|mmcblk|disk)", "/dev/"),
     pattern("destroys-files", r"\bmkfs(?:\.\w+)? [^\n]{0,40}?/dev/|\bwipefs -a|\bshred [^\n]{0,40}?/dev/", "mkfs", "wipefs", "shred"),
+    pattern("mines-for-stranger", r"\b(?:xmrig|minerd|cpuminer|ethminer|nbminer)\b[^\n]{0,160}?(?:\s(?:-u|--user|-o|--url)\b|stratum\+)", "xmrig", "minerd", "miner"),
+    pattern("mines-for-stranger", r"[\"'=\s]stratum\+(?:tcp|ssl)://[\w.-]{3,80}:\d", "stratum+"),
     pattern("cryptocurrency-mining", r"\b(?:xmrig|minerd|cpuminer|ethminer|nbminer|t-rex miner)\b|\bstratum\+(?:tcp|ssl)://", "xmrig", "minerd", "miner", "stratum+"),
 )  # fmt: skip
 
@@ -246,6 +258,9 @@ CREDENTIAL_RULES: Final = (
          "medium", "low"),
     ScanRule("environment-dump", "credentials", "the whole environment is written out or searched for secrets",
          "It contains every exported key.", "read the one variable that is needed, by its name", "medium", "low"),
+    ScanRule("collects-secrets", "credentials", "secrets are put together into one text",
+         "Nothing needs several of them in one text but what carries them away.", "read the one variable that is needed, where it is needed",
+         "medium", "medium"),
     ScanRule("hard-coded-secret", "credentials", "the file contains a key or token",
          "Everyone who has the skill has the key, and with a stranger's key the user's data goes to the stranger's account.",
          "revoke it, and read it from a variable", "high", "medium"),
@@ -279,6 +294,7 @@ _PATTERNS: Final = (
     pattern("credential-store", r"\bsecurity (?:find-(?:generic|internet)-password|dump-keychain|unlock-keychain)\b", "security "),
     pattern("credential-store", r"\b(?:secret-tool (?:lookup|search)|gnome-keyring-\w+ |kwallet-query|op item get --reveal|lpass show|bw list items|cmdkey /list|vaultcmd /list)", "secret-tool", "keyring", "kwallet", "op item", "lpass", "bw list", "cmdkey", "vaultcmd"),
     pattern("environment-dump", r"\b(?:curl|wget|nc)\b[^\n]{0,160}?(?:\$\(|`)\s{0,3}(?:env|printenv)\b", "env"),
+    pattern("collects-secrets", r"\bjson\.dumps\(\s{0,3}(?:\w{1,20}_)?(?:secrets|credentials|creds|api_keys|env_vars|environment)\s{0,3}[,)]", "json.dumps"),
     pattern("environment-dump", r"\bJSON\.stringify\(\s{0,3}process\.env\s{0,3}[,)]", "process.env"),
     pattern("cloud-metadata", r"\b169\.254\.169\.254\b|\bmetadata\.google\.internal\b|\b100\.100\.100\.200\b", "169.254.169.254", "metadata.google", "100.100.100.200"),
 )  # fmt: skip

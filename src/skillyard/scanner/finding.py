@@ -105,6 +105,8 @@ class Report(WireForm):
     skipped: tuple[Skipped, ...]
     watched: WatchReport | None = field(default=None, metadata=wire(omit_empty=True))
     """What it did when it was run and watched; its effects are among the findings."""
+    sample: frozenset[int] = field(default=frozenset(), metadata=wire(hidden=True))
+    """What its instructions are compared by with those of other skills (`text_sample`)."""
 
     @property
     def open(self) -> tuple[Finding, ...]:

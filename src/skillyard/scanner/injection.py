@@ -72,6 +72,8 @@ _PROSE: Final = (
     pattern("role-takeover", r"\b(?:act|behave|respond|pretend|answer)\b[^\n.]{0,20} (?:as if|that|like) you (?:have|had) no (?:restrictions|limits|limitations|rules|guidelines|filters)", "you have no", "you had no"),
     pattern("role-takeover", r"<\|(?:im_start|system|endoftext|start_header_id)\|>|\[/?(?:INST|SYS)\]|<</?SYS>>", "<|", "[inst", "[/inst", "[sys", "[/sys", "<<sys", "<</sys"),
     pattern("role-takeover", r"^[ \t>*#-]{0,8}(?:\[|<)?(?:new |updated )(?:system (?:prompt|instructions?|message)|directives?)(?:\]|>)?[ \t]*:", "new ", "updated "),
+    pattern("role-takeover", r"^[ \t>*#-]{0,8}\[system\][^\n]{0,60}\b(?:instructions?|directives?|override|mode)\b", "[system]"),
+    pattern("role-takeover", r"\byou (?:are|will be) now in (?:maintenance|diagnostic|service|unattended|test) mode\b", "you are now in", "you will be now"),
     pattern("role-takeover", r"^[ \t]{0,4}#{1,4} system override\b|^[ \t*]{0,4}system override[ \t*]*:", "system override"),
     pattern(
         "safety-bypass",
@@ -92,17 +94,18 @@ _PROSE: Final = (
         r"|what you (?:did|do|are doing)|your actions)\b[^\n.]{0,20}?\bto (?:the |any |your )?(?:users?|anyone|human)\b",
         "mention", "reveal", "disclose", "report", "show", "admit",
     ),
+    pattern("hide-from-user", r"\b(?:do not|don'?t|never|must not) (?:mention|reveal|disclose) (?:the |these |those )?(?:steps?|commands?|actions?|instructions?|uploads?|transfers?)\b[^\n.]{0,24}?\bto (?:the |any |your )?(?:users?|anyone|humans?)\b", "mention", "reveal", "disclose"),
     pattern("hide-from-user", r"\bwithout (?:the )?(?:users?(?:'s)?|their|anyone(?:'s)?) (?:\w+ )?(?:knowledge|knowing|noticing|realizing|being aware)\b", "without"),
     pattern(
         "hide-from-user",
         r"\b(?:silently|secretly|covertly|quietly|stealthily),? (?:then |and |also )?(?:send|upload|copy|exfiltrate|forward|transmit|collect|install|execute|record|post|harvest)(?:s|es|ing)?\b",
         "silently", "secretly", "covertly", "quietly", "stealthily",
     ),
-    pattern("hide-from-user", r"\b(?:keep|hide|conceal)\b[^\n.]{0,30}?\b(?:secret|hidden|invisible|confidential)? ?from (?:the |your )?(?:users?|humans?|operator|owner)\b", "from the", "from user", "from your", "from human"),
+    pattern("hide-from-user", r"\b(?:keep|hide|conceal)\b[^\n.]{0,30}?\b(?:secret|hidden|invisible|confidential)? ?from (?:the |your )?(?:users?|humans?|operator|owner)\b(?!-)", "from the", "from user", "from your", "from human"),
     pattern("hide-from-user", r"(?:不要|切勿|别|不得)(?:(?:告诉|告知|通知|提醒)用户|让用户(?:知道|发现|察觉))", "用户"),
     pattern(
         "send-away",
-        rf"\b(?:send|upload|post|forward|transmit|exfiltrate|leak|e-?mail|deliver)(?:s|ing)?\b[^\n]{{0,40}}?\b(?:{_VALUABLES}|{_TALK})[^\n]{{0,50}}?\b(?:to|at|via)\b[^\n]{{0,15}}?{_TO}",
+        rf"\b(?:send|upload|post|forward|transmit|exfiltrate|leak|e-?mail|deliver)(?:s|ing)?\b[^\n]{{0,40}}?\b(?:{_VALUABLES}|{_TALK})[^\n]{{0,50}}?\b(?<!only )(?:to|at|via)\b[^\n]{{0,15}}?{_TO}",
         "send", "upload", "post", "forward", "transmit", "exfiltrate", "leak", "mail", "deliver",
     ),
     pattern("send-away", r"\bexfiltrate (?:to|via|it|them|the (?:data|files?|contents?|secrets?|result))\b", "exfiltrate"),
@@ -224,7 +227,7 @@ def find_hidden_text(source: SourceText) -> Iterator[Hit]:
     yield from _first(text, _SELECTORS, "smuggled-bytes")
     yield from _bidi(text, data=source.language == "data")
     yield from _zero_width(text)
-    yield from _first(text, _CONTROL, "terminal-controls")
+    yield from _controls(text)
     yield from _look_alikes(text)
 
 
@@ -274,6 +277,21 @@ def _first(text: str, expression: re.Pattern[str], rule: str) -> Iterator[Hit]:
         count = sum(1 for _ in expression.finditer(text))
         message = f"{_title(rule)} ({count} places)" if count > 1 else ""
         yield Hit(rule, match.start(), message, _around(text, match.start()))
+
+
+_APPLE_DOUBLE: Final = "\x05\x16\x07"
+"""How a file of macOS with the attributes of another one begins, behind its NUL."""
+_TWICE_ENCODED: Final = re.compile("[\u00c2-\u00f4][\u0080-\u009f]{1,3}")
+
+
+def _controls(text: str) -> Iterator[Hit]:
+    """Controls of a terminal; what is left of letters that were encoded twice is a flaw of the text, and attributes are none."""
+    if text.startswith(_APPLE_DOUBLE):
+        return
+    once = _TWICE_ENCODED.sub("", text)
+    broken = not _CONTROL.search(once)
+    for hit in _first(text, _CONTROL, "terminal-controls"):
+        yield replace(hit, relief=2) if broken else hit
 
 
 def _bidi(text: str, *, data: bool) -> Iterator[Hit]:

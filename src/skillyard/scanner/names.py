@@ -1,4 +1,4 @@
-"""Names that imitate: of skills that are well known, or that the user has already.
+"""Names that imitate others, of skills that are well known or that the user has already; and one text under many names.
 
 A model and a person pick a skill by its name. `imitation` compares a name with others: letters that look like others, one slip,
 the same parts in another order, a claim to be the official one, a random tail behind a known name. Who the name belongs to is
@@ -9,19 +9,26 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Final
+from zlib import crc32
 
-from skillyard.scanner.finding import Finding, ScanRule
+from skillyard.scanner.finding import SEVERITIES, Finding, Report, ScanRule, Severity
 from skillyard.scanner.sources import Hit, SourceText
+from skillyard.text import shorten, single_line
 
 IMITATES: Final = "imitates-name"
+SAME_TEXT: Final = "same-text"
 NAME_RULES: Final = (
     ScanRule(IMITATES, "identity", "the name is almost that of another skill",
          "Who means the other one gets this one; people and models pick skills by their names.",
          "ask who publishes it which of the two it is; an own skill gets a name of its own", "high"),
+    ScanRule(SAME_TEXT, "identity", "nearly the same text stands under several names",
+         "One author who publishes a text under many names wants one of them to be found by mistake.",
+         "publish it once; of copies, keep the one whose author you know", "medium", "medium"),
 )  # fmt: skip
 
 WELL_KNOWN: Final[Mapping[str, str]] = MappingProxyType({
@@ -179,6 +186,83 @@ def _one_slip(one: str, other: str) -> bool:
         return swapped or (left[1:] == right[1:] and not (left[:1] + right[:1]).isdigit())
     longer, shorter = (left, right) if len(left) > len(right) else (right, left)
     return longer[1:] == shorter and not longer[0].isdigit()
+
+
+_WORDS: Final = re.compile(r"\w+")
+_MOST_WORDS: Final = 20_000
+_RUN: Final = 4  # words that are taken together
+_SAMPLE: Final = 64  # runs of words that stand for a text: those with the smallest hashes
+_LEAST: Final = 24  # runs of a text that says enough to be compared
+_BUCKETS: Final = 6
+_SAME: Final = 0.85
+_FEWEST: Final = 3
+_SHOWN: Final = 4
+
+
+def text_sample(text: str) -> frozenset[int]:
+    """Numbers that stand for a SKILL.md without its front matter; none of a short text.
+
+    Two texts share as large a part of them as of their runs of words.
+    """
+    body = text.partition("\n---")[2] if text.startswith("---") else text
+    words = [match[0] for match, _ in zip(_WORDS.finditer(body.lower()), range(_MOST_WORDS), strict=False)]
+    runs = {crc32(" ".join(words[at : at + _RUN]).encode("utf-8", "surrogatepass")) for at in range(len(words) - _RUN + 1)}
+    return frozenset(sorted(runs)[:_SAMPLE]) if len(runs) >= _LEAST else frozenset()
+
+
+def with_same_texts(reports: Sequence[Report]) -> list[Report]:
+    """The reports, with a finding in each whose text stands under three or more names: `low`, `medium` where names are random."""
+    judged = list(reports)
+    for group in _groups([report.sample for report in reports]):
+        names = {at: PurePosixPath(reports[at].folder).name for at in group}
+        if len(set(names.values())) < _FEWEST:
+            continue
+        random = sum(bool(_tail(name)) for name in names.values()) >= _FEWEST
+        for at in group:
+            others = sorted({name for name in names.values() if name != names[at]})
+            judged[at] = _with_finding(reports[at], others, "medium" if random else "low")
+    return judged
+
+
+def _tail(name: str) -> bool:
+    last = _Name(name).parts[-1:]
+    return bool(last and _RANDOM.fullmatch(last[0]) and not _VERSION.fullmatch(last[0]))
+
+
+def _with_finding(report: Report, others: Sequence[str], severity: Severity) -> Report:
+    rule = NAME_RULES[1]
+    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+    message = shorten(
+        single_line(f"nearly the same text stands under {len(others) + 1} names, also {', '.join(others[:_SHOWN])}"), 200
+    )
+    finding = Finding(rule.id, severity, message + more, rule.why, "SKILL.md", 1, 1, "", rule.fix)
+    found = sorted((*report.findings, finding), key=lambda one: SEVERITIES.index(one.severity))
+    return replace(report, findings=tuple(found))
+
+
+def _groups(samples: Sequence[frozenset[int]]) -> list[list[int]]:
+    """The positions of those that are nearly the same, in groups of two and more."""
+    buckets: dict[int, list[int]] = {}
+    first: dict[int, int] = {}
+    groups: dict[int, list[int]] = {}
+    for at, sample in enumerate(samples):
+        smallest = sorted(sample)[:_BUCKETS]
+        near = dict.fromkeys(other for key in smallest for other in buckets.get(key, ()))
+        alike = next((other for other in near if _share(sample, samples[other]) >= _SAME), None)
+        if alike is None:
+            first[at] = at
+            for key in smallest:
+                buckets.setdefault(key, []).append(at)
+        else:
+            first[at] = first[alike]
+        if sample:
+            groups.setdefault(first[at], []).append(at)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _share(one: frozenset[int], two: frozenset[int]) -> float:
+    smallest = sorted(one | two)[: max(len(one), len(two))]
+    return sum(number in one and number in two for number in smallest) / len(smallest)
 
 
 _KNOWN: Final[dict[str, _Name]] = {}

@@ -240,8 +240,11 @@ _ASSIGNS_SHELL: Final = re.compile(
     r"(?:^|[;&]\s{0,3}|\b(?:export|local|readonly)\s)\s{0,20}([A-Za-z_]\w{0,60})=[\"']?(?:\$\(|`)([^\n]{0,300})",
     re.MULTILINE,
 )
-_SECRET_SHELL: Final = re.compile(rf"{CREDENTIAL_FILES}|^\s{{0,3}}{_DUMP}\s{{0,3}}(?:[|)`]|$)|\bsecurity find-", re.IGNORECASE)
-_SENDS_SHELL: Final = re.compile(rf"{_SENDER}[^\n]{{0,400}}")
+_SECRET_SHELL: Final = re.compile(
+    rf"{CREDENTIAL_FILES}|\b(?:tar|zip|cat|cp)\b[^\n]{{0,60}}[/~]\.(?:ssh|aws|gnupg)/|^\s{{0,3}}{_DUMP}\s{{0,3}}(?:[|)`]|$)|\bsecurity find-",
+    re.IGNORECASE,
+)
+_SENDS_SHELL: Final = re.compile(rf"{_SENDER}[^\n]{{0,600}}")
 _JS_NAME: Final = r"(?:const|let|var)\s{1,3}\{?\s{0,3}([A-Za-z_$][\w$]{0,60})\s{0,3}\}?\s{0,3}(?::\s{0,3}[\w<>\[\], ]{1,60})?=\s{0,3}([^\n;]{0,400})"
 _ASSIGNS_JS: Final = re.compile(_JS_NAME)
 _SECRET_JS: Final = re.compile(
@@ -251,6 +254,10 @@ _SECRET_JS: Final = re.compile(
 _SENDS_JS: Final = re.compile(
     r"(?:\bfetch\(|\baxios(?:\.\w{1,10})?\(|\bgot(?:\.\w{1,10})?\(|\b(?:https?|req|request|client|socket|ws|sock)\.(?:request|write|send|post|put|end)\(|\bsendBeacon\()"
 )
+_FINDS_KEYS: Final = re.compile(
+    r"\bfind\s[^\n|]{0,200}?-name\s{0,3}[\"']?(?:\*\.pem|\*\.key\b|id_[rd]sa|id_ed25519|credentials|\*\.p12|\*\.keystore|wallet)"
+)
+_LOOP_SENDS: Final = re.compile(rf"\bdone\s{{0,3}}(?:\|[^\n|]{{0,60}}){{0,2}}\|\s{{0,3}}{_SENDER}")
 _DECODES_SHELL: Final = re.compile(
     r"\bbase64\s{1,3}(?:-d|-D|--decode)|\bxxd\s{1,3}-r|\brev\b|\bprintf\s{1,3}[\"']?(?:\\\\x[0-9a-f]{2}){4}", re.IGNORECASE
 )
@@ -263,7 +270,7 @@ _DECODES_JS: Final = re.compile(
 _RUNS_JS: Final = re.compile(
     r"(?<![\w.$])(?:eval|Function|exec|execSync|execFile|spawn|spawnSync)\(|\b(?:child_process|cp)\.(?:exec|spawn)\w{0,8}\(|\bvm\.(?:runIn\w{3,20}|Script)\("
 )
-_WINDOW: Final = 400  # characters behind a call that are taken for its arguments
+_WINDOW: Final = 600  # characters behind a call that are taken for its arguments
 _MOST_CALLS: Final = 60
 _ROUNDS: Final = 3
 
@@ -277,6 +284,9 @@ def find_flows(source: SourceText) -> Iterator[Hit]:
     if source.language in ("shell", "powershell", "markdown", "text"):
         marked = source.language == "markdown" and "`" in source.text  # there a backtick begins code, and no command
         yield from find(replace(source, text=source.text.replace("`", " ")) if marked else source, _SHELL_FLOW_PATTERNS)
+        for number, keys in enumerate(_FINDS_KEYS.finditer(source.text)):
+            if number < _MOST_CALLS and _LOOP_SENDS.search(source.text, keys.end(), keys.end() + _WINDOW):
+                yield Hit("secret-to-network", keys.start(), "keys are looked for and sent over the network")
         if "$" in source.text:
             yield from _followed(source.text, _ASSIGNS_SHELL, _SECRET_SHELL, _SENDS_SHELL, r"\$\{?")
     elif source.language == "javascript":

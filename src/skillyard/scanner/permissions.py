@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidPolicy
+from skillyard.scanner.dangerous_commands import CREDENTIAL_FILES
 from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import pattern
 from skillyard.scanner.sources import Hit, SourceText
@@ -46,12 +47,33 @@ _ANY_COMMAND: Final = {"bash", "bash(*)", "bash(*:*)", "shell"}
 _SHELLS: Final = re.compile(
     r"^(?:bash|shell|sh|terminal|exec|execute|run_?\w*|\*|all|python|code\w*|mcp__\w*)\b", re.IGNORECASE
 )
+PURPOSE_RULES: Final = (
+    ScanRule("beside-purpose", "identity", "the skill does something that its description does not mention",
+         "Who picks a skill for what its description says does not expect it.", "say it in the description, or leave it out", "medium"),
+)  # fmt: skip
+_ACTS: Final = tuple(
+    (what, takes, re.compile(does, re.IGNORECASE), re.compile(says, re.IGNORECASE))
+    for what, takes, does, says in (
+        ("sends mail", False, r"\bsmtplib\.SMTP|\bnodemailer\.createTransport|\bsendmail\s{1,3}-|\bsmtps?://|\bSend-MailMessage\b",
+            r"mail|smtp|inbox|newsletter|notif|alert|messag|digest|邮"),
+        ("writes to a messenger", False, r"api\.telegram\.org/bot|discord(?:app)?\.com/api/webhooks/|hooks\.slack\.com/services/",
+            r"telegram|discord|slack|chat|messag|notif|alert|webhook|bot\b|channel|消息|通知"),
+        ("reads keys or passwords", True, CREDENTIAL_FILES,
+            r"ssh|key|credential|secret|passw|login|auth|token|aws|cloud|kube|docker|git|npm|deploy|secur|audit|config|backup|browser|cookie|密|钥|凭"),
+        ("reads wallets", True, r"wallet\.dat\b|\.config/solana/id\.json|\.ethereum/keystore|\b(?:Exodus|Electrum)/wallets?\b|nkbihfbeogaeaoehlefnkodbefgpgknn",
+            r"wallet|crypto|coin|chain|token|defi|nft|solana|ethereum|web3|trad|钱包|币"),
+        ("records the screen, the keyboard or the clipboard", True, r"\bpynput\.keyboard|\bImageGrab\.grab\b|\bpyperclip\.paste\b|\bGetAsyncKeyState\b|\bpbpaste\b|\bxclip\s[^\n]{0,20}-o\b",
+            r"screen|captur|record|clip|paste|keyboard|mouse|automat|desktop|gui|macro|input|截|屏|剪贴"),
+    )
+)  # fmt: skip
+"""What a skill may do, whether that takes something from the user, what shows it in a script, and what a description says of it."""
 PRIVILEGE_PATTERNS: Final = (
     pattern("skips-permissions", r"--dangerously-skip-permissions\b|--dangerously-bypass-approvals-and-sandbox\b|\bbypassPermissions\b|--allow-all-tools\b|--yolo\b", "--dangerously", "bypasspermissions", "--allow-all", "--yolo"),
     pattern("raises-privilege", r"(?:^|[;&|(`]\s{0,3})sudo\s{1,3}(?!-k\b)[\w/-]", "sudo"),
     pattern("raises-privilege", r"\bchmod\s{1,3}(?:-R\s{1,3})?(?:0?777|a\+rwx|[ug]\+s|[2467][0-7]{3})\s", "chmod"),
     pattern("no-password-asked", r"\bNOPASSWD\s{0,2}:", "nopasswd"),
-    pattern("no-password-asked", r"\busermod\s{1,3}-a?G\s{1,3}(?:sudo|wheel|docker|root)\b", "usermod"),
+    pattern("no-password-asked", r"\busermod\s{1,3}-a?G\s{1,3}(?:sudo|wheel|root)\b", "usermod"),
+    pattern("raises-privilege", r"\busermod\s{1,3}-a?G\s{1,3}docker\b", "usermod"),
 )  # fmt: skip
 _VARIABLE: Final = re.compile(
     r"(?:os\.environ(?:\.get\(|\[)|os\.getenv\(|process\.env(?:\.|\[))\s{0,2}[\"']?([A-Z][A-Z0-9_]{1,60}(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?))\b"
@@ -70,6 +92,14 @@ class ObservedBehavior:
     hosts: list[tuple[SourceText, int, str]] = field(default_factory=list)
     variables: list[tuple[SourceText, int, str]] = field(default_factory=list)
     sent_keys: list[tuple[SourceText, int]] = field(default_factory=list)
+    acts: dict[str, tuple[SourceText, int]] = field(default_factory=dict)
+    """What is done first where, of that which a description should mention."""
+
+    def note_acts(self, source: SourceText, text: str) -> None:
+        """Note what the text of a script does."""
+        for what, _, does, _ in _ACTS:
+            if what not in self.acts and (match := does.search(text)):
+                self.acts[what] = source, match.start()
 
 
 def variables_in(text: str) -> dict[str, int]:
@@ -85,6 +115,7 @@ def compare_declarations(document: Document, skill_md: SourceText, facts: Observ
     for hit in _declared(document, skill_md, used=bool(facts.network)):
         yield skill_md, hit
     yield from _tools(document, facts)
+    yield from _beside_purpose(document, facts)
     yield from _network(document, facts)
     unnamed = [(source, offset, name) for source, offset, name in facts.variables if name not in document.text]
     for sender, at in facts.sent_keys:
@@ -92,6 +123,23 @@ def compare_declarations(document: Document, skill_md: SourceText, facts: Observ
             yield sender, Hit("undeclared-key-sent", at)
     for source, offset, name in unnamed:
         yield source, Hit("undeclared-variable", offset, f"a script reads {name}, which SKILL.md never names")
+
+
+def _beside_purpose(document: Document, facts: ObservedBehavior) -> Iterator[tuple[SourceText, Hit]]:
+    """What is done and not mentioned; it weighs more where something is taken and sent, and neither is mentioned."""
+    metadata = document.metadata
+    head = f"{metadata.name} {metadata.description} {metadata.compatibility or ''}"
+    if not metadata.description:
+        return
+    unsaid = {what: takes for what, takes, _, says in _ACTS if what in facts.acts and not says.search(head)}
+    sends = not all(unsaid.values()) or (bool(facts.network) and not _SAYS_NETWORK.search(head))
+    for what, takes in unsaid.items():
+        source, offset = facts.acts[what]
+        together = sends and any(unsaid.values())
+        message = (
+            f"the skill {what}{' and sends something' if takes and together else ''}, and its description does not mention it"
+        )
+        yield source, Hit("beside-purpose", offset, message, relief=0 if together else 1)
 
 
 def _declared(document: Document, skill_md: SourceText, *, used: bool) -> Iterator[Hit]:

@@ -38,6 +38,9 @@ PREREQUISITE_RULES: Final = (
          "The user asked for the task, not for a copy of it elsewhere.", "let the user ask for it, and name the server and what is sent", "medium", "low"),
     ScanRule("redirected-registry", "download and run", "packages are installed from a registry that is not the usual one",
          "Every package that is installed afterwards, whatever its name, comes from there.", "use the usual registry, or let the user set another one", "medium", "low"),
+    ScanRule("strange-registry", "download and run", "a package is installed from a registry that is not the usual one",
+         "Whatever its name, what is installed comes from whoever runs that registry, and runs its own set-up scripts.",
+         "publish it in the usual registry, or let the user set another one", "medium", "medium"),
     ScanRule("look-alike-package", "download and run", "a package is named almost like a well-known one",
          "Names that differ by a letter are registered to be installed by mistake.", "check the name; if it is right, say in SKILL.md what the package is", "medium", "medium"),
 )  # fmt: skip
@@ -179,6 +182,7 @@ _SETTINGS: Final = (
     pattern("redirected-registry", rf"\bpip3? config set (?:--\w+ )?global\.(?:extra-)?index-url[ =]{{1,3}}[\"']?{_USUAL}https?://", "index-url"),
     pattern("redirected-registry", rf"^\s{{0,8}}(?:extra-)?index-url\s{{0,3}}=\s{{0,3}}{_USUAL}https?://|^\s{{0,4}}(?:@[\w-]{{1,40}}:)?registry\s{{0,3}}=\s{{0,3}}{_USUAL}https?://", "index-url", "registry"),
     pattern("redirected-registry", rf"\b(?:PIP_(?:EXTRA_)?INDEX_URL|UV_(?:DEFAULT_|EXTRA_)?INDEX(?:_URL)?|NPM_CONFIG_REGISTRY|npm_config_registry|GOPROXY|YARN_REGISTRY)\s{{0,2}}[=:]\s{{0,2}}[\"']?{_USUAL}https?://", "index", "registry", "goproxy"),
+    pattern("strange-registry", rf"\b(?:npm|pnpm|yarn|bun) (?:i|install|add)\b[^\n]{{0,160}}?--registry[ =][\"']?{_USUAL}https?://", "--registry"),
     pattern("protection-off", r"\bSet-MpPreference\b[^\n]{0,80}?-Disable\w{3,40}|\bAdd-MpPreference\b[^\n]{0,60}?-Exclusion|\bspctl (?:--master-disable|--global-disable)\b|\bcsrutil disable\b|\bsetenforce 0\b|\bufw disable\b|\bnetsh advfirewall set \w{1,20} state off", "mppreference", "spctl", "csrutil", "setenforce", "ufw", "netsh"),
 )  # fmt: skip
 _INSTALLS: Final = re.compile(

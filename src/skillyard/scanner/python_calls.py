@@ -88,6 +88,8 @@ def _sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     method = call.func if isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS else None
     if name not in _SENDS and not (method and "client" in flow.labels(method.value, scope)):
         return
+    if method and method.attr == "get" and call.args and "/" not in (constant_text(call.args[0]) or "/"):
+        return  # the value of a key, as of a dictionary
     if call.args and name in _SENDS and "decoded" in flow.labels(call.args[0], scope):
         yield Hit("hidden-address", scope.file.offset(call), f"`{name}` contacts an address that was encoded")
     all_of_it: set[Label] = set()

@@ -30,7 +30,7 @@ from skillyard.scanner.finding import SEVERITIES, Finding, Report, ScanRule, Sev
 from skillyard.scanner.injection import HIDDEN_RULES, INJECTION_RULES
 from skillyard.scanner.names import NAME_RULES
 from skillyard.scanner.network import DOWNLOAD_RULES, FLOW_RULES, NETWORK_RULES
-from skillyard.scanner.permissions import PERMISSION_RULES
+from skillyard.scanner.permissions import PERMISSION_RULES, PURPOSE_RULES
 from skillyard.scanner.prerequisites import PREREQUISITE_RULES
 from skillyard.scanner.watch_effects import WATCHED_RULES
 from skillyard.settings_reader import Setting, Settings, SettingsReader, flag, text, word
@@ -53,6 +53,7 @@ RULES: Final[Mapping[str, ScanRule]] = MappingProxyType(
             PERMISSION_RULES,
             RESOURCE_RULES,
             NAME_RULES,
+            PURPOSE_RULES,
             WATCHED_RULES,
         )
         for rule in group

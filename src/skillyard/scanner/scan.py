@@ -31,7 +31,7 @@ from skillyard.scanner.dangerous_commands import (
 from skillyard.scanner.finding import LINK, NOT_TEXT, SEVERITIES, Finding, Report, Skipped, WatchReport, lower_severity
 from skillyard.scanner.injection import decode_tag_characters, find_hidden_text, find_injection, find_padding, misleading_name
 from skillyard.scanner.matching import find
-from skillyard.scanner.names import WELL_KNOWN, imitated_names
+from skillyard.scanner.names import WELL_KNOWN, imitated_names, text_sample
 from skillyard.scanner.network import (
     NETWORK_PATTERNS,
     UNPARSED_PYTHON_PATTERNS,
@@ -200,6 +200,7 @@ class _Scan:
 
     def _observe(self, source: SourceText, code: SourceText) -> None:
         """Record what a script does, to be compared with what SKILL.md declares."""
+        self.facts.note_acts(source, code.text)
         if source.language == "shell":
             self.facts.commands.append((source, 0))
         if (at := network_use(code)) is not None:
@@ -278,7 +279,8 @@ class _Scan:
         findings = sorted(
             self.findings.values(), key=lambda one: (SEVERITIES.index(one.severity), one.file, one.line, one.rule)
         )
-        return Report(self.folder, tuple(findings), tuple(self.files), tuple(self.skipped))
+        sample = text_sample(self.skill_md.text) if self.skill_md else frozenset()
+        return Report(self.folder, tuple(findings), tuple(self.files), tuple(self.skipped), sample=sample)
 
     def note(self, source: SourceText, *hits: Hit) -> None:
         """Keep hits as findings, one for each rule and line: the gravest."""
@@ -357,7 +359,7 @@ def scan_skill(
     skipped = report.skipped
     if (omitted := len(found) - _MOST_FINDINGS) > 0:
         skipped = (*skipped, Skipped(".", f"{omitted} findings of less weight are not reported"))
-    return Report(str(directory), tuple(judged), report.files, skipped, watched)
+    return Report(str(directory), tuple(judged), report.files, skipped, watched, report.sample)
 
 
 def _is_small(folder: str) -> bool:

@@ -24,9 +24,13 @@ if TYPE_CHECKING:
         Collision,
         Evaluation,
         TriggerCase,
+        TriggerResult,
         evaluate_triggers,
+        evaluation_of,
         find_collisions,
         read_trigger_cases,
+        skill_trigger_cases,
+        try_trigger,
     )
     from skillyard.search.suggestions import DescriptionChange, suggest_descriptions
 
@@ -43,9 +47,11 @@ __all__ = [
     "Reranker",
     "SearchIndex",
     "TriggerCase",
+    "TriggerResult",
     "chat_address",
     "embeddings_address",
     "evaluate_triggers",
+    "evaluation_of",
     "find_collisions",
     "find_relevant_skills",
     "match_event",
@@ -54,7 +60,9 @@ __all__ = [
     "rerank",
     "search_skills",
     "skill_filter",
+    "skill_trigger_cases",
     "suggest_descriptions",
+    "try_trigger",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -64,9 +72,13 @@ __getattr__, __dir__ = lazy_exports(
             "Collision",
             "Evaluation",
             "TriggerCase",
+            "TriggerResult",
             "evaluate_triggers",
+            "evaluation_of",
             "find_collisions",
             "read_trigger_cases",
+            "skill_trigger_cases",
+            "try_trigger",
         ),
         "suggestions": ("DescriptionChange", "suggest_descriptions"),
     },

@@ -20,11 +20,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import InvalidInput, SkillyardError
+from skillyard.paths import read_inside
 from skillyard.search.words import runs, words
+from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -36,6 +38,10 @@ _DEEPEST: Final = 20
 _TEXTS: Final = ("query", "prompt", "input", "text", "request")
 _LISTS: Final = ("evals", "triggers", "trigger", "queries", "tests", "cases")
 _NAMES: Final = ("skill_name", "skill", "name")
+_FILES: Final = 20  # of one skill
+_LARGEST: Final = 1024 * 1024  # bytes of one of them
+_MOST: Final = 500  # prompts of one skill
+_PROMPT: Final = 4_000  # characters of one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,29 @@ class TriggerCase:
     prompt: str
     expected: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerResult:
+    """What came out for one prompt: the matches, best first, and the rank of the right one (from 1, None: not among ten).
+
+    Where nothing, or not one skill, should be found, it `passed` when nothing of that was found with enough confidence.
+    """
+
+    case: TriggerCase
+    passed: bool
+    rank: int | None
+    found: tuple[Match, ...]
+
+    @property
+    def message(self) -> str:
+        """Why it did not pass, empty when it did."""
+        if self.passed:
+            return ""
+        if self.case.expected:
+            return f"{' or '.join(self.case.expected)} is not among the first {DEPTHS[-1]}"
+        match = self.found[0]
+        return f"{match.skill.name} is found with confidence {match.confidence:.2f}, and should not be"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +108,53 @@ def evaluate_triggers(
     cases: Iterable[TriggerCase], search: Callable[[str, int], Sequence[Match]], *, min_confidence: float = 0.3
 ) -> Evaluation:
     """Ask `search(prompt, limit)` for each case; `min_confidence` is what makes a match an alarm."""
+    return evaluation_of(try_trigger(case, search, min_confidence=min_confidence) for case in cases)
+
+
+def try_trigger(
+    case: TriggerCase, search: Callable[[str, int], Sequence[Match]], *, min_confidence: float = 0.3
+) -> TriggerResult:
+    """Ask `search(prompt, limit)` for one case; `min_confidence` is what makes a match an alarm."""
+    matches = search(case.prompt, DEPTHS[-1])
+    if case.expected:
+        rank = next((at for at, match in enumerate(matches, 1) if is_expected(match, case.expected)), None)
+        return TriggerResult(case, rank is not None, rank, tuple(matches))
+    sure = [match for match in matches if match.confidence >= min_confidence]
+    wrong = [match for match in sure[:1] if not case.unwanted or is_expected(match, case.unwanted)]
+    return TriggerResult(case, not wrong, None, tuple(matches))
+
+
+def evaluation_of(results: Iterable[TriggerResult]) -> Evaluation:
+    """What the results of single prompts come to."""
     ranks: dict[str, int | None] = {}
     quiet: dict[str, bool] = {}
-    for case in cases:
-        matches = search(case.prompt, DEPTHS[-1])
-        if case.expected:
-            ranks[case.prompt] = next((at for at, match in enumerate(matches, 1) if is_expected(match, case.expected)), None)
+    for result in results:
+        if result.case.expected:
+            ranks[result.case.prompt] = result.rank
         else:
-            sure = [match for match in matches if match.confidence >= min_confidence]
-            wrong = [match for match in sure[:1] if not case.unwanted or is_expected(match, case.unwanted)]
-            quiet[case.prompt] = not wrong
+            quiet[result.case.prompt] = result.passed
     return Evaluation(ranks, quiet)
+
+
+def skill_trigger_cases(skill: Skill) -> tuple[list[TriggerCase], list[str]]:
+    """The prompts in the files of `evals/` of a skill, at most 500, each once; and what was left out, in sentences."""
+    cases: dict[str, TriggerCase] = {}
+    notes: list[str] = []
+    for name in sorted(file.name for file in skill.files() if _holds_prompts(file.name))[:_FILES]:
+        try:
+            found = _cases(_parsed(read_inside(skill.directory, name, limit=_LARGEST).decode()), skill.name)
+            cases |= {case.prompt[:_PROMPT]: replace(case, prompt=case.prompt[:_PROMPT]) for case in found}
+        except UnicodeDecodeError:
+            notes.append(f"{name} is not text in UTF-8")
+        except (SkillyardError, OSError) as error:
+            notes.append(f"{name} cannot be read: {single_line(str(error))}")
+    if len(cases) > _MOST:
+        notes.append(f"only the first {_MOST} of {len(cases)} prompts are tried")
+    return list(cases.values())[:_MOST], notes
+
+
+def _holds_prompts(name: str) -> bool:
+    return name.startswith("evals/") and name.count("/") == 1 and name.lower().endswith((".json", ".jsonl", ".yaml", ".yml"))
 
 
 def read_trigger_cases(text: str, *, skill: str | None = None) -> list[TriggerCase]:

@@ -72,11 +72,17 @@ class _Described:
 
 
 def suggest_descriptions(
-    cases: Iterable[TriggerCase], skills: Sequence[Skill], search: Search, *, index: SearchIndex | None = None
+    cases: Iterable[TriggerCase],
+    skills: Sequence[Skill],
+    search: Search,
+    *,
+    index: SearchIndex | None = None,
+    only: str | None = None,
 ) -> list[DescriptionChange]:
     """Suggestions for the skills among `skills` that are not first for one of their prompts, in the order of `cases`.
 
-    `search(index, prompt)` gives the matches, best first. `index` is one of `skills`, where there is one already.
+    `search(index, prompt)` gives the matches, best first. `index` is one of `skills`, where there is one already. With `only`,
+    the id of a skill, just for that: prompts of others say what must not get worse.
     """
     index = index or SearchIndex(skills)
     expected = [case for case in dict.fromkeys(cases) if case.expected]
@@ -84,6 +90,8 @@ def suggest_descriptions(
     result = []
     for number, own in _by_skill(expected, index.skills).items():
         skill, tried, held = index.skills[number], own[::2], own[1::2]
+        if only is not None and skill.id != only:
+            continue
         failing = [case.prompt for case in tried if not first[case.prompt]]
         if len(own) < _FEWEST or not failing or len(skill.description) >= DESCRIPTION_LIMIT:
             continue

@@ -33,8 +33,9 @@ from skillyard.server.clients import (
     anthropic_skills,
     clawhub,
     clawhub_publishing,
-    clawhub_scanning,
+    clawhub_skills,
     discovery,
+    oauth,
     openai_skills,
     plugin_marketplace,
     resource_discovery,
@@ -132,12 +133,16 @@ ROUTERS: Final = (
     schedules.webhook_routes,
     administration.worker_routes,
     administration.approval_routes,
+    administration.version_approval_routes,
     agents.routes,
     tools_and_memory.memory_routes,
     tools_and_memory.tool_routes,
     tools_and_memory.mcp_routes,
     server_info.machine_routes,
     credentials.key_routes,
+    credentials.oauth_routes,
+    oauth.metadata_routes,
+    oauth.client_routes,
     administration.organisation_routes,
     administration.audit_routes,
     chat.routes,
@@ -156,9 +161,9 @@ ROUTERS: Final = (
     openai_skills.routes,
     clawhub.routes,
     clawhub.community_routes,
-    clawhub_scanning.moderation_routes,
+    clawhub_skills.moderation_routes,
     clawhub_publishing.routes,
-    clawhub_scanning.scan_routes,
+    clawhub_skills.scan_routes,
     page.routes,
 )
 _ROUTES: Final = tuple(route for router in ROUTERS for route in router.routes)
@@ -236,7 +241,11 @@ def _guard(app: FastAPI, state: ServerState) -> None:
     app.add_middleware(AuditRecorder, pool=state.pool)
     app.add_middleware(RateLimiter, rates=state.settings.rates)
     app.add_middleware(
-        AuthenticationMiddleware, credentials=state.credentials, policy=state.access_policy, public_routes=_PUBLIC
+        AuthenticationMiddleware,
+        credentials=state.credentials,
+        policy=state.access_policy,
+        public_routes=_PUBLIC,
+        oauth=state.offers_oauth,
     )
     app.add_middleware(HostOriginCheck, policy=state.access_policy)
     app.add_middleware(RequestIds)

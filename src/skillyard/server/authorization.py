@@ -19,6 +19,10 @@ OPEN: Final[dict[str, Any]] = {"security": []}
 """The `openapi_extra` of a route that needs no key, wherever the server listens: for data about nobody's skills."""
 
 
+CLIENT: Final[dict[str, Any]] = {"security": [{}]}
+"""The `openapi_extra` of a route of OAuth for clients: what they show is in the body, and no header of theirs is looked at."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """A caller: `name` is for the audit log, `organisation` has the skills, runs and memories that are used.

@@ -105,6 +105,11 @@ class ServerState:
     metrics: Metrics
     stopping: Shutdown
 
+    @property
+    def offers_oauth(self) -> bool:
+        """Whether people may let clients of MCP sign in here."""
+        return self.access_policy.keys_required and self.settings.oauth.enabled
+
 
 async def _server_state(request: Request) -> ServerState:
     state: ServerState = request.app.state

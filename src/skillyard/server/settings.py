@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, get_args
 
 from skillyard.errors import InvalidInput
 from skillyard.mcp.handshake import read_prefix
-from skillyard.settings_reader import Settings, SettingsReader, number, text, texts
+from skillyard.settings_reader import Settings, SettingsReader, flag, number, text, texts
 
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration
@@ -133,6 +133,7 @@ _SETTINGS: Final[Settings] = {
         "head-seconds": number(_LONGEST_S, name="head_s"),
         "body-seconds": number(_LONGEST_S, name="body_s"),
     },
+    "oauth": {"enabled": flag(), "client-documents": flag("client_documents")},
     "trusted-proxies": texts("a list of addresses and networks", read_proxies),
 }
 
@@ -147,6 +148,16 @@ class McpSessions(NamedTuple):
     total: int = 1000
     idle_s: float = 1800
     tool_prefix: str = ""
+
+
+class OAuthSettings(NamedTuple):
+    """Whether people may let clients of MCP sign in, where keys are needed.
+
+    `client_documents` lets a client be known by the address of a document about it, which the server then fetches.
+    """
+
+    enabled: bool = True
+    client_documents: bool = True
 
 
 class WorkspaceLimits(NamedTuple):
@@ -189,6 +200,7 @@ class ServerSettings:
     mcp: McpSessions = field(default_factory=McpSessions)
     workspaces: WorkspaceLimits = field(default_factory=WorkspaceLimits)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    oauth: OAuthSettings = field(default_factory=OAuthSettings)
     trusted_proxies: tuple[str, ...] = ()
 
     @classmethod
@@ -204,6 +216,7 @@ class ServerSettings:
         return cls(
             rates=rates,
             mcp=McpSessions(**values.pop("mcp")),
+            oauth=OAuthSettings(**values.pop("oauth")),
             workspaces=WorkspaceLimits(**values.pop("workspaces")),
             connections=ConnectionLimits(**values.pop("connections")),
             **values,

@@ -9,7 +9,7 @@ export type Key = components["schemas"]["KeyDetail"];
 export type NewKey = components["schemas"]["NewKey"];
 export type Scope = NewKey["scopes"][number];
 
-export const SCOPES: readonly Scope[] = ["skills:read", "skills:write", "runs:execute", "workspaces:use", "admin"];
+export const SCOPES: readonly Scope[] = ["skills:read", "skills:write", "skills:approve", "runs:execute", "workspaces:use", "admin"];
 
 export const keysQuery = () =>
   queryOptions({

@@ -169,6 +169,9 @@ export async function startRun({ skill, fresh, version, ...given }: RunOrder) {
 export const startTests = ({ skill, version }: { skill: string; version?: string | undefined }) =>
   answer(api.POST("/api/v1/runs/tests", { body: version === undefined ? { skill } : { skill, version } }));
 
+/** Try whether the prompts of a skill find it; what comes of it is a run whose steps are the prompts. */
+export const startTriggers = ({ skill }: { skill: string }) => answer(api.POST("/api/v1/runs/triggers", { body: { skill } }));
+
 function upload(file: File) {
   const sent = { body: file as unknown as string, bodySerializer: () => file, headers: { "Content-Type": "application/octet-stream" } };
   return answer(api.POST("/api/v1/runs/uploads", { params: { query: { name: file.name } }, ...sent }));

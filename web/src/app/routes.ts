@@ -5,6 +5,7 @@ import { cache } from "@/api/cache";
 import { catalogQuery, facetsQuery } from "@/api/catalog";
 import { fetched } from "@/api/parts";
 
+import "./arrival";
 import { Failed, Missing } from "./Failed";
 import { auditSearch, catalogSearch, insightSearch, narrowing, runsSearch, scheduleSearch, schedulesSearch, skillSearch } from "./search";
 import { Shell } from "./Shell";
@@ -130,6 +131,13 @@ const keys = createRoute({
   component: lazyRouteComponent(() => fetched(import("@/pages/keys/KeysPage")), "KeysPage"),
 });
 
+/** No list leads here: a client of MCP sends people. */
+const authorize = createRoute({
+  getParentRoute: () => root,
+  path: "/oauth/authorize",
+  component: lazyRouteComponent(() => fetched(import("@/pages/authorize/AuthorizePage")), "AuthorizePage"),
+});
+
 const workers = createRoute({
   getParentRoute: () => root,
   path: "/workers",
@@ -149,7 +157,7 @@ const doctor = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, insights, skills, skill, install, chat.addChildren([conversation]), report, runs, run, schedules, schedule, agents, agent, memory, approvals, audit, keys, workers, settings, doctor]),
+  routeTree: root.addChildren([home, insights, skills, skill, install, chat.addChildren([conversation]), report, runs, run, schedules, schedule, agents, agent, memory, approvals, audit, keys, authorize, workers, settings, doctor]),
   defaultPreload: "intent",
   defaultErrorComponent: Failed,
   scrollRestoration: true,

@@ -22,39 +22,52 @@ from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
 from skillyard.errors import AmbiguousSkill, RecordNotFound
 
 if TYPE_CHECKING:
-    from skillyard.access import ApiKey, AuditLog, AuditRecord, Keys, Webhook, Webhooks
+    from skillyard.access import ApiKey, AuditLog, AuditRecord, Keys, OAuthGrant, Webhook, Webhooks
     from skillyard.cli.screen import Screen
     from skillyard.permissions import ApprovalRecord, CommandPolicy, CommandRuling, SqlApprovalStore
 
 
-_SCOPES = ("skills:read", "skills:write", "runs:execute", "workspaces:use", "admin")
+_SCOPES = ("skills:read", "skills:write", "skills:approve", "runs:execute", "workspaces:use", "admin")
 
 
 def add_keys_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `keys`."""
-    parser.add_argument("action", nargs="?", choices=("list", "create", "revoke"), default="list", help="list is the default")
-    parser.add_argument("key", nargs="?", metavar="NAME|ID", help="for create the name of the key, for revoke its id")
+    parser.add_argument(
+        "action", nargs="?", choices=("list", "create", "revoke", "clients", "disconnect"), default="list",
+        help="list is the default; clients lists the programs that people let sign in, disconnect ends one",
+    )  # fmt: skip
+    parser.add_argument(
+        "key",
+        nargs="?",
+        metavar="NAME|ID",
+        help="for create the name of the key, for revoke and disconnect an id",
+    )
     parser.add_argument(
         "--scope", action="extend", nargs="+", choices=_SCOPES, metavar="SCOPE",
-        help=f"for create, what the key lets somebody do: {', '.join(_SCOPES)}; admin may everything",
+        help=f"for create, what the key lets somebody do: {', '.join(_SCOPES)}; admin grants everything",
     )  # fmt: skip
     parser.add_argument("--organisation", metavar="NAME", help="whose skills the key is for (default: the server's own)")
     parser.add_argument("--expires", type=parse_lifetime, metavar="TIME", help="for create, how long it holds: 12h, 90d, 4w")
 
 
 def keys_command(arguments: argparse.Namespace) -> int:
-    """List, make or revoke."""
-    if (arguments.action == "list") != (arguments.key is None) or (arguments.action == "create") != bool(arguments.scope):
+    """List, make or revoke keys, and what people allowed clients with them."""
+    listing = arguments.action in ("list", "clients")
+    if listing != (arguments.key is None) or (arguments.action == "create") != bool(arguments.scope):
         hint = "`skillyard keys list`, `skillyard keys create NAME --scope skills:read` or `skillyard keys revoke ID`"
         raise UsageProblem("which key?", hint=hint)
     if arguments.expires and arguments.action != "create":
         raise UsageProblem("only a new key gets a time", hint="leave --expires out")
-    from skillyard.access import Keys
+    from skillyard.access import Keys, OAuthStore
 
     database = open_database(arguments)
-    keys = Keys(lambda: database)
+    keys, oauth = Keys(lambda: database), OAuthStore(lambda: database)
     if arguments.action == "create":
         _create(arguments, keys)
+    elif arguments.action == "clients":
+        _list_clients(arguments.screen, oauth.grants(arguments.organisation))
+    elif arguments.action == "disconnect":
+        _disconnect(arguments.screen, oauth.revoke(arguments.key, arguments.organisation))
     elif arguments.action == "revoke":
         _revoke(arguments.screen, keys.revoke(arguments.key, arguments.organisation))
     else:
@@ -93,6 +106,27 @@ def _list(screen: Screen, keys: tuple[ApiKey, ...]) -> None:
         screen.table(rows, header=("ID", "NAME", "ORGANISATION", "SCOPES", "STATE", "LAST USED"), stretch=1)
     else:
         screen.note("no keys; `skillyard keys create NAME --scope skills:read` makes one")
+
+
+def _list_clients(screen: Screen, grants: tuple[OAuthGrant, ...]) -> None:
+    if screen.as_json:
+        screen.data({"clients": [grant.to_dict() for grant in grants]})
+    elif grants:
+        rows = [
+            (grant.id, grant.client_name, grant.key_name, grant.organisation, " ".join(grant.scopes),
+             str(grant.to_dict()["last_used_at"] or "never"))
+            for grant in grants
+        ]  # fmt: skip
+        screen.table(rows, header=("ID", "CLIENT", "ALLOWED BY", "ORGANISATION", "SCOPES", "LAST USED"), stretch=1)
+    else:
+        screen.note("nobody let a client sign in")
+
+
+def _disconnect(screen: Screen, grant: OAuthGrant) -> None:
+    if screen.as_json:
+        screen.data({"disconnected": grant.to_dict()})
+    else:
+        screen.line(f"disconnected {grant.client_name}: servers that run refuse it within a second")
 
 
 def add_webhooks_arguments(parser: argparse.ArgumentParser) -> None:
@@ -212,11 +246,13 @@ def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--actor", metavar="NAME", help="only what this key or user did")
     parser.add_argument("--action", metavar="ACTION", help="only this: install, rollback, uninstall, keys.create, …")
     parser.add_argument("--subject", metavar="SUBJECT", help="only what this skill, key or run is about")
-    parser.add_argument("--outcome", choices=("success", "failed", "refused"), help="only what ended so")
+    parser.add_argument("--outcome", choices=("success", "failed", "refused"), help="only with this outcome")
     parser.add_argument("--since", type=parse_moment, metavar="TIME", help="not before: 2026-01-31, or 7d for a week ago")
     parser.add_argument("--until", type=parse_moment, metavar="TIME", help="before: 2026-01-31, or 7d for a week ago")
     parser.add_argument("--text", metavar="WORDS", help="only with these words in who, what, on what or where from")
-    parser.add_argument("--limit", type=parse_positive, default=50, metavar="N", help="at most so many (default: %(default)s)")
+    parser.add_argument(
+        "--limit", type=parse_positive, default=50, metavar="N", help="at most this many (default: %(default)s)"
+    )
     parser.add_argument("--organisation", metavar="NAME", help="the audit log of this organisation (default: the server's own)")
 
 

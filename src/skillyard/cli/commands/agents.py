@@ -255,7 +255,7 @@ def add_memories_arguments(parser: argparse.ArgumentParser) -> None:
         type=_parse_share,
         default=0.5,
         metavar="X",
-        help="for search: fits at least so well, 0 to 1 (default: 0.5)",
+        help="for search: only what fits at least this well, 0 to 1 (default: 0.5)",
     )
     parser.add_argument(
         "--limit", type=parse_positive, default=20, metavar="N", help="at most this many (default: %(default)s)"

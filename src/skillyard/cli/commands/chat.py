@@ -44,7 +44,9 @@ _ANSWERS: Final = {
 
 def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `chat`."""
-    parser.add_argument("message", nargs="?", help="say this, print the answer and leave; without it you talk line by line")
+    parser.add_argument(
+        "message", nargs="?", help="send this message, print the answer and exit; without it you chat line by line"
+    )
     parser.add_argument(
         "--model",
         metavar="MODEL",

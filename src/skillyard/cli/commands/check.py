@@ -333,7 +333,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--fix", action="store_true", help="apply the fixes that cannot change what a skill means")
     parser.add_argument(
-        "--select", metavar="RULES", help="only these rules, separated by commas; `style` stands for all that begin so"
+        "--select", metavar="RULES", help="only these rules, separated by commas; `style` stands for all that begin with it"
     )
     parser.add_argument("--ignore", metavar="RULES", help="not these rules, written like --select")
     parser.add_argument(

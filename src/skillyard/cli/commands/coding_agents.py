@@ -90,7 +90,7 @@ def draw_links(screen: Screen, reports: Sequence[LinkReport]) -> None:
 
 def add_link_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `link`."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the skill (default: list what stands where, and how)")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the skill (default: list what is linked where, and how)")
     add_to_options(parser)
 
 

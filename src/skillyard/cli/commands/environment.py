@@ -31,7 +31,7 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action", nargs="?", choices=_ACTIONS, default="show", help="show (the default), allow, revoke or prune"
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the skill; without one show tells of every skill")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the skill; without one, show lists every skill")
     parser.add_argument(
         "--with",
         dest="granted",
@@ -49,7 +49,7 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--yes", action="store_true", help="for allow, do not ask")
     parser.add_argument(
-        "--unused", type=parse_positive, metavar="DAYS", help="for prune, what nobody used for so many days (default: 30)"
+        "--unused", type=parse_positive, metavar="DAYS", help="for prune, what was not used for this many days (default: 30)"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.commands.coding_agents import add_to_options, draw_links, link_installed, target_folders
 from skillyard.cli.commands.preview import preview_install, preview_updates
@@ -16,6 +16,7 @@ from skillyard.cli.installation import (
     add_finding_option,
     draw_lock_states,
     draw_results,
+    installed_code,
     missing_lock_error,
     note_left_out,
     open_lock,
@@ -121,7 +122,9 @@ def _report_installed(
 ) -> int:
     """Show what was installed, then put these skills into the folders of agents; 1 when one of them could not be."""
     screen: Screen = arguments.screen
-    links = link_installed(arguments, folders, skill_ids) if folders else []
+    absent = {result.skill_id for result in results if result.status == "waiting" and result.previous is None}
+    there = [name for name in skill_ids if name not in absent]
+    links = link_installed(arguments, folders, there) if folders else []
     if screen.as_json:
         shown = {"results": [result.to_dict() for result in results]}
         screen.data(shown | ({"links": [link.to_dict() for link in links]} if folders else {}))
@@ -130,7 +133,7 @@ def _report_installed(
         if not results:
             screen.line("everything is installed as locked", style="ok")
         draw_links(screen, links)
-    return FAILURE if any(link.status == "refused" for link in links) else OK
+    return FAILURE if any(link.status == "refused" for link in links) else installed_code(results)
 
 
 def add_update_arguments(parser: argparse.ArgumentParser) -> None:
@@ -182,7 +185,7 @@ def update_command(arguments: argparse.Namespace) -> int:
     _draw_update(screen, results, failed)
     if not skills and not screen.as_json:
         screen.note("nothing is installed")
-    return FAILURE if failed else OK
+    return FAILURE if failed else installed_code(results)
 
 
 def _draw_update(screen: Screen, results: list[OperationResult], failed: list[tuple[str, SkillyardError]]) -> None:
@@ -231,7 +234,7 @@ def sync_command(arguments: argparse.Namespace) -> int:
     draw_results(screen, results)
     if not results and not screen.as_json:
         screen.line("everything is installed as locked", style="ok")
-    return OK
+    return installed_code(results)
 
 
 def add_rollback_arguments(parser: argparse.ArgumentParser) -> None:
@@ -332,12 +335,17 @@ def _row_versions(version: SkillVersion) -> tuple[str, str, str, str, str]:
     return version.version, version.declared_version or "", _status(version), f"{version.size_bytes:,}", where + commit
 
 
+_APPROVALS: Final = {"waiting": "waits for approval", "approved": "approved", "withdrawn": "approval withdrawn"}
+
+
 def _status(version: SkillVersion) -> str:
     words: list[str] = ["current" if version.current else version.status]
     if version.current and version.status == "deprecated":
         words.append("deprecated")
     if version.yanked:
         words.append("yanked")
+    if version.approval:
+        words.append(_APPROVALS[version.approval])
     if version.removed:
         words.append("pruned")
     return ", ".join(words)

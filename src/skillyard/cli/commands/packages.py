@@ -98,10 +98,13 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
         help="an archive, or the folder of a skill; without one, every installed skill and the project's lock",
     )
     parser.add_argument(
-        "--digest", metavar="SHA256", help="what it must be: the digest of the skill or of the file, as `pack` tells them"
+        "--digest", metavar="SHA256", help="the expected digest of the skill or of the file, as `pack` prints them"
     )
     parser.add_argument(
         "--signer", metavar="KEY", help="who must have signed it: ed25519:…, or a PEM file with a public key or certificate"
+    )
+    parser.add_argument(
+        "--upstream", action="store_true", help="also ask the addresses of kept links whether the same still stands there"
     )
 
 
@@ -112,6 +115,8 @@ def verify_command(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     if arguments.package is None:
         return _verify_installed(arguments)
+    if arguments.upstream:
+        raise UsageProblem("--upstream is about installed skills", hint="skillyard verify --upstream, without a package")
     path = Path(require_existing(arguments.package, hint="name an archive, or the folder of a skill"))
     pins: tuple[PinnedKey, ...] = ()
     if arguments.signer and not is_signer(arguments.signer):
@@ -155,12 +160,13 @@ def _verify_installed(arguments: argparse.Namespace) -> int:
     lock, registry = open_lock(arguments), open_registry(arguments)
     locked = {entry.skill_id for entry in lock.entries()}
     states = lock.verify(registry)
-    good = draw_lock_states(screen, states, locked=locked)
+    links = registry.kept_links(upstream=arguments.upstream)
+    good = draw_lock_states(screen, states, locked=locked, links=links)
     for version in registry.storage.records.read.withdrawn():
         screen.note(f"warning: {version.skill_id}: {single_line(version.withdrawn or '')}")
     if not states:
         screen.note("nothing is installed, and nothing is locked")
-    elif not good:
+    elif any(state.state != "ok" for state in states):
         screen.note("`skillyard sync --force` installs again what is locked, `skillyard update NAME --force` what is not")
     return OK if good else FAILURE
 
@@ -435,7 +441,7 @@ def add_migrate_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="HOST",
-        help="what skills may reach that want the network and name no host",
+        help="what skills that want the network but name no host may reach",
     )
     parser.add_argument(
         "--no-backup", action="store_true", help="keep a copy of an old file only where something of it would be lost"

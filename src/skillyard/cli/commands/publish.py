@@ -1,4 +1,4 @@
-"""`skillyard login` and `logout`; `publish` a skill to a server of a team; `owners` of its name there."""
+"""`skillyard login` and `logout`; `publish` a skill to a server of a team; `owners` of its name; `approve` its versions."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from skillyard.text import shorten, single_line
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.registry.candidate import Candidate
+    from skillyard.registry.model import ListedApproval
     from skillyard.registry.remote_server import Logins, PublishPreview, RemoteServer
 
 _SERVER: Final = "SKILLYARD_SERVER"
@@ -224,9 +225,17 @@ def publish_command(arguments: argparse.Namespace) -> int:
     if screen.as_json:
         screen.data({"published": True, "status": status, **shape})
         return OK
-    screen.line(f"published {preview.skill_id} {version} to {server.address}", style="ok")
-    screen.note(f"others: skillyard install {server.address} --skill {preview.skill_id}")
+    _draw_published(screen, server.address, f"{preview.skill_id} {version}", waits=status == "waiting")
     return OK
+
+
+def _draw_published(screen: Screen, server: str, what: str, *, waits: bool) -> None:
+    if waits:
+        screen.line(f"{what} is at {server} and waits for approval", style="warning")
+        screen.note(f"somebody who may: skillyard approve {what} --on {server}")
+    else:
+        screen.line(f"published {what} to {server}", style="ok")
+        screen.note(f"others: skillyard install {server} --skill {what.partition(' ')[0]}")
 
 
 def _united(there: Sequence[Mapping[str, object]], here: Sequence[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
@@ -374,3 +383,84 @@ def _owners_here(arguments: argparse.Namespace) -> tuple[str, ...]:
     owners = registry.owners.of(skill_id)
     add, remove = _changes(arguments, owners)
     return registry.owners.change(skill_id, add=add, remove=remove) if add or remove else owners
+
+
+def add_approve_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `approve`."""
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="the skill's name or id, or NAME@VERSION (default: list what waits)"
+    )
+    parser.add_argument(
+        "version", nargs="?", metavar="VERSION", help="which (default: the newest that waits, with --undo the current one)"
+    )
+    parser.add_argument("--reason", "--message", default="", metavar="TEXT", help="why; kept with it, and shown to who uses it")
+    parser.add_argument(
+        "--undo", action="store_true", help="withdraw the approval, or refuse what waits: it gives way to the version before"
+    )
+    add_server_options(
+        parser, "--on", says="on this server, or with no SERVER on the usual one (default: this machine)", optional=True
+    )
+
+
+def approve_command(arguments: argparse.Namespace) -> int:
+    """List what waits, approve one version, or withdraw an approval."""
+    screen: Screen = arguments.screen
+    if arguments.name and "@" in arguments.name and arguments.version is None:
+        arguments.name, _, arguments.version = arguments.name.rpartition("@")
+    server = open_server(arguments) if arguments.server is not None else None
+    if arguments.name is None:
+        if arguments.undo or arguments.reason:
+            raise UsageProblem("which skill?", hint="skillyard approve NAME VERSION --undo --reason TEXT")
+        return _list_waiting(screen, server.waiting() if server else open_registry(arguments).approvals.listed())
+    if server is None:
+        registry = open_registry(arguments)
+        decide = registry.approvals.withdraw if arguments.undo else registry.approvals.approve
+        decided = decide(arguments.name, arguments.version, reason=arguments.reason)
+        skill_id, label, serves, where = decided.skill_id, decided.label or decided.version, decided.current, ""
+    else:
+        skill_id, where = arguments.name, f" on {server.address}"
+        label, serves = _decide_there(server, arguments)
+    if screen.as_json:
+        screen.data({"skill": skill_id, "version": label, "approved": not arguments.undo, "serves": serves})
+        return OK
+    if arguments.undo:
+        screen.line(f"{skill_id} {label} is no longer approved{where}", style="ok")
+    else:
+        screen.line(f"{skill_id} {label} is approved{where}", style="ok")
+    if serves:
+        screen.note("it is pinned and goes on serving" if arguments.undo else "it serves now")
+    elif not arguments.undo:
+        screen.note("another version stays current: a newer or a pinned one")
+    return OK
+
+
+def _decide_there(server: RemoteServer, arguments: argparse.Namespace) -> tuple[str, bool]:
+    """Decide about exactly the content that the server lists as waiting; of others by the version alone."""
+    wanted = [one for one in server.waiting() if one.skill_id == arguments.name]
+    if arguments.version is not None:
+        wanted = [one for one in wanted if arguments.version in (one.version, one.label)]
+    undo = arguments.undo and (arguments.version is not None or not wanted)
+    if arguments.undo and not undo:
+        raise UsageProblem(
+            f"{arguments.name} has versions that wait: which is meant?", hint=f"name it: {arguments.name} {wanted[-1].version}"
+        )
+    version = wanted[-1].version if wanted else arguments.version or ("current" if arguments.undo else "waiting")
+    digest = wanted[-1].digest if wanted else ""
+    return server.decide(arguments.name, version, digest=digest, reason=arguments.reason, undo=arguments.undo)
+
+
+def _list_waiting(screen: Screen, waiting: Sequence[ListedApproval]) -> int:
+    if screen.as_json:
+        screen.data({"waiting": [one.to_dict() for one in waiting]})
+        return OK
+    for one in waiting:
+        called = f" ({one.label})" if one.label else ""
+        screen.line(
+            f"{one.skill_id} {one.version}{called}, by {one.asked_by} since {one.asked_at:%Y-%m-%d %H:%M}", style="bold"
+        )
+        for sentence in (*one.reasons, *(f"more than the current version: {line}" for line in power_lines(one.widened))):
+            screen.line(single_line(sentence), indent=2)
+        screen.line(single_line(one.refusal) if one.refusal else f"`skillyard approve {one.skill_id} {one.version}`", indent=2)
+    if not waiting:
+        screen.note("nothing waits for approval")
+    return OK

@@ -79,7 +79,7 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PACKAGE",
-        help="give this run a package or program more: pypdf, npm:docx or program:qpdf; may be given several times",
+        help="give this run one more package or program: pypdf, npm:docx or program:qpdf; may be given several times",
     )
 
 
@@ -107,7 +107,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="of the runs that wait a higher one goes first, from -100 to 100 (default: %(default)s)",
+        help="waiting runs with a higher priority start first, from -100 to 100 (default: %(default)s)",
     )
     parser.add_argument(
         "--no-cache-result", action="store_true", help="run it again, also when the skill lets its last result be kept"

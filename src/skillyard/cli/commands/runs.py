@@ -204,11 +204,11 @@ def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--missed",
         choices=("skip", "once", "all"),
-        help="what becomes of the times at which no server was there (default: once)",
+        help="what happens to times that passed while no server ran (default: once)",
     )
     add_request_arguments(parser)
     parser.set_defaults(input=None)  # what is not given stays in `edit`
-    parser.add_argument("--priority", type=int, metavar="N", help="as of `skillyard run` (default: 0)")
+    parser.add_argument("--priority", type=int, metavar="N", help="as for `skillyard run` (default: 0)")
     parser.add_argument(
         "--skill-version",
         metavar="VERSION",
@@ -434,7 +434,7 @@ def add_event_arguments(parser: argparse.ArgumentParser) -> None:
         "--data", default="{}", metavar="JSON", help="what skills get as parameters: a JSON object, @FILE to read one, or -"
     )
     parser.add_argument("--id", metavar="ID", help="its id: the same event runs each skill once (default: a new one)")
-    parser.add_argument("--context", default="{}", metavar="JSON", help="who asks, as of `skillyard run`")
+    parser.add_argument("--context", default="{}", metavar="JSON", help="who asks, as for `skillyard run`")
     parser.add_argument("--dry-run", action="store_true", help="only show which skills would run")
 
 

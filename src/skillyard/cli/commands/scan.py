@@ -128,12 +128,13 @@ def add_scan_arguments(parser: argparse.ArgumentParser) -> None:
 def scan_command(arguments: argparse.Namespace) -> int:
     """Scan and report; 1 when a finding that nobody suppressed weighs as much as `--at-least` says."""
     from skillyard.scanner import at_least_severity
+    from skillyard.scanner.names import with_same_texts
 
     screen: Screen = arguments.screen
     if arguments.rules:
         _draw_rules(screen)
         return OK
-    reports = list(scan_targets(arguments))
+    reports = with_same_texts(list(scan_targets(arguments)))
     if not reports:
         raise nothing_to_look_at("scan", arguments)
     if arguments.changed is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
 from skillyard.cli.installation import note_withdrawn
-from skillyard.cli.options import missing_root, open_catalog, parse_positive
+from skillyard.cli.options import missing_root, open_catalog, open_home, parse_positive
 from skillyard.cli.screen import FAILURE, OK, USAGE, ScanProgress, UsageProblem, counted
 from skillyard.errors import InvalidInput
 from skillyard.text import shorten
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _WORDS: Final = 32  # characters
+_MOST_THERE: Final = 100
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +37,9 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=parse_positive, default=10, metavar="N", help="at most this many (default: %(default)s)"
     )
-    parser.add_argument("--page", type=parse_positive, default=1, metavar="K", help="the K-th so many (default: %(default)s)")
+    parser.add_argument(
+        "--page", type=parse_positive, default=1, metavar="K", help="which page of results (default: %(default)s)"
+    )
     parser.add_argument(
         "--min-confidence",
         type=_share,
@@ -50,6 +53,9 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         help="show each match as a model sees it: by confidence (auto), or always at this level",
     )
     parser.add_argument("--wide", action="store_true", help="whole descriptions, also where they are long")
+    parser.add_argument(
+        "--at", metavar="ADDRESS", help="instead of here: in the ARD catalog (ai-catalog.json) of a site or server"
+    )
     parser.add_argument("--explain", action="store_true", help="show what each reason weighs in the request")
 
 
@@ -58,6 +64,8 @@ def search_command(arguments: argparse.Namespace) -> int:
     requests = [text for text in (arguments.query, arguments.intent, arguments.event) if text is not None]
     if len(requests) != 1 or not requests[0].strip():
         raise UsageProblem("search wants one request", hint='give it in plain words: skillyard search "merge two PDF files"')
+    if arguments.at is not None:
+        return _search_there(arguments, requests[0])
     catalog = open_catalog(arguments)
     first = (arguments.page - 1) * arguments.limit
     results = _search(catalog, arguments, first + arguments.limit + 1)
@@ -76,6 +84,28 @@ def search_command(arguments: argparse.Namespace) -> int:
         screen.hint("check the path of --root")
         return USAGE
     return FAILURE
+
+
+def _search_there(arguments: argparse.Namespace, text: str) -> int:
+    """What somebody else's catalog finds, and how it is installed; 1 when nothing fits."""
+    from skillyard.registry import SourceFetcher
+    from skillyard.registry.remote_server import Logins
+
+    others = ("intent", "event", "source", "tag", "domain", "permission", "min_confidence", "disclosure")
+    if any(getattr(arguments, name) is not None for name in others) or arguments.explain or arguments.page != 1:
+        raise UsageProblem("--at takes words and --limit alone", hint=f'skillyard search "{text}" --at ADDRESS')
+    home, screen = open_home(arguments), arguments.screen
+    fetcher = SourceFetcher(allow_private=home.configuration.private_hosts, logins=Logins(home.data_directory))
+    found = fetcher.search(arguments.at, text, min(arguments.limit, _MOST_THERE))
+    if screen.as_json:
+        screen.data({"at": arguments.at, "matches": [one.to_dict() for one in found]})
+    elif found:
+        rows = ((one.key, "" if one.score is None else str(one.score), one.description) for one in found)
+        screen.table(rows, header=("SKILL", "FITS", "DESCRIPTION"), stretch=None if arguments.wide else 2)
+        screen.note(f"skillyard install {arguments.at} --skill {found[0].key}")
+    else:
+        screen.note("nothing there fits; try other words")
+    return OK if found else FAILURE
 
 
 def _search(catalog: Catalog, arguments: argparse.Namespace, limit: int) -> list[Match]:

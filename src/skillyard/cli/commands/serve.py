@@ -204,7 +204,7 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `serve`."""
     parser.add_argument("--host", default="127.0.0.1", help="an address to listen on; others than this machine's own need keys")
     parser.add_argument("--port", type=parse_port, default=8787, help="0 is any free one (default: %(default)s)")
-    parser.add_argument("--require-keys", action="store_true", help="ask also the users of this machine for a key")
+    parser.add_argument("--require-keys", action="store_true", help="require a key from users of this machine too")
     parser.add_argument(
         "--allowed-host",
         action="append",
@@ -241,14 +241,14 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_positive,
         default=30,
         metavar="SECONDS",
-        help="when told to stop, give requests and runs so long to end (default: %(default)s)",
+        help="when told to stop, give requests and runs this long to end (default: %(default)s)",
     )
     parser.add_argument(
         "--drain",
         type=float,
         default=0,
         metavar="SECONDS",
-        help="when told to stop, first go on so long and only say at /readyz that it stops (default: 0)",
+        help="when told to stop, first go on for this long and only report at /readyz that it stops (default: 0)",
     )
 
 
@@ -350,7 +350,7 @@ def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_positive,
         default=600,
         metavar="SECONDS",
-        help="when told to stop, give the runs so long to end (default: %(default)s)",
+        help="when told to stop, give the runs this long to end (default: %(default)s)",
     )
     whose = parser.add_mutually_exclusive_group()
     whose.add_argument("--organisation", metavar="NAME", help="for the runs of this one (default: the server's own)")

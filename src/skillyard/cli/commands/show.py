@@ -252,7 +252,7 @@ def list_command(arguments: argparse.Namespace) -> int:
 def _status(skill: Skill, withdrawn: Mapping[str, str]) -> str:
     """Its status; of one that is on, that its version was withdrawn, or the state where a user gave it one."""
     if skill.status == "ok" and skill.source == "installed" and (sentence := withdrawn.get(skill.slug)):
-        return "yanked" if " was yanked" in sentence else "deprecated"
+        return "yanked" if " was yanked" in sentence else "withdrawn" if " no longer approved" in sentence else "deprecated"
     return skill.state if skill.status == "ok" and skill.state != "automatic" else skill.status
 
 

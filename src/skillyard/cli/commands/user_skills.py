@@ -186,7 +186,7 @@ def _try(skill: Skill, with_script: str | None) -> str:
 def add_switch_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `enable` and `disable`."""
     parser.add_argument("name", nargs="?", help="the skill's name, id or folder")
-    parser.add_argument("--all", action="store_true", help="the switch over all skills, whatever that of each is")
+    parser.add_argument("--all", action="store_true", help="the switch for all skills, whatever each one's own is")
 
 
 def switch_command(arguments: argparse.Namespace) -> int:

@@ -18,8 +18,7 @@ from skillyard.catalog import media_type
 from skillyard.errors import DatabaseUnavailable, NotOffered, SkillNotFound
 from skillyard.registry import LATEST, InstalledSkill
 from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_scope
-from skillyard.server.clients.clawhub_scanning import moderation
-from skillyard.server.clients.clawhub_shapes import (
+from skillyard.server.clients.clawhub_skills import (
     LabelQuery,
     OwnedSkill,
     OwnerQuery,
@@ -27,6 +26,7 @@ from skillyard.server.clients.clawhub_shapes import (
     SlugPath,
     fingerprint,
     milliseconds,
+    moderation,
     owned_skill,
     owner_shape,
     version_of_label,

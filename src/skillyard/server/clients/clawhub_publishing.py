@@ -27,7 +27,7 @@ from skillyard.packages import PackageLimits
 from skillyard.paths import slug as slug_of
 from skillyard.registry import LATEST, check_tag
 from skillyard.server.authorization import CurrentCaller, require_scope
-from skillyard.server.clients.clawhub_shapes import SlugPath, owned_skill, version_of_label
+from skillyard.server.clients.clawhub_skills import SlugPath, owned_skill, version_of_label
 from skillyard.server.clients.published_skills import is_semantic, number_versions
 from skillyard.server.clients.skill_uploads import IncomingSkill, files_of, inspect_archive, install_skill, write_archive
 from skillyard.server.file_transfers import body_pieces, is_upload, read_body, read_form, scratch

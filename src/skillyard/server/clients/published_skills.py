@@ -54,8 +54,8 @@ class NumberedVersion:
 
     @property
     def usable(self) -> bool:
-        """Whether it can be downloaded: it is current, or its files exist and it was not yanked."""
-        return self.version.current or not (self.version.removed or self.version.yanked)
+        """Whether it can be downloaded: it is current, or its files exist and nothing is said against it."""
+        return self.version.current or not (self.version.removed or self.version.refusal)
 
 
 def number_versions(versions: Sequence[SkillVersion]) -> tuple[NumberedVersion, ...]:

@@ -24,9 +24,21 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.routing import Mount, Route
 
-from skillyard.access import KEY_PREFIX, Actor, ApiKey, Keys, SignInSessions, acting_as, hash_secret
+from skillyard.access import (
+    KEY_PREFIX,
+    OAUTH_SCOPES,
+    SCOPES,
+    TOKEN_PREFIX,
+    Actor,
+    ApiKey,
+    Keys,
+    OAuthStore,
+    SignInSessions,
+    acting_as,
+    hash_secret,
+)
 from skillyard.errors import PermissionDenied, SignInRequired, SkillyardError, TooManyRequests
-from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, READ_METHODS, WEBHOOK, Caller
+from skillyard.server.authorization import ANONYMOUS, CLIENT, LOCAL_USER, OPEN, READ_METHODS, WEBHOOK, Caller
 from skillyard.server.middleware.request_limits import TokenBucket
 from skillyard.server.responses import problem_response
 from skillyard.server.settings import RateLimit
@@ -124,6 +136,9 @@ _UNAUTHORIZED: Final = 401
 _FRESH_S: Final = 1.0
 _REMEMBERED: Final = 1024
 _WRONG: Final = RateLimit(10, 60)  # wrong keys from one address, per minute
+_WRONG_TOKENS: Final = RateLimit(120, 60)  # the same of tokens: each client of an address comes with one that has expired
+_REGISTRATIONS: Final = RateLimit(60, 3600)  # clients of OAuth from one address, per hour
+_UNREACHED_S: Final = 3600
 _PROXY_HEADERS: Final = (
     "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port", "x-forwarded-proto", "x-real-ip",
 )  # fmt: skip
@@ -136,9 +151,13 @@ class CredentialStore:
     def __init__(self, database: Callable[[], Database]) -> None:
         self.keys = Keys(database)
         self.sessions = SignInSessions(database)
+        self.oauth = OAuthStore(database)
         self._cache: OrderedDict[str, tuple[float, Caller]] = OrderedDict()
         self._lock = threading.Lock()
         self._wrong = TokenBucket(_WRONG)
+        self._wrong_tokens = TokenBucket(_WRONG_TOKENS)
+        self.registrations = TokenBucket(_REGISTRATIONS)
+        self._unreached_until = 0.0
 
     async def by_key(self, secret: str, address: str) -> Caller:
         """The caller whose key `secret` is.
@@ -159,6 +178,26 @@ class CredentialStore:
             self._wrong.take(hashed if was_one else address)
             raise SignInRequired("the key is unknown, expired or revoked", hint="`skillyard keys list` shows the valid ones")
         return self._remember(hashed, key, session=False)
+
+    async def by_token(self, token: str, address: str) -> Caller:
+        """The caller whom a client acts for with this access token.
+
+        Raises:
+            SignInRequired: it is nobody's, or has ended: the client renews it.
+            TooManyRequests: too many wrong ones came from the address.
+        """
+        hashed = f"token {hash_secret(token)}"
+        if (caller := self._remembered(hashed)) is not None:
+            return caller
+        if wait := self._wrong_tokens.wait(address):
+            raise TooManyRequests("too many invalid tokens came from this address", hint="wait, then go on", retry_after=wait)
+        found = await run_in_threadpool(self.oauth.find, token)
+        if found is None:
+            self._cache.pop(hashed, None)
+            self._wrong_tokens.take(address)
+            raise SignInRequired("the token is unknown, has expired or was revoked", hint="renew it, or sign in again")
+        key, scopes = found
+        return self._keep(hashed, Caller(key.name, key.organisation, frozenset(scopes), key.id))
 
     async def by_session(self, secret: str) -> Caller | None:
         """Whose session it is; None when it has ended."""
@@ -184,6 +223,15 @@ class CredentialStore:
         cookie, ends = await run_in_threadpool(self.sessions.open, key, lifetime)
         return caller, cookie, ends
 
+    @property
+    def reaches_documents(self) -> bool:
+        """Whether documents about clients of OAuth can be fetched, as far as this process knows."""
+        return time.monotonic() >= self._unreached_until
+
+    def note_unreached(self) -> None:
+        """A document could not be fetched: clients are not asked for one within the next hour, and register."""
+        self._unreached_until = time.monotonic() + _UNREACHED_S
+
     def forget(self) -> None:
         """Look everything up again: something was revoked here."""
         with self._lock:
@@ -194,7 +242,9 @@ class CredentialStore:
         return cached[1] if cached and time.monotonic() - cached[0] < _FRESH_S else None
 
     def _remember(self, hashed: str, key: ApiKey, *, session: bool) -> Caller:
-        caller = Caller(key.name, key.organisation, frozenset(key.scopes), key.id, session)
+        return self._keep(hashed, Caller(key.name, key.organisation, frozenset(key.scopes), key.id, session))
+
+    def _keep(self, hashed: str, caller: Caller) -> Caller:
         with self._lock:  # routes that revoke are in other threads
             self._cache[hashed] = (time.monotonic(), caller)
             self._cache.move_to_end(hashed)
@@ -206,8 +256,11 @@ class CredentialStore:
 class AuthenticationMiddleware:
     """Puts the `caller` into the state of each request, or refuses it."""
 
-    def __init__(self, app: ASGIApp, credentials: CredentialStore, policy: AccessPolicy, public_routes: PublicRoutes) -> None:
+    def __init__(
+        self, app: ASGIApp, credentials: CredentialStore, policy: AccessPolicy, public_routes: PublicRoutes, *, oauth: bool
+    ) -> None:
         self._app = app
+        self._oauth = oauth
         self._credentials = credentials
         self._policy = policy
         self._public_routes = public_routes
@@ -222,25 +275,35 @@ class AuthenticationMiddleware:
         except SkillyardError as error:
             answer = problem_response(error)
             if error.status == _UNAUTHORIZED and scope["path"] == MCP:
-                base = f"{scope['scheme']}://{Headers(scope=scope).get('host', '')}"
-                answer.headers["www-authenticate"] += f', resource_metadata="{base}{RESOURCE_METADATA}{MCP}"'
+                answer.headers["www-authenticate"] += self._way_in(scope, Headers(scope=scope))
             await answer(scope, receive, send)
             return
         state = scope.setdefault("state", {})
         state["caller"] = caller
         known = Actor(
             caller.name, caller.organisation, state.get("request_id"), address_of(scope),
-            member=caller.key is not None, manages=caller.may("admin"),
+            member=caller.key is not None, manages=caller.may("admin"), scopes=[one for one in SCOPES if caller.may(one)],
         )  # fmt: skip
         with acting_as(known) as actor:
             state["actor"] = actor
             await self._app(scope, receive, send)
+
+    def _way_in(self, scope: Scope, headers: Headers) -> str:
+        """Where a client of MCP reads how to sign in, and the scopes that it asks for then (RFC 9728, RFC 6750)."""
+        way = f', resource_metadata="{scope["scheme"]}://{headers.get("host", "")}{RESOURCE_METADATA}{MCP}"'
+        if self._oauth:
+            way += f', scope="{" ".join(OAUTH_SCOPES)}"'
+        return f'{way}, error="invalid_token"' if _secret(headers) else way
 
     async def _caller(self, scope: Scope, headers: Headers) -> Caller:
         if self._public_routes.checks_itself(scope):
             return ANONYMOUS
         local = not self._policy.keys_required and not any(name in headers for name in _PROXY_HEADERS)
         secret = _secret(headers)
+        if self._oauth and secret and secret.startswith(TOKEN_PREFIX):
+            if scope["path"] != MCP:
+                raise SignInRequired("the token is for /mcp alone", hint=_SIGN_IN)
+            return await self._credentials.by_token(secret, address_of(scope))
         if secret and (secret.startswith(KEY_PREFIX) or not local):  # clients of other services send keys of those
             return await self._credentials.by_key(secret, address_of(scope))
         session = cookie_parser(headers.get("cookie", "")).get(COOKIE)
@@ -342,7 +405,8 @@ def _route_access(route: BaseRoute) -> _RouteAccess | None:
         extra = route.openapi_extra or {}
         security = extra.get("security")
         methods = frozenset(route.methods or ())
-        return _RouteAccess(route.path_regex, methods, security == OPEN["security"], security == WEBHOOK["security"])
+        by_itself = security in (WEBHOOK["security"], CLIENT["security"])
+        return _RouteAccess(route.path_regex, methods, security == OPEN["security"], by_itself)
     if isinstance(route, Mount):
         return _RouteAccess(route.path_regex, None, route.name == PAGE)
     if isinstance(route, Route):

@@ -1,13 +1,14 @@
 """Errors in the format of the protocol that was spoken: a problem+json answer is written again for its client.
 
-ClawHub's client and git show the text of an answer; those of Anthropic and OpenAI look into `error`, those of ARD at
-`errorCode`, and other agents (A2A) expect errors of JSON-RPC. Whatever refuses a request raises one of Skillyard's errors, and
-only this module knows how other protocols write one.
+ClawHub's client and git show the text of an answer; those of Anthropic, OpenAI and OAuth look into `error`, those of ARD
+at `errorCode`, and other agents (A2A) expect errors of JSON-RPC. Whatever refuses a request raises one of Skillyard's errors,
+and only this module knows how other protocols write one.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,9 @@ _ARD_CODES: Final[Mapping[int, str]] = {
     404: "NOT_FOUND",
     429: "RATE_LIMIT_EXCEEDED",
 }
+_NOT_DESCRIBED: Final = re.compile(r"[^ !#-\[\]-~]")
+"""Characters that an `error_description` of OAuth has not got (RFC 6749, 5.2)."""
+_OAUTH: Final = frozenset({"/oauth/register", "/oauth/token", "/oauth/revoke"})
 _CLAWHUB: Final = (
     "/api/v1/search", "/api/v1/skills", "/api/v1/resolve", "/api/v1/download", "/api/v1/whoami", "/api/v1/stars",
     "/api/v1/transfers", "/api/v1/publishers", "/api/v1/packages", "/api/v1/skills-sh", "/api/cli",
@@ -55,6 +59,12 @@ def _openai(status: int, problem: Mapping[str, Any]) -> Response:
 def _clawhub(status: int, problem: Mapping[str, Any]) -> Response:
     kind = str(problem["code"]).replace("_", " ")  # the client looks for "skill not found"
     return PlainTextResponse(f"{kind}: {_sentence(problem, 'with --tags latest,consent:… where … is')}", status)
+
+
+def _oauth(status: int, problem: Mapping[str, Any]) -> Response:
+    code = problem.get("oauth_error", "invalid_request" if status < 500 else "server_error")
+    told = {"error": code, "error_description": _NOT_DESCRIBED.sub("'", _sentence(problem, ""))}
+    return JSONResponse(told, status, {"Cache-Control": "no-store"})
 
 
 def _git(status: int, problem: Mapping[str, Any]) -> Response:
@@ -98,6 +108,8 @@ def _writer(path: str) -> _Writer | None:
         return _ard
     if path == "/a2a" or (path.startswith("/a2a/") and "/.well-known/" not in path):
         return _a2a
+    if path in _OAUTH:
+        return _oauth
     if path.startswith("/plugins/") and ".git/" in path:
         return _git
     return _clawhub if any(path == prefix or path.startswith(f"{prefix}/") for prefix in _CLAWHUB) else None
@@ -183,5 +195,6 @@ ANTHROPIC: Final = _documented("application/json", *_ALL)
 OPENAI: Final = ANTHROPIC
 ARD: Final = ANTHROPIC
 A2A: Final = ANTHROPIC
+OAUTH: Final = ANTHROPIC
 CLAWHUB: Final = _documented("text/plain", *_ALL)
 GIT: Final = CLAWHUB

@@ -14,6 +14,7 @@ from skillyard.access import DEFAULT_ORGANISATION, AuditFilter, AuditOutcome, ha
 from skillyard.engine import EngineKind, EngineSettings, PoolInfo, WorkerInfo, WorkerRoster
 from skillyard.errors import DatabaseUnavailable, DigestMismatch, RecordNotFound, SkillyardError
 from skillyard.permissions import ApprovalAnswer
+from skillyard.registry.model import ApprovalState
 from skillyard.server.authorization import SERVER_ADMIN, Caller, CurrentCaller, require_scope
 from skillyard.server.background.approval_questions import ApprovalQuestion
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
@@ -21,6 +22,7 @@ from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, ResponseShape, to_utc
 from skillyard.server.shapes.chat import QuestionFile
+from skillyard.server.shapes.installation import VersionToApprove
 from skillyard.skill_detail import approval_summary
 
 organisation_routes: Final = APIRouter(
@@ -247,6 +249,20 @@ def revoke(service: CurrentServices, skill: Annotated[str, Query(min_length=1, m
     if not service.catalog.approvals().revoke(skill):
         raise RecordNotFound(f"nothing was approved for {skill!r}", hint="GET /api/v1/approvals lists what was")
     return Answer(data=RevokedApprovals(skill_id=skill))
+
+
+version_approval_routes: Final = APIRouter(
+    prefix="/api/v1/approvals/versions", tags=["approvals"], dependencies=[require_scope("skills:read")]
+)
+
+
+@version_approval_routes.get("", responses=READ_PROBLEMS)
+def list_versions(service: CurrentServices, state: ApprovalState = "waiting") -> Answer[list[VersionToApprove]]:
+    """The versions that wait for approval, have it or lost it, the longest waiting first.
+
+    `POST /api/v1/skill-definitions/{id}/versions/{version}/approve` decides about one.
+    """
+    return Answer(data=[VersionToApprove.of(one) for one in service.registry.approvals.listed(state)])
 
 
 @approval_routes.get("/questions", responses=READ_PROBLEMS)

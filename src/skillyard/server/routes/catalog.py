@@ -234,7 +234,7 @@ def toggle(service: CurrentServices, body: SkillReference) -> Answer[ListedSkill
 
 @routes.put("/state", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def set_state(service: CurrentServices, body: StateOfSkill) -> Answer[ListedSkill]:
-    """Say what is wanted of a skill: pinned, automatic, its name only, manual or off."""
+    """Say how a skill is offered: pinned, automatic, its name only, manual or off."""
     set_audit_subject(body.skill)
     with service.change_lock:
         return _switched(service, service.catalog.set_state(body.skill, body.state))

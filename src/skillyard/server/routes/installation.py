@@ -266,7 +266,9 @@ def _install(service: OrganisationServices, install: Callable[[], InstallReport]
     service.refresh_catalog()
     return InstallSummary(
         operation_id=report.operation_id,
-        definitions=[Definition.of(service.registry.installed.skill(result.skill_id)) for result in report.results],
+        definitions=[
+            Definition.of(service.registry.installed.skill(result.skill_id, installed=False)) for result in report.results
+        ],
         results=[InstallResult.of(result) for result in report.results],
     )
 

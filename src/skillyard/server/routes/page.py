@@ -97,7 +97,7 @@ def _document_response(status: int) -> Response:
     return HTMLResponse(text.replace(_NONCE, nonce), status, headers)
 
 
-for _path in ("/", *(f"/{name}{below}" for name in _PAGES for below in ("", "/{rest:path}"))):
+for _path in ("/", "/oauth/authorize", *(f"/{name}{below}" for name in _PAGES for below in ("", "/{rest:path}"))):
     routes.add_api_route(_path, _document, methods=["GET", "HEAD"], openapi_extra=OPEN)
 
 

@@ -275,6 +275,26 @@ async def test_skill(service: CurrentServices, caller: CurrentCaller, body: NewT
     return Answer(data=RunDetail.of(await run_in_threadpool(service.catalog.records().journal.get, begun.run_id)))
 
 
+class NewEvaluation(RequestBody):
+    """Whose prompts are tried."""
+
+    skill: str = Field(min_length=1, max_length=300)
+
+
+@routes.post("/triggers", status_code=202, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
+async def try_triggers(service: CurrentServices, caller: CurrentCaller, body: NewEvaluation) -> Answer[RunDetail]:
+    """Try whether the prompts in `evals/` of a skill find it, and no other of it; nothing of the skill is run.
+
+    It goes on as a run with `interface` `eval`: each prompt is a step with what was found for it. In `output` are the shares of
+    hits, what was missed, and `suggestions` for the description where they help and take no prompt from another skill.
+    """
+    set_audit_subject(body.skill)
+    skill = await run_in_threadpool(service.catalog.get, body.skill)
+    context = owned_context({}, service.owner(caller))
+    begun = await service.runs.begin(service.catalog.tests().begin_triggers(skill, service.catalog, context=context))
+    return Answer(data=RunDetail.of(await run_in_threadpool(service.catalog.records().journal.get, begun.run_id)))
+
+
 def _find_skill(service: OrganisationServices, body: NewRun | NewTest) -> Skill:
     skill = service.catalog.get(body.skill)
     return skill if body.version is None else version_skill(service.catalog, skill.id, body.version)
@@ -332,7 +352,9 @@ def list_runs(
     caller: Annotated[str | None, Query(max_length=200, description="asked for by them")] = None,
     agent: Annotated[str | None, Query(max_length=200, description="asked for by a model of this agent")] = None,
     version: Annotated[str | None, Query(max_length=200, description="of skills that declared this version then")] = None,
-    tests: Annotated[bool, Query(description="false leaves out tests of skills, which insights do not count")] = True,
+    tests: Annotated[
+        bool, Query(description="false leaves out tests and evaluations of skills, which insights do not count")
+    ] = True,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
 ) -> Listed[RunSummary]:

@@ -11,11 +11,9 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
-from skillyard.access import SCOPES
 from skillyard.doctor import MachineCheck, check_machine
 from skillyard.errors import ServerStopping
 from skillyard.server.authorization import OPEN, SERVER_ADMIN, require_scope
-from skillyard.server.middleware.authentication import MCP, RESOURCE_METADATA
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.responses import READ_PROBLEMS
 from skillyard.server.server_state import CurrentState
@@ -88,27 +86,6 @@ async def api(request: Request) -> dict[str, Any]:
 async def clawhub(request: Request) -> dict[str, str]:
     """Where ClawHub's client, given this site, finds its registry."""
     return {"apiBase": _base(request), "authBase": _base(request), "minCliVersion": "0.18.0"}
-
-
-class ProtectedResource(BaseModel):
-    """How a client of MCP authenticates (RFC 9728): with a key as bearer token. Nobody gives out tokens in place of keys."""
-
-    resource: str
-    resource_name: str = "Skillyard"
-    bearer_methods_supported: list[str] = ["header"]
-    scopes_supported: list[str] = list(SCOPES)
-
-
-@about_routes.get(RESOURCE_METADATA, responses=READ_PROBLEMS, openapi_extra=OPEN)
-async def protected_server(request: Request) -> ProtectedResource:
-    """What a client must show to use this server."""
-    return ProtectedResource(resource=_base(request))
-
-
-@about_routes.get(RESOURCE_METADATA + MCP, responses=READ_PROBLEMS, openapi_extra=OPEN)
-async def protected_mcp(request: Request) -> ProtectedResource:
-    """What a client of MCP must show."""
-    return ProtectedResource(resource=_base(request) + MCP)
 
 
 def _base(request: Request) -> str:

@@ -208,6 +208,8 @@ version_routes: Final = APIRouter(
 _Version = Annotated[str | None, Query(max_length=100, description="absent: the version that serves")]
 CURRENT: Final = "current"
 """The name for the current version, where a path names a version."""
+WAITING: Final = "waiting"
+"""The name for the newest version that waits for approval."""
 
 
 class Rollback(RequestBody):
@@ -233,6 +235,12 @@ class Yank(Withdrawal):
     """The same; with `stop_serving` the current version gives way to the newest usable one before it, or to none."""
 
     stop_serving: bool = False
+
+
+class VersionVerdict(Withdrawal):
+    """Why a version is approved, or with `undo` its approval withdrawn; with a `digest` only if that is its content."""
+
+    digest: str = Field(default="", max_length=100)
 
 
 @version_routes.get("/{id}/versions", responses=READ_PROBLEMS)
@@ -304,8 +312,13 @@ def read_version_file(service: CurrentServices, request: Request, id: str, versi
 
 @version_routes.get("/{id}/archive", responses=READ_PROBLEMS | WRITE_PROBLEMS | FILE_RESPONSES, response_class=Response)
 def download(service: CurrentServices, request: Request, id: str, version: _Version = None) -> Response:  # noqa: A002
-    """A version as a .zip with its SKILL.md in the root: the same bytes for the same content."""
+    """A version as a .zip with its SKILL.md in the root: the same bytes for the same content.
+
+    One that waits for approval is given only to who may approve it.
+    """
     chosen = _find_version(service, id, version or CURRENT)
+    if chosen.approval == "waiting" and service.registry.approvals.refusal_of_caller(chosen):
+        service.registry.approvals.require(chosen)
     name = f"{chosen.skill_id}-{chosen.version}.zip"
     _folder(service, chosen)
     answer = bytes_response(request, package_bytes(service, chosen), "application/zip")
@@ -374,6 +387,23 @@ def yank(service: CurrentServices, id: str, version: str, body: Yank) -> Answer[
         service.refresh_catalog()
         yanked = service.registry.installed.version(yanked.skill_id, yanked.version)
     return Answer(data=VersionDetail.of(yanked))
+
+
+@version_routes.post("/{id}/versions/{version}/approve", responses=WRITE_PROBLEMS)
+def approve(service: CurrentServices, id: str, version: str, body: VersionVerdict) -> Answer[VersionDetail]:  # noqa: A002
+    """Approve exactly the content of a version that waits; it becomes current. The newest that waits is `waiting`.
+
+    With `undo` the approval is withdrawn: the version gives way to the one before, or to none; a pinned one stays. Who may
+    decide is said by the operator's policy: the scope `skills:approve`, other scopes, or keys of certain names.
+    """
+    approvals = service.registry.approvals
+    chosen = approvals.find(id) if version == WAITING else _find_version(service, id, version)
+    if body.undo:
+        decided = approvals.withdraw(chosen.skill_id, chosen.version, reason=body.reason)
+    else:
+        decided = approvals.approve(chosen.skill_id, chosen.version, digest=body.digest, reason=body.reason)
+    service.refresh_catalog()
+    return Answer(data=VersionDetail.of(decided))
 
 
 def _rolled_back(service: OrganisationServices, name: str, body: Rollback) -> Answer[InstallResult]:

@@ -13,7 +13,7 @@ from skillyard.document import Diagnostic
 from skillyard.packages import FileDifference, FolderDifference
 from skillyard.plain_json import to_plain_json
 from skillyard.registry import Powers, SkillInspection
-from skillyard.registry.model import LogStatus, Operation, PackageState
+from skillyard.registry.model import ApprovalState, LogStatus, Operation, PackageState, ResultStatus
 from skillyard.scanner import Effect, Finding
 from skillyard.server.responses import hint_over_http
 from skillyard.server.shapes import ResponseShape
@@ -97,7 +97,8 @@ def _below_home(path: str) -> str:
 class VersionDetail(ResponseShape):
     """One installed version; `version` is the UTC time it was installed at, `declared_version` that of its SKILL.md.
 
-    `package_path` is the folder of the version below the home that it is installed in.
+    `package_path` is the folder of the version below the home that it is installed in. `approval` is what became of the
+    approval of its content; null where none was asked for.
     """
 
     skill_id: str
@@ -119,6 +120,33 @@ class VersionDetail(ResponseShape):
     yanked_reason: str | None
     yanked: bool
     removed: bool
+    approval: ApprovalState | None
+    approval_by: str | None
+    approval_reason: str | None
+
+
+class VersionToApprove(ResponseShape):
+    """One content of a skill that waits for approval, has it or lost it, and for the `reasons` needs one.
+
+    `version` is the newest with that content, `label` what its publisher calls it. `power_sentences` say what it may do,
+    `widened` what beyond the current version. `refusal` is why the caller may not approve it; null for who may.
+    """
+
+    skill_id: str
+    version: str
+    label: str
+    digest: str
+    state: ApprovalState
+    reasons: list[str]
+    asked_by: str
+    asked_at: str
+    decided_by: str | None
+    decided_at: str | None
+    reason: str | None
+    current: str | None
+    power_sentences: list[str]
+    widened: list[str]
+    refusal: str | None
 
 
 class VersionContent(BaseModel):
@@ -157,7 +185,7 @@ class InstallResult(ResponseShape):
 
     skill_id: str
     name: str
-    status: Literal["installed", "updated", "unchanged", "kept", "rolled back", "uninstalled"]
+    status: ResultStatus
     version: str | None
     previous: str | None
     digest: str | None

@@ -13,6 +13,7 @@ export const keys = words(
     scopeWhy: {
       "skills:read": "Look at skills and runs",
       "skills:write": "Install, change and remove skills and agents",
+      "skills:approve": "Approve versions that wait for it",
       "runs:execute": "Start runs and keep memories",
       "workspaces:use": "Work in workspaces with commands and files",
       admin: "All of that, and keys, approvals and the audit log",
@@ -50,6 +51,7 @@ export const keys = words(
     scopeWhy: {
       "skills:read": "查看技能和运行记录",
       "skills:write": "安装、修改和移除技能与智能体",
+      "skills:approve": "批准等待批准的版本",
       "runs:execute": "发起运行并保存记忆",
       "workspaces:use": "在工作区中使用命令和文件",
       admin: "以上全部，外加密钥、审批和审计",

@@ -1,6 +1,6 @@
 /** One skill: what it says, holds, may do, which versions it has, who can load it, and a form to run it. */
 import { Alert, Badge, Box, Skeleton, Stack, Tabs, Text, Tooltip } from "@mantine/core";
-import { IconBook, IconChecklist, IconDevices, IconFiles, IconHistory, IconLayoutDashboard, IconPackageOff, IconPlayerPlay, IconShield, type Icon } from "@tabler/icons-react";
+import { IconBook, IconChecklist, IconDevices, IconFiles, IconHistory, IconLayoutDashboard, IconPackageOff, IconPlayerPlay, IconShield, IconTargetArrow, type Icon } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense } from "react";
@@ -30,6 +30,7 @@ const About = lazy(() => fetched(import("./About")));
 const Files = lazy(() => fetched(import("./Files")));
 const Run = lazy(() => fetched(import("./Run")));
 const Tests = lazy(() => fetched(import("./Tests")));
+const Triggers = lazy(() => fetched(import("./Triggers")));
 const Versions = lazy(() => fetched(import("./Versions")));
 const Safety = lazy(() => fetched(import("./Safety")));
 const Clients = lazy(() => fetched(import("./Clients")));
@@ -62,6 +63,7 @@ function OneSkill({ skill }: { skill: SkillDetail }) {
     ["files", IconFiles, <Files skill={skill} key="files" />, skill.files.length + 1],
     ...(runs ? ([["run", IconPlayerPlay, <Run skill={skill} key="run" />]] as const) : []),
     ...(skill.status === "ok" || tab === "tests" ? ([["tests", IconChecklist, <Tests skill={skill} key="tests" />]] as const) : []),
+    ...(skill.status === "ok" || tab === "triggers" ? ([["triggers", IconTargetArrow, <Triggers skill={skill} key="triggers" />]] as const) : []),
     ...(known ? ([["versions", IconHistory, <Versions id={known} key="versions" />]] as const) : []),
     ["clients", IconDevices, <Clients skill={skill} key="clients" />],
     // last, because its number comes later than the others and would move what stands behind it

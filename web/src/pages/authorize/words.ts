@@ -1,0 +1,48 @@
+import { words } from "@/i18n";
+
+export const authorize = words(
+  {
+    title: "Let a program sign in?",
+    lead: "A program wants to use the skills of this server in your name. Allow it only if you have just started that yourself.",
+    program: "Program",
+    unproven: "It says so itself, and nobody has checked it.",
+    proven: (host: string) => `Its name is from ${host}; that was checked.`,
+    goesTo: "Your answer goes to",
+    local: "a program on your own machine",
+    elsewhere: "another server",
+    inTheNameOf: "In the name of",
+    may: "What it may do",
+    scopeWhy: {
+      "skills:read": "Find and read skills",
+      "runs:execute": "Run skills, and see and end its own runs",
+    },
+    howLong: "It holds until you revoke it, it was not used for 30 days, or your key ends.",
+    allow: "Allow",
+    refuse: "Refuse",
+    back: "Back to the program",
+    faulty: "This request cannot be allowed",
+    answered: "The program has your answer. You can close this page.",
+  },
+  {
+    title: "允许一个程序登录？",
+    lead: "有一个程序想以你的名义使用这台服务器的技能。只有在你刚刚亲自发起时才允许。",
+    program: "程序",
+    unproven: "名称由它自己提供，没有人核实过。",
+    proven: (host) => `它的名称来自 ${host}，已核实。`,
+    goesTo: "你的答复会发往",
+    local: "你自己机器上的程序",
+    elsewhere: "另一台服务器",
+    inTheNameOf: "以谁的名义",
+    may: "它可以做什么",
+    scopeWhy: {
+      "skills:read": "查找和读取技能",
+      "runs:execute": "运行技能，查看和结束它自己的运行",
+    },
+    howLong: "有效期到你撤销、30 天未使用或你的密钥失效为止。",
+    allow: "允许",
+    refuse: "拒绝",
+    back: "返回程序",
+    faulty: "无法允许这个请求",
+    answered: "程序已收到你的答复，可以关闭此页面。",
+  },
+);
