@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.search import SearchIndex, search_skills
-from skillyard.search.pages import Page, word_number
+from skillyard.search.pages import Page, source_of, word_number
 from skillyard.search.postings import build_postings, pairs_of
 from skillyard.search.ranker import ANSWER_CLUES, BASE, CLUES, FEATURES, RISING, Ranker, candidate_features, ranker
 from skillyard.search.scoring import as_written, expansion, find_candidates, request_terms
@@ -185,3 +186,39 @@ def test_words_of_many_texts_at_once_are_those_of_each_run_by_itself(texts: list
         numbers, lengths = tokenizer.numbers(encoded)
         assert lengths.tolist() == [len(one) for one in expected]
         assert numbers.tolist() == [number for one in expected for number in one]
+
+
+_PIECES = (
+    "Plan",
+    "the",
+    "third",
+    "party",
+    "third-party",
+    "café",
+    "GitHub's",
+    "PDFs",
+    "it's",
+    "a",
+    "幻灯片",
+    "x_y",
+    "Merging",
+    "e" * 41,
+)
+
+
+@given(st.lists(st.sampled_from(_PIECES), min_size=1, max_size=4), st.lists(st.sampled_from(_PIECES), max_size=6))
+def test_a_process_that_asks_once_finds_the_phrases_that_one_that_asks_often_finds(said, more):
+    phrase = " ".join(said)
+    once, often = (SearchIndex([DescribedSkill("plan", "Plans.", phrases=(phrase, "edit files"))]) for _ in range(2))
+    request = words(" ".join([*more[:2], phrase, *more[2:]]))
+    found = list(once.phrases_with(request))
+    for _ in range(4):
+        often.written_as({"plan"})
+    assert found == list(often.phrases_with(request))
+    assert bool(found) == bool(words(phrase))
+
+
+@given(st.text(alphabet="aZ9-_ é幻.'", max_size=12))
+def test_a_skill_whose_name_has_no_word_goes_by_its_slug(name):
+    skill = SimpleNamespace(name=name, slug="slug", display_name=None, keywords=(), phrases=(), description="Plans.")
+    assert source_of(skill).name == (name if words(name) else "slug")

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from skillyard.search.evaluation import (
-    Collision,
-    Evaluation,
-    TriggerCase,
-    TriggerResult,
-    evaluate_triggers,
-    evaluation_of,
-    find_collisions,
-    read_trigger_cases,
-    skill_trigger_cases,
-    try_trigger,
-)
+from typing import TYPE_CHECKING
+
+from skillyard.lazy_exports import lazy_exports
 from skillyard.search.index import SearchIndex
 from skillyard.search.matches import (
     RERANKED,
@@ -27,7 +18,22 @@ from skillyard.search.matches import (
     rerank,
 )
 from skillyard.search.ranking import find_relevant_skills, match_event, named_skills, search_skills, skill_filter
-from skillyard.search.suggestions import DescriptionChange, suggest_descriptions
+
+if TYPE_CHECKING:
+    from skillyard.search.evaluation import (
+        Collision,
+        Evaluation,
+        TriggerCase,
+        TriggerResult,
+        evaluate_triggers,
+        evaluation_of,
+        find_collisions,
+        read_trigger_cases,
+        skill_trigger_cases,
+        try_trigger,
+    )
+    from skillyard.search.suggestions import DescriptionChange, suggest_descriptions
+
 
 __all__ = [
     "RERANKED",
@@ -58,3 +64,22 @@ __all__ = [
     "suggest_descriptions",
     "try_trigger",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "evaluation": (
+            "Collision",
+            "Evaluation",
+            "TriggerCase",
+            "TriggerResult",
+            "evaluate_triggers",
+            "evaluation_of",
+            "find_collisions",
+            "read_trigger_cases",
+            "skill_trigger_cases",
+            "try_trigger",
+        ),
+        "suggestions": ("DescriptionChange", "suggest_descriptions"),
+    },
+)

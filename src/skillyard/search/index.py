@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.search.pages import read_pages, source_of
-from skillyard.search.words import plain, runs, words
+from skillyard.search.words import LONGEST, STOP_WORDS, plain, runs, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -141,9 +141,23 @@ class SearchIndex:
         texts = (f"{source.name} {source.keywords} {source.description}" for source in self._sources)
         return frozenset(run.lower() for text in texts for run in runs(text))
 
+    def phrases_with(self, request_words: Sequence[str]) -> Iterable[tuple[int, tuple[str, ...], str]]:
+        """The declared phrases that begin with one of these words: number of the skill, words, and the phrase as written."""
+        distinct = dict.fromkeys(request_words)
+        if self._many_asked():
+            return [found for word in distinct for found in self._phrases.get(word, ())]
+        begins = {word[:2] for word in distinct}
+        likely = (
+            (number, tuple(words(phrase)), phrase)
+            for number, skill in enumerate(self.skills)
+            for phrase in skill.phrases
+            if _may_be_said(phrase, begins)
+        )
+        return [found for found in likely if found[1] and found[1][0] in distinct]
+
     @cached_property
-    def phrases(self) -> dict[str, list[tuple[int, tuple[str, ...], str]]]:
-        """Declared phrases by their first word: number of the skill, words, and the phrase as written."""
+    def _phrases(self) -> dict[str, list[tuple[int, tuple[str, ...], str]]]:
+        """The declared phrases by their first word."""
         numbers_of: dict[str, list[tuple[int, tuple[str, ...], str]]] = {}
         for number, skill in enumerate(self.skills):
             for phrase in skill.phrases:
@@ -174,6 +188,16 @@ def _may_be(name: str, begin: Sequence[str]) -> bool:
     """Whether a name may have words that begin so; taking every name of a large catalog apart takes long."""
     lower = name.lower() if name.isascii() else plain(name).casefold()
     return begin[0] in lower and all(one in lower for one in begin)
+
+
+def _may_be_said(phrase: str, begins: Collection[str]) -> bool:
+    """Whether all words of a phrase may be among words that begin so; taking every phrase apart takes long."""
+    lower = phrase.lower()
+    if not lower.isascii() or "third" in lower:  # `words` writes some of these otherwise
+        return True
+    return all(
+        word[:2] in begins or not word.isalpha() or not 1 < len(word) <= LONGEST or word in STOP_WORDS for word in lower.split()
+    )
 
 
 def _kept(file: str | None) -> list[Segment]:

@@ -71,10 +71,13 @@ def source_of(skill: Skill) -> PageSource:
 
 
 def _has_words(name: str) -> bool:
-    """Whether `words` finds any; of nearly every name the part before its first hyphen is one."""
-    first = name.partition("-")[0]
-    plain = first.isascii() and first.isalnum() and 1 < len(first) <= LONGEST
-    return (plain and first.lower() not in STOP_WORDS) or bool(words(name))
+    """Whether `words` finds any; of nearly every name a part between hyphens, spaces or underscores is one."""
+    parts = name.replace("_", "-").replace(" ", "-").split("-")
+    return any(_is_word(part) for part in parts) or bool(words(name))
+
+
+def _is_word(part: str) -> bool:
+    return part.isascii() and part.isalnum() and 1 < len(part) <= LONGEST and part.lower() not in STOP_WORDS
 
 
 def read_pages(sources: Iterable[PageSource]) -> list[Page]:

@@ -269,10 +269,9 @@ class _Request:
         """The declared phrases in the request, by skill, with the share of its words that they are."""
         phrases: dict[int, tuple[float, str]] = {}
         distinct, in_request = dict.fromkeys(self._words), in_order(self._words)
-        for word in distinct:
-            for number, phrase, written in self._index.phrases.get(word, ()):
-                if in_order(phrase) in in_request:
-                    phrases[number] = max(phrases.get(number, (0.0, "")), (min(1.0, len(phrase) / len(distinct)), written))
+        for number, phrase, written in self._index.phrases_with(self._words):
+            if in_order(phrase) in in_request:
+                phrases[number] = max(phrases.get(number, (0.0, "")), (min(1.0, len(phrase) / len(distinct)), written))
         return phrases
 
 
