@@ -123,7 +123,7 @@ def test_an_update_asks_the_index_again_and_takes_only_its_skill(
     ("index", "error", "why"),
     [
         (b"<html>", InvalidSource, "not an index"),
-        ({"skills": []}, InvalidSource, "version that is not known"),
+        ({"skills": []}, InvalidSource, "of an unknown version"),
         (
             {"$schema": SCHEMA, "skills": [{"name": "../x", "type": "archive", "url": "/x", "digest": "sha256:0"}]},
             InvalidSource,

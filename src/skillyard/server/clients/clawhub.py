@@ -102,7 +102,7 @@ def search(
     return {"results": collect_shapes((skill for skill, _ in matches[:limit]), result)}
 
 
-_NAME_KEY: Final = re.compile(r"[^\0]*\0[a-z0-9-]+")
+_NAME_KEY: Final = re.compile(r"\A[^\0]*\0[a-z0-9-]+")
 _NUMBER_KEY: Final = re.compile(r"[0-9]{16,17}\0[a-z0-9-]+", re.ASCII)
 
 
