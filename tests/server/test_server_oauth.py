@@ -457,8 +457,9 @@ def test_a_client_is_public_whatever_it_asks_for_and_its_name_is_one_line(keyed:
 
 
 def test_wrong_tokens_are_slowed_down_apart_from_wrong_keys(keyed: Any) -> None:
-    answers = [mcp(keyed.nobody, f"syt_{number}") for number in range(121)]
-    assert answers == [401] * 120 + [429]
+    answers = [mcp(keyed.nobody, f"syt_{number}") for number in range(180)]  # two a second become allowed again meanwhile
+    assert answers[:120] == [401] * 120
+    assert 429 in answers[120:]
     assert keyed.client().get("/api/v1/skill-definitions").status_code == 200
 
 

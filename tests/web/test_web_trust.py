@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
+import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
@@ -21,7 +25,12 @@ ORDER = {"skill": "data-processor", "parameters": {"data": [{"city": "Ghent"}]},
 
 @pytest.fixture(scope="module")
 def asking_site(models: ScriptedModels, ruled_site: Site) -> Iterator[Site]:
-    """A site with a scripted model, whose rules ask about one skill and deny others."""
+    """A site with a scripted model, whose rules ask about one skill and deny others; uploaded versions wait for approval."""
+    ruled_site.stop()
+    settings = ruled_site.home / ".config/skillyard/skillyard.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[packages.approval]\nsources = ["upload"]\n', "utf-8")
+    ruled_site.start()
     yield ruled_site
     assert models.faults == []
 
@@ -66,6 +75,56 @@ def test_questions_of_runs_and_conversations_wait_in_one_place_with_all_that_the
     expect(page.get_by_text("Nothing waits")).to_be_visible()
     page.goto(f"/chat/{talk}")  # the model tried again, and nobody was asked again
     expect(page.get_by_text("Then not.")).to_be_visible()
+
+
+def _upload(site: Site, version: str, **files: str) -> None:
+    """A version of the skill `greet`; who uploads it agrees to what it may do beyond the one before."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("greet/SKILL.md", "---\nname: greet\ndescription: Greets. Use when somebody comes.\n---\nGreet.\n")
+        for name, text in files.items():
+            archive.writestr(f"greet/scripts/{name}.py", text)
+    head = b'\r\nContent-Disposition: form-data; name="file"; filename="greet.zip"\r\n\r\n'
+    raw = b"--mark" + head + stream.getvalue() + b"\r\n--mark--\r\n"
+    query = {"version": version}
+    for _ in range(2):
+        try:
+            path = f"/api/v1/skill-definitions/upload-create?{urlencode(query)}"
+            site.ask("POST", path, raw=raw, media="multipart/form-data; boundary=mark")
+            return
+        except HTTPError as refused:
+            query["consent"] = json.load(refused)["consent"]
+    pytest.fail("the upload was refused although its powers were agreed to")
+
+
+def test_a_version_waits_until_somebody_approves_exactly_it(
+    asking_site: Site, visit: Open, readable: Check, uncut: Check
+) -> None:
+    _upload(asking_site, "1.0.0")
+    asking_site.ask("POST", "/api/v1/skill-definitions/greet/versions/waiting/approve", {})
+    _upload(asking_site, "1.1.0", execute="def execute(parameters, context=None, config=None):\n    return {}\n")
+    page = visit(asking_site, "/approvals")
+    waiting = page.get_by_role("region", name="Versions that wait for approval")
+    card = waiting.get_by_role("article", name="greet 1.1.0")
+    expect(card).to_contain_text("Asked by local user")
+    expect(card.get_by_role("listitem").filter(has_text="scripts/execute.py")).to_contain_text("new")
+    expect(page.get_by_role("navigation", name="Pages").get_by_label("1 question waits")).to_be_visible(timeout=30_000)
+    readable(page)
+    page.set_viewport_size({"width": 360, "height": 860})
+    expect(page.locator("html")).to_have_js_property("scrollWidth", 360)
+    uncut(page)
+    page.set_viewport_size({"width": 1280, "height": 860})
+    href = card.get_by_role("link", name=re.compile("Compare with")).get_attribute("href")
+    assert href is not None
+    assert parse_qs(urlsplit(href).query).keys() == {"tab", "before", "after"}
+    card.get_by_label("Why, for the audit log").fill("read it")
+    card.get_by_role("button", name="Approve this version").click()
+    expect(page.get_by_text("greet 1.1.0 is approved")).to_be_visible()
+    expect(waiting).to_have_count(0)
+    versions = asking_site.ask("GET", "/api/v1/skill-definitions/greet/versions")["data"]
+    assert [(one["current"], one["approval"], one["approval_reason"]) for one in versions if one["current"]] == [
+        (True, "approved", "read it")
+    ]
 
 
 def test_a_person_reads_what_agents_must_not_or_must_ask_about_and_approves_it(asking_site: Site, visit: Open) -> None:
@@ -144,7 +203,7 @@ def test_a_reader_is_offered_what_a_reader_may_do(asking_site: Site, visit: Open
     expect(places).to_have_text(["Home", "Skills", "Runs", "Insights", "Schedules", "Agents"])
     page.goto("/skills")
     expect(page.get_by_role("list", name="Skills").get_by_role("link").first).to_be_visible()
-    expect(page.get_by_role("link", name="Install")).to_have_count(0)
+    expect(page.get_by_role("link", name="Install", exact=True)).to_have_count(0)
 
 
 def test_a_person_signs_in_sees_which_program_asks_for_what_and_allows_part_of_it(

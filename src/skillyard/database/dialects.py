@@ -344,6 +344,8 @@ def insert_or_update(connection: Connection, table: Table, row: Mapping[str, obj
 
 def insert_or_add(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, sums: Collection[str]) -> None:
     """Insert `rows`; where one with the same primary key exists, add the columns `sums` to it."""
+    if not rows:
+        return
     insert = _insert(connection, table)
     keys = [column.name for column in table.primary_key]
     added = {name: table.c[name] + insert.excluded[name] for name in sums}

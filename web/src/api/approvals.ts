@@ -6,6 +6,7 @@ import type { components } from "./schema";
 
 export type PendingQuestion = components["schemas"]["PendingQuestion"];
 export type Approval = components["schemas"]["Approval"];
+export type VersionToApprove = components["schemas"]["VersionToApprove"];
 export type Verdict = components["schemas"]["ApprovalVerdict"];
 
 export const questionsQuery = () =>
@@ -20,6 +21,16 @@ export const approvalsQuery = () =>
     queryKey: ["approvals", "kept"],
     queryFn: ({ signal }) => answer(api.GET("/api/v1/approvals", { signal })),
   });
+
+/** The versions that wait until somebody approves exactly their content. */
+export const waitingVersionsQuery = () =>
+  queryOptions({
+    queryKey: ["approvals", "versions"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/approvals/versions", { signal })),
+  });
+
+export const approveVersion = ({ skill_id, version, digest }: VersionToApprove, reason: string) =>
+  answer(api.POST("/api/v1/skill-definitions/{id}/versions/{version}/approve", { params: { path: { id: skill_id, version } }, body: { digest, reason, undo: false } }));
 
 export const answerQuestion = (id: string, body: Verdict) =>
   answer(api.POST("/api/v1/approvals/questions/{question_id}", { params: { path: { question_id: id } }, body }));

@@ -1,15 +1,16 @@
-/** What waits for the answer of who looks at the page: runs for an administrator, conversations for whoever began them. */
+/** What waits for the answer of who looks at the page: runs for an administrator, conversations for whoever began them, versions for who may approve them. */
 import { useQuery } from "@tanstack/react-query";
 
-import { questionsQuery } from "./approvals";
+import { questionsQuery, waitingVersionsQuery } from "./approvals";
 import { chatQuestionsQuery } from "./chat";
 import { useMay } from "./scopes";
 
 const LOOK_MS = 20_000; // the page of approvals looks more often
 
-/** The number of open questions; 0 while it is not known. */
+/** The number of open questions and of versions to approve; 0 while it is not known. */
 export function useWaiting(): number {
   const runs = useQuery({ ...questionsQuery(), refetchInterval: LOOK_MS, enabled: useMay("admin", false) });
   const chats = useQuery({ ...chatQuestionsQuery(), refetchInterval: LOOK_MS, enabled: useMay("runs:execute", false) });
-  return (runs.data?.length ?? 0) + (chats.data?.length ?? 0);
+  const versions = useQuery({ ...waitingVersionsQuery(), refetchInterval: LOOK_MS, enabled: useMay("skills:approve", false) });
+  return (runs.data?.length ?? 0) + (chats.data?.length ?? 0) + (versions.data?.filter(({ refusal }) => refusal === null).length ?? 0);
 }

@@ -29,8 +29,8 @@ export interface Place {
   id: keyof (typeof shell)["en"]["pages"];
   to: NonNullable<LinkProps["to"]>;
   icon: Icon;
-  /** What it needs to be of any use; without one whoever may read skills. */
-  scope?: Scope;
+  /** It is of use with any of these; without one to whoever may read skills. */
+  scopes?: readonly Scope[];
 }
 
 interface Places {
@@ -44,29 +44,29 @@ const NAVIGATION: readonly Places[] = [
     places: [
       { id: "home", to: "/", icon: IconHome },
       { id: "skills", to: "/skills", icon: IconBooks },
-      { id: "install", to: "/install", icon: IconPackageImport, scope: "skills:write" },
-      { id: "chat", to: "/chat", icon: IconMessages, scope: "runs:execute" },
+      { id: "install", to: "/install", icon: IconPackageImport, scopes: ["skills:write"] },
+      { id: "chat", to: "/chat", icon: IconMessages, scopes: ["runs:execute"] },
       { id: "runs", to: "/runs", icon: IconHistory },
       { id: "insights", to: "/insights", icon: IconChartBar },
       { id: "schedules", to: "/schedules", icon: IconCalendarTime },
       { id: "agents", to: "/agents", icon: IconRobot },
-      { id: "memory", to: "/memory", icon: IconBrain, scope: "runs:execute" },
+      { id: "memory", to: "/memory", icon: IconBrain, scopes: ["runs:execute"] },
     ],
   },
   {
     group: "govern",
     places: [
-      { id: "approvals", to: "/approvals", icon: IconChecks, scope: "runs:execute" },
-      { id: "audit", to: "/audit", icon: IconNotes, scope: "admin" },
-      { id: "keys", to: "/keys", icon: IconKey, scope: "admin" },
+      { id: "approvals", to: "/approvals", icon: IconChecks, scopes: ["runs:execute", "skills:approve"] },
+      { id: "audit", to: "/audit", icon: IconNotes, scopes: ["admin"] },
+      { id: "keys", to: "/keys", icon: IconKey, scopes: ["admin"] },
     ],
   },
   {
     group: "server",
     places: [
-      { id: "workers", to: "/workers", icon: IconServerCog, scope: "admin" },
-      { id: "settings", to: "/settings", icon: IconSettings, scope: "admin" },
-      { id: "doctor", to: "/doctor", icon: IconStethoscope, scope: "admin" },
+      { id: "workers", to: "/workers", icon: IconServerCog, scopes: ["admin"] },
+      { id: "settings", to: "/settings", icon: IconSettings, scopes: ["admin"] },
+      { id: "doctor", to: "/doctor", icon: IconStethoscope, scopes: ["admin"] },
     ],
   },
 ];
@@ -75,5 +75,5 @@ const NAVIGATION: readonly Places[] = [
 export function usePlaces(): readonly Places[] {
   const scopes = useQuery(sessionQuery()).data?.scopes;
   if (!scopes) return NAVIGATION;
-  return NAVIGATION.map(({ group, places }) => ({ group, places: places.filter(({ scope }) => !scope || permits(scopes, scope)) })).filter(({ places }) => places.length > 0);
+  return NAVIGATION.map(({ group, places }) => ({ group, places: places.filter((place) => !place.scopes || place.scopes.some((scope) => permits(scopes, scope))) })).filter(({ places }) => places.length > 0);
 }

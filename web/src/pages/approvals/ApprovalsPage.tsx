@@ -4,7 +4,7 @@ import { IconChecks, IconMessages } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { type Approval, approvalsQuery, type PendingQuestion, questionsQuery, revokeApproval } from "@/api/approvals";
+import { type Approval, approvalsQuery, type PendingQuestion, questionsQuery, revokeApproval, waitingVersionsQuery } from "@/api/approvals";
 import { type ChatQuestion, chatQuestionsQuery } from "@/api/chat";
 import { useMay } from "@/api/scopes";
 import { useText } from "@/i18n";
@@ -22,6 +22,7 @@ import { Section } from "@/parts/Section";
 import { TakeBack } from "@/parts/TakeBack";
 
 import { Question } from "./Question";
+import { WaitingVersion } from "./WaitingVersion";
 import { approvals } from "./words";
 
 export function ApprovalsPage() {
@@ -32,6 +33,7 @@ export function ApprovalsPage() {
   const chats = useQuery({ ...chatQuestionsQuery(), enabled: talks });
   const refused = !useMay("runs:execute");
   const kept = useQuery({ ...approvalsQuery(), enabled: admin });
+  const versions = useQuery({ ...waitingVersionsQuery(), enabled: useMay("skills:approve", false) });
   const asked = [...(runs.data ?? []), ...(chats.data ?? [])].toSorted((one, other) => moment(one).localeCompare(moment(other)));
   const nothing = <EmptyState icon={IconChecks} title={t.none} hint={t.noneHint} />;
   return (
@@ -39,7 +41,7 @@ export function ApprovalsPage() {
       <Stack gap="lg">
         {runs.error && <ErrorState error={runs.error} again={runs.refetch} />}
         {refused ? (
-          nothing
+          !versions.data?.length && nothing
         ) : (
           <Loaded query={chats} skeleton={<Skeleton h={190} />}>
             {() =>
@@ -48,10 +50,18 @@ export function ApprovalsPage() {
                   {asked.map((one) => ("turn_id" in one ? <ChatAsked key={`${one.turn_id} ${one.question.digest}`} asked={one} /> : <Question key={one.id} question={one} />))}
                 </Stack>
               ) : (
-                nothing
+                !versions.data?.length && nothing
               )
             }
           </Loaded>
+        )}
+        {versions.error && <ErrorState error={versions.error} again={versions.refetch} />}
+        {versions.data && versions.data.length > 0 && (
+          <Stack gap="sm" role="region" aria-label={t.versions}>
+            {versions.data.map((one) => (
+              <WaitingVersion key={`${one.skill_id} ${one.digest}`} waiting={one} />
+            ))}
+          </Stack>
         )}
         {admin && (
           <Loaded query={kept} skeleton={<Skeleton h={52} />}>
