@@ -47,7 +47,7 @@ export function WaitingVersion({ waiting }: { waiting: VersionToApprove }) {
             [
               t.serves,
               waiting.current && (
-                <AnchorLink to="/skills/$id" params={{ id: `installed:${waiting.skill_id}` }} search={{ tab: "versions", before: waiting.current, after: waiting.version }} size="sm">
+                <AnchorLink to="/skills/$id" params={{ id: `installed:${waiting.skill_id}` }} search={{ tab: "versions", after: waiting.version }} size="sm">
                   {t.compareWith(waiting.current)}
                 </AnchorLink>
               ),

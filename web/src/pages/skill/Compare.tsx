@@ -32,7 +32,8 @@ export function Compare({ id, versions }: { id: string; versions: readonly Versi
   const navigate = route.useNavigate();
   const known = (name: string | undefined) => versions.find(({ version }) => version === name)?.version;
   const after = known(search.after) ?? versions.find(({ current }) => current)?.version ?? versions[0]?.version ?? "";
-  const before = known(search.before) ?? versions.find(({ version }) => version !== after)?.version ?? "";
+  const others = versions.filter(({ version }) => version !== after);
+  const before = known(search.before) ?? (others.find(({ current }) => current) ?? others[0])?.version ?? "";
   if (versions.length < 2) return null;
   const choose = (change: { before?: string; after?: string }) => void navigate({ search: (was) => ({ ...was, tab: "versions", before, after, ...change }), replace: true, resetScroll: false });
   const options = versions.map(({ version, declared_version }) => ({ value: version, label: declared_version ? `${visible(declared_version)} · ${version}` : version }));
