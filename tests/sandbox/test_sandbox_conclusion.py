@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.sandbox import Job, Policy, SandboxBackend, container_backend, landlock
+from skillyard.sandbox import Job, Policy, SandboxBackend, container_parts, landlock
 from skillyard.sandbox.preparation import PreparedRun
 
 _PREFIXES = (
@@ -73,9 +73,9 @@ async def test_a_launcher_that_fails_is_told_from_a_script_that_does(
     if backend.name == "landlock":
         monkeypatch.setattr(landlock, "_rules", lambda _: [("/nowhere/at/all", 1)])
     elif backend.name == "container":
-        usual = container_backend.system_mounts
-        absent = container_backend.BindMount("/nowhere/at/all", "/workspace")
-        monkeypatch.setattr(container_backend, "system_mounts", lambda paths: [*usual(paths), absent])
+        usual = container_parts.system_mounts
+        absent = container_parts.BindMount("/nowhere/at/all", "/workspace")
+        monkeypatch.setattr(container_parts, "system_mounts", lambda paths: [*usual(paths), absent])
     else:
         monkeypatch.setattr(PreparedRun, "has_workspace", property(lambda _: True))
         monkeypatch.setattr("skillyard.sandbox.bubblewrap._workspace", lambda _: ("--ro-bind", "/nowhere/at/all", "/workspace"))
