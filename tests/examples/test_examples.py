@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +117,14 @@ async def test_the_profile_updater_suggests_one_memory_for_each_change(catalog: 
 async def test_text_statistics_counts_by_its_own_rules(catalog: Catalog, text: str, expected: dict[str, Any]) -> None:
     run = await catalog.run("text-statistics", {"text": text})
     assert _holds(run.output, expected), run.output
+
+
+@pytest.mark.parametrize(
+    ("script", "given"),
+    [("text-statistics/scripts/execute.py", {"text": "One fish."}), ("data-processor/scripts/execute.py", {"data": [{"n": 1}]}),
+     ("csv-summary/scripts/summarize.py", {"csv": "n\n1\n"})],
+)  # fmt: skip
+def test_a_script_prints_its_output_where_there_is_only_a_command_line(script: str, given: dict[str, Any]) -> None:
+    command = [sys.executable, str(EXAMPLES / script)]
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=True)
+    assert isinstance(json.loads(done.stdout), dict)

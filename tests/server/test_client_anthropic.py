@@ -6,6 +6,7 @@ import io
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lazily import Lazily
@@ -17,10 +18,11 @@ Pack = Callable[..., bytes]
 Write = Callable[..., Path]
 
 
-@pytest.fixture
-def sdk(address: str) -> Iterator[anthropic.Anthropic]:
+@pytest.fixture(params=["generally available", "beta"])
+def skills(address: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Its skills: without a header of a beta as since August 2026, and as before."""
     with anthropic.Anthropic(api_key="any", base_url=f"{address}/anthropic") as made:
-        yield made
+        yield made.skills if request.param == "generally available" else made.beta.skills
 
 
 @pytest.fixture
@@ -38,80 +40,80 @@ def write(tmp_path: Path) -> Write:
     return make
 
 
-def test_a_skill_is_created_from_files_listed_and_retrieved(sdk: anthropic.Anthropic, write: Write) -> None:
-    made = sdk.beta.skills.create(files=library.files_from_dir(write(files={"references/a b.md": "text"})))
+def test_a_skill_is_created_from_files_listed_and_retrieved(skills: Any, write: Write) -> None:
+    made = skills.create(files=library.files_from_dir(write(files={"references/a b.md": "text"})))
     assert (made.id, made.type, made.source, made.display_name) == ("skill_tidy", "skill", "custom", "tidy")
-    assert sdk.beta.skills.retrieve(made.id) == made
-    assert list(sdk.beta.skills.list()) == [made]
-    assert list(sdk.beta.skills.list(source="anthropic")) == []
+    assert skills.retrieve(made.id) == made
+    assert list(skills.list()) == [made]
+    assert list(skills.list(source="anthropic")) == []
 
 
-def test_versions_are_added_read_downloaded_and_deleted(sdk: anthropic.Anthropic, write: Write) -> None:
-    skill = sdk.beta.skills.create(files=library.files_from_dir(write()))
-    second = sdk.beta.skills.versions.create(skill.id, files=library.files_from_dir(write(body="Two.")))
-    assert sdk.beta.skills.versions.create(skill.id, files=library.files_from_dir(write(body="Two."))) == second
-    assert [one.id for one in sdk.beta.skills.versions.list(skill.id)] == [second.id, skill.latest_version_id]
-    assert sdk.beta.skills.versions.retrieve("latest", skill_id=skill.id) == second
+def test_versions_are_added_read_downloaded_and_deleted(skills: Any, write: Write) -> None:
+    skill = skills.create(files=library.files_from_dir(write()))
+    second = skills.versions.create(skill.id, files=library.files_from_dir(write(body="Two.")))
+    assert skills.versions.create(skill.id, files=library.files_from_dir(write(body="Two."))) == second
+    assert [one.id for one in skills.versions.list(skill.id)] == [second.id, skill.latest_version_id]
+    assert skills.versions.retrieve("latest", skill_id=skill.id) == second
     assert (second.name, second.skill_id, second.type) == ("tidy", skill.id, "skill_version")
     assert "Two." in second.description
-    first = sdk.beta.skills.versions.retrieve(skill.latest_version_id, skill_id=skill.id)
+    first = skills.versions.retrieve(skill.latest_version_id, skill_id=skill.id)
     assert "One." in first.description
-    content = sdk.beta.skills.versions.download(second.id, skill_id=skill.id).read()
-    assert zipfile.ZipFile(io.BytesIO(content)).namelist() == ["tidy/SKILL.md"]
-    gone = sdk.beta.skills.versions.delete(second.id, skill_id=skill.id)
+    if hasattr(skills.versions, "download"):  # which only the beta of the SDK has
+        content = skills.versions.download(second.id, skill_id=skill.id).read()
+        assert zipfile.ZipFile(io.BytesIO(content)).namelist() == ["tidy/SKILL.md"]
+    gone = skills.versions.delete(second.id, skill_id=skill.id)
     assert (gone.id, gone.type) == (second.id, "skill_version_deleted")
-    assert sdk.beta.skills.retrieve(skill.id).latest_version_id == first.id
+    assert skills.retrieve(skill.id).latest_version_id == first.id
 
 
-def test_the_versions_of_the_beta_are_times(sdk: anthropic.Anthropic, write: Write) -> None:
-    skill = sdk.beta.skills.create(files=library.files_from_dir(write()), betas=["skills-2025-10-02"])
+@pytest.mark.parametrize("skills", ["beta"], indirect=True)
+def test_the_versions_of_the_beta_are_times(skills: Any, write: Write) -> None:
+    skill = skills.create(files=library.files_from_dir(write()), betas=["skills-2025-10-02"])
     old = skill.model_extra or {}
     time = str(old["latest_version"])
     assert old["display_title"] == "tidy"
     assert time.isdecimal()
     assert len(time) == 16
-    found = sdk.beta.skills.versions.retrieve(time, skill_id=skill.id)
+    found = skills.versions.retrieve(time, skill_id=skill.id)
     assert (found.id, (found.model_extra or {})["version"]) == (skill.latest_version_id, time)
 
 
-def test_a_skill_whose_versions_were_all_deleted_is_deleted_and_can_be_made_again(
-    sdk: anthropic.Anthropic, write: Write
-) -> None:
+def test_a_skill_whose_versions_were_all_deleted_is_deleted_and_can_be_made_again(skills: Any, write: Write) -> None:
     for _ in range(2):
-        skill = sdk.beta.skills.create(files=library.files_from_dir(write()))
-        for version in sdk.beta.skills.versions.list(skill.id):
-            sdk.beta.skills.versions.delete(version.id, skill_id=skill.id)
-        assert sdk.beta.skills.delete(skill.id).type == "skill_deleted"
-        assert list(sdk.beta.skills.list()) == []
+        skill = skills.create(files=library.files_from_dir(write()))
+        for version in skills.versions.list(skill.id):
+            skills.versions.delete(version.id, skill_id=skill.id)
+        assert skills.delete(skill.id).type == "skill_deleted"
+        assert list(skills.list()) == []
         with pytest.raises(anthropic.NotFoundError):
-            sdk.beta.skills.retrieve(skill.id)
+            skills.retrieve(skill.id)
 
 
-def test_lists_come_in_pages(sdk: anthropic.Anthropic, write: Write) -> None:
+def test_lists_come_in_pages(skills: Any, write: Write) -> None:
     for name in ("a", "b", "c"):
-        sdk.beta.skills.create(files=library.files_from_dir(write(name)))
-    page = sdk.beta.skills.list(limit=2)
+        skills.create(files=library.files_from_dir(write(name)))
+    page = skills.list(limit=2)
     assert [skill.id for skill in page.data] == ["skill_a", "skill_b"]
-    sdk.beta.skills.delete("skill_b")
+    skills.delete("skill_b")
     assert [skill.id for skill in page.get_next_page().data] == ["skill_c"]
     for number in range(3):
-        sdk.beta.skills.versions.create("skill_a", files=library.files_from_dir(write("a", f"{number}.")))
-    assert len({one.id for one in sdk.beta.skills.versions.list("skill_a", limit=1)}) == 4
+        skills.versions.create("skill_a", files=library.files_from_dir(write("a", f"{number}.")))
+    assert len({one.id for one in skills.versions.list("skill_a", limit=1)}) == 4
     with pytest.raises(anthropic.BadRequestError, match="is not a valid page"):
-        sdk.beta.skills.list(page="€")
+        skills.list(page="€")
 
 
-def test_more_power_is_refused_and_agreed_to(sdk: anthropic.Anthropic, write: Write) -> None:
-    skill = sdk.beta.skills.create(files=library.files_from_dir(write()))
+def test_more_power_is_refused_and_agreed_to(skills: Any, write: Write) -> None:
+    skill = skills.create(files=library.files_from_dir(write()))
     wider = library.files_from_dir(write(files={"scripts/run.py": "print(1)\n"}))
     with pytest.raises(anthropic.PermissionDeniedError, match=r"scripts/run\.py") as refused:
-        sdk.beta.skills.versions.create(skill.id, files=wider)
+        skills.versions.create(skill.id, files=wider)
     body = refused.value.body
     assert isinstance(body, dict)
     assert (body["type"], body["error"]["type"]) == ("error", "permission_error")
     consent = "sha256:" + body["error"]["message"].partition("sha256:")[2][:64]
-    version = sdk.beta.skills.versions.create(skill.id, files=wider, extra_query={"consent": consent})
-    assert sdk.beta.skills.retrieve(skill.id).latest_version_id == version.id
+    version = skills.versions.create(skill.id, files=wider, extra_query={"consent": consent})
+    assert skills.retrieve(skill.id).latest_version_id == version.id
 
 
 @pytest.mark.parametrize(
@@ -127,26 +129,26 @@ def test_more_power_is_refused_and_agreed_to(sdk: anthropic.Anthropic, write: Wr
     ],
 )
 def test_what_is_no_skill_is_refused_in_the_form_of_the_api_and_leaves_nothing(
-    sdk: anthropic.Anthropic, home: Path, files: list[tuple[str, bytes]], status: int, told: str
+    skills: Any, home: Path, files: list[tuple[str, bytes]], status: int, told: str
 ) -> None:
     with pytest.raises(anthropic.APIStatusError) as refused:
-        sdk.beta.skills.create(files=files)
+        skills.create(files=files)
     body = refused.value.body
     assert isinstance(body, dict)
     assert (refused.value.status_code, body["error"]["type"]) == (status, "invalid_request_error")
     assert told in body["error"]["message"]
-    assert list(sdk.beta.skills.list()) == []
+    assert list(skills.list()) == []
     installed = home / "data/skills"
     assert not installed.exists() or not [path for path in installed.rglob("*") if path.name == "SKILL.md"]
 
 
-def test_a_second_skill_of_the_name_and_a_version_of_another_are_refused(sdk: anthropic.Anthropic, write: Write) -> None:
-    sdk.beta.skills.create(files=library.files_from_dir(write()))
+def test_a_second_skill_of_the_name_and_a_version_of_another_are_refused(skills: Any, write: Write) -> None:
+    skills.create(files=library.files_from_dir(write()))
     with pytest.raises(anthropic.ConflictError, match="there is a skill 'tidy'"):
-        sdk.beta.skills.create(files=library.files_from_dir(write(body="Two.")))
+        skills.create(files=library.files_from_dir(write(body="Two.")))
     with pytest.raises(anthropic.BadRequestError, match="calls the skill 'other'"):
-        sdk.beta.skills.versions.create("skill_tidy", files=library.files_from_dir(write("other")))
+        skills.versions.create("skill_tidy", files=library.files_from_dir(write("other")))
     with pytest.raises(anthropic.NotFoundError):
-        sdk.beta.skills.versions.retrieve("1", skill_id="skill_tidy")
+        skills.versions.retrieve("1", skill_id="skill_tidy")
     with pytest.raises(anthropic.NotFoundError):
-        sdk.beta.skills.retrieve("tidy")
+        skills.retrieve("tidy")

@@ -239,7 +239,8 @@ def test_who_may_only_read_is_not_offered_to_run(
     _, issued, _ = tokens(keyed, *scopes)
     assert issued["scope"].split() == [scope for scope in scopes if scope != "skills:write"]
     headers = MCP_HEADERS | {"Authorization": f"Bearer {issued['access_token']}"}
-    session = {"mcp-session-id": keyed.nobody.post("/mcp", json=INITIALIZE, headers=headers).headers["mcp-session-id"]}
+    begun = keyed.nobody.post("/mcp", json=INITIALIZE, headers=headers).headers
+    session = {name: begun[name] for name in ("mcp-session-id",) if name in begun}  # none where several servers answer
     answer = keyed.nobody.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers | session)
     assert answer.status_code == 200
     assert ("run_skill" in answer.text) == runs

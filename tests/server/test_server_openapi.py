@@ -90,8 +90,12 @@ def _ask(operation: Any, mode: Any, tries: int, checks: list[Any]) -> None:
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(case=operation.as_strategy(generation_mode=mode))
-    def ask(case: Any) -> None:
-        case.call_and_validate(checks=checks, headers=HOST)
+    def ask(case: Any) -> Any:
+        answer = case.call(headers=HOST)
+        if answer.status_code == 413:  # too much of what does not fit is refused before it is read
+            checks_of_it = [check for check in checks if check.__name__ != "negative_data_rejection"]
+            return case.validate_response(answer, checks=checks_of_it)
+        return case.validate_response(answer, checks=checks)
 
     ask()
 

@@ -31,6 +31,8 @@ def test_the_index_lists_each_skill_with_the_digest_of_what_it_leads_to(client: 
     assert index.headers["access-control-allow-origin"] == "*"
     assert [(skill["name"], skill["type"]) for skill in index.json()["skills"]] == [("one", "archive"), ("two", "archive")]
     for skill in index.json()["skills"]:
+        current = client.get(f"/api/v1/skill-definitions/{skill['name']}/versions").json()["data"][0]
+        assert skill["version"] in (current["version"], current["declared_version"])
         answer = client.get(f"/.well-known/agent-skills/{skill['url']}")
         assert digest_of(answer.content) == skill["digest"]
         assert client.get(str(answer.url), headers={"If-None-Match": answer.headers["etag"]}).status_code == 304

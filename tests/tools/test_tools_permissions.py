@@ -47,6 +47,15 @@ async def test_denied_skills_vanish_from_schemas_lists_and_searches(tools: Tools
 
 
 @pytest.mark.usefixtures("three")
+@pytest.mark.parametrize("tool", ["skill", "skills_load", "read_skill_file", "run_skill"])
+@pytest.mark.parametrize("argument", ["skill", "name", "skill_name"])
+async def test_every_tool_knows_a_skill_by_each_name_of_the_argument(tool: str, argument: str, tools: Tools) -> None:
+    more = {"file_path": "notes.md"} if tool == "read_skill_file" else {}
+    result = await tools().call(tool, {argument: "pdf", **more})
+    assert (result.ok, result.code) == ((False, "not_executable") if tool == "run_skill" else (True, None))
+
+
+@pytest.mark.usefixtures("three")
 @pytest.mark.row("001-16", "001-19")
 @pytest.mark.parametrize(
     ("tool", "arguments"),

@@ -344,7 +344,7 @@ def _define_skill(context: ToolContext) -> ToolDefinition:
     skills = context.access.offered()
     words = context.wording
     skill_parameter = Parameter(
-        "skill", "string", words.skill_skill, required=True, choices=schema_choices(skills), aliases=("name",)
+        "skill", "string", words.skill_skill, required=True, choices=schema_choices(skills), aliases=("name", "skill_name")
     )
     force = Parameter("force", "boolean", words.skill_force)
     listed = _listing(skills, _DESCRIPTION_BUDGET)
@@ -415,7 +415,7 @@ def _already_loaded_note(skill: Skill) -> str:
 
 
 def _define_skills_load(context: ToolContext) -> ToolDefinition:
-    name = Parameter("name", "string", context.wording.skills_load_name, required=True, aliases=("skill", "id"))
+    name = Parameter("name", "string", context.wording.skills_load_name, required=True, aliases=("skill", "skill_name", "id"))
     return ToolDefinition("skills_load", "Load skill", context.wording.skills_load, (name,))
 
 

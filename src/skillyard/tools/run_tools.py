@@ -66,7 +66,7 @@ def _define(context: ToolContext) -> ToolDefinition:
             words.run_skill_name,
             required=True,
             choices=schema_choices(context.runnable()),
-            aliases=("skill",),
+            aliases=("skill", "skill_name"),
         ),
         Parameter("input", "object", words.run_skill_input),
         Parameter("entry", "string", words.run_skill_entry),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -63,3 +65,8 @@ def execute(parameters: dict, context: dict | None = None, config: dict | None =
         "warnings": [f"{lost} of {len(data)} records were removed"] if lost * 10 > len(data) else [],
         "intermediateSteps": trace.steps,
     }
+
+
+if __name__ == "__main__":  # in an agent that only has a command line: python scripts/execute.py < input.json
+    json.dump(execute(json.load(sys.stdin))["output"], sys.stdout, ensure_ascii=False, indent=2)
+    print()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import sys
 from collections import Counter
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -55,3 +57,8 @@ def most_frequent(words: list[str], top: int) -> list[dict]:
     kept = [(word, count) for word, count in counts.items() if word not in COMMON and (len(word) > 1 or not word.isascii())]
     kept.sort(key=lambda pair: (-pair[1], pair[0]))
     return [{"word": word, "count": count} for word, count in kept[:top]]
+
+
+if __name__ == "__main__":  # in an agent that only has a command line: python scripts/execute.py < input.json
+    json.dump(execute(json.load(sys.stdin))["output"], sys.stdout, ensure_ascii=False, indent=2)
+    print()

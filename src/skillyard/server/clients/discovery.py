@@ -15,7 +15,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as InPath
 
 from skillyard.errors import PackageMissing, SkillyardError
-from skillyard.registry import InstalledSkill, Registry
+from skillyard.registry import InstalledSkill, Registry, SkillVersion
 from skillyard.registry.mirror import RegistryMirror
 from skillyard.registry.mirror_locations import INDEX_FILE, MirrorIndex
 from skillyard.server.authorization import require_scope
@@ -46,7 +46,7 @@ def index(service: CurrentServices, response: Response) -> dict[str, Any]:
 
     serving = service.registry.installed.serving()
     skills = (skill for skill in offered_skills(service) if skill.skill_id in serving)
-    shapes = collect_shapes(skills, lambda skill: _entry(skill, package_digest(service, serving[skill.skill_id])))
+    shapes = collect_shapes(skills, lambda skill: _entry(service, skill, serving[skill.skill_id]))
     return {"$schema": _SCHEMA, "skills": shapes}
 
 
@@ -55,7 +55,7 @@ def index_of_one(service: CurrentServices, response: Response, name: str) -> dic
     """The same for one skill, so that its own address `/@{name}` can be given to a client."""
     response.headers.update(_CACHED)
     skill = offered_skill(service, name)
-    entry = _entry(skill, package_digest(service, service.registry.installed.current(skill.skill_id)))
+    entry = _entry(service, skill, service.registry.installed.current(skill.skill_id))
     return {"$schema": _SCHEMA, "skills": [entry | {"url": f"/.well-known/agent-skills/{entry['url']}"}]}
 
 
@@ -69,9 +69,10 @@ def archive(service: CurrentServices, request: Request, name: str) -> Response:
     return answer
 
 
-def _entry(skill: InstalledSkill, digest: str) -> dict[str, str]:
-    name = skill.skill_id
-    return {"name": name, "type": "archive", "description": skill.description, "url": f"{name}.zip", "digest": digest}
+def _entry(service: OrganisationServices, skill: InstalledSkill, version: SkillVersion) -> dict[str, str]:
+    name, digest = skill.skill_id, package_digest(service, version)
+    entry = {"name": name, "type": "archive", "description": skill.description, "version": version.label or version.version}
+    return entry | {"url": f"{name}.zip", "digest": digest}
 
 
 legacy_well_known_routes: Final = APIRouter(
