@@ -267,7 +267,16 @@ def test_a_project_may_link_to_the_users_own_skills(project: Path, home: Path, m
     (project / ".claude/skills/mine").symlink_to(home / ".agents/skills/mine")
     catalog = SkillCatalog.discover(cwd=project)
     assert ids(catalog) == ["project:mine"]
-    assert (catalog.get("user:mine").reason or "").startswith("the same folder as project:mine")
+    assert [skill.id for skill in catalog.all()] == ["project:mine"], "once, where it comes first"
+
+
+def test_a_skill_that_other_tools_link_into_several_folders_is_listed_once(home: Path, make_skill: Any) -> None:
+    folder = make_skill(home / ".agents/skills", "two")
+    (home / ".claude/skills").mkdir(parents=True)
+    (home / ".claude/skills/two").symlink_to("../../.agents/skills/two")
+    for _again in range(2):  # also from the cache
+        (skill,) = SkillCatalog.discover(cwd=home).all()
+        assert (skill.id, skill.status, skill.directory) == ("user:two", "ok", str(folder))
 
 
 def test_named_roots_are_exactly_those(home: Path, make_skill: Any, tmp_path: Path) -> None:

@@ -75,21 +75,53 @@ def test_a_circle_of_links_ends(skills_root: Path, make_skill: Any) -> None:
     assert relative(discover(skills_root)) == ["group/one"]
 
 
-@pytest.mark.row("D-30")
-def test_the_same_folder_through_a_link_is_listed_as_shadowed_by_the_real_one(skills_root: Path, make_skill: Any) -> None:
+def test_the_same_folder_through_a_link_is_listed_once_as_the_real_one(skills_root: Path, make_skill: Any) -> None:
     folder = make_skill(skills_root, "real")
     (skills_root / "alias").symlink_to(folder)
-    catalog = discover(skills_root)
-    assert [(skill.id, skill.status) for skill in catalog.all()] == [("config:real", "ok"), ("config:real#2", "shadowed")]
-    assert catalog.get("config:real#2").reason == f"the same folder as config:real in {folder}"
+    (skills_root / "again").symlink_to("alias")
+    (skill,) = discover(skills_root).all()
+    assert (skill.id, skill.status, skill.directory) == ("config:real", "ok", str(folder))
 
 
-def test_the_same_folder_through_two_roots_is_listed_once_as_winner(tmp_path: Path, make_skill: Any) -> None:
+def test_the_same_folder_through_two_roots_is_listed_once(tmp_path: Path, make_skill: Any) -> None:
     make_skill(tmp_path / "a", "one")
     (tmp_path / "b").symlink_to(tmp_path / "a")
-    catalog = SkillCatalog.discover(roots=[tmp_path / "b", tmp_path / "a"])
-    assert [skill.status for skill in catalog.all()] == ["ok", "shadowed"]
-    assert (catalog.all()[1].reason or "").startswith("the same folder as config:one")
+    (skill,) = SkillCatalog.discover(roots=[tmp_path / "b", tmp_path / "a"]).all()
+    assert (skill.id, skill.status, skill.directory) == ("config:one", "ok", str(tmp_path / "b/one"))
+
+
+@pytest.mark.row("D-30")
+def test_a_shadowed_or_broken_folder_through_links_is_listed_once(tmp_path: Path, make_skill: Any) -> None:
+    make_skill(tmp_path / "a", "one", body="Another one.")
+    real = [make_skill(tmp_path / "b", "one"), make_skill(tmp_path / "b", "torn", front_matter="name: [")]
+    for root in ("c", "d"):
+        (tmp_path / root).mkdir()
+        for folder in real:
+            (tmp_path / root / folder.name).symlink_to(folder)
+    catalog = SkillCatalog.discover(roots=[tmp_path / name for name in "abcd"])
+    listed = [(skill.id, skill.status) for skill in catalog.all()]
+    assert listed == [("config:one", "ok"), ("config:one#2", "shadowed"), ("config:torn", "broken")]
+
+
+def test_copies_and_second_names_of_a_file_are_skills_of_their_own(tmp_path: Path, make_skill: Any) -> None:
+    folder = make_skill(tmp_path / "a", "one")
+    for root in ("b", "c"):
+        (tmp_path / root / "one").mkdir(parents=True)
+        (tmp_path / root / "one/SKILL.md").hardlink_to(folder / "SKILL.md")
+    catalog = SkillCatalog.discover(roots=[tmp_path / name for name in "abc"])
+    assert [skill.status for skill in catalog.all()] == ["ok", "shadowed", "shadowed"]
+
+
+def test_only_what_may_be_one_file_has_its_links_resolved(
+    tmp_path: Path, make_skill: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        make_skill(tmp_path / "a", f"skill-{number}")
+        make_skill(tmp_path / "b", f"skill-{number}")
+    resolved: list[str] = []
+    monkeypatch.setattr("skillyard.catalog.state.real_path", lambda path: (resolved.append(path), path)[1])
+    catalog = SkillCatalog.discover(roots=[tmp_path / "a", tmp_path / "b"])
+    assert (len(catalog.all()), [path for path in resolved if "/skill-" in path]) == (6, [])
 
 
 def _directory(path: Path) -> None:

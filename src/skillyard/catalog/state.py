@@ -1,7 +1,8 @@
 """The state of a catalog: everything that was found, which skill wins a name, and the statuses and order laid over it.
 
 The first root wins, and within a root the first path. The others stay in the list as `shadowed`, with the winner in the reason.
-An installed skill that other roots link to is there once, as the installed one, at the place of the first such link.
+A folder that several links lead to is one skill, in the first of its places; an installed one is there as the installed one, at
+the place of the first such link.
 A broken skill takes no name. A disabled skill keeps its name: disabling must not bring another skill to life.
 """
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _Place = tuple[int, "FileStamp", "SkillFacts"]  # which scan, where in its root, what was read there
 _Winner = tuple[str, "Root", "FileStamp"]  # who has a slug: its id, its root, and where it is below it
+_Folders = dict[tuple[str, int], "str | set[str]"]  # by slug and inode: the one folder as found, or the real paths of several
 
 
 def rank(scans: Sequence[RootScan], settings: SkillSettings) -> list[SkillRow]:
@@ -43,12 +45,15 @@ def rank(scans: Sequence[RootScan], settings: SkillSettings) -> list[SkillRow]:
     broken: list[int] = []
     ids: set[str] = set()
     winners: dict[str, _Winner] = {}
+    folders: _Folders = {}
     quiet = settings.enable_skills and not settings.disabled and settings.chosen is None
     states = settings.states
     for index, stamp, facts in _places(scans):
         root, source = scans[index].root, scans[index].root.source
         slug, problem = facts[0], facts[1]
         if problem is not None:
+            if _is_listed(folders, slug, root, stamp):
+                continue
             broken.append(len(rows))
             rows.append(("", "broken", problem, index, stamp, facts, "automatic"))
             continue
@@ -59,8 +64,9 @@ def rank(scans: Sequence[RootScan], settings: SkillSettings) -> list[SkillRow]:
             status, reason = ("ok", None) if quiet else _switched(source, slug, root, settings)
             state = settings.state(source, slug, root.path) if states else "automatic"
             rows.append((skill_id, status, reason, index, stamp, facts, state))
-        else:
-            reason = _shadow(winners[slug], root, stamp)
+        elif not _is_listed(folders, slug, root, stamp, winners[slug]):
+            winner_id, winner_root, winner_stamp = winners[slug]
+            reason = f"{winner_id} in {_folder(winner_root.location, winner_stamp)} has the same name and comes first"
             rows.append((_free(skill_id, ids), "shadowed", reason, index, stamp, facts, "automatic"))
     for position in broken:
         rows[position] = _with_id(rows[position], scans, ids)
@@ -94,13 +100,24 @@ def _switched(source: str, slug: str, root: Root, settings: SkillSettings) -> Ve
     return ("disabled", reason) if reason else ("ok", None)
 
 
-def _shadow(winner: _Winner, root: Root, stamp: FileStamp) -> str:
-    """Why a second skill of one name is shadowed: it is another skill, or the same SKILL.md reached twice."""
-    winner_id, winner_root, winner_stamp = winner
-    theirs = _folder(winner_root.location, winner_stamp)
-    if winner_stamp[5] == stamp[5] and _is_same_folder(winner_root, winner_stamp, root, stamp):
-        return f"the same folder as {winner_id} in {theirs}"
-    return f"{winner_id} in {theirs} has the same name and comes first"
+def _is_listed(folders: _Folders, slug: str, root: Root, stamp: FileStamp, winner: _Winner | None = None) -> bool:
+    """Whether a skill of this name is in `folders`, or is the `winner`, by another path of its folder; else it is added.
+
+    Paths are resolved only where two have one name and one SKILL.md. What is behind a refused link has no inode: it is new.
+    """
+    key, folder = (slug, stamp[5]), _folder(root.path, stamp)
+    if winner is not None and winner[2][5] == stamp[5]:
+        folders.setdefault(key, _folder(winner[1].path, winner[2]))
+    known = folders.get(key) if stamp[5] else None
+    if known is None:
+        folders[key] = folder
+        return False
+    if isinstance(known, str):
+        known = folders[key] = {real_path(known)}
+    real = real_path(folder)
+    listed = real in known
+    known.add(real)
+    return listed
 
 
 def _is_same_folder(root: Root, stamp: FileStamp, other_root: Root, other: FileStamp) -> bool:
