@@ -62,6 +62,32 @@ def test_a_copy_in_one_agent_is_compared_with_what_is_current(
     assert call("diff", "tidy", "--in", "codex").err.startswith("error: codex has no copy of 'tidy'")
 
 
+def test_the_edited_copy_of_the_project_is_meant_before_that_of_the_user(
+    call: Call, agents: Path, project: Path, tmp_path: Path, make_skill: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("install", make_skill(tmp_path / "sources", "tidy"), "--to", "claude")
+    assert call("link", "tidy", "--to", "claude", "--in-project").code == 0
+    assert "no file differs" in call("diff", "tidy", "--in", "claude").err
+    (project / ".claude/skills/tidy/notes.md").write_text("mine\n")
+    assert "+ notes.md" in call("diff", "tidy", "--in", "claude").out
+    monkeypatch.chdir(tmp_path)
+    assert "+ notes.md" in call("diff", "tidy", "--in", "claude", "--project", "project").out
+    assert "+ notes.md" in call("diff", "tidy", "--in", "claude").out, "the only one that was edited, from anywhere"
+    other = tmp_path / "other"
+    (other / ".git").mkdir(parents=True)
+    assert call("link", "tidy", "--to", "claude", "--in-project", "--project", "other").code == 0
+    (other / ".claude/skills/tidy/more.md").write_text("mine too\n")
+    for command in (("diff", "tidy", "--in", "claude"), ("adopt", "tidy", "--from", "claude")):
+        refused = call(*command)
+        assert refused.code == 1 and f"{other}/.claude/skills/tidy" in refused.err, command
+        assert f"{project}/.claude/skills/tidy" in refused.err and "--project" in refused.err, command
+    assert "+ more.md" in call("diff", "tidy", "--in", "claude", "--project", "other").out
+    assert call("adopt", "tidy", "--from", "claude", "--project", "other").code == 0
+    monkeypatch.chdir(project)
+    shown = call("diff", "tidy", "--in", "claude").out
+    assert "+ notes.md" in shown and "- more.md" in shown
+
+
 def test_connect_shows_of_one_long_line_only_what_is_new(call: Call, agents: Path) -> None:
     (agents / ".claude.json").write_text('{"mcpServers": {"other": {"env": {"TOKEN": "secret-1"}}}, "theme": "secret-2"}')
     shown = call("connect", "claude", "--dry-run").out

@@ -91,27 +91,42 @@ class SkillLinks:
         """The same with their states; copies are read whole."""
         return tuple(LinkCheck(link, link_state(link)) for link in self.links(name))
 
-    def edited(self, name: str, agent: str | None = None) -> SkillLink:
-        """The copy of a skill that was edited, or the copy that an agent has.
+    def edited(self, name: str, agent: str | None = None, *, project: str | None = None) -> SkillLink:
+        """The copy of a skill that was edited, or the one of an agent; those below the folder `project` come before all others.
 
         Raises:
             SkillNotFound: there is none.
             LocalEdits: more than one was edited, differently.
         """
         checks = [check for check in self.check(name) if agent is None or agent in check.link.agents]
-        copies = [check.link for check in checks if check.state == "edited"]
+        copies = _of_project([check.link for check in checks if check.state == "edited"], project)
         if not copies:
             whose = f" of {agent}" if agent else ""
             raise SkillNotFound(
                 f"no copy of {name!r} in a folder{whose} was edited", hint="`skillyard link` shows where skills stand, and how"
             )
         if len({tree_digest(link.path) for link in copies}) > 1:
+            agents = list(dict.fromkeys(link.agents[0] for link in copies))
             raise LocalEdits(
                 f"more than one copy of {name!r} was edited: {', '.join(link.path for link in copies)}",
-                hint=f"name the agent whose copy you mean: {', '.join(link.agents[0] for link in copies)}",
-                candidates=[link.agents[0] for link in copies],
+                hint=f"name the agent whose copy you mean: {', '.join(agents)}; or the folder of its project with --project",
+                candidates=agents,
             )
         return copies[0]
+
+    def copy_of(self, name: str, agent: str, *, project: str | None = None) -> SkillLink:
+        """The copy or link of a skill that an agent has: the edited one, else that below the folder `project`, else any.
+
+        Raises:
+            SkillNotFound: it has none.
+            LocalEdits: as `edited`.
+        """
+        with contextlib.suppress(SkillNotFound):
+            return self.edited(name, agent, project=project)
+        there = [link for link in self.links(name) if agent in link.agents and not link.withdrawn and os.path.isdir(link.path)]
+        if not there:
+            raise SkillNotFound(f"{agent} has no copy of {name!r}", hint="`skillyard link` lists what stands where")
+        return _of_project(there, project)[0]
 
     def add(
         self, name: str, source: str, folders: Sequence[SkillsFolder], *, skill_id: str | None = None, copy: bool = False
@@ -231,6 +246,11 @@ class SkillLinks:
                 hint="move it away: what stands in folders of agents stays there, and is then left alone",
                 file=str(self.path),
             ) from None
+
+
+def _of_project(links: list[SkillLink], project: str | None) -> list[SkillLink]:
+    """Those below the folder of a project, or all when none is."""
+    return [link for link in links if project and link.path.startswith(os.path.join(project, ""))] or links
 
 
 def link_state(link: SkillLink) -> LinkState:

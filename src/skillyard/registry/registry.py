@@ -505,14 +505,17 @@ class Registry:
         skill_id = self.installed.current(name).skill_id
         return skill_id, self.storage.versions.home(skill_id) / CURRENT
 
-    def adopt(self, name: str, *, agent: str | None = None, **options: Unpack[InstallOptions]) -> InstallReport:
+    def adopt(
+        self, name: str, *, agent: str | None = None, project: str | None = None, **options: Unpack[InstallOptions]
+    ) -> InstallReport:
         """Make the copy of a skill that was edited in a coding agent's folder the next version; other copies follow.
 
-        It counts as uploaded: an update has nowhere to look any more. Of a signed skill the signature is left out.
+        Edited copies below the folder `project` come first. The version counts as uploaded: an update has nowhere
+        to look any more. Of a signed skill the signature is left out.
 
         Raises:
             SkillNotFound: it is not installed, or no copy was edited.
-            LocalEdits: more than one was, differently, and no `agent` says whose is meant.
+            LocalEdits: more than one was, differently, and neither `agent` nor `project` says which is meant.
             SkillyardError: as `install`.
         """
         from skillyard.packages import SIGNATURE_FILE, copy_tree, pack
@@ -520,7 +523,7 @@ class Registry:
 
         options["accept_source"] = True  # an edit by hand comes from nowhere else
         skill_id, _ = self.current_folder(name)
-        link = self.links.edited(skill_id, agent)
+        link = self.links.edited(skill_id, agent, project=project)
         with self.storage.operations.begin() as scratch:
             scratch.settled = True  # it opens no log: what is left is only to be deleted
             tree = copy_tree(link.path, scratch.folder, without=lambda path, _entry: path in (SIGNATURE_FILE, OMS_FILE))

@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.confirmation import confirm
@@ -21,7 +20,6 @@ from skillyard.cli.installation import (
 )
 from skillyard.cli.options import open_home, open_skill, parse_tool_prefix, record_audit_event
 from skillyard.cli.screen import FAILURE, OK, UsageProblem
-from skillyard.errors import SkillNotFound
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
         ConfigurationChange,
         LinkReport,
         McpServerEntry,
-        SkillLinks,
         SkillsFolder,
     )
 
@@ -162,6 +159,7 @@ def adopt_command(arguments: argparse.Namespace) -> int:
         report = open_registry(arguments).adopt(
             arguments.name,
             agent=arguments.agent,
+            project=open_home(arguments).project_root,
             consent=power_consent(screen, yes=arguments.yes),
             progress=progress,
             **accepted,
@@ -303,18 +301,6 @@ def _list_links(arguments: argparse.Namespace) -> int:
     else:
         screen.note("no skill stands in the folder of an agent; `skillyard link NAME --to auto` puts one there")
     return FAILURE if any(check.state not in ("ok", "withdrawn") for check in checks) else OK
-
-
-def linked_copy(links: SkillLinks, name: str, agent: str) -> str:
-    """The path of the copy or link of a skill that an agent has.
-
-    Raises:
-        SkillNotFound: it has none.
-    """
-    found = next((link.path for link in links.links(name) if agent in link.agents and not link.withdrawn), None)
-    if found is None or not Path(found).is_dir():
-        raise SkillNotFound(f"{agent} has no copy of {name!r}", hint="`skillyard link` lists what stands where")
-    return found
 
 
 def _server(arguments: argparse.Namespace) -> McpServerEntry:

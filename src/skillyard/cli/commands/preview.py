@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.installation import open_registry, power_lines
+from skillyard.cli.options import open_home
 from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
 from skillyard.text import shorten, single_line
 
@@ -154,12 +155,11 @@ def _compared(arguments: argparse.Namespace, registry: Registry) -> tuple[Path, 
     """The two folders that are compared, the older first."""
     name, before, after = arguments.name, arguments.before, arguments.after
     if arguments.agent is not None:
-        from skillyard.cli.commands.coding_agents import linked_copy
-
         if before is not None:
             raise UsageProblem("a version or --in", hint=f"skillyard diff {name} --in {arguments.agent}")
         skill_id, current = registry.current_folder(name)
-        return current, Path(linked_copy(registry.links, skill_id, arguments.agent))
+        project = open_home(arguments).project_root
+        return current, Path(registry.links.copy_of(skill_id, arguments.agent, project=project).path)
     if before is None and _is_folder(name):
         raise UsageProblem("one folder is compared with nothing", hint=f"skillyard diff {name} NAME, or another folder")
     if before is None or _is_folder(name) or _is_folder(before) or "@" in f"{name}{before}":
