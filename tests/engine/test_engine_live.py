@@ -51,7 +51,8 @@ async def test_a_run_is_seen_from_elsewhere_while_it_goes_on_and_keeps_that_when
         return told if len(told.steps) == 2 and told.texts["stderr"] else None
 
     told = await _until(all_told)
-    assert (told.ends["stdout"], len(told.texts["stdout"])) == (70_001, 65_536)
+    assert told.ends["stdout"] == 70_001
+    assert 65_536 <= len(told.texts["stdout"]) <= 70_001  # of what comes at once only the end is told
     assert [step["stepName"] for step in told.steps] == ["inner", "outer"]
     assert "hidden" not in json.dumps(told.steps)
     begun.ended.cancel()
