@@ -189,7 +189,8 @@ def _ticks(pid: int) -> int:
     return int(user) + int(system)
 
 
-async def test_cancelling_who_waits_kills_the_work(pool: HelperPool) -> None:
+async def test_cancelling_who_waits_kills_the_work() -> None:
+    pool = HelperPool(1)  # of several another one may take the second call
     pid = await pool.run_async(os.getpid, subject="the text", limits=LONG)
     before = _ticks(pid)
     working = asyncio.ensure_future(pool.run_async(re.match, "(a+)+$", "a" * 60 + "!", subject="the text", limits=LONG))
@@ -200,6 +201,7 @@ async def test_cancelling_who_waits_kills_the_work(pool: HelperPool) -> None:
         await working
     assert await asyncio.to_thread(soon, lambda: gone(pid))
     assert await pool.run_async(operator.add, 1, 2, subject="the text", limits=LONG) == 3
+    await asyncio.to_thread(pool.close)
 
 
 async def test_cancelling_who_waits_in_the_line_takes_the_call_out() -> None:
