@@ -1,11 +1,11 @@
 /** What a skill is tried with, its tests or its prompts: start it, follow it, open a case, and see what each version came to. */
 import { Alert, Box, Button, Group, Loader, NativeSelect, Skeleton, Stack, Table, Text } from "@mantine/core";
-import { IconBan, IconChecklist, IconPlayerPlay } from "@tabler/icons-react";
+import { IconChecklist, IconPlayerPlay } from "@tabler/icons-react";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { type ComponentType, useState } from "react";
 
-import { cancelRun, type RunDetail, runQuery, runsQuery, type RunStep, type RunSummary, startTests, startTriggers, useRun } from "@/api/runs";
+import { type RunDetail, runsQuery, type RunStep, type RunSummary, startTests, startTriggers, useRun } from "@/api/runs";
 import { isOver } from "@/api/runStates";
 import { useMay } from "@/api/scopes";
 import { installedId, type SkillDetail } from "@/api/skills";
@@ -18,6 +18,7 @@ import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { notifyProblem } from "@/parts/notify";
 import { Empty, Section } from "@/parts/Section";
+import { StopRun } from "@/parts/StopRun";
 
 import { Fault } from "../run/Fault";
 import { RunStateBadge } from "../runs/RunStateBadge";
@@ -123,7 +124,7 @@ function Result({ id, kind, Case, Sum }: Way & { id: string }) {
               <AnchorLink to="/runs/$id" params={{ id }} size="sm">
                 {t.open}
               </AnchorLink>
-              {live && <Stop id={id} kind={kind} />}
+              {live && <StopRun id={id} label={t.stop} />}
             </Group>
             {!live && run.error?.code !== "TESTS_FAILED" && <Fault run={run} />}
             {cases.length > 0 && (
@@ -154,17 +155,6 @@ function Result({ id, kind, Case, Sum }: Way & { id: string }) {
 function Verdict({ run: { steps }, kind }: { run: RunDetail; kind: Way["kind"] }) {
   const t = useSaid(kind);
   return <>{steps.length > 0 ? t.verdict(steps.filter(({ error }) => !error).length, steps.length) : ""}</>;
-}
-
-function Stop({ id, kind }: { id: string; kind: Way["kind"] }) {
-  const t = useSaid(kind);
-  const cache = useQueryClient();
-  const stopping = useMutation({ mutationFn: () => cancelRun(id), onSuccess: (ended) => cache.setQueryData(runQuery(id).queryKey, ended), onError: notifyProblem });
-  return (
-    <Button size="xs" color="red" variant="light" leftSection={<IconBan size={15} />} loading={stopping.isPending} onClick={() => stopping.mutate()}>
-      {t.stop}
-    </Button>
-  );
 }
 
 /** What each version came to, the newest version first; a row opens its result above. */

@@ -1,10 +1,10 @@
 /** A form made from what the skill says it takes, the run that comes of it, and the runs before. */
 import { Button, Checkbox, Group, Skeleton, Stack, Text } from "@mantine/core";
-import { IconBan, IconCalendarTime, IconPlayerPlay } from "@tabler/icons-react";
+import { IconCalendarTime, IconPlayerPlay } from "@tabler/icons-react";
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { type MouseEvent, type SubmitEvent, useRef, useState } from "react";
 
-import { cancelRun, type RunOrder, runQuery, runsQuery, startRun, useRun } from "@/api/runs";
+import { type RunOrder, runsQuery, startRun, useRun } from "@/api/runs";
 import { isOver } from "@/api/runStates";
 import type { SkillDetail } from "@/api/skills";
 import { useText } from "@/i18n";
@@ -12,8 +12,8 @@ import { useFormat } from "@/i18n/format";
 import { ErrorState } from "@/parts/ErrorState";
 import { AnchorLink, ButtonLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
-import { notifyProblem } from "@/parts/notify";
 import { Section } from "@/parts/Section";
+import { StopRun } from "@/parts/StopRun";
 
 import { Fault } from "../run/Fault";
 import { Logs } from "../run/Logs";
@@ -121,7 +121,7 @@ export function Going({ id }: { id: string }) {
               <AnchorLink to="/runs/$id" params={{ id }} size="sm">
                 {t.open}
               </AnchorLink>
-              {live && <Stop id={id} />}
+              {live && <StopRun id={id} label={t.stop} />}
             </Group>
             <Fault run={run} />
             {(run.state === "succeeded" || live) && <Output run={run} />}
@@ -133,17 +133,6 @@ export function Going({ id }: { id: string }) {
         );
       }}
     </Loaded>
-  );
-}
-
-function Stop({ id }: { id: string }) {
-  const t = useText(running);
-  const cache = useQueryClient();
-  const stopping = useMutation({ mutationFn: () => cancelRun(id), onSuccess: (ended) => cache.setQueryData(runQuery(id).queryKey, ended), onError: notifyProblem });
-  return (
-    <Button size="xs" color="red" variant="light" leftSection={<IconBan size={15} />} loading={stopping.isPending} onClick={() => stopping.mutate()}>
-      {t.stop}
-    </Button>
   );
 }
 
