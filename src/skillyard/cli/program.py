@@ -336,6 +336,10 @@ def console() -> NoReturn:
     Python would take every skill of a long list apart before it ends, which takes longer than reading a tenth of them.
     """
     code = main()
+    if "opentelemetry.trace" in sys.modules:  # its own clean-up would be left out
+        from skillyard.tracing import flush_spans
+
+        flush_spans()
     with suppress(OSError, ValueError):  # a closed pipe has no reader
         sys.stdout.flush()
         sys.stderr.flush()
