@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -184,6 +185,7 @@ USUAL_VERBS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """What other programs call it, and the commands here that do it."""
 
 
+_OBJECTS_BEFORE_COLLECTION: Final = 100_000  # importing makes so many, and looking through them takes a tenth of a short run
 _ABOUT = "Find agent skills, check them, tell any model about them, run their scripts in a sandbox."
 _AFTER = "`skillyard COMMAND --help` explains a command. Exit codes: 0 fine, 1 findings or failure, 2 wrong usage."
 
@@ -335,6 +337,8 @@ def console() -> NoReturn:
 
     Python would take every skill of a long list apart before it ends, which takes longer than reading a tenth of them.
     """
+    gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy starts threads, for tables too small for them
     code = main()
     if "opentelemetry.trace" in sys.modules:  # its own clean-up would be left out
         from skillyard.tracing import flush_spans
