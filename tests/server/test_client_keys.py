@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -55,6 +57,28 @@ def test_each_client_is_let_in_by_its_key_and_held_to_its_scopes(keyed: Any, add
     program(*clawhub, "login", "--token", reads)
     program(*clawhub, "install", "tidy")
     assert "skills:write" in program(*clawhub, "delete", "tidy", "--yes", fails=True)
+
+
+def test_git_clones_of_the_marketplace_what_the_key_lets_it_see(keyed: Any, address: str, tmp_path: Path) -> None:
+    reads, writes = keyed.key("skills:read"), keyed.key("skills:read", "skills:write")
+    others, runs = keyed.key("skills:read", organisation="others"), keyed.key("runs:execute")
+    with openai.OpenAI(api_key=writes, base_url=f"{address}/openai/v1") as client:
+        client.skills.create(files=FILES)
+
+    def clone(user: str, into: str) -> tuple[int, str]:
+        place = f"{address}/marketplace.git".replace("//", f"//{user}@", 1)
+        done = subprocess.run(
+            ["git", "clone", "--quiet", place, str(tmp_path / into)],
+            capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
+        )  # fmt: skip
+        return done.returncode, done.stderr
+
+    assert clone(f"key:{reads}", "mine") == (0, "")
+    assert (tmp_path / "mine/plugins/tidy/skills/tidy/SKILL.md").read_bytes() == FILES[0][1]
+    assert clone(f"key:{others}", "theirs") == (0, "")
+    assert not (tmp_path / "theirs/plugins").exists()
+    for user in ("key:sky_wrong", f"key:{runs}", "nobody"):
+        assert clone(user, "none")[0] == 128, user
 
 
 def test_npx_skills_and_git_show_a_key_as_git_shows_passwords(

@@ -38,6 +38,9 @@ _ARD_CODES: Final[Mapping[int, str]] = {
 _NOT_DESCRIBED: Final = re.compile(r"[^ !#-\[\]-~]")
 """Characters that an `error_description` of OAuth has not got (RFC 6749, 5.2)."""
 _OAUTH: Final = frozenset({"/oauth/register", "/oauth/token", "/oauth/revoke"})
+_MARKETPLACE: Final = tuple(
+    f"{place}/{service}" for place in ("", "/marketplace.git") for service in ("info/refs", "git-upload-pack")
+)
 _CLAWHUB: Final = (
     "/api/v1/search", "/api/v1/skills", "/api/v1/resolve", "/api/v1/download", "/api/v1/whoami", "/api/v1/stars",
     "/api/v1/transfers", "/api/v1/publishers", "/api/v1/packages", "/api/v1/skills-sh", "/api/cli",
@@ -110,7 +113,7 @@ def _writer(path: str) -> _Writer | None:
         return _a2a
     if path in _OAUTH:
         return _oauth
-    if path.startswith("/plugins/") and ".git/" in path:
+    if (path.startswith("/plugins/") and ".git/" in path) or path in _MARKETPLACE:
         return _git
     return _clawhub if any(path == prefix or path.startswith(f"{prefix}/") for prefix in _CLAWHUB) else None
 
