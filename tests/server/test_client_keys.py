@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import uvicorn
 from lazily import Lazily
@@ -79,6 +80,29 @@ def test_git_clones_of_the_marketplace_what_the_key_lets_it_see(keyed: Any, addr
     assert not (tmp_path / "theirs/plugins").exists()
     for user in ("key:sky_wrong", f"key:{runs}", "nobody"):
         assert clone(user, "none")[0] == 128, user
+    said = clone("key:sky_wrong", "none")[1]
+    assert "remote: sign in required: the key is unknown, expired or revoked (git takes a key as the password" in said
+    assert "machine HOST login key password sky_..." in said
+
+
+def test_without_a_key_each_client_shows_that_one_is_missing_as_far_as_it_shows_anything(
+    keyed: Any, address: str, program: Program
+) -> None:
+    silent = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1"}
+    add = ("skills", "add", "--yes", "--agent", "claude-code", "--copy")
+    assert "Download failed with HTTP 401" in program(*add, address, fails=True, **silent)
+    assert "Authentication failed" in program(*add, f"{address}/plugins/tidy.git", fails=True, **silent)
+    claude = ("claude", "plugin", "marketplace", "add")
+    assert "HTTP 401" in program(*claude, f"{address}/.claude-plugin/marketplace.json", fails=True)
+    assert "authentication failed" in program(*claude, f"{address}/marketplace.git", fails=True)
+    wrong = address.replace("//", "//key:sky_wrong@", 1)
+    assert "remote: sign in required" in program(*claude, f"{wrong}/marketplace.git", fails=True)
+    reads = keyed.key("skills:read")
+    program(*claude, f"{address.replace('//', f'//key:{reads}@', 1)}/marketplace.git")
+    page = {"accept": "text/html,application/xhtml+xml"}
+    assert httpx2.get(address, headers=page).status_code == 200
+    refused = httpx2.get(address)
+    assert (refused.status_code, refused.json()["detail"]) == (401, "this server needs a key")
 
 
 def test_npx_skills_and_git_show_a_key_as_git_shows_passwords(

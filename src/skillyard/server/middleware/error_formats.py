@@ -37,6 +37,10 @@ _ARD_CODES: Final[Mapping[int, str]] = {
 }
 _NOT_DESCRIBED: Final = re.compile(r"[^ !#-\[\]-~]")
 """Characters that an `error_description` of OAuth has not got (RFC 6749, 5.2)."""
+_GIT_KEY: Final = (
+    "git takes a key as the password of any name: type it when asked, or keep it in ~/.netrc (machine HOST login key password"
+    " sky_...) or in a credential helper; `skillyard keys create` makes one on the server"
+)
 _OAUTH: Final = frozenset({"/oauth/register", "/oauth/token", "/oauth/revoke"})
 _MARKETPLACE: Final = tuple(
     f"{place}/{service}" for place in ("", "/marketplace.git") for service in ("info/refs", "git-upload-pack")
@@ -71,9 +75,12 @@ def _oauth(status: int, problem: Mapping[str, Any]) -> Response:
 
 
 def _git(status: int, problem: Mapping[str, Any]) -> Response:
-    """Git asks its user for name and password only when the answer wants them."""
-    headers = {"WWW-Authenticate": 'Basic realm="skillyard"'} if status == 401 else None
-    return PlainTextResponse(f"{str(problem['code']).replace('_', ' ')}: {_sentence(problem, '')}", status, headers)
+    """Git asks its user for name and password only when the answer wants them, and shows its text when they are wrong."""
+    kind = str(problem["code"]).replace("_", " ")
+    if status != 401:
+        return PlainTextResponse(f"{kind}: {_sentence(problem, '')}", status)
+    headers = {"WWW-Authenticate": 'Basic realm="Skillyard: any name, and a key (sky_...) as the password"'}
+    return PlainTextResponse(f"{kind}: {problem['detail']} ({_GIT_KEY})", status, headers)
 
 
 def _ard(status: int, problem: Mapping[str, Any]) -> Response:
