@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE # where it is set, every process that a test st
 COMPILE := $(BIN)/uv pip compile --quiet --universal --no-annotate --no-header --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serving system page node clients run demo web test test-long check pagecheck format docs screenshots rows bench acceptance soak lock clean
+.PHONY: help setup serving system page node clients run demo web test test-long check pagecheck format docs screenshots rows bench acceptance conformance soak lock clean
 
 help: ## show these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,7 +31,8 @@ $(BIN)/.serving: requirements.lock pyproject.toml | $(BIN)/uv
 
 $(BIN)/.ready: requirements-dev.lock requirements.lock pyproject.toml | $(BIN)/uv
 	@$(call install,requirements-dev.lock,--compile-bytecode)
-	@$(BIN)/python -m compileall -q -j 0 src # else each process of the tests would
+	@$(BIN)/python -m compileall -q -j 0 src # else each process of the tests would,
+	@$(BIN)/python -m pytest --collect-only >/dev/null 2>&1 || true # and write pytest's form of the tests too; what is wrong shows there
 	@touch $(BIN)/.serving $@
 
 # The packages of a lock and Skillyard from this folder; pip takes over where uv cannot, as with an index that only pip's settings name.
@@ -104,6 +105,10 @@ bench: setup ## figures as ratios within one run; SKILLS=folder to use your own
 acceptance: setup system ## public skills do their work: SKILLS=folder with the collection, ONLY=name, CONFIG=skillyard.toml, REPORT=file
 	@test "$(SKILLS)" != examples/skills || { echo "error: name a folder with the collection: make acceptance SKILLS=folder"; exit 1; }
 	@$(BIN)/python -m benchmarks.acceptance "$(SKILLS)" $(if $(ONLY),--only $(ONLY)) $(if $(CONFIG),--config "$(CONFIG)") $(if $(REPORT),--report "$(REPORT)")
+
+conformance: setup ## the conformance command of ARD against our server: ARD=folder with a checkout of ards-project/ard-spec
+	@test -n "$(ARD)" || { echo "error: name a checkout of ards-project/ard-spec: make conformance ARD=folder"; exit 1; }
+	@$(BIN)/python scripts/ard_conformance.py "$(ARD)"
 
 soak: setup system ## servers, workers and a database are killed, paused and cut off; nothing may be lost. SECONDS=60 RUNS= SEED=; HOME_SHARED=1: one home
 ifdef HOME_SHARED

@@ -49,11 +49,15 @@ def start(skills: str, port: int, *options: str, home: Path = ROOT / ".skillyard
     project.mkdir(parents=True, exist_ok=True)
     paths = json.dumps([str(Path(skills).resolve())])
     project.joinpath("skillyard.toml").write_text(f"[skills]\npaths = {paths}\nallow-external-paths = true\n", "utf-8")
-    private = {"HOME": home, "SKILLYARD_HOME": home / "data", "XDG_CONFIG_HOME": home / "config", "CLAUDE_SKILLS_DIR": ""}
-    environment = os.environ | {name: str(value) for name, value in private.items()}
     command = [sys.executable, "-m", "skillyard", "serve", "--project", str(project), "--port", str(port), *options]
     with (home / LOG).open("w") as log:
-        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)  # noqa: S603
+        return subprocess.Popen(command, env=private_environment(home), stdout=subprocess.PIPE, stderr=log, text=True)  # noqa: S603
+
+
+def private_environment(home: Path) -> dict[str, str]:
+    """The variables of a process that keeps everything in that folder."""
+    private = {"HOME": home, "SKILLYARD_HOME": home / "data", "XDG_CONFIG_HOME": home / "config", "CLAUDE_SKILLS_DIR": ""}
+    return os.environ | {name: str(value) for name, value in private.items()}
 
 
 def _arguments() -> argparse.Namespace:

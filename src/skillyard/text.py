@@ -40,8 +40,11 @@ def limit_words(limit: int) -> str:
 
     >>> limit_words(20 * 1024 * 1024)
     '20 MB'
+    >>> limit_words(30_000_000)
+    '30 MB'
     """
-    return f"{limit >> 20} MB" if limit and not limit % (1 << 20) else f"{limit:,} bytes"
+    unit = next((unit for unit in (1 << 20, 1_000_000) if limit and not limit % unit), None)
+    return f"{limit // unit} MB" if unit is not None else f"{limit:,} bytes"
 
 
 def is_text(data: bytes) -> bool:

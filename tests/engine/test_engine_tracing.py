@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from skillyard import Executor, Skill
 from skillyard.engine import LocalEngine
-from skillyard.engine.tracing import BoundedLabels
 from skillyard.execution import RunRequest
+from skillyard.tracing import BoundedLabels
 
 Write = Callable[..., Skill]
 SCRIPT = """
@@ -42,7 +42,7 @@ async def test_a_run_its_sandbox_and_its_steps_are_spans_below_the_callers(write
     )
     assert whole.attributes is not None
     assert whole.attributes["skillyard.run.id"] == run.run_id
-    assert whole.attributes["skillyard.skill"] == "config:example"
+    assert whole.attributes["skillyard.skill.id"] == "config:example"
     parents = [(whole, request), (start, whole), (process, whole), *((step, process) for step in found["skillyard.step"])]
     for span, parent in parents:
         assert span.parent is not None

@@ -10,6 +10,11 @@ from typing import Any
 
 import pytest
 from lazily import Lazily
+from starlette.testclient import TestClient
+
+from skillyard import Catalog
+from skillyard.registry import Registry
+from skillyard.server import create_app
 
 anthropic, library = Lazily("anthropic"), Lazily("anthropic.lib")
 
@@ -152,3 +157,34 @@ def test_a_second_skill_of_the_name_and_a_version_of_another_are_refused(skills:
         skills.versions.retrieve("1", skill_id="skill_tidy")
     with pytest.raises(anthropic.NotFoundError):
         skills.retrieve("tidy")
+
+
+def _upload(client: Any, *files: tuple[str, bytes]) -> tuple[int, Any]:
+    """The status and the body of the answer to a skill of these files."""
+    answer = client.post("/anthropic/v1/skills", files=[("files[]", file) for file in files])
+    return answer.status_code, answer.json()
+
+
+TIDY = ("tidy/SKILL.md", b"---\nname: tidy\ndescription: Tidies. Use when a test needs a skill.\n---\nDo it.\n")
+
+
+def test_the_files_of_a_skill_are_30_mb_together_at_most(client: Any) -> None:
+    half = bytes(15_000_000)
+    status, body = _upload(client, TIDY, ("tidy/a.bin", half), ("tidy/b.bin", half))
+    assert (status, body["type"], body["error"]["type"]) == (413, "error", "request_too_large")
+    assert "30 MB" in body["error"]["message"]
+    assert client.get("/anthropic/v1/skills").json()["data"] == []
+
+
+@pytest.mark.parametrize(("size", "status"), [(900_000, 200), (1_000_000, 413)])
+def test_an_operator_says_how_large_a_skill_may_be_there(home: Path, size: int, status: int) -> None:
+    (home / ".config/skillyard").mkdir(parents=True)
+    (home / ".config/skillyard/skillyard.toml").write_text("[server]\nskills-api-mb = 1\n", "utf-8")
+    catalog = Catalog.discover(cwd=home / "project", home=home)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(*TIDY)
+        archive.writestr("tidy/large.txt", b"".join(b"%d\n" % number for number in range(size))[:size])
+    assert len(packed.getvalue()) < 500_000, "it counts what is unpacked"
+    with TestClient(create_app(catalog, Registry.of(catalog)), base_url="http://127.0.0.1:8787") as client:
+        assert _upload(client, ("tidy.zip", packed.getvalue()))[0] == status

@@ -140,6 +140,7 @@ def test_the_local_user_is_not_limited(client: TestClient) -> None:
         "session-hours = true",
         "session-hours = 1e3",
         "port = 1",
+        "skills-api-mb = 101",
         "connections = 5",
         "connections = { head-seconds = 0 }",
         "connections = { most = 5 }",

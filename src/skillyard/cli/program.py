@@ -63,6 +63,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "versions": CliCommand("install", GROUPS[4], "what is installed, and every version of a skill"),
         "rollback": CliCommand("install", GROUPS[4], "make an earlier version current again"),
         "diff": CliCommand("preview", GROUPS[4], "what an update would change, or what changed between two versions"),
+        "deps": CliCommand("preview", GROUPS[4], "what a skill requires, as a tree that says why, and what is missing"),
         "pin": CliCommand("preview", GROUPS[4], "keep the current version of a skill; --undo lets updates go on"),
         "sync": CliCommand("install", GROUPS[4], "make what is installed what the project's lock says; --frozen only compares"),
         "link": CliCommand(
@@ -339,6 +340,10 @@ def console() -> NoReturn:
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy starts threads, for tables too small for them
     code = main()
+    if "opentelemetry.trace" in sys.modules:  # its own clean-up would be left out
+        from skillyard.tracing import flush_spans
+
+        flush_spans()
     with suppress(OSError, ValueError):  # a closed pipe has no reader
         sys.stdout.flush()
         sys.stderr.flush()

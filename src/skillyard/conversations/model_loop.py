@@ -31,11 +31,12 @@ from skillyard.conversations.tool_calling import (
     response_text,
     write_pictures,
 )
-from skillyard.conversations.turn_reporter import call_span, captures_content, is_traced, report_output
+from skillyard.conversations.turn_reporter import report_output
 from skillyard.errors import ModelFailed
 from skillyard.prompt.fence import cut_fenced
 from skillyard.text import sanitize
 from skillyard.tools import ToolResult
+from skillyard.tracing import captures_content, is_traced
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
@@ -104,7 +105,6 @@ class ModelLoop:
     show: Callable[[TurnEvent], Awaitable[None]]
     note: Callable[[], Awaitable[None]]
     done: Callable[[RequestedCall, ToolResult, str, int], Awaitable[None]]
-    skill_attributes: Callable[[RequestedCall], Mapping[str, str]]
     settings: ModelSettings = field(default_factory=lambda: ModelSettings())
     limits: TurnLimits = DEFAULT_TURN_LIMITS
     pictures: bool = True
@@ -223,10 +223,9 @@ class ModelLoop:
         if refused is not None:
             result, text = ToolResult(refused, ok=False, code="turn_limit", title="Too many calls"), refused
         else:
-            with decision_in_context(decided, self.refused), call_span(call) as ended:
+            with decision_in_context(decided, self.refused):
                 async with report_output(call.id, self.show) as listener:
                     result, text = await self.form.perform(call, self.session, self.turn_id, listener)
-                ended(result, await asyncio.to_thread(self.skill_attributes, call) if is_traced() else {})
         if pending_question(result) is not None:
             return result, text
         if self.pictures and result.images:

@@ -169,7 +169,6 @@ class TurnExecution:
             show=self.live.show,
             note=self._note,
             done=self._reporter.result,
-            skill_attributes=self._reporter.skill_attributes,
             settings=ModelSettings(temperature=settings.temperature) if settings.temperature is not None else ModelSettings(),
             limits=self.limits,
             pictures=settings.pictures,

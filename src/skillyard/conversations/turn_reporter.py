@@ -1,7 +1,7 @@
 """What is reported of a turn while it runs: results, files and script output to who follows it, skill usage, trace spans.
 
-Spans use the names of OpenTelemetry's GenAI conventions (`invoke_agent`, `chat`, `execute_tool`) where the program has
-loaded it; otherwise they cost nothing. Tool names that a model made up are all `other`.
+The span of a turn is `invoke_agent` of OpenTelemetry's GenAI conventions, where the program has loaded it; below it are the
+requests to the model (`chat`) and the calls of tools (`execute_tool`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -19,13 +18,13 @@ from skillyard.conversations.conversation import TurnEvent, event_time
 from skillyard.conversations.skill_usage import SkillUsageEvent
 from skillyard.conversations.tool_calling import RequestedCall
 from skillyard.engine.live_output import parse_step_note
-from skillyard.engine.tracing import BoundedLabels, loaded_trace
 from skillyard.errors import SkillyardError
 from skillyard.execution.run import MOST_STEPS
-from skillyard.permissions import SKILL_TOOL_NAMES, WORKSPACE_TOOL_NAMES
+from skillyard.permissions import WORKSPACE_TOOL_NAMES
 from skillyard.prompt import count_tokens
 from skillyard.sandbox import listen_to_output
 from skillyard.text import sanitize, shorten, single_line
+from skillyard.tracing import open_span
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -39,23 +38,6 @@ if TYPE_CHECKING:
     from skillyard.workspace import CommandListener
 
 
-_CAPTURED: Final = frozenset({"true", "span_only", "span_and_event"})
-_CAPTURED_TEXT: Final = 16_000  # characters of a text in a span
-_skill_labels: Final = BoundedLabels()
-_TOOL_NAMES: Final = frozenset((*SKILL_TOOL_NAMES, *WORKSPACE_TOOL_NAMES))
-
-
-def is_traced() -> bool:
-    """Whether spans are collected."""
-    trace = loaded_trace()
-    return trace is not None and type(trace.get_tracer_provider()).__name__ not in ("ProxyTracerProvider", "NoOpTracerProvider")
-
-
-def captures_content() -> bool:
-    """Whether what is said and what tools are given may be in spans: only where the program's variable for that is set."""
-    return os.environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").strip().lower() in _CAPTURED
-
-
 @contextmanager
 def turn_span(conversation_id: str, model: Model, agent: str | None) -> Iterator[Callable[[Mapping[str, int]], None]]:
     """The span of a turn; what is given is called at its end with the tokens that it used, by `input_tokens` and so on."""
@@ -65,44 +47,13 @@ def turn_span(conversation_id: str, model: Model, agent: str | None) -> Iterator
         "gen_ai.provider.name": model.system,
         "gen_ai.request.model": model.model_name,
     }
-    with _span("invoke_agent", attributes | ({"gen_ai.agent.name": agent} if agent else {})) as span:
+    with open_span("invoke_agent", attributes | ({"gen_ai.agent.name": agent} if agent else {})) as span:
 
         def used(usage: Mapping[str, int]) -> None:
             for name in ("input_tokens", "output_tokens") if span is not None else ():
                 span.set_attribute(f"gen_ai.usage.{name}", usage[name])
 
         yield used
-
-
-@contextmanager
-def call_span(call: RequestedCall) -> Iterator[Callable[[ToolResult, Mapping[str, str]], None]]:
-    """The span of a call; what is given is called with its result, and with attributes of the skill that it is about."""
-    name = call.tool if call.tool in _TOOL_NAMES else "other"
-    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.id": call.id}
-    if captures_content():
-        attributes["gen_ai.tool.call.arguments"] = json.dumps(call.shown, ensure_ascii=False, default=str)[:_CAPTURED_TEXT]
-    with _span(f"execute_tool {name}", attributes | {"gen_ai.tool.type": "function"}) as span:
-
-        def ended(result: ToolResult, skill: Mapping[str, str]) -> None:
-            if span is None:
-                return
-            span.set_attributes(dict(skill))
-            if captures_content():
-                span.set_attribute("gen_ai.tool.call.result", result.text[:_CAPTURED_TEXT])
-            if not result.ok:
-                span.set_attribute("error.type", result.code or "error")
-                span.set_status(loaded_trace().StatusCode.ERROR)
-
-        yield ended
-
-
-@contextmanager
-def _span(name: str, attributes: dict[str, str]) -> Iterator[Any]:
-    if not is_traced():
-        yield None
-        return
-    with loaded_trace().get_tracer("skillyard").start_as_current_span(name, attributes=attributes) as span:
-        yield span
 
 
 _GATHER_S: Final = 0.15  # what is printed closer together is reported at once
@@ -270,20 +221,6 @@ class TurnReporter:
         """Show a file of the conversation."""
         shown = {"name": file.name, "size": file.size_bytes, "media_type": file.media_type, "origin": file.origin}
         await self.live.show(TurnEvent("file", shown))
-
-    def skill_attributes(self, call: RequestedCall) -> dict[str, str]:
-        """Which skill a call is about, in the words of the GenAI conventions, with the digest of its content. Blocks."""
-        skill = self._named_skill(call)
-        if skill is None:
-            return {}
-        skill = self.tools.skill_tools.access.pinned_version(skill)
-        found = {"gen_ai.skill.name": _skill_labels.bounded(skill.name), "skillyard.skill.id": _skill_labels.bounded(skill.id)}
-        try:
-            found["skillyard.skill.digest"] = skill.digest()
-            version = skill.version
-        except (SkillyardError, OSError):  # removed since it was listed
-            return found
-        return found | ({"gen_ai.skill.version": version} if version else {})
 
     def _named_skill(self, call: RequestedCall) -> Skill | None:
         """The usable skill that the arguments of a call name."""

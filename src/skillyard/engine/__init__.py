@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillyard.engine.live_output import observe_runs
 from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity, is_gone
 from skillyard.engine.local_engine import LocalEngine, Records, StartedRun
 from skillyard.engine.pool_engine import PoolEngine
 from skillyard.engine.run_call import Engine
 from skillyard.engine.run_record import FINAL_STATES, RunFilter, RunRecord, RunState
 from skillyard.engine.slots import EngineKind, EngineSettings, Slots
-from skillyard.engine.tracing import flush_spans, observe_runs
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ __all__ = [
     "begin_event",
     "begin_scheduled",
     "ended_event",
-    "flush_spans",
     "is_gone",
     "next_times",
     "observe_runs",

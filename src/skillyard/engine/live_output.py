@@ -1,4 +1,6 @@
-"""The output and steps of a run, recorded while it runs, so that every process of the database can follow it.
+"""What is reported of a run: its output and steps while it runs, the run itself to observers and as spans when it has ended.
+
+Output is recorded, so that every process of the database can follow it.
 
 Pieces are gathered for a tenth of a second; a run that is quicker writes nothing here, its record has everything. Of each
 stream the last 65,536 characters are kept, as in the record. A live event of a run is `{"stream", "attempt", "end",
@@ -10,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -20,9 +22,12 @@ from skillyard.execution import StepTrace
 from skillyard.execution.run import MOST_STEPS, read_steps
 from skillyard.plain_json import to_redacted_json
 from skillyard.sandbox import listen_to_output
+from skillyard.text import shorten, single_line
+from skillyard.tracing import LABEL, SCOPE, bounded_id, loaded_trace
 
 if TYPE_CHECKING:
     from skillyard.database import Database
+    from skillyard.execution import Run
 
 
 MAX_LOG_CHARACTERS: Final = 64 * 1024
@@ -199,3 +204,70 @@ def parse_step_note(note: str) -> dict[str, Any] | None:
 
 def _key(step: Mapping[str, Any]) -> tuple[object, ...]:
     return step.get("stepId"), step.get("stepName"), step.get("timestamp")
+
+
+_STEPS: Final = 100
+_MS: Final = 1_000_000  # nanoseconds
+_observers: Final[dict[object, Callable[[Run], object]]] = {}
+
+
+def observe_runs(observer: Callable[[Run], object]) -> Callable[[], None]:
+    """Call `observer` with every run that ends in this process; the result unregisters it."""
+    token = object()
+    _observers[token] = observer
+
+    def stop() -> None:
+        _observers.pop(token, None)
+
+    return stop
+
+
+def trace_run(run: Run, skill: Mapping[str, str], *, requested_ns: int, turn_ns: int, ended_ns: int) -> None:
+    """Report a run that has ended: one span, below it the start of the sandbox, the process and its steps.
+
+    `skill` are attributes of the span that say which skill it was. Times are nanoseconds since the epoch: when it was
+    requested, when it got its slot, when it ended.
+    """
+    for observer in tuple(_observers.values()):
+        observer(run)
+    trace = loaded_trace()
+    if trace is None:
+        return
+    tracer = trace.get_tracer(SCOPE)
+    span = tracer.start_span("skillyard.run", start_time=requested_ns, attributes=_attributes(run) | dict(skill))
+    if not span.is_recording():
+        return
+    if run.error is not None:
+        span.set_status(trace.StatusCode.ERROR, run.error.code)
+    if run.isolation != "none" and not run.cache_hit:
+        below = trace.set_span_in_context(span)
+        begun_ns = max(turn_ns, ended_ns - run.duration_ms * _MS)
+        tracer.start_span("skillyard.sandbox.start", below, start_time=turn_ns).end(begun_ns)
+        process = tracer.start_span("skillyard.sandbox.process", below, start_time=begun_ns)
+        _trace_steps(trace, tracer, trace.set_span_in_context(process), run, begun_ns)
+        process.end(ended_ns)
+    span.end(ended_ns)
+
+
+def _attributes(run: Run) -> dict[str, object]:
+    attributes: dict[str, object] = {
+        "skillyard.run.id": run.run_id,
+        "skillyard.skill.id": bounded_id(run.skill_id),
+        "skillyard.run.status": run.status,
+        "skillyard.isolation": run.isolation,
+        "skillyard.cache_hit": run.cache_hit,
+        "skillyard.steps": len(run.steps),
+    }
+    return attributes | ({"error.type": run.error.code} if run.error else {})
+
+
+def _trace_steps(trace: Any, tracer: Any, below: Any, run: Run, begun_ns: int) -> None:
+    """The first 100 steps, each beginning where the one before ended."""
+    at = begun_ns
+    for step in run.steps[:_STEPS]:
+        name = shorten(single_line(step.step_name), LABEL)
+        span = tracer.start_span("skillyard.step", below, start_time=at, attributes={"skillyard.step.name": name})
+        if step.error:
+            span.set_status(trace.StatusCode.ERROR)
+        at += int(step.duration * _MS)
+        span.end(at)

@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from skillyard.concurrency import completed
+from skillyard.engine.live_output import trace_run
 from skillyard.engine.run_call import RunCall, Runner, cache_policy_of, new_call, run_from_cache
 from skillyard.engine.run_lifecycle import CANCELLED, CancellationWatch, RunLifecycle, RunTask, record_end, run_error
 from skillyard.engine.slots import Slots
-from skillyard.engine.tracing import trace_run
 from skillyard.execution import Run, RunError, RunRequest, retry_policy
 from skillyard.memory import SqlMemoryService
 from skillyard.times import DEFAULT_TIMING, Timing
+from skillyard.tracing import is_traced, skill_attributes
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
@@ -274,7 +275,8 @@ def _repeat_cached(journal: Journal, call: RunCall, kept: RunRecord) -> Run:
     run = run_from_cache(kept, call.run_id, call.skill.id)
     journal.repeat(replace(call.record(), cache_hit=True, cached_from=kept.id), run, recorded=call.recorded)
     now = time.time_ns()
-    trace_run(run, requested_ns=now, turn_ns=now, ended_ns=now)
+    about = skill_attributes(call.skill, call.request.digest) if is_traced() else {}
+    trace_run(run, about, requested_ns=now, turn_ns=now, ended_ns=now)
     return run
 
 

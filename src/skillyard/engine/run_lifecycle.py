@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from skillyard.concurrency import completed, in_thread
-from skillyard.engine.live_output import LiveOutputWriter
+from skillyard.engine.live_output import LiveOutputWriter, trace_run
 from skillyard.engine.run_call import remaining_cache_seconds
 from skillyard.engine.slots import Slots
-from skillyard.engine.tracing import trace_run
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable, ExecutionProblem, SkillyardError
 from skillyard.execution import Run, RunError
 from skillyard.memory import keep_suggestions
 from skillyard.times import DEFAULT_TIMING
+from skillyard.tracing import is_traced, skill_attributes
 
 if TYPE_CHECKING:
     from skillyard.engine.journal import Journal
@@ -152,7 +152,9 @@ class RunLifecycle:
             raise ExecutionProblem("the run was ended before it started", hint="see its record, then run again")
         run = await self._run_followed(call)
         run = replace(run, warnings=(*call.warnings, *run.warnings)) if call.warnings else run
-        trace_run(run, requested_ns=requested_ns, turn_ns=turn, ended_ns=time.time_ns())
+        ended = time.time_ns()
+        about = await asyncio.to_thread(skill_attributes, call.skill, call.request.digest) if is_traced() else {}
+        trace_run(run, about, requested_ns=requested_ns, turn_ns=turn, ended_ns=ended)
         return run
 
     async def _run_followed(self, call: RunCall) -> Run:

@@ -21,7 +21,6 @@ from starlette.routing import BaseRoute, Match, NoMatchFound
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from skillyard import __version__
-from skillyard.engine import flush_spans
 from skillyard.errors import DatabaseUnavailable, SkillyardError
 from skillyard.library import Catalog
 from skillyard.registry import Registry
@@ -70,6 +69,7 @@ from skillyard.server.routes import (
 from skillyard.server.routes import catalog as catalog_routes
 from skillyard.server.server_state import McpEndpoints, ServerState
 from skillyard.server.settings import AccessPolicy, ServerSettings
+from skillyard.tracing import flush_spans
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

@@ -28,7 +28,7 @@ from skillyard.paths import slug
 from skillyard.registry import PowerChange, SourceReplacement
 from skillyard.server.responses import attachment, bytes_response
 from skillyard.server.shapes.workspaces import FilePreviewShape
-from skillyard.text import is_text
+from skillyard.text import is_text, limit_words
 
 if TYPE_CHECKING:
     from starlette.types import Message
@@ -268,7 +268,9 @@ def _storage_name(name: str) -> str:
 
 
 def _too_large(limit: int) -> ArchiveTooLarge:
-    return ArchiveTooLarge(f"the upload is over {limit >> 20} MB", hint="leave out what the skill does not need", limit=limit)
+    return ArchiveTooLarge(
+        f"the upload is over {limit_words(limit)}", hint="leave out what the skill does not need", limit=limit
+    )
 
 
 class SentConsent:

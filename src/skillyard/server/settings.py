@@ -113,6 +113,7 @@ class RateLimit(NamedTuple):
 _RATES: Final[Mapping[RequestKind, int]] = MappingProxyType({"read": 3000, "write": 300, "download": 1200})
 _MOST: Final = 1_000_000
 _LONGEST_S: Final = 3600
+_LARGEST_PACKAGE_MB: Final = 100
 _SETTINGS: Final[Settings] = {
     "limits": {kind: number(_MOST) for kind in get_args(RequestKind)},
     "session-hours": number(24 * 90, name="session", convert=lambda hours: timedelta(hours=hours)),
@@ -133,6 +134,7 @@ _SETTINGS: Final[Settings] = {
         "head-seconds": number(_LONGEST_S, name="head_s"),
         "body-seconds": number(_LONGEST_S, name="body_s"),
     },
+    "skills-api-mb": number(_LARGEST_PACKAGE_MB, name="skills_api_bytes", convert=lambda megabytes: megabytes * 1_000_000),
     "oauth": {"enabled": flag(), "client-documents": flag("client_documents")},
     "trusted-proxies": texts("a list of addresses and networks", read_proxies),
 }
@@ -191,7 +193,8 @@ class ServerSettings:
     """The settings of the table `[server]`.
 
     `rates` are requests a minute of one caller, by kind; `session` is how long a page stays signed in. What a client says of
-    whom it asks for is only believed of `trusted_proxies`, addresses and networks.
+    whom it asks for is only believed of `trusted_proxies`, addresses and networks. The files of a skill that comes through
+    Anthropic's Skills API are at most `skills_api_bytes` together.
     """
 
     rates: Mapping[RequestKind, RateLimit] = field(
@@ -202,6 +205,7 @@ class ServerSettings:
     workspaces: WorkspaceLimits = field(default_factory=WorkspaceLimits)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     oauth: OAuthSettings = field(default_factory=OAuthSettings)
+    skills_api_bytes: int = 30_000_000
     trusted_proxies: tuple[str, ...] = ()
 
     @classmethod

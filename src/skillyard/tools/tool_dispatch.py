@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import InvalidInput, PermissionDenied, SkillNotFound, SkillyardError
 from skillyard.permissions import CommandPolicy
@@ -22,6 +22,7 @@ from skillyard.tools.results import (
 from skillyard.tools.run_tools import RUN_SKILL, answer_run, find_declared, run_declared
 from skillyard.tools.tool_context import Tool, ToolCaller, ToolContext, refusal
 from skillyard.tools.workspace_tools import WORKSPACE_TOOLS
+from skillyard.tracing import end_tool_span, skill_attributes, tool_span
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -90,6 +91,35 @@ class ToolDispatcher:
 
     async def call(self, name: str, arguments: Mapping[str, object] | str | None, caller: ToolCaller) -> ToolResult:
         """Call one of our tools, or the function of a tool that a skill declares."""
+        known = name if name in self._offer.tools else None
+        with tool_span(name, known, arguments or {}, caller.call_id) as span:
+            result = await self._call(name, arguments, caller)
+            if span is not None:
+                await self._end_span(span, result, known and _skill_argument(arguments))
+        return result
+
+    async def call_in_text(self, call: AbpCall, caller: ToolCaller) -> tuple[ToolResult, str]:
+        """Execute a block in a model's text; the result, and the block to send back."""
+        known = call.tool if call.tool in self._offer.tools else None
+        with tool_span(call.tool, known, call.parameters, caller.call_id) as span:
+            result, block = await self._call_in_text(call, caller)
+            if span is not None:
+                await self._end_span(span, result, _skill_argument(call.parameters) if known else call.tool)
+        return result, block
+
+    async def _end_span(self, span: Any, result: ToolResult, named: str | None) -> None:
+        """Write on the span of a call what it came to, and the skill it has named."""
+
+        def attributes() -> Mapping[str, str]:
+            try:
+                return skill_attributes(self._context.access.find(named)) if named else {}
+            except SkillyardError:  # there is none, or it may not be used
+                return {}
+
+        skill = await asyncio.to_thread(attributes)
+        end_tool_span(span, text=result.text, code=None if result.ok else result.code or "error", skill=skill)
+
+    async def _call(self, name: str, arguments: Mapping[str, object] | str | None, caller: ToolCaller) -> ToolResult:
         tool = self._offer.tools.get(name)
         try:
             if tool is None:
@@ -105,10 +135,9 @@ class ToolDispatcher:
         except Exception:
             return _internal_error(name)
 
-    async def call_in_text(self, call: AbpCall, caller: ToolCaller) -> tuple[ToolResult, str]:
-        """Execute a block in a model's text; the result, and the block to send back."""
+    async def _call_in_text(self, call: AbpCall, caller: ToolCaller) -> tuple[ToolResult, str]:
         if call.tool in self._offer.tools:
-            result = await self.call(call.tool, call.parameters, caller)
+            result = await self._call(call.tool, call.parameters, caller)
             return result, result_block(call.tool, result.text if result.ok else f"Tool execution failed: {result.text}")
         try:
             declared = await asyncio.to_thread(find_declared, self._context, call.tool, call.action)

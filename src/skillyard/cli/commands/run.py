@@ -120,7 +120,6 @@ def run_command(arguments: argparse.Namespace) -> int:
     """Run it; 1 when the run did not succeed."""
     import asyncio  # 30 ms: only this command waits for a process
 
-    from skillyard.engine import flush_spans
     from skillyard.execution import RunOrigin
 
     screen: Screen = arguments.screen
@@ -155,7 +154,6 @@ def run_command(arguments: argparse.Namespace) -> int:
     except NotExecutable as error:  # here, unlike elsewhere, its folder may be named
         hint = (error.hint or "").replace("--skill-dir FOLDER", f"--skill-dir {shlex.quote(skill.directory)}")
         raise NotExecutable(error.message, hint=hint, **error.details) from None
-    flush_spans()
     if output is not None:
         _take(outcome.made, output)
     if arguments.output_only:

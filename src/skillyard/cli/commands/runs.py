@@ -462,11 +462,9 @@ def _fire(catalog: Catalog, event: Event, context: dict[str, Any], screen: Scree
     import asyncio
 
     from skillyard.cli.confirmation import ConsoleApprover
-    from skillyard.engine import flush_spans
 
     approver = ConsoleApprover() if screen.interactive else None
     fired = asyncio.run(catalog.events().fire(event, context=context, approver=approver))
-    flush_spans()
     if screen.as_json:
         screen.data(fired.to_dict())
         return OK if fired.ok else FAILURE

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from skillyard.packages import PackageLimits
 from skillyard.registry import InstalledSkill
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
@@ -45,6 +46,7 @@ from skillyard.server.file_transfers import FILES
 from skillyard.server.middleware.error_formats import ANTHROPIC
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import ZIP_RESPONSES, zip_response
+from skillyard.server.server_state import CurrentState, ServerState
 
 routes: Final = APIRouter(
     prefix="/anthropic/v1/skills", tags=["clients: Anthropic"], dependencies=[require_scope("skills:read")], responses=ANTHROPIC
@@ -55,10 +57,17 @@ _Limit = Annotated[int, Query(ge=1, le=1000)]
 _Page = Annotated[str | None, Query(max_length=1000)]
 
 
+def _limits(state: ServerState) -> PackageLimits:
+    """The files of a skill are at most 30 MB together, as the API has it, unless the operator says otherwise."""
+    return PackageLimits(total=state.settings.skills_api_bytes)
+
+
 @routes.post("", openapi_extra=FILES, dependencies=[_WRITE])
-async def create(service: CurrentServices, request: Request, consent: ConsentQuery = None) -> dict[str, Any]:
+async def create(
+    service: CurrentServices, state: CurrentState, request: Request, consent: ConsentQuery = None
+) -> dict[str, Any]:
     """Install a new skill from its files, which are in one folder with its SKILL.md. Its names are those of the SKILL.md."""
-    async with received_skill(service, request, one_folder=True) as incoming:
+    async with received_skill(service, request, one_folder=True, limits=_limits(state)) as incoming:
         result = await run_in_threadpool(install_skill, service, incoming, consent=consent)
         return await run_in_threadpool(_skill, service, offered_skill(service, result.skill_id))
 
@@ -94,10 +103,10 @@ def delete(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
 
 @routes.post("/{skill_id}/versions", openapi_extra=FILES, dependencies=[_WRITE])
 async def create_version(
-    service: CurrentServices, request: Request, skill: ClientSkill, consent: ConsentQuery = None
+    service: CurrentServices, state: CurrentState, request: Request, skill: ClientSkill, consent: ConsentQuery = None
 ) -> dict[str, Any]:
     """Install another version of a skill, which becomes the current one; the same files again are the same version."""
-    async with received_skill(service, request, one_folder=True) as incoming:
+    async with received_skill(service, request, one_folder=True, limits=_limits(state)) as incoming:
         result = await run_in_threadpool(install_skill, service, incoming, into=skill.skill_id, consent=consent)
         made = await run_in_threadpool(installed_version, service, skill.skill_id, str(result.version))
         return await run_in_threadpool(_version, service, skill, made)

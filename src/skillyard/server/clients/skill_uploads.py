@@ -23,6 +23,7 @@ from skillyard.registry import OperationResult
 from skillyard.server.file_transfers import SentConsent, read_form, scratch
 from skillyard.server.organisation_services import OrganisationServices
 
+_LIMITS: Final = PackageLimits()
 _FIELDS: Final = ("files", "files[]")
 _PIECE: Final = 1024 * 1024
 _NO_MODE: Final = (0, 0x20)
@@ -40,7 +41,7 @@ class IncomingSkill:
 
 @contextlib.asynccontextmanager
 async def received_skill(
-    service: OrganisationServices, request: Request, *, one_folder: bool = False
+    service: OrganisationServices, request: Request, *, one_folder: bool = False, limits: PackageLimits = _LIMITS
 ) -> AsyncIterator[IncomingSkill]:
     """The skill of a form with `files[]`, or with one archive as `files`, for as long as the block lasts.
 
@@ -49,12 +50,11 @@ async def received_skill(
             when a file lies outside the skill's folder.
         InvalidInput: it is no such form.
     """
-    limits = PackageLimits()
     async with scratch(service.registry) as folder:
-        async with read_form(request, limits.archive, files=limits.entries, fields=20) as form:
+        async with read_form(request, min(limits.archive, limits.total), files=limits.entries, fields=20) as form:
             archive = await run_in_threadpool(_archive, form, folder)
             fields = {name: value for name, value in form.items() if isinstance(value, str)}
-        skill = await run_in_threadpool(inspect_archive, archive, folder, one_folder=one_folder)
+        skill = await run_in_threadpool(inspect_archive, archive, folder, one_folder=one_folder, limits=limits)
         yield IncomingSkill(archive, skill, fields)
 
 
@@ -102,14 +102,14 @@ def write_archive(files: Iterable[tuple[str, BinaryIO]], target: Path) -> Path:
     return target
 
 
-def inspect_archive(archive: Path, folder: Path, *, one_folder: bool = False) -> FoundSkill:
+def inspect_archive(archive: Path, folder: Path, *, one_folder: bool = False, limits: PackageLimits = _LIMITS) -> FoundSkill:
     """The one skill of an archive, unpacked below `folder`.
 
     Raises:
         ArchiveRefused: the archive breaks a rule.
         NoSkillInside: it has none, or several; with `one_folder`, it has something beside the skill's folder.
     """
-    unpacked = extract(archive, folder)
+    unpacked = extract(archive, folder, limits)
     skills = find_skills(unpacked.tree)
     if len(skills) != 1:
         raise NoSkillInside(
