@@ -14,6 +14,7 @@ work on one home at once.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
 from skillyard.coding_agents import SkillLinks
-from skillyard.errors import InvalidConfiguration, InvalidSource, SkillyardError, VersionPinned
+from skillyard.errors import InvalidConfiguration, InvalidInput, InvalidSource, SkillyardError, VersionPinned
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.candidate import ApprovalPolicy, InstallRequest, SignerPolicy
 from skillyard.registry.install_pipeline import InstallPipeline
@@ -56,8 +57,8 @@ from skillyard.registry.version_files import discard_all_versions, refuse_local_
 from skillyard.registry.version_store import CURRENT
 
 if TYPE_CHECKING:
-    from skillyard.catalog import SkillCatalog
-    from skillyard.coding_agents import LinkReport
+    from skillyard.catalog import Skill, SkillCatalog
+    from skillyard.coding_agents import LinkReport, SkillsFolder
     from skillyard.registry.candidate import Scanner
     from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.mirror_locations import MirrorSource
@@ -504,6 +505,26 @@ class Registry:
         """
         skill_id = self.installed.current(name).skill_id
         return skill_id, self.storage.versions.home(skill_id) / CURRENT
+
+    def link_into(self, skill: Skill, folders: Sequence[SkillsFolder], *, copy: bool = False) -> tuple[LinkReport, ...]:
+        """Put a skill of the catalog into folders of coding agents; an installed one follows its current version there.
+
+        Raises:
+            InvalidInput: it is off or manual, and agents would offer it.
+        """
+        if skill.state in ("off", "manual"):
+            hint = skill.reason or f"skillyard state {skill.id} automatic, then link it"
+            raise InvalidInput(f"{skill.id} is {skill.state}, and agents would offer it", hint=hint)
+        directory = os.path.abspath(skill.directory)  # noqa: PTH100 # links stay as they are
+        known = next((link for link in self.links.links() if link.path == directory), None)
+        if known is not None:  # a copy stands for what it is of
+            skill_id, source = known.skill_id, known.source
+        elif skill.source == "installed":
+            skill_id, current = self.current_folder(skill.slug)
+            source = str(current)
+        else:
+            skill_id, source = None, directory
+        return self.links.add(skill.slug, source, folders, skill_id=skill_id, copy=copy)
 
     def adopt(
         self, name: str, *, agent: str | None = None, project: str | None = None, **options: Unpack[InstallOptions]
