@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 
 from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed, SkillyardError, TooManyFiles
 from skillyard.extensions import NO_EXTENSIONS, Extensions
 from skillyard.packages import Origin, PackageLimits, Source, SourceKind, digest_of, extract, shown_address
-from skillyard.registry.model import FetchedTree, Fetcher
+from skillyard.registry.model import FetchedTree, Fetcher, SkillVersion
 from skillyard.registry.source_host_policy import address_of_owner, among_shared, checked_repository, repository_redirect
 
 if TYPE_CHECKING:
@@ -436,9 +436,20 @@ class SourceFetcher:
         return FetchedTree(tree, _origin(source, sha256=digest_of(data)), owned=False)
 
 
-def source_from_origin(origin: Origin) -> Source:
-    """Where to look for the newest of what came from `origin`."""
-    return Source(origin.kind, origin.address, origin.path, origin.ref)
+def source_of_version(version: SkillVersion) -> Source:
+    """Where an installed version came from, to be fetched again.
+
+    Raises:
+        InvalidSource: it was uploaded, and comes from nowhere.
+    """
+    origin = version.origin
+    if origin.get("kind") == "upload":
+        raise InvalidSource(
+            f"{version.skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
+            hint="upload the new version, or `skillyard install` its archive: it becomes the next version of this skill",
+        )
+    kind, *place = (str(origin.get(key, "")) for key in ("kind", "address", "path", "ref"))
+    return Source(cast(SourceKind, kind), *place)
 
 
 def _with_retries(fetch: Callable[[], FetchedTree], sleep: Callable[[float], object]) -> FetchedTree:
