@@ -448,8 +448,8 @@ def source_of_version(version: SkillVersion) -> Source:
             f"{version.skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
             hint="upload the new version, or `skillyard install` its archive: it becomes the next version of this skill",
         )
-    kind, *place = (str(origin.get(key, "")) for key in ("kind", "address", "path", "ref"))
-    return Source(cast(SourceKind, kind), *place)
+    kind, address, path, ref = (str(origin.get(key, "")) for key in ("kind", "address", "path", "ref"))
+    return Source(cast(SourceKind, kind), address, path, ref)
 
 
 def _with_retries(fetch: Callable[[], FetchedTree], sleep: Callable[[float], object]) -> FetchedTree:
