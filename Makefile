@@ -31,7 +31,8 @@ $(BIN)/.serving: requirements.lock pyproject.toml | $(BIN)/uv
 
 $(BIN)/.ready: requirements-dev.lock requirements.lock pyproject.toml | $(BIN)/uv
 	@$(call install,requirements-dev.lock,--compile-bytecode)
-	@$(BIN)/python -m compileall -q -j 0 src # else each process of the tests would
+	@$(BIN)/python -m compileall -q -j 0 src # else each process of the tests would,
+	@$(BIN)/python -m pytest --collect-only >/dev/null 2>&1 || true # and write pytest's form of the tests too; what is wrong shows there
 	@touch $(BIN)/.serving $@
 
 # The packages of a lock and Skillyard from this folder; pip takes over where uv cannot, as with an index that only pip's settings name.

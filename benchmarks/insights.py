@@ -155,6 +155,11 @@ def addresses(now: datetime) -> Iterator[tuple[str, str]]:
     yield "catalog, a skill", "catalog/skill?skill=report-report-0"
     yield "conversations", "chat/conversations?limit=50"
     yield "funnel of conversations", "chat/trail/report"
+    span = f"since={since}T00:00:00Z&until={until}T00:00:00Z"
+    yield "turns that loaded a skill", f"chat/turns?skill=user:skill-1&stage=loaded&{span}"
+    yield "turns that loaded any skill", f"chat/turns?stage=loaded&{span}"
+    yield "turns of an agent", f"chat/turns?agent=agent-3&{span}"
+    yield "turns that used a model and failed", f"chat/turns?model=openai:gpt-5&failed=true&{span}"
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 # Installs the programs the tests need when they are missing: bubblewrap and podman, the sandboxes; PostgreSQL, one of the two databases;
 # Chromium with Chinese letters, the browser that skills are granted, and its headless shell, in which the page is tried; nginx, before
 # several servers; docker-registry and skopeo, which keep and copy skills as OCI artifacts; faketime, for clocks that jump; qpdf,
-# poppler's tools and LibreOffice's sheets, which skills are granted.
+# poppler's tools and LibreOffice's sheets, which skills are granted; ripgrep, without which OpenCode loads no skill.
 # Without bubblewrap Skillyard falls back to Landlock; without PostgreSQL it uses SQLite.
 set -eu
 missing=""
@@ -17,6 +17,7 @@ command -v skopeo >/dev/null 2>&1 || missing="$missing skopeo"
 ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || missing="$missing faketime"
 command -v qpdf >/dev/null 2>&1 || missing="$missing qpdf"
 command -v pdftotext >/dev/null 2>&1 || missing="$missing poppler-utils"
+command -v rg >/dev/null 2>&1 || missing="$missing ripgrep"
 [ -e /usr/lib/libreoffice/program/libsclo.so ] || missing="$missing libreoffice-calc-nogui"
 if [ -z "$missing" ]; then exit 0; fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

@@ -19,8 +19,7 @@ from pathlib import Path
 from benchmarks.search.collection import Entry, read_collection
 from benchmarks.search.examples import index_of
 from skillyard.search import SearchIndex, search_skills
-from skillyard.search.evaluation import TriggerCase
-from skillyard.search.suggestions import suggest_descriptions
+from skillyard.search.evaluation import TriggerCase, suggest_descriptions
 
 _GIVEN = 4  # requests of one skill: fewer get no suggestion
 

@@ -283,6 +283,18 @@ class VersionPinned(InstallProblem, code="version_pinned"):
     """The current version is pinned: updates leave it as it is until the pin is taken away."""
 
 
+class DependencyConflict(InstallProblem, code="dependency_conflict"):
+    """No version of a skill is what all who require it ask for; `details["required"]` says who asked for what."""
+
+
+class DependencyCycle(InstallProblem, code="dependency_cycle"):
+    """Skills require each other in a cycle; `details["cycle"]` has their names, the first again at the end."""
+
+
+class SkillRequired(InstallProblem, code="skill_required"):
+    """Other skills need what would be taken away; `details["required_by"]` has one sentence for each."""
+
+
 class ConversationBusy(SkillyardError, code="conversation_busy", status=409):
     """A conversation has an open turn: it is being worked on, or waits for an answer."""
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.cli.screen import align_rows, cell_width, cut_to_width
+from skillyard.cli.screen import _SINGLE, align_rows, cell_width, cut_to_width
 
 _TEXT = st.text(st.sampled_from("abc 天気…é\u0301한"), max_size=30)
 
@@ -14,6 +17,13 @@ _TEXT = st.text(st.sampled_from("abc 天気…é\u0301한"), max_size=30)
 @pytest.mark.parametrize(("text", "width"), [("", 0), ("abc", 3), ("天气", 4), ("e\u0301", 1), ("…", 1)])
 def test_wide_characters_take_two_cells_and_marks_none(text: str, width: int) -> None:
     assert cell_width(text) == width
+
+
+def test_letters_that_are_not_looked_up_take_one_cell_each() -> None:
+    alone = [character for character in map(chr, range(32, sys.maxunicode + 1)) if _SINGLE.fullmatch(character)]
+    assert len(alone) > 900
+    strange = [one for one in alone if unicodedata.combining(one) or unicodedata.east_asian_width(one) in "WF"]
+    assert strange == []
 
 
 @given(_TEXT, st.integers(1, 40))

@@ -27,7 +27,7 @@ def _lines(examples: Path, folder: Path) -> list[list[str]]:
         ["scan", mine], ["pack", mine, "--output", str(folder / "mine.zip")], ["verify", str(folder / "mine.zip")],
         ["key", "new", "ada"], ["sign", mine, "--key", "ada"], ["install", mine, "-y", "--save"], ["versions"],
         ["update", "--check"], ["update", "-y"], ["sync", "--check"],
-        ["diff", "mine"], ["pin", "mine"], ["pin", "mine", "--undo"],
+        ["diff", "mine"], ["deps", "mine"], ["pin", "mine"], ["pin", "mine", "--undo"],
         ["deprecate", "mine"], ["yank", "mine"], ["yank", "mine", "--undo"], ["deprecate", "mine", "--undo"],
         ["mirror", "export", str(folder / "mirror")], ["history"], ["login"], ["owners", "mine"], ["approve"],
         ["list"], ["show", "text-statistics"], ["search", "text"], ["prompt"], ["read", "text-statistics"],

@@ -160,6 +160,25 @@ def test_a_list_for_programs_imports_only_what_it_needs(skills_root: Path, make_
     assert [name for name in loaded if name.startswith("skillyard.cli.commands.")] == ["skillyard.cli.commands.show"]
 
 
+def test_a_run_imports_nothing_of_events_commands_search_and_keys(examples: Path) -> None:
+    loaded = _modules("run", "text-statistics", "--input", '{"text": "One fish."}', "--root", str(examples), "--quiet")
+    assert "skillyard.engine.local_engine" in loaded
+    assert (
+        not {"skillyard.engine.events", "skillyard.permissions.command_policy", "skillyard.search", "skillyard.access"} & loaded
+    )
+
+
+def test_the_process_of_a_command_keeps_numpy_from_starting_threads(skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "plain")
+    script = (
+        "import os, sys; from skillyard.cli import program; "
+        "os._exit = lambda code: print(len(os.listdir('/proc/self/task')), 'numpy' in sys.modules, file=sys.stderr); "
+        f"sys.argv = ['skillyard', 'search', 'plain thing', '--root', {str(skills_root)!r}]; program.console()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "1 True"
+
+
 def _modules(*arguments: str) -> set[str]:
     """The modules a call has imported when it is done."""
     script = (

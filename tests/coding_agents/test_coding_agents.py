@@ -104,6 +104,15 @@ def test_a_link_is_shared_counted_and_goes_with_the_last_agent(installed: Regist
         installed.links.remove("tidy")
 
 
+def test_an_agent_that_sees_no_links_gets_a_copy(installed: Registry, home: Path) -> None:
+    folders = skills_folders(chosen_agents(["continue,claude"]))
+    assert {folder.agents[0]: folder.copies for folder in folders} == {"claude": False, "continue": True}
+    assert {status for status, _ in _add(installed, *folders)} == {"linked", "copied"}
+    assert not (home / ".continue/skills/tidy").is_symlink() and (home / ".claude/skills/tidy").is_symlink()
+    installed.uninstall("tidy")
+    assert not (home / ".continue/skills/tidy").exists()
+
+
 def test_copies_follow_update_rollback_and_uninstall(installed: Registry, tmp_path: Path) -> None:
     copy, link = SkillsFolder(str(tmp_path / "a"), ("claude",)), SkillsFolder(str(tmp_path / "b"), ("codex",))
     _add(installed, copy, copy=True)

@@ -19,6 +19,7 @@ from skillyard.conversations import (
     SkillUsageEvent,
     SkillUsageLog,
     Turn,
+    TurnFilter,
 )
 from skillyard.conversations.conversation import (
     EventPosition,
@@ -197,6 +198,40 @@ def test_files_are_noted_once_by_name_and_everything_goes_with_the_conversation(
     assert records.files("chat_1") == ()
     with pytest.raises(RecordNotFound):
         records.turn(turn.id)
+
+
+def test_the_turns_behind_a_figure_are_found_each_conversation_once(records: ConversationStore, database: Database) -> None:
+    trail = SkillUsageLog(lambda: database)
+    begun = datetime(2026, 11, 20, 9, tzinfo=UTC)
+    records.begin(Conversation("chat_2", "ada", "Tables", "Editor", "own:large", SETTINGS))
+    records.begin(Conversation("chat_3", "eve", "Hers", "Editor", "own:large", SETTINGS))
+    for number, (chat, state) in enumerate((("chat_1", "done"), ("chat_1", "failed"), ("chat_2", "done"), ("chat_3", "done"))):
+        at = begun + timedelta(days=number)
+        turn = records.start(Turn(f"turn_{number}", chat, 0, "running", f"request {number} " * 40, created_at=at))
+        kinds = [("offered", "pdf"), ("loaded", "pdf"), ("read", "pdf"), ("run", "pdf"), ("outcome", "pdf"), ("offered", "csv")]
+        trail.add([SkillUsageEvent(chat, turn.id, kind, skill, at=at) for kind, skill in kinds])  # type: ignore[arg-type]
+        trail.add([SkillUsageEvent(chat, turn.id, "ruled", "csv", "a rule", ok=False, at=at)])
+        records.note(turn.id, state=state, finished_at=at)
+
+    def found(limit: int = 50, offset: int = 0, **only: object) -> tuple[int, list[str | None]]:
+        total, turns = trail.turns(TurnFilter("ada", **only), limit=limit, offset=offset)  # type: ignore[arg-type]
+        return total, [turn.turn_id for turn in turns]
+
+    for stage in ("offered", "loaded", "followed", "succeeded"):
+        assert found(skill="pdf", stage=stage) == (2, ["turn_2", "turn_0"]), stage
+    assert found(stage="offered") == (4, ["turn_2", "turn_2", "turn_0", "turn_0"])
+    assert found(stage="refused", skill="csv") == (3, ["turn_2", "turn_1", "turn_0"])
+    assert found(stage="loaded", skill="csv") == (0, [])
+    assert found(stage="loaded", agent="Editor") == (1, ["turn_2"])
+    assert found(stage="loaded", since=begun + timedelta(days=1)) == (1, ["turn_2"])
+    assert found(stage="loaded", until=begun + timedelta(days=1), model="openai:gpt-5") == (1, ["turn_0"])
+    assert found() == (3, ["turn_2", "turn_1", "turn_0"])
+    assert found(limit=1, offset=1) == (3, ["turn_1"])
+    assert found(failed=True, model="openai:gpt-5") == (1, ["turn_1"])
+    assert found(skill="csv") == (0, [])  # offered alone is no use
+    first = trail.turns(TurnFilter("ada", skill="pdf", stage="followed"))[1][0]
+    assert (first.title, first.agent, first.model, first.number, first.state) == ("Tables", "Editor", "own:large", 1, "done")
+    assert (len(first.request), first.skill_id, first.at) == (300, "pdf", begun + timedelta(days=2))
 
 
 def test_the_trail_counts_by_skill_and_names_those_to_look_at(records: ConversationStore, database: Database) -> None:

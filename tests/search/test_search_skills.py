@@ -309,3 +309,16 @@ def test_what_is_behind_the_limit_of_a_request_counts_for_nothing():
         match.skill.name for match in search_skills(SKILLS, "x pdf")
     ]
     assert search_skills(SKILLS, behind) == []
+
+
+def test_a_name_is_found_by_every_spelling_of_it_by_the_first_request_and_by_the_hundredth():
+    skills = [
+        FakeSkill("pdf", display_name="Portable Documents"),
+        FakeSkill("xlsx"),
+        FakeSkill("Café Menu"),
+        FakeSkill("a_b", display_name="Weekly Report"),
+    ]
+    asked = {("pdf", "portabl", "document"): [0], ("xlsx",): [1], ("caf", "menu"): [2], ("weekly", "report"): [3], ("pdf",): []}
+    for request, right in asked.items():
+        index = SearchIndex(skills)
+        assert [index.named(request) for _ in range(5)] == [right] * 5, request  # looked through at first, then in a table

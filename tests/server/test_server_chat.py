@@ -92,6 +92,13 @@ def test_a_form_is_filled_in_over_http(web: httpx.Client, models: Any) -> None:
     steps = web.get("/trail", params={"conversation": conversation}).json()["data"]
     assert [step["event"] for step in steps] == ["offered", "loaded", "read", "run", "outcome"]
     assert web.get("/trail/report").json()["data"]["skills"][0]["run"] == 1
+    listed = web.get("/turns", params={"skill": steps[0]["skill"], "stage": "followed", "since": shown["created_at"]}).json()
+    assert listed["meta"]["total"] == 1
+    one = listed["data"][0]
+    assert (one["conversation_id"], one["turn_id"], one["number"], one["state"]) == (conversation, turn, 1, "done")
+    assert (one["request"], one["detail"], one["replaced"]) == ("Fill in this PDF form", "FORMS.md", False)
+    assert web.get("/turns", params={"stage": "refused"}).json()["data"] == []
+    assert web.get("/turns", params={"stage": "adored"}).status_code == 400
 
 
 def test_a_client_that_comes_back_is_told_the_rest_and_a_late_one_everything(web: httpx.Client, models: Any) -> None:

@@ -280,7 +280,7 @@ def test_no_answer_over_mcp_names_the_machine(guest: TestClient, used: dict[str,
         ask("resources/directory/read", uri=entry["uri"].removesuffix("/SKILL.md"))
     ask("prompts/get", name="nothing")
     assert told == []
-    assert {"skill", "skills_list", "skills_load", "read_skill_file", "run_skill"} <= set(tools)
+    assert {"skill", "skills_list", "read_skill_file", "run_skill"} <= set(tools)
     assert visited["tools/call"] == len(tools) * len(SKILLS) * 2
     assert min(visited[name] for name in ("resources/read", "prompts/get", "skills/get", "resources/directory/read")) >= 3
 

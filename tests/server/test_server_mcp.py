@@ -497,3 +497,49 @@ async def test_over_all_callers_so_many_sessions_are_open_at_once(shop: Path) ->
         answers = [await client.post("/", json=HELLO, headers=PLAIN | {"x-caller": str(caller)}) for caller in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 503]
     assert "Too many open sessions" in answers[2].text
+
+
+@pytest.fixture
+def asking(home: Path) -> None:
+    """A project whose rule wants to be asked about one skill."""
+    (home / "project/skillyard.toml").write_text('[permissions.skills]\n"weather" = "ask"\n', "utf-8")
+
+
+@pytest.mark.parametrize(("decision", "shown"), [("once", "# Skill: weather"), ("reject", "was not approved: not today")])
+async def test_a_call_waits_for_the_answer_of_a_person_and_goes_on(
+    decision: str, shown: str, asking: None, address: str
+) -> None:
+    questions = address.replace("/mcp", "/api/v1/approvals/questions")
+    async with Client(address) as client, httpx2.AsyncClient() as person, anyio.create_task_group() as tasks:
+        results: list[types.CallToolResult] = []
+
+        async def load() -> None:
+            results.append(await client.call_tool("skill", {"skill": "weather"}))
+
+        tasks.start_soon(load)
+        with anyio.fail_after(30):
+            while not (waiting := (await person.get(questions)).json()["data"]):
+                await anyio.sleep(0.02)
+        (question,) = waiting
+        assert (question["skill_name"], question["run_id"]) == ("weather", None)
+        answer = await person.post(f"{questions}/{question['id']}", json={"decision": decision, "reason": "not today"})
+        assert answer.status_code == 200
+    (result,) = results
+    assert (result.is_error, shown in result.content[0].text) == (decision == "reject", True)  # type: ignore[union-attr]
+
+
+async def test_a_call_about_which_nobody_decides_says_how_a_person_agrees(
+    asking: None, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from skillyard.cli import main
+
+    monkeypatch.setattr("skillyard.server.background.approval_questions._PATIENCE_OF_CLIENTS_S", 0.01)
+    async with Client(address) as client:
+        result = await client.call_tool("skill", {"skill": "weather"})
+        assert "nobody answered within 0.01 seconds" in result.content[0].text  # type: ignore[union-attr]
+        assert "`skillyard approvals approve weather --project " in result.content[0].text  # type: ignore[union-attr]
+        with pytest.raises(MCPError, match="`skillyard approvals approve weather --project "):
+            await client.read_resource("skill://weather/SKILL.md")
+        assert await anyio.to_thread.run_sync(main, ["approvals", "approve", "weather"]) == 0
+        assert not (await client.call_tool("skill", {"skill": "weather"})).is_error
+        assert (await client.read_resource("skill://weather/SKILL.md")).contents

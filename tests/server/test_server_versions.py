@@ -101,6 +101,17 @@ def test_a_withdrawn_version_does_not_come_back_until_that_is_undone(client: Tes
     assert client.post(f"{API}/tidy/rollback-previous").json()["data"]["version"] == two[0]
     deprecated = client.post(f"{API}/tidy/versions/current/deprecate", json={"reason": "old"}).json()["data"]
     assert (deprecated["version"], deprecated["status"], deprecated["deprecated_reason"]) == (two[0], "deprecated", "old")
+    known = {"skill": "installed:tidy"}
+    for withdrawal, undo in (("deprecated", "deprecate"), ("yanked", "yank")):
+        client.post(f"{API}/tidy/versions/current/{undo}", json={"reason": "old"})
+        (verdict,) = client.get("/api/v1/catalog/verdicts", params=known).json()["data"]
+        whole = client.get("/api/v1/catalog/skill", params=known).json()["data"]
+        for told in (verdict, whole):
+            assert told["withdrawal"] == withdrawal
+            assert "old" in told["withdrawn"]
+        client.post(f"{API}/tidy/versions/current/{undo}", json={"undo": True})
+    (verdict,) = client.get("/api/v1/catalog/verdicts", params=known).json()["data"]
+    assert (verdict["scanned"], verdict["withdrawal"], verdict["withdrawn"]) == (True, None, None)
 
 
 def test_a_version_is_scanned_and_held_against_clients(client: TestClient, two: tuple[str, str]) -> None:

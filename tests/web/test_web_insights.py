@@ -7,9 +7,14 @@ import json
 import re
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
 from typing import Any
 
 from playwright.sync_api import Page, expect
+
+from skillyard.conversations import ChatSettings, Conversation, ConversationStore, SkillUsageEvent, SkillUsageLog, Turn
+from skillyard.database import Database
 
 Site = Any  # of conftest.py, which is no module to import from
 Open = Callable[..., Page]
@@ -56,6 +61,46 @@ def test_from_the_first_steps_to_the_runs_behind_each_figure(site: Site, visit: 
     page.get_by_role("tab", name="Overview").click()
     expect(page.get_by_role("region", name="Use", exact=True)).to_contain_text(re.compile(r"Runs\s*1"))
     expect(page.get_by_role("region", name="Who uses it").get_by_role("link", name="Page and HTTP")).to_be_visible()
+
+
+def test_each_step_of_the_funnel_leads_to_its_turns(site: Site, visit: Open, readable: Check, uncut: Check) -> None:
+    skill, now = "config:text-statistics", datetime.now(UTC)
+    with closing(Database.open(str(site.home / "data"))) as database:
+        records, trail = ConversationStore(lambda: database), SkillUsageLog(lambda: database)
+        for chat, kinds in (("chat_a", ("offered", "loaded", "run", "outcome")), ("chat_b", ("offered",))):
+            records.begin(Conversation(chat, "default/local user", f"About {chat}", None, "own:large", ChatSettings()))
+            for number in range(1, 21):
+                turn = Turn(f"{chat}_{number}", chat, 0, "running", f"Count this of {chat}, part {number}", created_at=now)
+                records.start(turn)
+                if number == 3:
+                    trail.add([SkillUsageEvent(chat, turn.id, kind, skill) for kind in kinds])  # type: ignore[arg-type]
+                records.note(turn.id, state="done", answer="It is long. " * 20, finished_at=now)
+    page = visit(site, f"/skills/{skill}")
+    funnel = page.get_by_role("region", name="In chats")
+    expect(funnel.get_by_role("link")).to_have_text(["2", "1", "1", "1"], timeout=30_000)
+    funnel.get_by_role("link", name="Loaded").click()
+    expect(page).to_have_url(re.compile(r"/chat/turns\?.*stage=loaded"))
+    listed = page.get_by_role("list", name="Turns").get_by_role("link")
+    expect(listed).to_have_count(1)
+    expect(listed).to_contain_text("Count this of chat_a, part 3")
+    readable(page)
+    uncut(page)
+    page.get_by_role("combobox", name="Stage").click()
+    page.get_by_role("option", name="Offered").click()
+    expect(listed).to_have_count(2)
+    page.reload()
+    expect(listed).to_have_count(2)
+    page.get_by_role("button", name="Of every skill").click()
+    expect(page).not_to_have_url(re.compile("skill="))
+    listed.filter(has_text="chat_a").click()
+    expect(page.get_by_role("article", name="Turn 3", exact=True)).to_be_in_viewport()
+    expect(page.get_by_role("article", name="Turn 20")).not_to_be_in_viewport()
+    page.goto("/chat/report")
+    page.get_by_role("row").filter(has_text="text-statistics").get_by_role("link", name="Offered").click()
+    expect(listed).to_have_count(2)
+    page.goto("/insights?by=model")
+    page.get_by_role("link", name="40 of own:large, Turns").click()
+    expect(page.get_by_role("status")).to_have_text("40 turns")
 
 
 def test_two_versions_stand_side_by_side_with_what_became_of_them(site: Site, visit: Open, readable: Check) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +15,9 @@ import pytest
 
 from skillyard.errors import InvalidInput, SandboxUnavailable
 from skillyard.sandbox import folder_owners, give_back_folders
+from skillyard.sandbox.bubblewrap import BubblewrapBackend
 from skillyard.sandbox.folder_owners import lend_folder
+from skillyard.workspace import Workspace, WorkspaceOptions
 
 if TYPE_CHECKING:
     from tests.workspace.conftest import MakeWorkspace
@@ -187,3 +190,26 @@ def test_another_folder_that_has_the_name_now_is_left_alone(reachable: Path, hom
     folder.symlink_to(other)
     loan.give_back()
     assert (other / "b.txt").stat().st_uid == identity.uid
+
+
+async def test_a_session_takes_the_mounts_of_the_machine_as_they_are_when_it_starts(
+    reachable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """bwrap gives up when a mount goes while it takes them over, and those that are shared go with the machine's."""
+    seen, program, shared = reachable / "seen", reachable / "bwrap", reachable / "shared"
+    program.write_text(f'#!/bin/sh\n[ -e {seen} ] || cat /proc/self/mountinfo > {seen}\nexec /usr/bin/bwrap "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(WorkspaceOptions, "backend_here", lambda _: BubblewrapBackend(str(program)))
+    (reachable / "closed").mkdir(mode=0o700)
+    shared.mkdir()
+    subprocess.run(["mount", "--bind", shared, shared], check=True)
+    try:
+        subprocess.run(["mount", "--make-shared", shared], check=True)
+        assert re.search(rf" {shared} .* shared:", Path("/proc/self/mountinfo").read_text())
+        (reachable / "closed/files").mkdir()
+        async with Workspace(reachable / "closed/files") as workspace:
+            assert (await workspace.bash("echo here")).text == "here"
+    finally:
+        subprocess.run(["umount", shared], check=True)
+    assert f" {shared} " in seen.read_text()
+    assert not re.search(" (shared|master):", seen.read_text())

@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 
 import type { Figures, InsightRow } from "@/api/insights";
 import type { RunSummary } from "@/api/runs";
-import { insightSearch, runsSearch } from "@/app/search";
-import { COLUMNS, ordered, runsOf, valueOf } from "@/pages/insights/columns";
+import { chatSearch, insightSearch, runsSearch, turnsSearch } from "@/app/search";
+import { COLUMNS, ordered, runsOf, turnsOf, valueOf } from "@/pages/insights/columns";
 import { axisTop, declines, failedShare, failing } from "@/parts/figures";
 
 const NOTHING: Figures = {
@@ -62,4 +62,18 @@ test("each row leads to its runs, and the address says which", () => {
   expect(runsSearch({ ...days, interface: "cli", version: 2, state: "nonsense", until: "2026-99-01" })).toMatchObject({ since: "2026-05-01", until: undefined, interface: "cli", version: "2", state: undefined });
   expect(insightSearch({ by: "agent", days: 90, up: "yes", unused: true })).toMatchObject({ by: "agent", days: 90, up: undefined, unused: true });
   expect(insightSearch({ by: "nobody", days: 3 })).toMatchObject({ by: undefined, days: undefined });
+});
+
+test("a figure of chats leads to the turns that it counts, and none of other people", () => {
+  const days = { since: "2026-05-01", until: "2026-05-14" };
+  expect(turnsOf("loaded", "skill", row("user:pdf", {}), days)).toEqual({ ...days, stage: "loaded", skill: "user:pdf" });
+  expect(turnsOf("turnsFailed", "model", row("gpt", {}), days, "user:pdf")).toEqual({ ...days, failed: true, model: "gpt", skill: "user:pdf" });
+  expect(turnsOf("turns", "agent", row("Editor", {}), days)).toEqual({ ...days, agent: "Editor" });
+  expect(turnsOf("refused", "interface", row("chat", {}), days)).toEqual({ ...days, stage: "refused" });
+  expect(turnsOf("refused", "interface", row("cli", {}), days)).toBeUndefined();
+  expect(turnsOf("turns", "caller", row("ada", {}), days)).toBeUndefined();
+  expect(turnsOf("loaded", "agent", row("", {}), days)).toBeUndefined();
+  expect(turnsOf("p95", "skill", row("user:pdf", {}), days)).toBeUndefined();
+  expect(turnsSearch({ ...days, stage: "adored", failed: "yes", agent: "Editor" })).toMatchObject({ ...days, stage: undefined, failed: undefined, agent: "Editor" });
+  expect([chatSearch({ turn: 3.5 }), chatSearch({ turn: -1 }), chatSearch({ turn: "3" })]).toEqual([{ turn: 3 }, { turn: undefined }, { turn: undefined }]);
 });

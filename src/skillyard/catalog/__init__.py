@@ -16,7 +16,7 @@ from skillyard.catalog.records import Changes, Root, RootStatus, SkillState, Sou
 from skillyard.catalog.scan import Progress
 from skillyard.catalog.skill import Skill
 from skillyard.catalog.state import Overlay
-from skillyard.catalog.user_changes import DisabledSkill, SkillSettings, load_settings, load_withdrawn
+from skillyard.catalog.user_changes import DisabledSkill, SkillSettings, Withdrawal, load_settings, load_withdrawn, withdrawal
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
@@ -44,11 +44,13 @@ __all__ = [
     "SkillState",
     "Source",
     "Status",
+    "Withdrawal",
     "home_directory",
     "load_settings",
     "load_withdrawn",
     "media_type",
     "read_file",
+    "withdrawal",
 ]
 
 __getattr__, __dir__ = lazy_exports(

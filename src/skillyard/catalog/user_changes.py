@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillyard.errors import DeleteRefused, FileTooLarge, InvalidConfiguration, InvalidInput, SkillExists
 from skillyard.paths import real_path, refuse_reserved
@@ -119,6 +119,7 @@ def load_settings(data: str) -> SkillSettings:
     return SkillSettings(values.get("enableSkills") is not False, off, on, states, used)
 
 
+Withdrawal = Literal["deprecated", "withdrawn", "yanked"]
 _WITHDRAWN: Final = "cache/withdrawn.json"
 """What the records say of current versions, beside them: lists are shown without opening a database."""
 _LARGEST_WITHDRAWN: Final = 4 * 1024 * 1024
@@ -138,6 +139,11 @@ def load_withdrawn(data: str) -> dict[str, str]:
         return {}
     shape = values if isinstance(values, dict) else {}
     return {name: sentence for name, sentence in shape.items() if isinstance(sentence, str)}
+
+
+def withdrawal(sentence: str) -> Withdrawal:
+    """Which of the three such a sentence says."""
+    return "yanked" if " was yanked" in sentence else "withdrawn" if " no longer approved" in sentence else "deprecated"
 
 
 def save_withdrawn(data: str, sentences: Mapping[str, str]) -> None:

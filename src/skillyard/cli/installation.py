@@ -114,7 +114,11 @@ def open_registry(arguments: argparse.Namespace) -> Registry:
     from skillyard.registry import Registry
 
     catalog = Catalog.discover(roots=(), cwd=arguments.project, cache=False)
-    return Registry.of(catalog, scanner=make_scanner(catalog, lambda: Catalog.discover(cwd=arguments.project).all()))
+    registry = Registry.of(catalog, scanner=make_scanner(catalog, lambda: Catalog.discover(cwd=arguments.project).all()))
+    registry.others = lambda: {
+        skill.slug: skill.version for skill in Catalog.discover(cwd=arguments.project).all() if skill.source != "installed"
+    }
+    return registry
 
 
 def open_lock(arguments: argparse.Namespace) -> ProjectLock:
@@ -153,17 +157,7 @@ def draw_lock_states(
     for state in states:
         word = state.state if locked is None or state.entry.skill_id in locked else f"{state.state}, not locked"
         screen.line(f"{word:<10} {state.entry.skill_id}", style="ok" if state.state == "ok" else "error")
-        for kind, paths in (
-            ("changed", state.changed_files),
-            ("missing", state.missing_files),
-            ("extra", state.extra_files),
-        ):
-            for path in paths[:_FILES]:
-                screen.line(f"{kind:<8} {single_line(path)}", indent=4)
-            if len(paths) > _FILES:
-                screen.line(f"{kind:<8} and {len(paths) - _FILES} more", indent=4)
-        if state.state == "conflict":
-            screen.line("skillyard.lock and skills-lock.json name different content", indent=4)
+        _draw_lock_state(screen, state)
     for one in links:
         if one.state != "ok":
             style = "warning" if one.state == "unknown" else "error"
@@ -171,6 +165,19 @@ def draw_lock_states(
     if any(one.state in ("changed", "damaged") for one in links):
         screen.note("`skillyard update NAME` asks about what is different now; with `--force` it replaces damaged copies")
     return good
+
+
+def _draw_lock_state(screen: Screen, state: LockState) -> None:
+    """What of a locked skill is other than locked, or missing."""
+    for sentence in state.requires:
+        screen.line(f"requires: {single_line(sentence)}", indent=4)
+    for kind, paths in (("changed", state.changed_files), ("missing", state.missing_files), ("extra", state.extra_files)):
+        for path in paths[:_FILES]:
+            screen.line(f"{kind:<8} {single_line(path)}", indent=4)
+        if len(paths) > _FILES:
+            screen.line(f"{kind:<8} and {len(paths) - _FILES} more", indent=4)
+    if state.state == "conflict":
+        screen.line("skillyard.lock and skills-lock.json name different content", indent=4)
 
 
 def note_withdrawn(screen: Screen, catalog: Catalog, skills: Sequence[Skill]) -> None:
@@ -206,6 +213,11 @@ def add_accept_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept-source", action="store_true", help="accept a version from another source than the current one"
     )
+
+
+def add_dependency_option(parser: argparse.ArgumentParser, says: str) -> None:
+    """The option of commands that look at what skills require of each other; `says` is what it does there."""
+    parser.add_argument("--no-deps", dest="dependencies", action="store_false", help=says)
 
 
 def add_finding_option(parser: argparse.ArgumentParser) -> None:
@@ -262,6 +274,11 @@ def power_consent(screen: Screen, *, yes: bool) -> Callable[[Sequence[PowerChang
 
 
 def _story(change: PowerChange) -> list[str]:
+    if change.required_by:
+        why = single_line("; ".join(change.required_by))
+        head = f"{single_line(change.skill_id)} comes along from {single_line(change.source)} ({why}):"
+        lines = power_lines(change.widened) or ["holds instructions only, nothing that runs"]
+        return [head, *(f"  + {single_line(sentence)}" for sentence in lines)]
     return [
         f"{single_line(change.skill_id)} would be allowed more than the installed version:",
         *(f"  + {single_line(sentence)}" for sentence in power_lines(change.widened)),
@@ -333,6 +350,8 @@ def _draw(screen: Screen, result: OperationResult) -> None:
     before = f" (was version {result.previous})" if result.previous and result.previous != result.version else ""
     called = "" if result.name == result.skill_id else f" ({result.name})"
     screen.line(f"{result.status} {result.skill_id}{called}{version}{before}", style=_STYLES.get(result.status, "ok"))
+    for reason in result.required_by:
+        screen.line(f"because {single_line(reason)}", indent=2)
     if result.signer and result.status in ("installed", "updated"):
         screen.line(f"signed by {result.signer}", indent=2)
     if result.status == "installed" and result.powers is not None:
@@ -346,4 +365,4 @@ def _draw(screen: Screen, result: OperationResult) -> None:
         for warning in result.warnings:
             screen.note(f"warning: {result.skill_id}: {warning}")
     for sentence in result.unmet:
-        screen.note(f"needs: {result.skill_id}: {sentence}")
+        screen.note(f"needs: {result.skill_id}: {shorten(sentence, 300)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -62,6 +63,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "versions": CliCommand("install", GROUPS[4], "what is installed, and every version of a skill"),
         "rollback": CliCommand("install", GROUPS[4], "make an earlier version current again"),
         "diff": CliCommand("preview", GROUPS[4], "what an update would change, or what changed between two versions"),
+        "deps": CliCommand("preview", GROUPS[4], "what a skill requires, as a tree that says why, and what is missing"),
         "pin": CliCommand("preview", GROUPS[4], "keep the current version of a skill; --undo lets updates go on"),
         "sync": CliCommand("install", GROUPS[4], "make what is installed what the project's lock says; --frozen only compares"),
         "link": CliCommand(
@@ -183,6 +185,7 @@ USUAL_VERBS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """What other programs call it, and the commands here that do it."""
 
 
+_OBJECTS_BEFORE_COLLECTION: Final = 100_000  # importing makes so many, and looking through them takes a tenth of a short run
 _ABOUT = "Find agent skills, check them, tell any model about them, run their scripts in a sandbox."
 _AFTER = "`skillyard COMMAND --help` explains a command. Exit codes: 0 fine, 1 findings or failure, 2 wrong usage."
 
@@ -334,6 +337,8 @@ def console() -> NoReturn:
 
     Python would take every skill of a long list apart before it ends, which takes longer than reading a tenth of them.
     """
+    gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy starts threads, for tables too small for them
     code = main()
     if "opentelemetry.trace" in sys.modules:  # its own clean-up would be left out
         from skillyard.tracing import flush_spans

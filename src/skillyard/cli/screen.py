@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import chain, pairwise, repeat
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -28,13 +29,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _GAP: Final = "  "
+_SINGLE: Final = re.compile(r"[\x20-\u02ff\u0400-\u0482\u048a-\u052f\u2010-\u2027]*")
+"""Latin, Cyrillic and their punctuation: nothing that takes two cells or none."""
 
 
 def cell_width(text: str) -> int:
     """How many cells a terminal draws `text` in: Chinese, Japanese and Korean characters take two, combining marks none."""
-    return len(text) if text.isascii() else sum(map(_width, text))
+    return len(text) if text.isascii() or _SINGLE.fullmatch(text) else sum(map(_width, text))
 
 
+@cache
 def _width(character: str) -> int:
     import unicodedata  # only for what is not ASCII
 
@@ -47,7 +51,7 @@ def cut_to_width(text: str, limit: int) -> str:
     """`text` in at most `limit` cells, ending in `…` when something was cut."""
     if len(text) <= limit and cell_width(text) <= limit:
         return text
-    if text.isascii():
+    if text.isascii() or _SINGLE.fullmatch(text):
         return text[: limit - 1].rstrip() + "…"
     kept, used = [], 1
     for character in text:

@@ -141,7 +141,7 @@ class SkillLinks:
                 path = os.path.join(folder.path, name)
                 known = links.get(path)
                 agents = tuple(dict.fromkeys([*(known.agents if known else ()), *folder.agents]))
-                wanted = SkillLink(path, name, source, "copy" if copy else "link", agents, skill_id)
+                wanted = SkillLink(path, name, source, "copy" if copy or folder.copies else "link", agents, skill_id)
                 made, report = _tried(wanted, lambda wanted=wanted, known=known: _put(wanted, known))  # type: ignore[misc]
                 if made is not None:
                     links[path] = made

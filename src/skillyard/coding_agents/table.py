@@ -40,7 +40,8 @@ class McpPlace:
 class CodingAgent(WireForm):
     """One known agent on this machine, its paths absolute, but for those in a project, which are relative to it.
 
-    `detected` is whether its folder or one of its programs is here; `tried` the version that skills or servers were tried with.
+    `detected` is whether its folder or one of its programs is here; `tried` the version that skills or servers were tried with;
+    `follows_links` whether it sees a skill whose folder is a link.
     """
 
     name: str
@@ -49,6 +50,7 @@ class CodingAgent(WireForm):
     user_skills: str
     project_skills: str
     tried: str = field(default="", metadata=wire(omit_empty=True))
+    follows_links: bool = field(default=True, metadata=wire(hidden=True))
     mcp: McpPlace | None = field(default=None, metadata=wire(hidden=True))
 
     def skills_folder(self, project: str | None = None) -> str:
@@ -58,10 +60,14 @@ class CodingAgent(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class SkillsFolder:
-    """One folder that agents look into for skills, and the names of those that were asked for and do."""
+    """One folder that agents look into for skills, and the names of those that were asked for and do.
+
+    `copies` is whether one of them sees copies only.
+    """
 
     path: str
     agents: tuple[str, ...]
+    copies: bool = False
 
 
 def coding_agents(environ: Mapping[str, str] | None = None) -> dict[str, CodingAgent]:
@@ -99,12 +105,15 @@ def skills_folders(agents: Iterable[CodingAgent], project: str | None = None) ->
     Raises:
         PathRefused: a link in the project leads one of them out of it.
     """
-    shared: dict[str, tuple[str, list[str]]] = {}
+    shared: dict[str, tuple[str, list[CodingAgent]]] = {}
     for agent in agents:
         path = agent.skills_folder(project)
         refuse_outside(path, project)
-        shared.setdefault(real_path(path), (path, []))[1].append(agent.name)
-    return tuple(SkillsFolder(path, tuple(names)) for path, names in shared.values())
+        shared.setdefault(real_path(path), (path, []))[1].append(agent)
+    return tuple(
+        SkillsFolder(path, tuple(one.name for one in those), not all(one.follows_links for one in those))
+        for path, those in shared.values()
+    )
 
 
 def refuse_outside(path: str, project: str | None) -> None:
@@ -143,6 +152,7 @@ def _agent(name: str, entry: Mapping[str, Any], home: str, environ: Mapping[str,
         path(entry["skills"]["user"]),
         entry["skills"]["project"],
         entry.get("tried", ""),
+        entry.get("follows_links", True),
         _mcp_place(entry["mcp"], path, redirected=bool(variable)) if "mcp" in entry else None,
     )
 

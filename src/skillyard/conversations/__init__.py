@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.conversations.skill_usage import SkillUsageEvent, SkillUsageLog, SkillUsageReport
+from skillyard.conversations.skill_usage import SkillUsageEvent, SkillUsageLog, SkillUsageReport, TurnFilter, TurnSummary
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ __all__ = [
     "SkillUsageReport",
     "Turn",
     "TurnEvent",
+    "TurnFilter",
     "TurnLimits",
+    "TurnSummary",
     "available_models",
 ]
 

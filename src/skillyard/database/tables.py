@@ -337,6 +337,7 @@ turns: Final = Table(
     UniqueConstraint("conversation_id", "number"),
     CheckConstraint(_TURN_STATES, name="state"),
     Index(None, "state"),
+    Index(None, "created_at"),
 )
 
 attachments: Final = Table(
@@ -366,7 +367,7 @@ skill_usage: Final = Table(
     Column("at", Instant, nullable=False),
     Column("counted", Boolean, nullable=False, server_default=false()),
     Index(None, "conversation_id", "number"),
-    Index(None, "skill_id", "event"),
+    Index("ix_skill_usage_report", "skill_id", "conversation_id", "event", "ok", "tokens", "duration_ms"),  # all it reads
 )
 
 USAGE_DIMENSIONS: Final = ("skill_id", "version", "agent", "caller", "interface", "model")

@@ -146,6 +146,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "packages": "packages", "pythonpackages": "packages",
     "mcp": "mcp_servers", "mcpservers": "mcp_servers", "servers": "mcp_servers",
     "anymcpservers": "any_mcp_servers",
+    "tools": "tools", "anytools": "any_tools",
     "skills": "skills", "anyskills": "any_skills",
 }  # fmt: skip
 _IF_ANY: Final = wire(omit_empty=True)
@@ -163,6 +164,8 @@ class Requirements(WireForm):
     packages: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
     mcp_servers: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
     any_mcp_servers: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    tools: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    any_tools: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
     skills: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
     any_skills: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
 
@@ -179,6 +182,7 @@ def read_requirements(document: Document) -> Requirements:
           python: ">=3.11"
           packages: ["openpyxl>=3.1"]
           mcp_servers: [tickets]
+          tools: [mcp__tickets__search]   # of an MCP server, or a program
           skills: ["pdf@^1.2", docx]
           any_skills: [pdf, pdf-tools]
 

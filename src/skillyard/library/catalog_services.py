@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from skillyard.catalog import Skill
-from skillyard.engine import EngineSettings, Event, FiredEvent, PoolEngine, Records
+from skillyard.engine import EngineSettings, PoolEngine, Records
 from skillyard.errors import NotExecutable, RecordExists
 from skillyard.permissions import Approvals, PermissionGate, Rules, SqlApprovalStore
 
@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
     from skillyard.agent_definitions import AgentStore
     from skillyard.catalog import Permission, SkillCatalog
-    from skillyard.engine import Schedule, ScheduleOwners, Scheduler, Schedules, Slots, StartedRun, Worker
+    from skillyard.engine import (
+        Event,
+        FiredEvent,
+        Schedule,
+        ScheduleOwners,
+        Scheduler,
+        Schedules,
+        Slots,
+        StartedRun,
+        Worker,
+    )
     from skillyard.engine.journal import Journal
     from skillyard.engine.run_call import RunCall
     from skillyard.environments import SkillGrants
@@ -196,7 +206,7 @@ class CatalogServices:
         self, begin: Callable[[Awaitable[StartedRun]], Awaitable[StartedRun]] | None, makers: ScheduleOwners | None
     ) -> Scheduler:
         """A scheduler of the catalog's schedules."""
-        from skillyard.engine import Scheduler, begin_scheduled
+        from skillyard.engine import Event, Scheduler, begin_scheduled
         from skillyard.execution import RunOrigin
 
         def engine() -> PoolEngine:

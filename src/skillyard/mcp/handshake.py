@@ -53,9 +53,12 @@ def read_prefix(prefix: str) -> str:
     return prefix
 
 
-def with_prefix(definitions: Iterable[dict[str, Any]], prefix: str) -> list[dict[str, Any]]:
-    """The tools under the names that a client is given."""
-    return [{**definition, "name": prefix + definition["name"]} for definition in definitions]
+def listed_tools(definitions: Iterable[dict[str, Any]], prefix: str) -> list[dict[str, Any]]:
+    """The tools under the names that a client is given: of the two that load a skill one; the other can be called, too."""
+    shown = {definition["name"]: definition for definition in definitions}
+    if "skill" in shown:
+        shown.pop("skills_load", None)
+    return [{**definition, "name": prefix + name} for name, definition in shown.items()]
 
 
 def instructions(names: Iterable[str], prefix: str = "") -> str:

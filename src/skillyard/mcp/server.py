@@ -25,7 +25,7 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from skillyard.errors import SkillyardError
 from skillyard.mcp import skill_resources
-from skillyard.mcp.handshake import EXTENSIONS, SERVER, instructions, read_prefix, with_prefix
+from skillyard.mcp.handshake import EXTENSIONS, SERVER, instructions, listed_tools, read_prefix
 from skillyard.mcp.published_skills import INDEX_URI, ChangeAnnouncer, PublishedSkill, PublishedSkills, cut_page
 from skillyard.mcp.skill_resources import (
     FolderListing,
@@ -53,10 +53,14 @@ _WAITING: Final = 64_000  # characters that wait for a client that reads slowly;
 
 @dataclass(slots=True)
 class ToolUse:
-    """One call of a tool: for which `user`, None for whom the tools are made, and its `result` when it has come to one."""
+    """One call of a tool: for which `user`, None for whom the tools are made, and its `result` when it has come to one.
+
+    `session` is that of the user, for which approvals hold; None for that of the tools.
+    """
 
     user: str | None = None
     result: ToolResult | None = None
+    session: str | None = None
 
 
 ToolUses = Callable[[Any, str, Mapping[str, object]], AbstractAsyncContextManager[ToolUse]]
@@ -75,7 +79,9 @@ async def make_call(
     """Make one call of a client: what a command writes is reported as progress, and a client that cancels ends it."""
     arguments = params.arguments or {}
     async with on_call(context.request, params.name, arguments) as use, _output_reported(context.session) as listener:
-        result = use.result = await _to_its_end(tools.call(params.name, arguments, user=use.user, listener=listener))
+        result = use.result = await _to_its_end(
+            tools.call(params.name, arguments, session=use.session, user=use.user, listener=listener)
+        )
     return result
 
 
@@ -261,7 +267,7 @@ class _Handlers:
     async def list_tools(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         self._announcer.remember_connection(context)
         definitions = await self._answer(lambda: self._tools.definitions("mcp", abp_tools=True))
-        tools = [types.Tool.model_validate(definition) for definition in with_prefix(definitions, self._prefix)]
+        tools = [types.Tool.model_validate(definition) for definition in listed_tools(definitions, self._prefix)]
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:

@@ -25,10 +25,10 @@ from skillyard.mcp.handshake import (
     SERVER,
     VERSIONS,
     instructions,
+    listed_tools,
     read_handshake,
     read_prefix,
     read_request,
-    with_prefix,
 )
 from skillyard.permissions import Rules
 
@@ -79,7 +79,7 @@ class EarlyMessages:
         if not self.answered:
             return  # newer clients say with each request which generation they speak: the SDK knows those
         try:
-            listed = {"tools": with_prefix(tools.definitions("mcp", abp_tools=True), prefix)}
+            listed = {"tools": listed_tools(tools.definitions("mcp", abp_tools=True), prefix)}
         except SkillyardError:
             return  # the SDK is told the same, and reports it
         with _imported_beside() as ready, suppress(OSError, ValueError):

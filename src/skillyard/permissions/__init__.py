@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Decision,
         PolicyApprover,
         SqlApprovalStore,
+        approving_command,
     )
     from skillyard.permissions.command_policy import (
         ALWAYS_PERMITTED,
@@ -81,6 +82,7 @@ __all__ = [
     "ToolRule",
     "ToolVerdict",
     "WorkspaceToolName",
+    "approving_command",
     "check_tool_permissions",
     "parse_tool_rule",
     "question_lines",
@@ -101,6 +103,7 @@ __getattr__, __dir__ = lazy_exports(
             "Decision",
             "PolicyApprover",
             "SqlApprovalStore",
+            "approving_command",
         ),
         "command_policy": (
             "ALWAYS_PERMITTED",

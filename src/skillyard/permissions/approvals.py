@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from skillyard.document import DESCRIPTION_LIMIT
@@ -250,7 +251,8 @@ class Approvals:
         approver: Any = self._approver
         if isinstance(request, ApprovalRequest):
             ask, about = getattr(approver, "ask", None), {"skill": request.skill_id}
-            hint = "give an approver, or write an 'allow' rule for this skill"
+            command = approving_command(request, self.store)
+            hint = f"a person can run `{command}`, or a program give an approver; then call this again"
             if request.reason:
                 hint = f"{request.reason}; after reading it a person can run `skillyard approvals approve`"
         else:
@@ -327,6 +329,19 @@ class _Question:
             self._answered.set_exception(error)
         else:
             self._answered.set_result(task.result())
+
+
+def approving_command(request: ApprovalRequest, store: ApprovalStore) -> str:
+    """The command with which a person agrees to a skill where `store` keeps it, with the folder of skills that was named."""
+    from shlex import quote
+
+    name = request.skill_name if is_label(request.skill_name) else request.skill_id
+    words = ["skillyard", "approvals", "approve", quote(name)]
+    if request.directory and request.skill_id.startswith("config:"):
+        words += ["--root", quote(str(PurePath(request.directory).parent))]
+    if isinstance(store, SqlApprovalStore) and store.workspace:
+        words += ["--project", quote(store.workspace)]
+    return " ".join(words)
 
 
 def _agreed(request: ApprovalRequest | CommandRequest) -> _Agreed:

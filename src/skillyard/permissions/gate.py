@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import ApprovalRejected, PermissionDenied, SkillUnusable
-from skillyard.permissions.command_policy import CommandRequest
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import Permission, Skill, Status
     from skillyard.permissions.approvals import Approvals
-    from skillyard.permissions.command_policy import CommandPolicy, CommandRuling
+    from skillyard.permissions.command_policy import CommandPolicy, CommandRequest, CommandRuling
     from skillyard.permissions.rules import Rules
 
 
@@ -170,6 +169,8 @@ class CommandGate:
 
     def _request(self, ruling: CommandRuling, subject: str, content: str | None) -> CommandRequest:
         import hashlib
+
+        from skillyard.permissions.command_policy import CommandRequest  # who only runs skills needs nothing of commands
 
         named = "\0".join((ruling.tool, ruling.folder, subject, *(() if content is None else (content,))))
         digest = f"sha256:{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()}"

@@ -35,7 +35,7 @@ from skillyard.registry.package_cache import skill_with_content, version_skill, 
 from skillyard.registry.powers import PowerChange, Powers, SkillComparison, compare_skills, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
-from skillyard.registry.requirements import locked_versions
+from skillyard.registry.requirements import DependencyTree, Need, locked_versions
 from skillyard.registry.source_fetcher import GitFetcher, SourceFetcher
 from skillyard.registry.version_files import BackfillReport, KeptLinkState
 from skillyard.registry.version_store import new_operation_id, subscribe_operations
@@ -50,6 +50,7 @@ __all__ = [
     "AgreeReplacement",
     "BackfillReport",
     "Consent",
+    "DependencyTree",
     "EditValue",
     "FetchedTree",
     "Fetcher",
@@ -62,6 +63,7 @@ __all__ = [
     "KeptLinkState",
     "LockEntry",
     "LockState",
+    "Need",
     "Operation",
     "OperationResult",
     "PendingUpdate",

@@ -90,6 +90,8 @@ class Candidate:
     package_digest: str | None = None
     warnings: tuple[str, ...] = ()
     findings: tuple[Mapping[str, object], ...] = ()
+    required_by: tuple[str, ...] = ()
+    """Why it comes along, where nobody named it: `NAME requires TEXT`, one for each who asks for it."""
     links: tuple[KeptLink, ...] = ()
     """What its text tells to fetch, where that was looked at; `link_contents` are the bytes by SHA-256."""
     link_contents: Mapping[str, bytes] = field(default_factory=dict)
@@ -148,6 +150,32 @@ def read_candidate(
         skill_md_hash=hashlib.sha256(data).hexdigest(),
         warnings=tuple(_manifest_warnings(tree, origin, document)),
     )
+
+
+def with_mirrored_links(candidate: Candidate, fetched: FetchedTree) -> Candidate:
+    """The candidate with what its source, a mirror, keeps of the addresses that its text tells to fetch, and of no others."""
+    from skillyard.scanner.late_links import find_late_links
+
+    links, contents = fetched.links.get(candidate.skill_id, ((), {}))
+    if not links:
+        return candidate
+    told = {link.address for link in find_late_links(candidate.tree)}
+    kept = tuple(one for one in links if one.address in told)
+    named = {one.sha256: contents[one.sha256] for one in kept if one.sha256}
+    return replace(candidate, links=kept, link_contents=named)
+
+
+def staged_candidate(
+    skill: FoundSkill, fetched: FetchedTree, within: Path, limits: PackageLimits, source: Source
+) -> tuple[Candidate, str]:
+    """A skill of a fetched tree in a folder of its own, and the name of the folder it came in.
+
+    Raises:
+        ArchiveRefused, FileProblem: as `stage_skill` and `read_candidate`.
+    """
+    folder = source_folder_name(skill.path, source)
+    tree, origin = stage_skill(skill, fetched, within, limits)
+    return with_mirrored_links(read_candidate(tree, origin, folder_name=folder), fetched), folder
 
 
 def _manifest_warnings(tree: Path, origin: Origin, document: Document) -> Iterator[str]:
@@ -308,7 +336,8 @@ class InstallRequest:
     `names` are the requested skills of the source, all when empty; `only` ids that it must have; `expected` the digests that it
     must have (or `skills-lock.json:` and a hash of that file), `signers` the keys of the signers in a lock. Without
     `activate` a version is put beside the current one, as if it had been installed at the moment `installed_at`. With `new`
-    none may be installed already. `operation_id` was made by `new_operation_id`. The others are as in `InstallOptions`.
+    none may be installed already. `operation_id` was made by `new_operation_id`. `required_by` says, by id, of which skills
+    a lock says that they only came along. The others are as in `InstallOptions`.
     """
 
     source: Source
@@ -328,6 +357,8 @@ class InstallRequest:
     progress: Progress | None = None
     operation_id: str | None = None
     installed_at: datetime | None = None
+    dependencies: bool = True
+    required_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def select_candidates(pairs: list[tuple[Candidate, str]], request: InstallRequest) -> list[tuple[Candidate, str]]:

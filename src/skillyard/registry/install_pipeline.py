@@ -40,7 +40,10 @@ from skillyard.registry.candidate import (
     select_candidates,
     source_folder_name,
     stage_skill,
+    staged_candidate,
+    with_mirrored_links,
 )
+from skillyard.registry.dependencies import DependencyFinder
 from skillyard.registry.model import (
     FetchedTree,
     Fetcher,
@@ -106,6 +109,8 @@ class InstallPipeline:
     store: Store | None = None
     links: LinkFetcher | None = None
     """Fetches what skills tell to fetch, where the user wants that."""
+    dependencies: DependencyFinder | None = None
+    """Finds what comes along with what is installed; None: nothing does."""
 
     def install(self, request: InstallRequest) -> InstallReport:
         """Carry out a request; all skills are fetched, checked and agreed to before the first is installed.
@@ -130,13 +135,13 @@ class InstallPipeline:
         with log.step("checksum", 50):
             pairs = []
             for skill in skills:
-                folder = source_folder_name(skill.path, request.source)
                 try:
-                    tree, origin = stage_skill(skill, fetched, operation.folder, self.limits)
-                    pairs.append((_with_mirrored_links(read_candidate(tree, origin, folder_name=folder), fetched), folder))
+                    pairs.append(staged_candidate(skill, fetched, operation.folder, self.limits, request.source))
                 except (ArchiveRefused, FileProblem) as error:
                     raise _named_refusal(error, skill, skills) from None
             pairs = select_candidates(pairs, request)
+        if request.dependencies and self.dependencies is not None:
+            pairs = self._with_dependencies(self.dependencies, operation, log, pairs, (request.source, fetched, offered))
         logs = self._logs(operation, log, [candidate for candidate, _ in pairs], request)
         with log.step("validate_structure", 60):
             candidates = [check_candidate(candidate, folder, self.signers) for candidate, folder in pairs]
@@ -160,10 +165,38 @@ class InstallPipeline:
                 candidates = [self.with_links(candidate) for candidate in candidates]
         with log.step("consent", 70):
             accepted = require_consent(self.versions, candidates, request)
-        return tuple(
-            self._commit(operation, candidate, own, accepted[candidate.skill_id] | replaced[candidate.skill_id], request)
-            for candidate, own in zip(candidates, logs, strict=True)
+        results = {
+            candidate.skill_id: self._commit(
+                operation, candidate, own, accepted[candidate.skill_id] | replaced[candidate.skill_id], request
+            )
+            for candidate, own in sorted(zip(candidates, logs, strict=True), key=lambda pair: not pair[0].required_by)
+        }
+        needs = {candidate.skill_id: candidate.requirements for candidate in candidates}
+        return tuple(  # what one lacked may have come with another
+            replace(one, unmet=self.unmet(name, needs[name])) if (one := results[name]).unmet else one for name in needs
         )
+
+    def _with_dependencies(
+        self,
+        finder: DependencyFinder,
+        operation: RunningOperation,
+        log: OpenLog,
+        pairs: list[tuple[Candidate, str]],
+        had: tuple[Source, FetchedTree, Sequence[FoundSkill]],
+    ) -> list[tuple[Candidate, str]]:
+        """The candidates, and behind them what comes along because they require it.
+
+        Raises:
+            DependencyConflict, DependencyCycle: as `DependencyFinder.bring`.
+        """
+        candidates = [candidate for candidate, _ in pairs]
+        needing = any(one.requirements.skills or one.requirements.any_skills for one in candidates)
+        if not needing and all(self.versions.current(one.skill_id) is None for one in candidates):
+            return pairs
+        with log.step("dependencies", 55) if needing else contextlib.nullcontext():
+            added, problems = finder.bring(candidates, *had, into=operation.folder, limits=self.limits)
+        (first, folder), *others = pairs
+        return [(replace(first, warnings=(*first.warnings, *problems)), folder), *others, *added]
 
     def with_links(self, candidate: Candidate) -> Candidate:
         """The candidate with what it tells to fetch; where nothing is fetched, the same content keeps what it had."""
@@ -202,6 +235,9 @@ class InstallPipeline:
                 )
             own.operation, own.skill_id = kind, candidate.skill_id
             self.records.logs.write(own.id, operation=kind, skill_id=candidate.skill_id)
+            because = candidate.required_by or request.required_by.get(candidate.skill_id, ())
+            if because or (request.operation == "install" and self.records.read.required_by(candidate.skill_id)):
+                self.records.logs.write(own.id, details={"required_by": list(because)})
             logs.append(own)
         return logs
 
@@ -326,6 +362,7 @@ class InstallPipeline:
             unmet=self.unmet(candidate.skill_id, candidate.requirements),
             log_id=log.id,
             origin=candidate.origin.to_dict(),
+            required_by=candidate.required_by,
         )
 
 
@@ -336,19 +373,6 @@ def _with_waiting(candidate: Candidate, version: str, reasons: Sequence[str]) ->
     """The candidate, with a warning that it waits, why, and how it is approved."""
     warning = f"{WAITS} ({'; '.join(reasons)}): `skillyard approve {candidate.skill_id} {version}`"
     return replace(candidate, warnings=(*candidate.warnings, warning))
-
-
-def _with_mirrored_links(candidate: Candidate, fetched: FetchedTree) -> Candidate:
-    """The candidate with what its source, a mirror, keeps of the addresses that its text tells to fetch, and of no others."""
-    from skillyard.scanner.late_links import find_late_links
-
-    links, contents = fetched.links.get(candidate.skill_id, ((), {}))
-    if not links:
-        return candidate
-    told = {link.address for link in find_late_links(candidate.tree)}
-    kept = tuple(one for one in links if one.address in told)
-    named = {one.sha256: contents[one.sha256] for one in kept if one.sha256}
-    return replace(candidate, links=kept, link_contents=named)
 
 
 def _kind(current: str | None, request: InstallRequest) -> Literal["install", "update"]:
@@ -449,7 +473,7 @@ def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[
             folder = source_folder_name(skill.path, request.source)
             try:
                 tree, origin = stage_skill(skill, fetched, operation.folder, pipeline.limits)
-                candidate = _with_mirrored_links(read_candidate(tree, origin, folder_name=folder), fetched)
+                candidate = with_mirrored_links(read_candidate(tree, origin, folder_name=folder), fetched)
             except (ArchiveRefused, FileProblem) as error:
                 refusal = _named_refusal(error, skill, ())
                 inspected.append(_inspect_refused(pipeline, skill, fetched.origin, refusal, request))

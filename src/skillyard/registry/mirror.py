@@ -205,18 +205,20 @@ def import_mirror(
     """Install what `registry` lacks of the mirror at `address`; `options` are as for `Registry.install`.
 
     Each skill is an operation of its own: what was imported before one is refused stays; the next import continues there.
+    What the skills with these `names` require comes along; of everything, nothing else is needed.
 
     Raises:
         SkillyardError: as `Registry.install`, and as `plan_import`.
     """
     index = mirror.index().select(names)
     results: list[OperationResult] = []
+    options.setdefault("dependencies", bool(names))
     before = _withdrawn(registry, index)
     plan = _plan(registry, index, history=history)
     for skill_id in plan.serve:
         source = Source("mirror", address, path=skill_id)
         results += registry.install(source, only=(skill_id,), **options).results
-    kept: InstallOptions = {**options, "force": False}
+    kept: InstallOptions = {**options, "force": False, "dependencies": False}
     for skill_id, version in plan.history:
         source = Source("mirror", address, path=skill_id, ref=version.version)
         report = registry.install(source, only=(skill_id,), activate=False, installed_at=version.installed_at, **kept)

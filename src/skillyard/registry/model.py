@@ -40,6 +40,7 @@ PackageState = Literal["pending", "downloading", "validating", "installing", "ac
 _STATE_OF_STEP: Final[Mapping[str, PackageState]] = {
     "download": "downloading",
     "checksum": "validating",
+    "dependencies": "validating",
     "validate_structure": "validating",
     "scan": "validating",
     "consent": "validating",
@@ -94,7 +95,8 @@ class RollbackOptions(TypedDict, total=False):
 
     `force` installs over local edits and yanked content, and installs the same content again. The next version of a skill comes
     from the same source, unless `accept_source`, and has the signer of the one before, unless `accept_signer`;
-    `replacing` is called for what these two do not accept. `progress` is called for every step.
+    `replacing` is called for what these two do not accept. `progress` is called for every step. What a skill requires comes
+    along, and what others require stays as they require it, unless `dependencies` is false.
     """
 
     force: bool
@@ -102,17 +104,20 @@ class RollbackOptions(TypedDict, total=False):
     accept_source: bool
     replacing: AgreeReplacement | None
     progress: Progress | None
+    dependencies: bool
 
 
 class InstallOptions(RollbackOptions, total=False):
     """How skills may be installed: as `RollbackOptions`.
 
-    `consent` is called when an installed skill would be allowed more than before; without it that is refused. `accept` are the
-    rules of the scanner whose findings do not stop it.
+    `consent` is called when an installed skill would be allowed more than before, or another one comes along; without it that
+    is refused. `accept` are the rules of the scanner whose findings do not stop it. `required_by` are the skills, by id, of
+    which a lock says that they only came along, and why.
     """
 
     consent: Consent | None
     accept: Collection[str]
+    required_by: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +304,8 @@ ResultStatus = Literal["installed", "updated", "unchanged", "kept", "waiting", "
 class OperationResult(WireForm, also=("power_sentences",)):
     """What became of one skill of an operation.
 
-    `unmet` are requirements this machine lacks, `findings` the findings of a scanner, as plain data.
+    `unmet` are requirements this machine lacks, `findings` the findings of a scanner, as plain data. `required_by` says of a
+    skill that nobody named why it came along.
     """
 
     skill_id: str
@@ -317,6 +323,7 @@ class OperationResult(WireForm, also=("power_sentences",)):
     pruned: tuple[str, ...] = ()
     origin: Mapping[str, object] = field(default_factory=dict)
     findings: tuple[Mapping[str, object], ...] = ()
+    required_by: tuple[str, ...] = ()
 
     @property
     def power_sentences(self) -> tuple[str, ...]:

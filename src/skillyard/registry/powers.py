@@ -139,18 +139,28 @@ class Powers(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class PowerChange(WireForm, also=("consent",)):
-    """An update that widens what a skill may do: `widened` has one sentence for each added power."""
+    """An update that widens what a skill may do, or one that comes along: `widened` has one sentence for each added power.
+
+    `required_by` says of one that comes along who asks for it, `source` where it comes from.
+    """
 
     skill_id: str
     name: str
     before: Powers
     after: Powers
     widened: tuple[str, ...]
+    required_by: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Why it comes along, where it does, and what it may do more."""
+        return (*(f"comes along: {reason}" for reason in self.required_by), *self.widened)
 
     @property
     def consent(self) -> str:
         """A name for exactly this change: who agrees to it agrees to no other."""
-        parts = (self.skill_id, self.widened, self.before.to_dict(), self.after.to_dict())
+        parts = (self.skill_id, self.widened, self.before.to_dict(), self.after.to_dict(), self.required_by, self.source)
         text = json.dumps(parts, sort_keys=True, default=str)
         return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
@@ -22,6 +22,7 @@ from skillyard.packages import Source, SourceKind, is_signer
 from skillyard.packages.digest import DIGEST_PATTERN, content_digests, digest_of_contents
 from skillyard.packages.model_signature import is_model_signer
 from skillyard.paths import CLOEXEC, DIRECTORY, refuse_reserved, slug
+from skillyard.registry.requirements import required_skills
 from skillyard.registry.skills_lock import SKILLS_LOCK_FILE, SkillsLock, folder_hash
 from skillyard.wire import WireForm, wire
 
@@ -57,6 +58,10 @@ class LockEntry(WireForm):
     folder_hash: str = field(default="", metadata=wire(omit_empty=True))
     links: Mapping[str, str] = field(default_factory=dict, hash=False, metadata=wire(omit_empty=True))
     """What was kept of the addresses that its text tells to fetch: the SHA-256 by address."""
+    requires: tuple[str, ...] = field(default=(), metadata=wire(omit_empty=True))
+    """The skills that it requires, each with its range."""
+    required_by: tuple[str, ...] = field(default=(), metadata=wire(omit_empty=True))
+    """Why it was installed, where no person named it."""
 
     @property
     def promised(self) -> str:
@@ -68,20 +73,23 @@ class LockEntry(WireForm):
 class LockState:
     """How one locked skill is installed: as locked, with other content (`changed`), or not at all.
 
-    `conflict`: it is as `skillyard.lock` says, and `skills-lock.json` says something else. Of a changed one, `changed_files`,
-    `missing_files` and `extra_files` are what is other than locked, where the lock says what its files are. An address of which
-    something else is kept than locked is among the `changed_files`.
+    `unmet`: it is as locked, and skills that it requires are neither here nor locked, which `requires` names. `conflict`: it
+    is as `skillyard.lock` says, and `skills-lock.json` says something else. Of a changed one, `changed_files`,
+    `missing_files` and `extra_files` are what is other than locked, where the lock says what its files are. An address of
+    which something else is kept than locked is among the `changed_files`.
     """
 
     entry: LockEntry
-    state: Literal["ok", "changed", "missing", "conflict"]
+    state: Literal["ok", "changed", "missing", "conflict", "unmet"]
     changed_files: tuple[str, ...] = ()
     missing_files: tuple[str, ...] = ()
     extra_files: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """The state as plain data."""
         files = {"changed_files": self.changed_files, "missing_files": self.missing_files, "extra_files": self.extra_files}
+        files |= {"unmet": self.requires}
         locked = {name: value for name, value in self.entry.to_dict().items() if name != "files"}
         named = {name: list(paths) for name, paths in files.items() if paths}
         return {"skill_id": self.entry.skill_id, "state": self.state, **named, **locked}
@@ -170,6 +178,8 @@ class ProjectLock:
         versions = registry.storage.versions
         trees = {one.skill_id: versions.path(one.skill_id, one.version) for one in results if one.version and one.digest}
         entries = {one.skill_id: entry for one in results if (entry := _entry_of(one, trees.get(one.skill_id)))}
+        along = registry.records.read.required_by
+        entries = {name: replace(entry, required_by=along(name)) for name, entry in entries.items()}
         for skill_id, signer in self.signers().items() if not accept_signer else ():
             if skill_id in entries and entries[skill_id].signer != signer:
                 raise SignerChanged(
@@ -190,7 +200,9 @@ class ProjectLock:
 
     def states(self, registry: Registry) -> tuple[LockState, ...]:
         """How each locked skill is installed; the files are measured, so that edits show."""
-        return tuple(self._state(entry, registry) for entry in self.entries())
+        entries = self.entries()
+        locked = {entry.skill_id for entry in entries}
+        return tuple(_with_unmet(self._state(entry, registry), locked, registry) for entry in entries)
 
     def verify(self, registry: Registry) -> tuple[LockState, ...]:
         """`states`, and how the installed skills that are not locked are: as they were installed, or `changed` since."""
@@ -219,13 +231,15 @@ class ProjectLock:
                     hint=f"`skillyard update {entry.skill_id}` takes the newest and writes both, or take one of them back",
                     file=str(self.path),
                 )
-            if state.state != "ok":
+            if state.state not in ("ok", "unmet"):
+                locked: InstallOptions = {**options, "dependencies": False}
+                locked["required_by"] = {entry.skill_id: entry.required_by}
                 report = registry.install(
                     entry.source,
                     expected={entry.skill_id: entry.promised},
                     signers={entry.skill_id: entry.signer} if entry.digest else {},
                     only=(entry.skill_id,),
-                    **options,
+                    **locked,
                 )
                 results += report.results
         return tuple(results)
@@ -280,7 +294,8 @@ class ProjectLock:
         links = value.get("links", {})
         if not isinstance(links, dict) or not all(isinstance(one, str) and _SHA256.fullmatch(one) for one in links.values()):
             raise ValueError(f"the links of {name} are not addresses with their SHA-256")
-        return LockEntry(name, source, digest, signer, files, links=links)
+        lists = [_texts(name, key, value.get(key, [])) for key in ("requires", "required_by")]
+        return LockEntry(name, source, digest, signer, files, "", links, *lists)
 
     def _written(self, entry: LockEntry) -> LockEntry:
         """The entry with a path in the project, or at most two folders above it, written relative to the project."""
@@ -314,4 +329,19 @@ def _entry_of(result: OperationResult, tree: Path | None) -> LockEntry | None:
     files = content_digests(tree)
     links = {one.address: one.sha256 for one in kept_links(tree) if one.sha256}
     whole = len(files) <= _MOST_FILES and digest_of_contents(files) == result.digest
-    return LockEntry(result.skill_id, source, result.digest, result.signer or "", files if whole else {}, links=links)
+    requires = required_skills(tree)
+    return LockEntry(
+        result.skill_id, source, result.digest, result.signer or "", files if whole else {}, links=links, requires=requires
+    )
+
+
+def _texts(name: str, key: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise ValueError(f"`{key}` of {name} is no list of texts")
+    return tuple(value)
+
+
+def _with_unmet(state: LockState, locked: Collection[str], registry: Registry) -> LockState:
+    """The state, with what is required and neither here as it must be nor locked."""
+    lacking = registry.dependencies.lacking(state.entry.skill_id, state.entry.requires, locked)
+    return replace(state, state="unmet" if state.state == "ok" else state.state, requires=lacking) if lacking else state

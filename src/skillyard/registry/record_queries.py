@@ -240,6 +240,21 @@ class RecordReader:
         query = select(_TABLE).where(either, _TABLE.c.is_active).order_by(_TABLE.c.skill_id)
         return tuple(map(skill_from_row, self._rows(query)))
 
+    def required_by(self, skill_id: str) -> tuple[str, ...]:
+        """Why a skill came along when it was installed; none where a person named it, then or later."""
+        query = (
+            select(install_logs.c.details)
+            .where(install_logs.c.skill_id == skill_id, install_logs.c.status == "success", install_logs.c.details.is_not(None))
+            .order_by(install_logs.c.started_at.desc(), install_logs.c.id.desc())
+        )
+        said = (row["details"].get("required_by") for row in self._rows(query) if row["details"])
+        return tuple(next((one for one in said if one is not None), ()))
+
+    def requiring(self) -> tuple[InstalledSkill, ...]:
+        """The active skills whose SKILL.md has the word by which requirements begin."""
+        query = select(_TABLE).where(_TABLE.c.is_active, _TABLE.c.skill_md_content.contains("requires"))
+        return tuple(map(skill_from_row, self._rows(query.order_by(_TABLE.c.skill_id))))
+
     def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
         with self.database.read() as connection:
             return connection.execute(query).mappings().all()

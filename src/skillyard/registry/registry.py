@@ -14,7 +14,7 @@ work on one home at once.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,6 +25,7 @@ from skillyard.coding_agents import SkillLinks
 from skillyard.errors import InvalidConfiguration, InvalidSource, SkillyardError, VersionPinned
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.candidate import ApprovalPolicy, InstallRequest, SignerPolicy
+from skillyard.registry.dependencies import DependencyFinder
 from skillyard.registry.install_pipeline import InstallPipeline
 from skillyard.registry.installed_skills import (
     InstalledSkills,
@@ -48,7 +49,7 @@ from skillyard.registry.model import (
     check_edits,
     deprecated_version,
 )
-from skillyard.registry.requirements import unmet_skill_requirements
+from skillyard.registry.requirements import SkillDependencies, unmet_skill_requirements
 from skillyard.registry.source_fetcher import SourceFetcher, source_from_origin
 from skillyard.registry.source_host_policy import LinkFetcher
 from skillyard.registry.upgrade_checks import refuse_replacements, rollback_replacements, rollback_target
@@ -77,7 +78,8 @@ class Registry:
     `servers` are the names of registered MCP servers, which skills may require. `scanner` checks every skill before it is
     installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one
     can be restored from there. `actor` is recorded for changes where no other actor is known. With `links` what skills tell to
-    fetch is fetched when they are installed, and kept.
+    fetch is fetched when they are installed, and kept. `others` gives the skills that the caller has beside the installed ones,
+    by name with their versions: what is there need not come along.
     """
 
     def __init__(
@@ -92,7 +94,9 @@ class Registry:
         keep: int = 5,
         actor: str | None = None,
         links: LinkFetcher | None = None,
+        others: Callable[[], Mapping[str, str | None]] = dict,
     ) -> None:
+        self.others = others
         self.storage = RegistryStorage(data, url, actor=actor)
         self.installed = InstalledSkills(self.storage, servers)
         self.versions = VersionManager(self.storage, self.installed, keep=keep)
@@ -134,6 +138,7 @@ class Registry:
             store=open_store(configuration.package_store) if configuration.package_store else None,
             keep=configuration.kept_versions,
             links=LinkFetcher(allow_private=configuration.private_hosts) if configuration.fetch_links else None,
+            others=lambda: {skill.slug: skill.version for skill in catalog.all() if skill.source != "installed"},
         )
         made._link_fetcher = LinkFetcher(allow_private=configuration.private_hosts)
         made._signers = SignerPolicy(configuration.pinned_signers, Path(configuration.user_file or "").parent)
@@ -166,6 +171,11 @@ class Registry:
     def records(self) -> RegistryRecords:
         """As `RegistryStorage.records`."""
         return self.storage.records
+
+    @property
+    def dependencies(self) -> SkillDependencies:
+        """What installed skills require of each other and of this machine, and why each is here."""
+        return SkillDependencies(self.records.read, self.installed.skill, self.installed.servers, self.others)
 
     @property
     def popularity(self) -> Popularity:
@@ -349,11 +359,15 @@ class Registry:
             with contextlib.suppress(SkillyardError):
                 self.versions.follow_publisher(version, mirror)
 
-    def _refuse_pinned(self, skill_id: str) -> None:
+    def _pinned(self, skill_id: str) -> bool:
         version = self.tags.of(skill_id).get(PINNED)
-        if version is not None and version == self.storage.versions.current(skill_id):
+        return version is not None and version == self.storage.versions.current(skill_id)
+
+    def _refuse_pinned(self, skill_id: str) -> None:
+        if self._pinned(skill_id):
             raise VersionPinned(
-                f"{skill_id} is pinned at version {version}", hint=f"`skillyard pin {skill_id} --undo` lets updates go on"
+                f"{skill_id} is pinned at version {self.storage.versions.current(skill_id)}",
+                hint=f"`skillyard pin {skill_id} --undo` lets updates go on",
             )
 
     def pin(self, name: str) -> SkillVersion:
@@ -388,6 +402,7 @@ class Registry:
             VersionNotApproved: the operator's policy wants an approval that it has not got.
             LocalEdits: a version was changed by hand.
             SignerChanged, SourceChanged: it is of another signer or source than the current version.
+            SkillRequired: another skill requires a version in which it is not.
         """
         skill = self.installed.skill(name, installed=False)
         skill_id, force, versions = skill.skill_id, options.get("force", False), self.storage.versions
@@ -410,26 +425,41 @@ class Registry:
                 with log.step("restore", 50):
                     restore_version(self.store, versions, self.records, target, running.folder)
             refuse_local_edits(versions, self.records, skill_id, target.version, force=force)
+            if options.get("dependencies", True):
+                self.dependencies.refuse_broken(skill_id, target.declared_version)
             self.records.logs.write(log.id, version=target.version)
             with log.step("activate", 90):
                 versions.activate(skill_id, target.version, running.folder)
             left = before if before != target.version else None
             self.records.activate(skill_id, target.version, log, action="rollback", left=left)
-        result = OperationResult(skill_id, skill.name, "rolled back", target.version, before, target.digest, log_id=log.id)
-        return self._with_links(result)
+        unmet = self.dependencies.unmet(self.installed.skill(skill_id))
+        return self._with_links(
+            OperationResult(
+                skill_id, skill.name, "rolled back", target.version, before, target.digest, log_id=log.id, unmet=unmet
+            )
+        )
 
     def uninstall(
-        self, name: str, *, prune: bool = False, force: bool = False, progress: Progress | None = None
+        self,
+        name: str,
+        *,
+        prune: bool = False,
+        force: bool = False,
+        dependencies: bool = True,
+        progress: Progress | None = None,
     ) -> OperationResult:
         """Uninstall a skill; its versions stay on the disk and can be restored with `rollback`, unless `prune`.
 
         Raises:
             SkillNotFound: it is not installed.
+            SkillRequired: another skill requires it, and `dependencies` is not false.
             LocalEdits: with `prune`, when a version was changed by hand and no `force`.
         """
         skill = self.installed.skill(name)
         skill_id, versions = skill.skill_id, self.storage.versions
         with self.storage.operation("uninstall", skill_id, progress=progress) as (running, log):
+            if dependencies:
+                self.dependencies.refuse_broken(skill_id, None, gone=True)
             before = versions.current(skill_id)
             if prune and not force:
                 for version in versions.names(skill_id):
@@ -546,7 +576,7 @@ class Registry:
             self.storage.operations,
             self.records,
             self._fetcher,
-            partial(unmet_skill_requirements, self.records.read, self.installed.servers),
+            partial(unmet_skill_requirements, self.records.read, self.installed.servers, others=self.others),
             self._scanner,
             self._stops() if self._scanner is not None else frozenset(),
             signers=self._signers,
@@ -554,6 +584,7 @@ class Registry:
             keep=self.versions.keep,
             store=self.store,
             links=self._links,
+            dependencies=DependencyFinder(self.records.read, self._fetcher, self._pinned, self.others),
         )
 
 

@@ -101,18 +101,28 @@ def _without_version(name: str) -> str:
 def require_consent(
     versions: VersionStore, candidates: Sequence[Candidate], request: InstallRequest
 ) -> Mapping[str, frozenset[str]]:
-    """For each skill the sentences that were agreed to; a new skill needs no consent.
+    """For each skill the sentences that were agreed to; a new skill needs no consent, unless it only comes along.
 
     Raises:
         ConsentRequired: nobody was asked, or the answer was no.
     """
     if request.new:
         return {candidate.skill_id: frozenset() for candidate in candidates}
-    changes = [change for candidate in candidates if (change := current_power_change(versions, candidate))]
+    changes = [change for candidate in candidates if (change := _change_to_agree(versions, candidate))]
     if changes and not (request.consent is not None and request.consent(changes)):
         raise consent_required(changes, asked=request.consent is not None)
     agreed = {change.skill_id: frozenset(change.widened) for change in changes}
     return {candidate.skill_id: agreed.get(candidate.skill_id, frozenset()) for candidate in candidates}
+
+
+def _change_to_agree(versions: VersionStore, candidate: Candidate) -> PowerChange | None:
+    """What a candidate may do beyond the current version; of one that comes along always a change, with who asks for it."""
+    change = current_power_change(versions, candidate)
+    if not candidate.required_by:
+        return change
+    powers = candidate.powers
+    change = change or PowerChange(candidate.skill_id, candidate.name, NO_POWERS, powers, powers.sentences())
+    return replace(change, required_by=candidate.required_by, source=shown_origin(candidate.origin.to_dict()))
 
 
 _SHOWN_FINDINGS: Final = 3
@@ -194,10 +204,13 @@ def power_change(versions: VersionStore, candidate: Candidate) -> PowerChange | 
 
 def consent_required(changes: Sequence[PowerChange], *, asked: bool) -> ConsentRequired:
     """The error for changes that nobody agreed to; its message lists them when nobody was `asked`."""
-    names = ", ".join(change.skill_id for change in changes)
-    sentences = "; ".join(f"{change.skill_id} {sentence}" for change in changes for sentence in change.widened[:10])
+    wider = ", ".join(change.skill_id for change in changes if not change.required_by)
+    along = ", ".join(change.skill_id for change in changes if change.required_by)
+    parts = [f"{wider} would be allowed more than before"] if wider else []
+    parts += [f"{along} would come along"] if along else []
+    sentences = "; ".join(f"{change.skill_id} {sentence}" for change in changes for sentence in change.sentences[:10])
     return ConsentRequired(
-        f"{names} would be allowed more than before" + ("" if asked else f": {sentences}"),
+        " and ".join(parts) + (f": {sentences}" if sentences and not asked else ""),
         hint="nothing was changed; if you agree, call it again with --yes",
         changes=[change.to_dict() for change in changes],
         consent=",".join(change.consent for change in changes),

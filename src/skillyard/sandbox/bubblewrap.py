@@ -42,6 +42,7 @@ from skillyard.sandbox.session_preparation import PreparedSession, session_limit
 _PROGRAMS: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 _CHROOT: Final = "/usr/sbin/chroot"
 _PRLIMIT: Final = "/usr/bin/prlimit"
+_UNSHARE: Final = "/usr/bin/unshare"
 _OLDEST: Final = (0, 8, 0)
 _MEBIBYTE: Final = 1024 * 1024
 _SHARED: Final = "/dev/shm"  # noqa: S108 # the same
@@ -139,7 +140,7 @@ class BubblewrapBackend:
         command = _as_user(SandboxCommand(argv, options.encode("utf-8", "surrogateescape")), session.identity)
         if not session.hidden:
             return command
-        argv = [self.program, *_uncovering(session), "--", *command.argv]
+        argv = [*_own_mounts(), self.program, *_uncovering(session), "--", *command.argv]
         return replace(command, argv=argv)
 
 
@@ -150,6 +151,15 @@ def _without_cores(limits: dict[str, int]) -> list[str]:
         return [_PRLIMIT, f"--core={core}:{core}", "--"]
     limits["CORE"] = 0
     return []
+
+
+def _own_mounts() -> list[str]:
+    """The start of a command line that takes the machine's mounts over as they are now, so that later changes do not reach it.
+
+    bwrap reads the table of mounts and then changes one after another. Where mounts are shared it gives up when one goes
+    meanwhile, for which the end of anybody's container is enough.
+    """
+    return [_UNSHARE, "--mount", "--propagation", "private", "--"] if Path(_UNSHARE).exists() else []
 
 
 _NO_LIMIT: Final = UnmetRequirement("network.allowlist", "a run needs each host by name; '*' cannot be enforced")

@@ -25,7 +25,7 @@ WINDOW = 1 << 18
 """So many bytes of the input, or of one direction of a connection, may be on their way; the other side gives them back."""
 
 # From Skillyard:
-JOB, INPUT, END_PROCESSES = b"J", b"I", b"P"
+JOB, INPUT, END_PROCESSES, STOP = b"J", b"I", b"P", b"K"
 # From the container:
 HELLO, STARTED, OUTPUT, ERRORS, RESULT, EXCEEDED, ENDED_PROCESSES, TERMINATED = (
     b"H", b"S", b"1", b"2", b"3", b"Q", b"N", b"T",

@@ -233,6 +233,7 @@ class Container:
         self._waiting_input = bytearray()
         self._input_ends = False
         self._status: int | None = None
+        self._stopped = False
         self._child = 0
         self._watch = ContainerWatch(job)
 
@@ -253,9 +254,9 @@ class Container:
         self._poll.register(wake, select.POLLIN)
         for item in early:
             self._take(*item)
-        while self._status is None:
+        while self._status is None and not self._stopped:
             self._turn(wake)
-        self._finish(self._status)
+        self._finish(signal.SIGKILL if self._status is None else self._status)
 
     def _start(self) -> str:
         """Start the child; why it could not be started, empty when it runs."""
@@ -351,6 +352,8 @@ class Container:
             asked = json.loads(payload)
             count = end_processes(asked, {os.getpid(), self._child})
             _send_json(frames.ENDED_PROCESSES, {"call": asked["call"], "count": count})
+        elif kind == frames.STOP:
+            self._stopped = True
         else:
             self._links.take(kind, number, payload)
 

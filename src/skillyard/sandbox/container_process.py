@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from skillyard.network.proxy import Proxy
 
 _START_SECONDS: Final = 60.0
+_STOP_SECONDS: Final = 1.0  # for the first program to end the others and to report it
 _END_SECONDS: Final = 5.0
 _WATCH_SECONDS: Final = 0.025
 _TRAVEL_SECONDS: Final = 0.05
@@ -187,12 +188,22 @@ class ContainerProcess:
         return count
 
     def stop(self, reason: Status) -> None:
-        """End everything in the container for `reason`; the first reason stays."""
+        """End everything in the container for `reason`; the first reason stays, and a job that has ended needs none."""
+        if self._ended:
+            return
+        first = self.record.reason is None
         self.record.reason = self.record.reason or reason
-        self._let_go()
+        if not self.record.begun or self._killed:
+            self._let_go()
+        elif first:
+            self._write(frames.frame(frames.STOP))
+            self._later(_STOP_SECONDS, self._let_go)
 
     async def close(self) -> None:
-        """Leave nothing: no container, no process, no timer; also when the caller was cancelled."""
+        """Leave nothing: no process of the container and of the engine, no timer; also when the caller was cancelled.
+
+        After a job that was reported to its end, what the engine has beside its program removes the empty container.
+        """
         self._let_go()
         if self._running is not None:
             await asyncio.wait([self._running])
@@ -309,6 +320,8 @@ class ContainerProcess:
                 record.memory_peak = int(end["memory_peak"]) if end["memory_peak"] else None
             record.drained = not end["left"]
         self._let_go()
+        if record.drained:  # nothing runs there any more, and to see it removed would take a fifth of a second
+            self._kill()
 
     def _measure(self) -> None:
         if self._begun_at:
@@ -382,7 +395,7 @@ class ContainerProcess:
         self._removing = self._loop.run_in_executor(None, self._engine.remove, self._name)
         self._removing.add_done_callback(self._kill)
 
-    def _kill(self, _: object) -> None:
+    def _kill(self, _: object = None) -> None:
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()

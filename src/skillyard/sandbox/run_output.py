@@ -8,6 +8,7 @@ without secrets, of every run that begins inside their block. The result documen
 from __future__ import annotations
 
 import codecs
+import io
 import json
 import math
 import re
@@ -138,16 +139,16 @@ def note_reader(secrets: tuple[str, ...]) -> NoteReader:
 
 
 class PipeBuffer:
-    """What came through one pipe, in the pieces it came in: joined once, so that a flood is never held three times.
+    """What came through one pipe, in one growing buffer that becomes the whole: a flood is held once.
 
     A `listener` gets each piece as it comes; the `note_reader` takes notes out before. With a `sink` nothing is kept: it gets
     everything, as it came.
     """
 
-    __slots__ = ("_pieces", "listener", "note_reader", "sink", "size")
+    __slots__ = ("_kept", "listener", "note_reader", "sink", "size")
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self._kept = io.BytesIO()
         self.listener: StreamListener | None = None
         self.note_reader: NoteReader | None = None
         self.sink: Callable[[bytes], object] | None = None
@@ -158,18 +159,17 @@ class PipeBuffer:
         if self.sink is not None:
             self.sink(piece)
             return
-        self._pieces.append(piece)
+        self._kept.write(piece)
         self.size += len(piece)
         if self.listener is not None:
             self.listener.feed(piece)
 
     def take(self) -> bytes:
-        """All of it; the pieces are released."""
+        """All of it; it is not kept any longer."""
         if self.listener is not None:
             self.listener.end()
-        whole = b"".join(self._pieces)
-        self._pieces.clear()
-        return whole
+        kept, self._kept = self._kept, io.BytesIO()
+        return kept.getvalue()  # the buffer itself, not a copy
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from skillyard.search.ranking import find_relevant_skills, match_event, named_sk
 if TYPE_CHECKING:
     from skillyard.search.evaluation import (
         Collision,
+        DescriptionChange,
         Evaluation,
         TriggerCase,
         TriggerResult,
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
         find_collisions,
         read_trigger_cases,
         skill_trigger_cases,
+        suggest_descriptions,
         try_trigger,
     )
-    from skillyard.search.suggestions import DescriptionChange, suggest_descriptions
 
 
 __all__ = [
@@ -70,6 +71,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "evaluation": (
             "Collision",
+            "DescriptionChange",
             "Evaluation",
             "TriggerCase",
             "TriggerResult",
@@ -78,8 +80,8 @@ __getattr__, __dir__ = lazy_exports(
             "find_collisions",
             "read_trigger_cases",
             "skill_trigger_cases",
+            "suggest_descriptions",
             "try_trigger",
         ),
-        "suggestions": ("DescriptionChange", "suggest_descriptions"),
     },
 )

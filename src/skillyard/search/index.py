@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.search.pages import read_pages, source_of
+from skillyard.search.pages import header_of, path_of, read_pages, source_of
 from skillyard.search.words import LONGEST, STOP_WORDS, plain, runs, words
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ class SearchIndex:
         before: SearchIndex | None = None,
     ) -> None:
         self.skills = tuple(skill for skill in skills if skill.offered or (everyone and skill.usable))
-        self._sources = [source_of(skill) for skill in self.skills]
-        self._keys = _keys(self.skills, self._sources)
+        self._keys = _keys(self.skills)
         self._file = _file(cache, self.skills, everyone=everyone) if cache and self.skills else None
         self._before = before.segments if before else None
         self._progress: Callable[[int, int], object] | None = None
@@ -69,6 +68,8 @@ class SearchIndex:
         """The posting lists; reads what is kept and the skills that are new or changed when first used."""
         segments = self._before if self._before is not None else _kept(self._file)
         self._before = None
+        if _is_whole(segments, self._keys):
+            return segments
         have = {key for segment in segments for key in segment.keys}
         missing = [number for number, key in enumerate(self._keys) if key not in have]
         if not missing and segments:
@@ -80,6 +81,8 @@ class SearchIndex:
         """For each skill of each segment, one after the other, its number in `skills`; -1 when it no longer counts."""
         import numpy as np
 
+        if _is_whole(self.segments, self._keys):
+            return np.arange(len(self._keys))
         number_of = {key: number for number, key in enumerate(self._keys)}
         position_of: dict[int, int] = {}
         numbers: list[int] = []
@@ -111,13 +114,18 @@ class SearchIndex:
         if self._many_asked():
             return self._names.get(wanted, [])
         begin = [word[:2] for word in request_words]
-        likely = [number for number, source in enumerate(self._sources) if wanted and _may_be(source.name, begin)]
+        likely = [number for number, skill in enumerate(self.skills) if wanted and _may_be(skill, begin)]
         return [number for number in likely if tuple(words(self._sources[number].name)) == wanted]
 
     def _many_asked(self) -> bool:
         """Whether a table of names pays: many a process asks but once, and then looking through them is quicker."""
         self._asked += 1
         return self._asked > _FEW_ASKED
+
+    @cached_property
+    def _sources(self) -> list[PageSource]:
+        """What is read of each skill; not needed for a request while all of them are kept."""
+        return [source_of(skill) for skill in self.skills]
 
     @cached_property
     def _names_as_written(self) -> dict[str, list[int]]:
@@ -184,9 +192,10 @@ class SearchIndex:
         return segments
 
 
-def _may_be(name: str, begin: Sequence[str]) -> bool:
-    """Whether a name may have words that begin so; taking every name of a large catalog apart takes long."""
-    lower = name.lower() if name.isascii() else plain(name).casefold()
+def _may_be(skill: Skill, begin: Sequence[str]) -> bool:
+    """Whether the names of a skill may have words that begin so; taking every name of a large catalog apart takes long."""
+    names = f"{skill.name} {skill.slug} {skill.display_name or ''}"
+    lower = names.lower() if names.isascii() else plain(names).casefold()
     return begin[0] in lower and all(one in lower for one in begin)
 
 
@@ -235,17 +244,23 @@ class _Portions:
         return [packed_postings(pages, self._tokenizer)]
 
 
-def _keys(skills: Sequence[Skill], sources: Sequence[PageSource]) -> list[Key]:
+def _keys(skills: Sequence[Skill]) -> list[Key]:
+    """What identifies the text of each skill; this is done for all of them in every process, also when nothing has changed."""
     keys: list[Key] = []
     seen: dict[Key, int] = {}
     now = time.time_ns()
-    for skill, source in zip(skills, sources, strict=True):
-        header = zlib.crc32("\0".join(source[2:]).encode("utf-8", "replace"))
-        state = _settled(skill.stamp, now) if source.path else ()
-        key: Key = (source.path or skill.id, header, *state)
+    for skill in skills:
+        header = zlib.crc32("\0".join(header_of(skill)).encode("utf-8", "replace"))
+        path = path_of(skill)
+        key: Key = (path, header, *_settled(skill.stamp, now)) if path else (skill.id, header)
         repeat = seen[key] = seen.get(key, -1) + 1
         keys.append((*key, repeat) if repeat else key)
     return keys
+
+
+def _is_whole(segments: Sequence[Segment], keys: Sequence[Key]) -> bool:
+    """Whether one segment has exactly these skills in their order, as after the first search of a catalog."""
+    return len(segments) == 1 and segments[0].keys == tuple(keys)
 
 
 def _settled(stamp: tuple[int, int, int, int], now: int) -> tuple[int, int, int, int]:

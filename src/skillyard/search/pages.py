@@ -64,10 +64,17 @@ def source_of(skill: Skill) -> PageSource:
     if skill.display_name and skill.display_name != skill.name:
         name = f"{name} {skill.display_name}"
     keywords = " . ".join((*skill.keywords, *skill.phrases))
-    folder = getattr(skill, "directory", "")
-    return PageSource(
-        folder, getattr(skill, "path", "") if folder else "", name, skill.description[:DESCRIPTION_LIMIT], keywords
-    )
+    return PageSource(getattr(skill, "directory", ""), path_of(skill), name, skill.description[:DESCRIPTION_LIMIT], keywords)
+
+
+def header_of(skill: Skill) -> tuple[str, ...]:
+    """All texts of the header that `source_of` reads, as they are: many times quicker, for who compares them."""
+    return (skill.name, skill.slug, skill.display_name or "", skill.description, *skill.keywords, *skill.phrases)
+
+
+def path_of(skill: Skill) -> str:
+    """The file that search reads; empty for a skill that is not in a folder."""
+    return getattr(skill, "path", "") if getattr(skill, "directory", "") else ""
 
 
 def _has_words(name: str) -> bool:

@@ -12,7 +12,7 @@ import marshal
 import sys
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -109,13 +109,23 @@ def build_postings(pages: Sequence[Page], tokenizer: Tokenizer) -> Postings:
     )
 
 
-def _concatenated(parts: Sequence[Postings]) -> Postings:
+def _concatenated(parts: list[Postings]) -> Postings:
     """The postings of all parts as one, their skills numbered one part after the other.
 
-    The words are dealt with in ranges, so that what is sorted at a time is small beside the whole.
+    The words are dealt with in ranges, so that what is sorted at a time is small beside the whole. Names and pairs, more than
+    half of all, are put together first and taken out of `parts`, so that not everything is in memory twice.
     """
     if len(parts) == 1:
         return parts[0]
+    by_skill = {
+        "names": np.concatenate([part.names for part in parts]),
+        "name_starts": _starts(np.concatenate([np.diff(part.name_starts) for part in parts])),
+        "pairs": np.concatenate([part.pairs for part in parts]),
+        "pair_starts": _starts(np.concatenate([np.diff(part.pair_starts) for part in parts])),
+        "lengths": np.concatenate([part.lengths for part in parts]),
+    }
+    nothing: NDArray[np.uint32] = np.zeros(0, np.uint32)
+    parts[:] = [replace(part, names=nothing, pairs=nothing) for part in parts]
     before = np.cumsum([0, *(part.count for part in parts)]).tolist()
     total = sum(len(part.skills) for part in parts)
     whole = {name: np.empty(total, _TYPES[name]) for name in _LISTS}
@@ -144,11 +154,7 @@ def _concatenated(parts: Sequence[Postings]) -> Postings:
         starts=_starts(np.concatenate(by_word.pop("lengths"))),
         **{name: np.concatenate(lists) for name, lists in by_word.items()},
         **whole,
-        names=np.concatenate([part.names for part in parts]),
-        name_starts=_starts(np.concatenate([np.diff(part.name_starts) for part in parts])),
-        pairs=np.concatenate([part.pairs for part in parts]),
-        pair_starts=_starts(np.concatenate([np.diff(part.pair_starts) for part in parts])),
-        lengths=np.concatenate([part.lengths for part in parts]),
+        **by_skill,
     )
 
 
@@ -291,9 +297,11 @@ def packed_postings(pages: Sequence[Page], tokenizer: Tokenizer) -> list[bytes]:
     return [array.tobytes() for array in _arrays(build_postings(pages, tokenizer))]
 
 
-def make_segment(keys: Sequence[Key], parts: Sequence[list[bytes]]) -> Segment:
-    """One segment of all that `packed_postings` made of the pages, in their order."""
-    return Segment(tuple(keys), _concatenated([_postings(part) for part in parts]))
+def make_segment(keys: Sequence[Key], parts: list[list[bytes]]) -> Segment:
+    """One segment of all that `packed_postings` made of the pages, in their order; `parts` is empty afterwards."""
+    postings = [_postings(part) for part in parts]
+    parts.clear()
+    return Segment(tuple(keys), _concatenated(postings))
 
 
 def with_segment(segments: Sequence[Segment], new: Segment, current: Iterable[Key]) -> list[Segment]:

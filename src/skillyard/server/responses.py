@@ -51,6 +51,9 @@ _HINTS: Final[Mapping[str, str]] = {
     " accept_signer, and with accept_source when its source is another too, or with the value of `consent`",
     "source_changed": "nothing was changed; ask who publishes it whether that is right, then send the same again with"
     " accept_source, or with the value of `consent`",
+    "dependency_conflict": "take other versions of those who ask, or send it again with ?dependencies=false",
+    "dependency_cycle": "take one of them out, or send it again with ?dependencies=false",
+    "skill_required": "take those away first, or send it again with ?dependencies=false (a rollback: in its body)",
     "local_edits": "send it again with ?force=true to replace what was changed by hand",
 }
 _TEMPORARY: Final[Mapping[str, int]] = {

@@ -18,7 +18,6 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import Actor, acting_as
 from skillyard.errors import ServerStopping, SkillyardError
-from skillyard.server.background.approval_questions import rejecting_approver
 from skillyard.server.background.running_work import Shutdown
 from skillyard.server.middleware.authentication import CredentialStore
 from skillyard.server.middleware.observability import Metrics
@@ -127,7 +126,7 @@ def _endpoint(service: OrganisationServices, *, runs: bool, sessions: bool, limi
     catalog = service.catalog
     tools = SkillTools(
         catalog,
-        approver=rejecting_approver(),
+        approver=service.questions.asker_for_sessions(),
         engine=catalog.engine(),
         run_skills=runs,
         session="mcp",
@@ -144,7 +143,8 @@ def _recorded(service: OrganisationServices) -> ToolUses:
     @asynccontextmanager
     async def use(request: Request, name: str, arguments: Mapping[str, object]) -> AsyncIterator[ToolUse]:
         state = request.scope["state"]
-        tool_use = ToolUse(service.owner(state["caller"]))
+        owner = service.owner(state["caller"])
+        tool_use = ToolUse(owner, session=owner)
         try:
             yield tool_use
         finally:

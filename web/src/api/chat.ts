@@ -1,7 +1,8 @@
 /** Conversations with a model: what was said, what can be chosen, files, answers to questions, and the trail of skills. */
-import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 
-import { answer, api } from "./client";
+import { answer, api, whole } from "./client";
+import { laterBy } from "./insights";
 import type { components } from "./schema";
 
 export type Conversation = components["schemas"]["ConversationShape"];
@@ -17,10 +18,14 @@ export type Decision = components["schemas"]["QuestionAnswer"];
 export type ModelChoices = components["schemas"]["ModelChoices"];
 export type TrailStep = components["schemas"]["SkillUsageEventShape"];
 export type TrailReport = components["schemas"]["SkillUsageReportShape"];
+export type TurnSummary = components["schemas"]["TurnSummaryShape"];
 export type SkillUse = components["schemas"]["SkillUsageShape"];
 
 /** How many turns are asked for at first, and with each look further back. */
 export const TURNS = 40;
+
+/** How many are asked for at most: where one of them is looked for. */
+export const MOST_TURNS = 1000;
 
 /** Whether the turn may still go on. */
 export const isOpen = ({ state }: Pick<Turn, "state">): boolean => state === "running" || state === "waiting";
@@ -68,6 +73,34 @@ export const trailQuery = (conversation: string) =>
 
 export const reportQuery = () =>
   queryOptions({ queryKey: ["chat", "report"], queryFn: ({ signal }) => answer(api.GET("/api/v1/chat/trail/report", { signal })) });
+
+/** How far a skill gets in a chat, and that its use was refused. */
+export type Stage = "offered" | "loaded" | "followed" | "succeeded" | "refused";
+
+export interface TurnNarrowing {
+  skill?: string | undefined;
+  stage?: Stage | undefined;
+  agent?: string | undefined;
+  model?: string | undefined;
+  failed?: true | undefined;
+  /** The first and the last day, of UTC. */
+  since?: string | undefined;
+  until?: string | undefined;
+}
+
+/** The turns of one's own conversations that a figure counts. */
+export const turnsQuery = ({ since, until, ...narrowing }: TurnNarrowing, limit = 50) =>
+  infiniteQueryOptions({
+    queryKey: ["chat", "turns", since, until, narrowing, limit],
+    queryFn: ({ signal, pageParam }) => {
+      const given = JSON.parse(JSON.stringify(narrowing)) as { skill?: string; stage?: Stage; agent?: string; model?: string; failed?: true }; // without what is undefined
+      const time = { ...(since ? { since: `${since}T00:00:00Z` } : {}), ...(until ? { until: `${laterBy(1, until)}T00:00:00Z` } : {}) };
+      return whole(api.GET("/api/v1/chat/turns", { params: { query: { ...given, ...time, page: pageParam, limit } }, signal }));
+    },
+    initialPageParam: 1,
+    getNextPageParam: ({ meta }) => (meta.page < meta.totalPages ? meta.page + 1 : undefined),
+    placeholderData: keepPreviousData,
+  });
 
 export const beginConversation = (body: NewConversation) => answer(api.POST("/api/v1/chat/conversations", { body }));
 

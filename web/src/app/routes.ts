@@ -7,7 +7,7 @@ import { fetched } from "@/api/parts";
 
 import "./arrival";
 import { Failed, Missing } from "./Failed";
-import { auditSearch, catalogSearch, insightSearch, narrowing, runsSearch, scheduleSearch, schedulesSearch, skillSearch } from "./search";
+import { auditSearch, catalogSearch, chatSearch, insightSearch, narrowing, runsSearch, scheduleSearch, schedulesSearch, skillSearch, turnsSearch } from "./search";
 import { Shell } from "./Shell";
 
 const root = createRootRoute({ component: Shell, notFoundComponent: Missing });
@@ -104,12 +104,19 @@ const chat = createRoute({
 });
 
 /** One page draws both: what is written does not go away when a conversation gets its address. */
-const conversation = createRoute({ getParentRoute: () => chat, path: "$id" });
+const conversation = createRoute({ getParentRoute: () => chat, path: "$id", validateSearch: chatSearch });
 
 const report = createRoute({
   getParentRoute: () => root,
   path: "/chat/report",
   component: lazyRouteComponent(() => fetched(import("@/pages/chat/ReportPage")), "ReportPage"),
+});
+
+const turns = createRoute({
+  getParentRoute: () => root,
+  path: "/chat/turns",
+  validateSearch: turnsSearch,
+  component: lazyRouteComponent(() => fetched(import("@/pages/chat/TurnsPage")), "TurnsPage"),
 });
 
 const memory = createRoute({
@@ -157,7 +164,7 @@ const doctor = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, insights, skills, skill, install, chat.addChildren([conversation]), report, runs, run, schedules, schedule, agents, agent, memory, approvals, audit, keys, authorize, workers, settings, doctor]),
+  routeTree: root.addChildren([home, insights, skills, skill, install, chat.addChildren([conversation]), report, turns, runs, run, schedules, schedule, agents, agent, memory, approvals, audit, keys, authorize, workers, settings, doctor]),
   defaultPreload: "intent",
   defaultErrorComponent: Failed,
   scrollRestoration: true,

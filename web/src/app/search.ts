@@ -1,5 +1,6 @@
 /** What stands behind the `?` of an address: the pages read it, and the routes make it of what somebody has written there. */
 import type { Narrowing } from "@/api/catalog";
+import type { Stage, TurnNarrowing } from "@/api/chat";
 import type { Dimension } from "@/api/insights";
 import { INTERFACES, RUN_STATES, type RunInterface, type RunState } from "@/api/runStates";
 
@@ -91,6 +92,28 @@ export const runsSearch = (found: Record<string, unknown>): RunsSearch => ({
   until: day(found.until),
   tests: found.tests === false ? false : undefined,
 });
+
+/** Which turns of chats are listed: those that a figure counts. */
+export type TurnsSearch = TurnNarrowing;
+
+export const STAGES: readonly Stage[] = ["offered", "loaded", "followed", "succeeded", "refused"];
+
+export const turnsSearch = (found: Record<string, unknown>): TurnsSearch => ({
+  skill: text(found.skill),
+  stage: STAGES.find((stage) => stage === found.stage),
+  agent: text(found.agent),
+  model: text(found.model),
+  failed: found.failed === true || undefined,
+  since: day(found.since),
+  until: day(found.until),
+});
+
+/** The number of the turn of a conversation that is looked at. */
+export interface ChatSearch {
+  turn?: number | undefined;
+}
+
+export const chatSearch = (found: Record<string, unknown>): ChatSearch => ({ turn: typeof found.turn === "number" && found.turn > 0 ? Math.trunc(found.turn) : undefined });
 
 /** What of the audit log is shown. */
 export interface AuditSearch {

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
-from skillyard.cli.code_host import ChangedFiles, add_code_host_options, annotate
+from skillyard.cli.commands.scan import ChangedFiles, add_code_host_options, annotate
 from skillyard.cli.options import discover_catalog, nothing_to_look_at, open_catalog, open_home
 from skillyard.cli.screen import FAILURE, OK, ScanProgress, UsageProblem, counted, require_existing
 from skillyard.document import DOCUMENT_LIMIT, RULES, Diagnostic, Profile, check_document, diagnose, fix_document

@@ -13,6 +13,7 @@ from skillyard.cli.confirmation import confirm
 from skillyard.cli.installation import (
     InstallProgress,
     add_accept_options,
+    add_dependency_option,
     add_finding_option,
     draw_lock_states,
     draw_results,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from skillyard.cli.screen import Screen
     from skillyard.coding_agents import SkillsFolder
-    from skillyard.registry import InstalledSkill, InstallLog, OperationResult, SkillVersion
+    from skillyard.registry import InstalledSkill, InstallLog, OperationResult, Registry, SkillVersion
 
 
 def add_install_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +56,7 @@ def add_install_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_accept_options(parser)
     add_finding_option(parser)
+    add_dependency_option(parser, "install without the skills that it requires, and whatever others require of it")
     parser.add_argument("--save", action="store_true", help="write source and digest to the project's skillyard.lock")
     add_to_options(parser)
     looking = parser.add_mutually_exclusive_group()
@@ -104,6 +106,7 @@ def install_command(arguments: argparse.Namespace) -> int:
             consent=consent,
             force=arguments.force,
             accept=arguments.accept,
+            dependencies=arguments.dependencies,
             signers=saved.signers() if saved is not None else None,
             progress=progress,
             **replacement_acceptance(arguments),
@@ -146,6 +149,7 @@ def add_update_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="change nothing; end with 1 when there is an update")
     add_accept_options(parser)
     add_finding_option(parser)
+    add_dependency_option(parser, "update without the skills that it requires, and whatever others require of it")
 
 
 def update_command(arguments: argparse.Namespace) -> int:
@@ -167,6 +171,7 @@ def update_command(arguments: argparse.Namespace) -> int:
                     consent=power_consent(screen, yes=arguments.yes),
                     force=arguments.force,
                     accept=arguments.accept,
+                    dependencies=arguments.dependencies,
                     signers=signers,
                     progress=progress,
                     **replacement_acceptance(arguments),
@@ -220,7 +225,7 @@ def sync_command(arguments: argparse.Namespace) -> int:
     if arguments.check:
         good = draw_lock_states(screen, lock.states(registry))
         if not good:
-            screen.note("`skillyard sync` installs what is locked")
+            screen.note("`skillyard sync` installs what is locked; `install SOURCE --save` locks what it requires, too")
         return OK if good else FAILURE
     with InstallProgress(screen) as progress:
         results = lock.sync(
@@ -245,13 +250,18 @@ def add_rollback_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="also to a deprecated version, or one that was changed by hand")
     add_accept_options(parser)
+    add_dependency_option(parser, "whatever other skills require of it")
 
 
 def rollback_command(arguments: argparse.Namespace) -> int:
     """Switch the current version and report it."""
     screen: Screen = arguments.screen
     result = open_registry(arguments).rollback(
-        arguments.name, arguments.version, force=arguments.force, **replacement_acceptance(arguments)
+        arguments.name,
+        arguments.version,
+        force=arguments.force,
+        dependencies=arguments.dependencies,
+        **replacement_acceptance(arguments),
     )
     draw_results(screen, [result])
     return OK
@@ -264,10 +274,14 @@ def add_uninstall_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="with --prune: also files that were changed by hand")
     parser.add_argument("--save", action="store_true", help="take it out of the project's skillyard.lock")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before files are deleted")
+    add_dependency_option(parser, "also when other skills require it")
+    parser.add_argument(
+        "--unneeded", action="store_true", help="also what came along with other skills and none requires any more"
+    )
 
 
 def uninstall_command(arguments: argparse.Namespace) -> int:
-    """Uninstall it; files are only deleted when that is requested and confirmed."""
+    """Uninstall it; files are only deleted when that is requested and confirmed, and what others require stays unless asked."""
     screen: Screen = arguments.screen
     registry = open_registry(arguments)
     skill = registry.installed.skill(arguments.name)
@@ -279,15 +293,43 @@ def uninstall_command(arguments: argparse.Namespace) -> int:
         if not confirm(f"Delete every version of {skill.skill_id}?"):
             screen.note("nothing was deleted")
             return FAILURE
-    result = registry.uninstall(skill.skill_id, prune=arguments.prune, force=arguments.force)
+    if (anyway := _goes_anyway(arguments, registry, skill.skill_id)) is None:
+        screen.note("nothing was changed")
+        return FAILURE
+    before = set(registry.dependencies.unneeded())
+    prune, force = arguments.prune, arguments.force
+    results = [registry.uninstall(skill.skill_id, prune=prune, force=force, dependencies=not anyway)]
+    left = [one for one in registry.dependencies.unneeded() if arguments.unneeded or one not in before]
+    if left and (arguments.unneeded or _asks(screen, f"Nothing requires {', '.join(left)} any more. Uninstall that, too?")):
+        results += [registry.uninstall(one, prune=prune, force=force) for one in left]
+        left = []
     if arguments.save:
         lock = open_lock(arguments)
         if lock.exists():
-            lock.write({}, dropped=(result.skill_id,))
-    draw_results(screen, [result])
+            lock.write({}, dropped=tuple(result.skill_id for result in results))
+    draw_results(screen, results)
     if not arguments.prune:
-        screen.note(f"its files are kept; `skillyard rollback {result.skill_id}` brings it back")
+        screen.note(f"its files are kept; `skillyard rollback {skill.skill_id}` brings it back")
+    if left:
+        screen.note(f"nothing requires {', '.join(left)} any more: `skillyard uninstall {left[0]} --unneeded`")
     return OK
+
+
+def _asks(screen: Screen, question: str) -> bool:
+    """The answer of the person at the terminal; no where there is none."""
+    return screen.interactive and not screen.as_json and confirm(question)
+
+
+def _goes_anyway(arguments: argparse.Namespace, registry: Registry, skill_id: str) -> bool | None:
+    """Whether a skill goes although others require it; None when the person at the terminal wants it to stay."""
+    screen: Screen = arguments.screen
+    if not arguments.dependencies:
+        return True
+    needed = registry.dependencies.broken_by(skill_id, None, gone=True)
+    if not needed or not screen.interactive or screen.as_json:
+        return False
+    screen.note(f"{skill_id} is needed: {'; '.join(needed)}")
+    return True if confirm("Uninstall it all the same?") else None
 
 
 def add_versions_arguments(parser: argparse.ArgumentParser) -> None:

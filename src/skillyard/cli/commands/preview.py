@@ -1,4 +1,4 @@
-"""What an install or update would bring, before it does; `skillyard diff` compares versions, `skillyard pin` keeps one."""
+"""What an install or update would bring, before it does; `diff` compares versions, `pin` keeps one, `deps` says why."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from skillyard.cli.screen import Screen
     from skillyard.packages import FolderDifference
-    from skillyard.registry import PendingUpdate, Registry, SkillComparison, SkillInspection
+    from skillyard.registry import DependencyTree, Need, PendingUpdate, Registry, SkillComparison, SkillInspection
 
 _CELL: Final = 80
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
@@ -84,7 +84,7 @@ def _draw_inspection(screen: Screen, one: SkillInspection) -> None:
     for sentence in power_lines(one.powers.sentences()):
         screen.line(sentence, indent=2)
     for sentence in one.unmet:
-        screen.line(f"needs: {sentence}", indent=2)
+        screen.line(f"needs: {shorten(sentence, 300)}", indent=2)
     if one.difference is not None and not one.unchanged:
         _draw_files(screen, one.difference, lines=False)
 
@@ -258,3 +258,56 @@ def pin_command(arguments: argparse.Namespace) -> int:
         state = "follows updates again" if arguments.undo else f"stays at version {version.version}"
         screen.line(f"{version.skill_id} {state}", style="ok")
     return OK
+
+
+def add_deps_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `deps`."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the installed skill (default: each that requires something)")
+
+
+def deps_command(arguments: argparse.Namespace) -> int:
+    """Draw the trees; 1 when something in them is missing."""
+    screen: Screen = arguments.screen
+    registry = open_registry(arguments)
+    names = [arguments.name] if arguments.name else [skill.skill_id for skill in registry.installed.skills()]
+    trees = [registry.dependencies.tree(name) for name in names]
+    if arguments.name is None:
+        trees = [tree for tree in trees if tree.needs]
+    if screen.as_json:
+        screen.data({"trees": [tree.to_dict() for tree in trees]})
+    else:
+        for tree in trees:
+            _draw_tree(screen, tree)
+        if not trees:
+            screen.note("no installed skill requires anything")
+    return FAILURE if any(tree.unmet for tree in trees) else OK
+
+
+def _draw_tree(screen: Screen, tree: DependencyTree) -> None:
+    screen.line(" ".join(part for part in (tree.skill_id, tree.version) if part), style="ok")
+    _draw_needs(screen, tree.needs, "")
+    if not tree.needs:
+        screen.line("requires nothing", indent=2)
+    for reason in tree.required_by:
+        screen.line(f"needed: {single_line(reason)}", indent=2)
+    if tree.came_along:
+        screen.line(f"came along: {single_line('; '.join(tree.came_along))}", indent=2)
+    elif not tree.required_by:
+        screen.line("nothing requires it: somebody installed it by name", indent=2)
+
+
+_KINDS: Final = {"mcp_server": "MCP server", "skill": "", "python": ""}
+
+
+def _draw_needs(screen: Screen, needs: Sequence[Need], before: str) -> None:
+    """One line for each need, below it what it requires; what stands elsewhere in the tree with that is marked `(*)`."""
+    for index, need in enumerate(needs):
+        last = index == len(needs) - 1
+        named = need.name + (f" {need.version}" if need.version else "")
+        kind = _KINDS.get(need.kind, need.kind)
+        wanted = f"(wanted: {shorten(single_line(need.wanted), 80)})" if need.wanted != need.name else ""
+        state = f"met, {need.where}" if need.met and need.where else "met" if need.met else f"MISSING: {need.hint}"
+        words = (kind, single_line(named), wanted, single_line(state), "(*)" if need.repeated else "")
+        branch = "└── " if last else "├── "
+        screen.line(before + branch + " ".join(word for word in words if word), style="" if need.met else "error")
+        _draw_needs(screen, need.needs, before + ("    " if last else "│   "))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
-from skillyard.catalog import load_withdrawn
+from skillyard.catalog import load_withdrawn, withdrawal
 from skillyard.cli.installation import note_withdrawn
 from skillyard.cli.language import current_language
 from skillyard.cli.options import missing_root, open_catalog, open_skill, parse_positive, unsearched_skills
@@ -252,7 +252,7 @@ def list_command(arguments: argparse.Namespace) -> int:
 def _status(skill: Skill, withdrawn: Mapping[str, str]) -> str:
     """Its status; of one that is on, that its version was withdrawn, or the state where a user gave it one."""
     if skill.status == "ok" and skill.source == "installed" and (sentence := withdrawn.get(skill.slug)):
-        return "yanked" if " was yanked" in sentence else "withdrawn" if " no longer approved" in sentence else "deprecated"
+        return withdrawal(sentence)
     return skill.state if skill.status == "ok" and skill.state != "automatic" else skill.status
 
 

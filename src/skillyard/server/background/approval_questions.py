@@ -23,16 +23,19 @@ from skillyard.concurrency import completed, in_thread
 from skillyard.database import UPDATES_CHANNEL, database_now, notify, questions, runs, wait_for_change
 from skillyard.engine import FINAL_STATES, ProcessIdentity, is_gone
 from skillyard.errors import DatabaseUnavailable, RecordNotFound
-from skillyard.permissions import ApprovalAnswer, ApprovalRequest, PolicyApprover
+from skillyard.permissions import ApprovalAnswer, ApprovalRequest, PolicyApprover, SqlApprovalStore, approving_command
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row
 
     from skillyard.database import Database
+    from skillyard.permissions import ApprovalStore
     from skillyard.times import Timing
 
 
 _PATIENCE_S: Final = 300.0
+_PATIENCE_OF_CLIENTS_S: Final = 45.0  # clients of MCP wait a minute for the result of a call
+_NOBODY: Final = "nobody answered"
 _OLD: Final = timedelta(days=1)  # more than any clock is set by
 
 
@@ -73,6 +76,10 @@ class ApprovalQuestions:
         """An approver that stores its questions here, for a run of that caller."""
         return _QuestionApprover(self, name, run_id)
 
+    def asker_for_sessions(self) -> _SessionApprover:
+        """An approver for calls of tools that wait for their answer; sessions are `organisation/caller`, others are refused."""
+        return _SessionApprover(self, SqlApprovalStore(self._database, self._workspace))
+
     def answer(self, question_id: str, answer: ApprovalAnswer) -> ApprovalQuestion:
         """Answer a question, and with it every other open one of its session about the same content.
 
@@ -104,24 +111,27 @@ class ApprovalQuestions:
         """Reject the questions of this process from now on: the server stops and could not use the answer."""
         self._refusing = ApprovalAnswer("reject", "the server is about to stop")
 
-    async def put(self, request: ApprovalRequest, name: str, run_id: str | None) -> ApprovalAnswer:
+    async def put(
+        self, request: ApprovalRequest, name: str, run_id: str | None, *, patience_s: float | None = None
+    ) -> ApprovalAnswer:
         """Put a question and wait for the answer; none in time is no."""
+        patience_s = self._patience_s if patience_s is None else min(patience_s, self._patience_s)
         database = await asyncio.to_thread(self._database)
         now = await asyncio.to_thread(_now, database)
-        question = ApprovalQuestion(
-            f"question_{os.urandom(12).hex()}", request, self._workspace, name, run_id, now,
-            now + timedelta(seconds=self._patience_s),
-        )  # fmt: skip
+        until, identity = now + timedelta(seconds=patience_s), f"question_{os.urandom(12).hex()}"
+        question = ApprovalQuestion(identity, request, self._workspace, name, run_id, now, until)
         try:
             if not await in_thread(partial(_keep, database, question)):
                 return ApprovalAnswer("reject", "the run has ended")
             async with database.notifier.subscribe(question.id) as changed:
-                return await self._answered(database, question, changed)
+                return await self._answered(database, question, changed, patience_s)
         finally:
             await completed(_closed_after(database, question))
 
-    async def _answered(self, database: Database, question: ApprovalQuestion, changed: asyncio.Event) -> ApprovalAnswer:
-        until, sign = time.monotonic() + self._patience_s, time.monotonic() + database.timing.confirm_s
+    async def _answered(
+        self, database: Database, question: ApprovalQuestion, changed: asyncio.Event, patience_s: float
+    ) -> ApprovalAnswer:
+        until, sign = time.monotonic() + patience_s, time.monotonic() + database.timing.confirm_s
         while (left := until - time.monotonic()) > 0:
             if self._refusing is not None:
                 return self._refusing
@@ -132,7 +142,7 @@ class ApprovalQuestions:
                     await asyncio.to_thread(_confirm_waiting, database, question.id, left)
                     sign = time.monotonic() + database.timing.confirm_s
             await wait_for_change(changed, min(left, database.timing.look_s))
-        return ApprovalAnswer("reject", f"nobody answered within {self._patience_s:g} seconds")
+        return ApprovalAnswer("reject", f"{_NOBODY} within {patience_s:g} seconds")
 
     def _find(self, *conditions: ColumnElement[bool]) -> tuple[ApprovalQuestion, ...]:
         """The open questions that fit; those whose process has ended are closed."""
@@ -163,6 +173,23 @@ class _QuestionApprover:
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """As `Approver.ask`."""
         return await self.questions.put(request, self.name, self.run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _SessionApprover:
+    questions: ApprovalQuestions
+    store: ApprovalStore
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """As `Approver.ask`; who asks is told how a person agrees later, before its own patience ends."""
+        command = approving_command(request, self.store)
+        later = f"when a person has run `{command}` on the server, call this again"
+        _, named, caller = request.session_id.partition("/")
+        if not named:  # a client reads an address, or gets a prompt
+            return ApprovalAnswer("reject", f"nobody is asked here; {later}")
+        answer = await self.questions.put(request, caller, None, patience_s=_PATIENCE_OF_CLIENTS_S)
+        late = answer.decision == "reject" and (answer.reason or "").startswith(_NOBODY)
+        return ApprovalAnswer("reject", f"{answer.reason}; {later}") if late else answer
 
 
 def _not_open() -> RecordNotFound:

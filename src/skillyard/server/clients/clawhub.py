@@ -277,7 +277,7 @@ def put_tag(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, tag
     elif not version.current:
         if version.status == "deprecated":  # by going back behind it
             service.registry.versions.deprecate(skill.skill_id, version.version, undo=True)
-        service.registry.rollback(skill.skill_id, version.version)
+        service.registry.rollback(skill.skill_id, version.version, dependencies=False)
         service.refresh()
     return {"ok": True, "slug": skill.skill_id, "tag": tag, "version": body.version}
 

@@ -208,7 +208,7 @@ def delete(
 ) -> dict[str, Any]:
     """Uninstall a skill; `undelete` brings it back."""
     skill = owned_skill(service, caller, slug, _handle(body))
-    service.registry.uninstall(skill.skill_id)
+    service.registry.uninstall(skill.skill_id, dependencies=False)
     service.refresh()
     return {"ok": True}
 
@@ -221,7 +221,7 @@ def undelete(
     skill = owned_skill(service, caller, slug, _handle(body), installed=False)
     if skill.active:
         raise VersionUnusable(f"{skill.skill_id} is not deleted", hint="there is nothing to do")
-    service.registry.rollback(skill.skill_id)
+    service.registry.rollback(skill.skill_id, dependencies=False)
     service.refresh()
     return {"ok": True}
 

@@ -289,7 +289,7 @@ def remove_skill(service: OrganisationServices, skill_id: str) -> None:
     """
     skill = offered_skill(service, skill_id, installed=False)
     if skill.active or usable_versions(service, skill_id):
-        service.registry.uninstall(skill_id)
+        service.registry.uninstall(skill_id, dependencies=False)
         service.refresh()
 
 
@@ -306,7 +306,7 @@ def remove_version(service: OrganisationServices, one: NumberedVersion) -> None:
         if others:
             activate_version(service, others[0])
         else:
-            service.registry.uninstall(skill_id)
+            service.registry.uninstall(skill_id, dependencies=False)
     service.registry.versions.discard(skill_id, one.version.version)
     service.refresh()
 
@@ -320,7 +320,7 @@ def activate_version(service: OrganisationServices, one: NumberedVersion) -> Non
     skill_id, version = one.version.skill_id, one.version.version
     if (one.version.deprecated_reason or "").startswith("rolled back to "):
         service.registry.versions.deprecate(skill_id, version, undo=True)
-    service.registry.rollback(skill_id, version)
+    service.registry.rollback(skill_id, version, dependencies=False)
     service.refresh()
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import set_audit_subject
-from skillyard.catalog import Skill, SkillState, Source
+from skillyard.catalog import Skill, SkillState, Source, load_withdrawn, withdrawal
 from skillyard.catalog.user_changes import has_desktop, open_folder
 from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
 from skillyard.packages import PackageLimits
@@ -298,6 +298,7 @@ def look_at(service: CurrentServices, skill: _Name) -> Answer[SkillDetailShape]:
     portrait = read_skill_detail(service.catalog, service.catalog.get(skill))
     powers, schema = portrait.powers, portrait.input_schema
     shape = portrait.to_dict() | entry(portrait.skill, service.catalog.rules()).model_dump()
+    shape["withdrawal"] = portrait.withdrawn and withdrawal(portrait.withdrawn)
     shape |= {"input_schema": schema and dict(schema), "powers": powers and powers.to_dict()}
     return Answer(data=SkillDetailShape.model_validate(to_plain_json(shape)))
 
@@ -323,15 +324,21 @@ def watch(service: CurrentServices, skill: _Name, again: _Again = False) -> Answ
 def verdicts(
     service: CurrentServices, skill: Annotated[list[_Id], Query(min_length=1, max_length=_MOST_VERDICTS)]
 ) -> Answer[list[SkillRisk]]:
-    """What the scanner says of several skills in a word each; for those it had no time for, `scanned` is false: ask again."""
+    """What the scanner says of several skills in a word each, and whether they were withdrawn.
+
+    Those it had no time for are not `scanned`: ask again.
+    """
     suppressions, until = service.catalog.suppressions(), time.monotonic() + _VERDICTS_S
-    found = []
+    found, withdrawn = [], load_withdrawn(service.catalog.data_directory)
     for name in dict.fromkeys(skill):
         verdict = SkillRisk(skill=name, scanned=False, worst=None, findings=0)
-        if time.monotonic() < until:
-            with contextlib.suppress(SkillyardError, OSError):
-                report = service.scans.report(service.catalog.get(name), suppressions)
-                verdict = SkillRisk(skill=name, scanned=True, worst=report.worst, findings=len(report.open))
+        with contextlib.suppress(SkillyardError, OSError):
+            known = service.catalog.get(name)
+            if known.source == "installed" and (why := withdrawn.get(known.slug)):
+                verdict = verdict.model_copy(update={"withdrawal": withdrawal(why), "withdrawn": why})
+            if time.monotonic() < until:
+                report = service.scans.report(known, suppressions)
+                verdict = verdict.model_copy(update={"scanned": True, "worst": report.worst, "findings": len(report.open)})
         found.append(verdict)
     return Answer(data=found)
 

@@ -13,9 +13,12 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from pydantic import AwareDatetime
 from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
+from skillyard.conversations import TurnFilter
+from skillyard.conversations.skill_usage import UsageStage
 from skillyard.errors import PermissionDenied, RecordNotFound
 from skillyard.insights import InsightSettings, Timeline, runs_of, turn_timeline
 from skillyard.server.authorization import CurrentCaller, folder_here, require_scope
@@ -33,7 +36,7 @@ from skillyard.server.file_transfers import (
 )
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
-from skillyard.server.shapes import Answer
+from skillyard.server.shapes import Answer, Listed, Meta, to_utc
 from skillyard.server.shapes.chat import (
     ChatCommand,
     ChatEvent,
@@ -51,6 +54,7 @@ from skillyard.server.shapes.chat import (
     SkillUsageReportShape,
     SkillUsageShape,
     TurnShape,
+    TurnSummaryShape,
 )
 from skillyard.server.shapes.runs import TimelineShape
 from skillyard.server.shapes.workspaces import FilePreviewShape, WorkspaceEntryShape, WorkspaceFiles, WorkspaceStateShape
@@ -253,12 +257,39 @@ async def trail(
     return Answer(data=[SkillUsageEventShape.of(step) for step in steps])
 
 
+@routes.get("/turns", responses=READ_PROBLEMS)
+async def list_turns(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    skill: Annotated[str | None, Query(max_length=300, description="the id of a skill")] = None,
+    stage: Annotated[UsageStage | None, Query(description="where the skill got to this stage first, or was refused")] = None,
+    agent: Annotated[str | None, Query(max_length=200)] = None,
+    model: Annotated[str | None, Query(max_length=200)] = None,
+    failed: Annotated[bool, Query(description="only those that ended badly")] = False,
+    since: Annotated[AwareDatetime | None, Query(description="at that time or later")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="before that time")] = None,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    limit: Annotated[int, Query(ge=1, le=200)] = 20,
+) -> Listed[TurnSummaryShape]:
+    """The turns of your conversations that figures of insights count, the newest first."""
+    chat = await _chat(service)
+    only = TurnFilter(
+        service.owner(caller), skill, stage, agent, model, failed,
+        since=to_utc(since) if since else None, until=to_utc(until) if until else None,
+    )  # fmt: skip
+    total, found = await run_in_threadpool(chat.usage_log.turns, only, limit=limit, offset=(page - 1) * limit)
+    return Listed(data=[TurnSummaryShape.of(turn) for turn in found], meta=Meta.of(total, page, limit))
+
+
 @routes.get("/trail/report", responses=READ_PROBLEMS)
 async def trail_report(service: CurrentServices) -> Answer[SkillUsageReportShape]:
     """Every skill in all conversations, in numbers: which are never used, not followed, or fail often."""
     chat = await _chat(service)
     report = await run_in_threadpool(chat.usage_log.report)
-    more = {skill.id for skill in service.catalog.all() if skill.status == "ok" and skill.files()}
+    loaded = {use.skill_id for use in report.skills if use.unfollowed}
+    more = await run_in_threadpool(
+        lambda: {skill.id for skill in service.catalog.all() if skill.id in loaded and skill.status == "ok" and skill.files()}
+    )
     shape = SkillUsageReportShape(
         skills=[SkillUsageShape.of(use) for use in report.skills],
         never_used=list(report.never_used),

@@ -61,6 +61,10 @@ _Force = Annotated[bool, Query(description="also over versions that were changed
 _Signer = Annotated[bool, Query(description="also when somebody else signed it than before, or nobody")]
 _Source = Annotated[bool, Query(description="also when it comes from another source than the current version")]
 _Accept = Annotated[list[str], Query(description="the rules of the scanner whose findings do not stop it", max_length=100)]
+_Dependencies = Annotated[
+    bool,
+    Query(description="false installs without the skills that it requires, and whatever others require of it"),
+]
 _PublishedVersion = Annotated[
     str,
     Query(description="publishes it as this semantic version; one that has other content already is refused", max_length=100),
@@ -90,6 +94,7 @@ class _InstallOptions(BaseModel):
     accept_signer: bool
     accept_source: bool
     accept: list[str]
+    dependencies: bool
     wait: bool
 
 
@@ -99,10 +104,17 @@ def _install_options(
     accept_signer: _Signer = False,
     accept_source: _Source = False,
     accept: _Accept = [],  # noqa: B006 # what a query without it means
+    dependencies: _Dependencies = True,
     wait: _Wait = True,
 ) -> _InstallOptions:
     return _InstallOptions(
-        consent=consent, force=force, accept_signer=accept_signer, accept_source=accept_source, accept=accept, wait=wait
+        consent=consent,
+        force=force,
+        accept_signer=accept_signer,
+        accept_source=accept_source,
+        accept=accept,
+        dependencies=dependencies,
+        wait=wait,
     )
 
 
@@ -249,6 +261,7 @@ async def _execute(
             accept_signer=options.accept_signer,
             accept_source=options.accept_source,
             accept=options.accept,
+            dependencies=options.dependencies,
             replacing=SentConsent(options.consent),
             operation_id=operation_id,
         ),

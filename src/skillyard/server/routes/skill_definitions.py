@@ -31,6 +31,7 @@ from skillyard.server.shapes.catalog import ScanReportShape
 from skillyard.server.shapes.installation import (
     ClientLoading,
     Definition,
+    DependencyTreeShape,
     FileInventory,
     InstallLogDetail,
     InstallResult,
@@ -135,12 +136,21 @@ def edit(service: CurrentServices, id: str, body: DefinitionEdit) -> Answer[Defi
     return Answer(data=Definition.of(service.registry.installed.skill(skill.skill_id, installed=False)))
 
 
+_Dependencies = Annotated[bool, Query(description="false: also when other skills require it")]
+
+
 @routes.delete("/{id}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
-def uninstall(service: CurrentServices, id: str) -> Answer[InstallResult]:  # noqa: A002
-    """Uninstall a skill; its versions stay, and a rollback brings it back."""
-    result = service.registry.uninstall(id)
+def uninstall(service: CurrentServices, id: str, dependencies: _Dependencies = True) -> Answer[InstallResult]:  # noqa: A002
+    """Uninstall a skill, unless others require it; its versions stay, and a rollback brings it back."""
+    result = service.registry.uninstall(id, dependencies=dependencies)
     service.refresh_catalog()
     return Answer(data=InstallResult.of(result))
+
+
+@routes.get("/{id}/dependencies", responses=READ_PROBLEMS)
+def dependencies(service: CurrentServices, id: str) -> Answer[DependencyTreeShape]:  # noqa: A002
+    """What a skill requires and what that requires, whether it is there, and why the skill is here."""
+    return Answer(data=DependencyTreeShape.of(service.registry.dependencies.tree(id)))
 
 
 @routes.get("/{id}/preview", responses=READ_PROBLEMS)
@@ -215,13 +225,15 @@ WAITING: Final = "waiting"
 class Rollback(RequestBody):
     """Which version becomes current; without one the newest usable one before the current.
 
-    `accept_signer` and `accept_source` accept one with another signer or source than the current version.
+    `accept_signer` and `accept_source` accept one with another signer or source than the current version; without
+    `dependencies` it may be one that other skills cannot use.
     """
 
     version: str | None = None
     force: bool = False
     accept_signer: bool = False
     accept_source: bool = False
+    dependencies: bool = True
 
 
 class Withdrawal(RequestBody):
@@ -381,9 +393,9 @@ def yank(service: CurrentServices, id: str, version: str, body: Yank) -> Answer[
     yanked = service.registry.versions.yank(chosen.skill_id, chosen.version, reason=body.reason, undo=body.undo)
     if body.stop_serving and yanked.current and not body.undo:
         try:
-            service.registry.rollback(yanked.skill_id, accept_signer=True, accept_source=True)
+            service.registry.rollback(yanked.skill_id, accept_signer=True, accept_source=True, dependencies=False)
         except VersionNotFound:
-            service.registry.uninstall(yanked.skill_id)
+            service.registry.uninstall(yanked.skill_id, dependencies=False)
         service.refresh_catalog()
         yanked = service.registry.installed.version(yanked.skill_id, yanked.version)
     return Answer(data=VersionDetail.of(yanked))
@@ -408,7 +420,12 @@ def approve(service: CurrentServices, id: str, version: str, body: VersionVerdic
 
 def _rolled_back(service: OrganisationServices, name: str, body: Rollback) -> Answer[InstallResult]:
     result = service.registry.rollback(
-        name, body.version, force=body.force, accept_signer=body.accept_signer, accept_source=body.accept_source
+        name,
+        body.version,
+        force=body.force,
+        accept_signer=body.accept_signer,
+        accept_source=body.accept_source,
+        dependencies=body.dependencies,
     )
     service.refresh_catalog()
     return Answer(data=InstallResult.of(result))

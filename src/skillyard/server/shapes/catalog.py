@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from skillyard.catalog import FileType, Permission, Skill, SkillState, Source, Status
+from skillyard.catalog import FileType, Permission, Skill, SkillState, Source, Status, Withdrawal
 from skillyard.catalog.skill_files import KeptLink
 from skillyard.document import Diagnostic
 from skillyard.environments import ProposedItem, SkillGrant
@@ -189,6 +189,9 @@ class SkillDetailShape(ListedSkill):
     run: Runnability
     environment: SkillNeedsShape
     powers: Powers | None
+    withdrawal: Withdrawal | None
+    """Whether its version should not be used any more; `withdrawn` says why and what to do."""
+    withdrawn: str | None
     links: list[KeptLink]
     """What its text tells to fetch and nothing there pins; what was kept at its installation has a `sha256`."""
 
@@ -204,13 +207,15 @@ class ModelText(BaseModel):
 class SkillRisk(BaseModel):
     """The gravest severity that the scanner found in a skill and nobody suppressed, and how many findings are open.
 
-    While it is not `scanned` nothing is known.
+    While it is not `scanned` nothing is known. `withdrawal` says that its version should not be used any more, `withdrawn` why.
     """
 
     skill: str
     scanned: bool
     worst: Severity | None
     findings: int
+    withdrawal: Withdrawal | None = None
+    withdrawn: str | None = None
 
 
 class ScanReportShape(ResponseShape):

@@ -419,6 +419,26 @@ class SkillUsageReportShape(BaseModel):
     fails_often: list[str]
 
 
+class TurnSummaryShape(ResponseShape):
+    """One turn in a list: where it is and what was asked for; the skill that got to the stage in it, with a file, run or rule.
+
+    `turn_id`, `number` and `state` are null when the turn itself is gone.
+    """
+
+    conversation_id: str
+    title: str
+    agent: str | None
+    model: str | None
+    turn_id: str | None
+    number: int | None
+    replaced: bool
+    state: TurnState | None
+    request: str
+    skill_id: str | None
+    detail: str | None
+    at: datetime
+
+
 class TurnShape(ResponseShape):
     """One turn: the request, the answer, the events shown meanwhile, the questions it waits for."""
 

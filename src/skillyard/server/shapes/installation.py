@@ -14,6 +14,7 @@ from skillyard.packages import FileDifference, FolderDifference
 from skillyard.plain_json import to_plain_json
 from skillyard.registry import Powers, SkillInspection
 from skillyard.registry.model import ApprovalState, LogStatus, Operation, PackageState, ResultStatus
+from skillyard.registry.requirements import NeedKind
 from skillyard.scanner import Effect, Finding
 from skillyard.server.responses import hint_over_http
 from skillyard.server.shapes import ResponseShape
@@ -79,13 +80,18 @@ class Provenance(BaseModel):
 
 
 class PowerChangeShape(ResponseShape):
-    """That a new version may do more: `widened` is what, one sentence each; `consent` names exactly this change."""
+    """That a new version may do more: `widened` is what, one sentence each; `consent` names exactly this change.
+
+    `required_by` says of a skill that comes along who asks for it, `source` where it comes from.
+    """
 
     skill_id: str
     name: str
     widened: list[str]
     before: Powers
     after: Powers
+    required_by: list[str]
+    source: str
     consent: str
 
 
@@ -180,7 +186,7 @@ class VersionComparison(BaseModel):
 class InstallResult(ResponseShape):
     """What became of one skill; `unmet` is what this machine lacks for it, `findings` are the scanner's.
 
-    `power_sentences` are sentences about what the skill may do.
+    `power_sentences` are sentences about what the skill may do. `required_by` says of one that nobody named why it came along.
     """
 
     skill_id: str
@@ -199,6 +205,43 @@ class InstallResult(ResponseShape):
     pruned: list[str]
     origin: Annotated[Provenance | None, BeforeValidator(lambda origin: origin or None)]  # a rollback fetches nothing
     findings: list[Finding]
+    required_by: list[str]
+
+
+class NeedShape(ResponseShape):
+    """One thing that a skill requires: whether it is there, in which version and where, and who asks for it how.
+
+    Of several of which one is enough, all are in `any_of`. `needs` is what a skill requires in turn; one that is `repeated`
+    stands elsewhere in the tree with that. `sentence` says what is missing, with the way out; null where it is met.
+    """
+
+    kind: NeedKind
+    name: str
+    wanted: str
+    required_by: str
+    met: bool
+    version: str | None
+    where: str | None
+    hint: str | None
+    any_of: list[str]
+    repeated: bool
+    needs: list[NeedShape]
+    sentence: str | None
+
+
+class DependencyTreeShape(ResponseShape):
+    """An installed skill with everything that it requires, and why it is here.
+
+    `required_by` has a sentence for each installed skill that needs it, `came_along` why it was installed where no person named
+    it, `unmet` one for everything in the tree that is missing.
+    """
+
+    skill_id: str
+    version: str | None
+    required_by: list[str]
+    came_along: list[str]
+    needs: list[NeedShape]
+    unmet: list[str]
 
 
 class InstallSummary(BaseModel):

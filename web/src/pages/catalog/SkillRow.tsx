@@ -12,6 +12,7 @@ import { useFormat } from "@/i18n/format";
 import { visible } from "@/parts/foreign";
 import { ScanBadge } from "@/parts/ScanBadge";
 import { AsksBadge, StateBadge } from "@/parts/StateBadge";
+import { WithdrawalBadge } from "@/parts/WithdrawalBadge";
 
 import { skill as stateWords } from "../skill/words";
 import classes from "./SkillRow.module.css";
@@ -99,6 +100,7 @@ function Marks({ skill }: { skill: Entry }) {
   const serious = skill.diagnostics.filter(({ severity }) => severity !== "info");
   return (
     <Group gap={6} wrap="nowrap" className={classes.marks}>
+      {verdict?.withdrawal && <WithdrawalBadge withdrawal={verdict.withdrawal} why={verdict.withdrawn} />}
       {(verdict?.worst === "high" || verdict?.worst === "medium") && <ScanBadge worst={verdict.worst} findings={verdict.findings} />}
       {serious.length > 0 && (
         <Tooltip label={serious.map(({ rule, message }) => meaning(rule)?.title ?? visible(message)).join(" · ")}>

@@ -3,10 +3,10 @@ import { ActionIcon, Box, Drawer, Group, Text, Title, Tooltip } from "@mantine/c
 import { useLocalStorage, useMediaQuery } from "@mantine/hooks";
 import { IconLayoutSidebarRight, IconMessages } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useParams } from "@tanstack/react-router";
+import { useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { conversationQuery, TURNS } from "@/api/chat";
+import { conversationQuery, MOST_TURNS, TURNS } from "@/api/chat";
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
 import { Dropping } from "@/parts/Dropping";
@@ -33,18 +33,19 @@ export function ChatPage() {
   const t = useText(chat);
   const c = useText(common);
   const { id } = useParams({ strict: false });
+  const { turn: wanted } = useSearch({ strict: false });
   const narrow = useMediaQuery(NARROW, false, AT_ONCE);
   const medium = useMediaQuery(MEDIUM, false, AT_ONCE);
   const [listed, setListed] = useState(false);
   const [looked, setLooked] = useState(false);
   const [kept, keep] = useLocalStorage({ key: "skillyard-chat-panel", defaultValue: true, getInitialValueInEffect: false });
   const [chosen, setTab] = useLocalStorage<PanelTab | null>({ key: "skillyard-chat-tab", defaultValue: null, getInitialValueInEffect: false });
-  const [last, setLast] = useState(TURNS);
+  const [last, setLast] = useState(wanted ? MOST_TURNS : TURNS);
   const [at, setAt] = useState(id);
   if (at !== id) {
     setAt(id);
     setListed(false);
-    setLast(TURNS);
+    setLast(wanted ? MOST_TURNS : TURNS);
   }
   const query = useQuery({ ...conversationQuery(id ?? "", last), enabled: id !== undefined });
   const conversation = query.data?.id === id ? query.data : undefined;
@@ -98,7 +99,7 @@ export function ChatPage() {
             <ErrorState error={query.error} again={query.refetch} />
           </Box>
         ) : conversation ? (
-          <Thread conversation={conversation} sending={sending} openPanel={openPanel} earlier={() => setLast((before) => before + TURNS)} />
+          <Thread conversation={conversation} wanted={wanted} sending={sending} openPanel={openPanel} earlier={() => setLast((before) => before + TURNS)} />
         ) : id === undefined && !sending.pending ? (
           <Begin choice={choice} choose={choose} />
         ) : (

@@ -81,9 +81,9 @@ function Use({ use, report }: { use: SkillUse; report: TrailReport }) {
           <bdi>{visible(id.replace(/^[\w-]+:/, ""))}</bdi>
         </AnchorLink>
       </Table.Td>
-      {[offered, loaded, read, run, failed, tokens].map((count, index) => (
-        <Table.Td key={index} ta="right">
-          {count ? format.number(count) : <Text span c="dimmed" inherit>–</Text>}
+      {([["offered", offered], ["loaded", loaded], ["read", read], ["run", run], ["failed", failed], ["tokens", tokens]] as const).map(([name, count]) => (
+        <Table.Td key={name} ta="right">
+          {count ? <Count name={name} count={format.number(count)} id={id} /> : <Text span c="dimmed" inherit>–</Text>}
         </Table.Td>
       ))}
       <Table.Td ta="right" style={{ whiteSpace: "nowrap" }}>{duration_ms ? format.duration(duration_ms) : <Text span c="dimmed" inherit>–</Text>}</Table.Td>
@@ -99,5 +99,23 @@ function Use({ use, report }: { use: SkillUse; report: TrailReport }) {
         </Group>
       </Table.Td>
     </Table.Tr>
+  );
+}
+
+/** A figure with the way to what it counts: turns, or the runs of chats. */
+function Count({ name, count, id }: { name: "offered" | "loaded" | "read" | "run" | "failed" | "tokens"; count: string; id: string }) {
+  const t = useText(chat);
+  const label = `${count} · ${t.report[name]} · ${visible(id.replace(/^[\w-]+:/, ""))}`;
+  if (name === "tokens") return count;
+  if (name === "run" || name === "failed")
+    return (
+      <AnchorLink to="/runs" search={{ skill: id, interface: "chat", ...(name === "failed" ? { state: "failed" } : {}) }} size="sm" aria-label={label}>
+        {count}
+      </AnchorLink>
+    );
+  return (
+    <AnchorLink to="/chat/turns" search={{ skill: id, stage: name === "read" ? "followed" : name }} size="sm" aria-label={label}>
+      {count}
+    </AnchorLink>
   );
 }

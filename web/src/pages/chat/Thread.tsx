@@ -18,12 +18,14 @@ const NEAR = 48; // pixels from the end that still count as its end
 
 interface Props {
   conversation: ConversationDetail;
+  /** The number of the turn that an address names. */
+  wanted: number | undefined;
   sending: Sending;
   openPanel: (tab: PanelTab) => void;
   earlier: () => void;
 }
 
-export function Thread({ conversation, sending, openPanel, earlier }: Props) {
+export function Thread({ conversation, wanted, sending, openPanel, earlier }: Props) {
   const t = useText(chat);
   const box = useRef<HTMLDivElement>(null);
   const inner = useRef<HTMLDivElement>(null);
@@ -36,10 +38,16 @@ export function Thread({ conversation, sending, openPanel, earlier }: Props) {
   const free = pending === undefined && !(last && isOpen(last));
 
   const toEnd = () => box.current?.scrollTo({ top: box.current.scrollHeight });
+  // Until who reads moves on, what is drawn later does not push the turn away that the address names.
+  const there = conversation.turns.find(({ number }) => number === wanted)?.number;
+  const held = useRef<number>(undefined);
+  const toHeld = () => inner.current?.querySelector(`[data-turn="${held.current}"]`)?.scrollIntoView({ block: "start" });
   useLayoutEffect(() => {
-    atEnd.current = true;
-    toEnd();
-  }, [conversation.id]);
+    held.current = there;
+    atEnd.current = held.current === undefined;
+    if (atEnd.current) toEnd();
+    else toHeld();
+  }, [conversation.id, there]);
   useLayoutEffect(() => {
     if (pending) {
       atEnd.current = true;
@@ -48,7 +56,10 @@ export function Thread({ conversation, sending, openPanel, earlier }: Props) {
   }, [pending]);
   useEffect(() => {
     if (!inner.current) return;
-    const watching = new ResizeObserver(() => atEnd.current && toEnd());
+    const watching = new ResizeObserver(() => {
+      if (held.current !== undefined) toHeld();
+      else if (atEnd.current) toEnd();
+    });
     watching.observe(inner.current);
     return () => watching.disconnect();
   }, []);
@@ -57,6 +68,7 @@ export function Thread({ conversation, sending, openPanel, earlier }: Props) {
     atEnd.current = scrollTop + clientHeight >= scrollHeight - NEAR;
     setAway(!atEnd.current);
   };
+  const moves = () => void (held.current = undefined);
   const look = () => {
     const before = box.current?.scrollHeight ?? 0;
     const stop = new MutationObserver(() => {
@@ -69,7 +81,7 @@ export function Thread({ conversation, sending, openPanel, earlier }: Props) {
   };
   return (
     <Box className={classes.thread}>
-      <Box ref={box} className={page.scroll} role="region" aria-label={t.thread} tabIndex={0} onScroll={scrolled}>
+      <Box ref={box} className={page.scroll} role="region" aria-label={t.thread} tabIndex={0} onScroll={scrolled} onWheel={moves} onPointerDown={moves} onKeyDown={moves}>
         <Box ref={inner} className={page.column}>
           {conversation.earlier > 0 && (
             <Button variant="subtle" color="gray" size="compact-sm" mx="auto" mb="md" display="block" onClick={look}>
@@ -77,7 +89,7 @@ export function Thread({ conversation, sending, openPanel, earlier }: Props) {
             </Button>
           )}
           {turns.map((turn) => (
-            <TurnView key={turn.id} turn={turn} newest={turn === last} free={free} send={send} openPanel={openPanel} />
+            <TurnView key={turn.id} turn={turn} wanted={turn.number === wanted} newest={turn === last} free={free} send={send} openPanel={openPanel} />
           ))}
           {pending && <Pending pending={pending} />}
         </Box>

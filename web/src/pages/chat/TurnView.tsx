@@ -30,20 +30,22 @@ const TurnTimeline = lazy(() => fetched(import("./TurnTimeline")));
 interface Props {
   turn: Turn;
   newest: boolean;
+  /** The address names it. */
+  wanted: boolean;
   /** Something else can be said now. */
   free: boolean;
   send: Sending["send"];
   openPanel: (tab: PanelTab) => void;
 }
 
-export const TurnView = memo(function TurnView({ turn, newest, free, send, openPanel }: Props) {
+export const TurnView = memo(function TurnView({ turn, newest, wanted, free, send, openPanel }: Props) {
   const t = useText(chat);
   const live = useTurnEvents(turn, withEvent);
   const events = turn.state === "running" ? (live.events ?? turn.events) : turn.events;
   const story = useMemo(() => storyOf(events), [events]);
   const running = turn.state === "running";
   return (
-    <article className={classes.turn} aria-label={t.turn(turn.number)} data-state={turn.state}>
+    <article className={classes.turn} aria-label={t.turn(turn.number)} data-state={turn.state} data-turn={turn.number} data-wanted={wanted || undefined}>
       <Said turn={turn} story={story} free={free} send={send} />
       <Box className={classes.items} role="group" aria-label={t.answer}>
         {parts(story.items).map((part, index) => (
@@ -253,7 +255,7 @@ function Ended({ turn, story }: { turn: Turn; story: Story }) {
   return null;
 }
 
-function Acts({ turn, story, newest, free, send, openPanel }: Props & { story: Story }) {
+function Acts({ turn, story, newest, free, send, openPanel }: Omit<Props, "wanted"> & { story: Story }) {
   const t = useText(chat);
   const format = useFormat();
   const text = written(story) || turn.answer;

@@ -19,7 +19,7 @@ import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
 import { Section } from "@/parts/Section";
 
-import { type Column, COLUMNS, ordered, runsOf, valueOf } from "./columns";
+import { type Column, COLUMNS, ordered, runsOf, turnsOf, valueOf } from "./columns";
 import classes from "./InsightsPage.module.css";
 import { insights } from "./words";
 
@@ -88,7 +88,13 @@ function OverTime({ report, days, skill }: { report: InsightReport; days: number
   const format = useFormat();
   const { figures, periods } = report.total;
   return (
-    <Section title={t.chart(days)} lead={figures.turns > 0 && t.turnsOf(format.number(figures.turns), format.number(figures.turns_failed))}>
+    <Section title={t.chart(days)} lead={
+        figures.turns > 0 && (
+          <AnchorLink to="/chat/turns" search={{ since: report.since, until: report.until, ...(skill ? { skill } : {}) }} size="sm" c="dimmed">
+            {t.turnsOf(format.number(figures.turns), format.number(figures.turns_failed))}
+          </AnchorLink>
+        )
+      }>
       {!report.complete && (
         <Alert color="gray" mb="sm" py={8}>
           {t.adding}
@@ -144,7 +150,7 @@ function Rows({ report }: { report: InsightReport }) {
             </Table.Td>
             {columns.map((column) => (
               <Table.Td key={column} ta="right" className={classes.figure ?? ""}>
-                {column === "runs" ? <Runs by={report.by} row={row} days={{ since: report.since, until: report.until }} skill={skill} most={most} /> : <Cell column={column} row={row} currency={report.currency} />}
+                {column === "runs" ? <Runs by={report.by} row={row} days={{ since: report.since, until: report.until }} skill={skill} most={most} /> : <Cell by={report.by} column={column} row={row} currency={report.currency} days={{ since: report.since, until: report.until }} skill={skill} />}
               </Table.Td>
             ))}
           </Table.Tr>
@@ -226,20 +232,35 @@ function Runs({ by, row, days, skill, most }: { by: Dimension; row: InsightRow; 
   );
 }
 
-function Cell({ column, row, currency }: { column: Column; row: InsightRow; currency: string }) {
+function Cell({ by, column, row, currency, days, skill }: { by: Dimension; column: Column; row: InsightRow; currency: string; days: { since: string; until: string }; skill: string | undefined }) {
+  const t = useText(insights);
   const format = useFormat();
   const value = valueOf(column, row.figures);
   if (!value) return <Nothing />;
   if (column === "p50" || column === "p95") return format.duration(value);
   if (column === "cost") return format.money(value, currency);
   if (column === "tokens") return format.short(value);
-  if (column === "failed")
-    return (
-      <span className={value >= 0.2 ? classes.bad : undefined}>
-        {format.share(value)}
-      </span>
+  if (column === "failed") {
+    const runs = runsOf(by, row, days, skill);
+    const said = format.share(value);
+    const seen = value >= 0.2 ? classes.bad : undefined;
+    return runs ? (
+      <AnchorLink to="/runs" search={{ ...runs, state: "failed" }} size="sm" {...(seen ? { className: seen } : { c: "inherit" })} aria-label={t.seeFailed(said, visible(row.key))}>
+        {said}
+      </AnchorLink>
+    ) : (
+      <span className={seen}>{said}</span>
     );
-  return format.number(value);
+  }
+  const turns = turnsOf(column, by, row, days, skill);
+  const said = format.number(value);
+  return turns ? (
+    <AnchorLink to="/chat/turns" search={turns} size="sm" aria-label={t.seeTurns(said, t.columns[column], visible(row.key))}>
+      {said}
+    </AnchorLink>
+  ) : (
+    said
+  );
 }
 
 const Nothing = () => (

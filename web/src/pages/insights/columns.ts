@@ -1,6 +1,6 @@
 /** What the table of insights shows of each row, and in which order rows stand. */
 import type { Dimension, Figures, InsightRow } from "@/api/insights";
-import type { RunsSearch } from "@/app/search";
+import type { RunsSearch, TurnsSearch } from "@/app/search";
 import { INTERFACES } from "@/api/runStates";
 import { failedShare } from "@/parts/figures";
 
@@ -69,4 +69,16 @@ export function runsOf(by: Dimension, row: InsightRow, days: { since: string; un
     case "model":
       return undefined;
   }
+}
+
+const STAGES = ["offered", "loaded", "followed", "succeeded", "refused"] as const;
+
+/** The turns that a cell counts; nothing where it counts none, or those of other people alone. */
+export function turnsOf(column: Column, by: Dimension, { key, skill: ofVersion }: InsightRow, days: { since: string; until: string }, skill?: string): TurnsSearch | undefined {
+  const stage = STAGES.find((one) => one === column);
+  const counted = stage ? { stage } : column === "turns" ? {} : column === "turnsFailed" ? { failed: true as const } : undefined;
+  if (!counted || !key || by === "caller" || by === "version" || ofVersion) return undefined;
+  const narrowed = { ...days, ...counted, ...(skill ? { skill } : {}) };
+  if (by === "interface") return key === "chat" ? narrowed : undefined;
+  return { ...narrowed, [by]: key };
 }

@@ -6,10 +6,9 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 
-import { daysAgo } from "@/api/insights";
 import { runsQuery } from "@/api/runs";
 import { INTERFACES, RUN_STATES } from "@/api/runStates";
-import { RANGES, type RunsSearch } from "@/app/search";
+import type { RunsSearch } from "@/app/search";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
@@ -17,6 +16,7 @@ import { visible } from "@/parts/foreign";
 import { ButtonLink } from "@/parts/links";
 import { Page } from "@/parts/Page";
 import { PagedList } from "@/parts/PagedList";
+import { TimeSelect } from "@/parts/TimeSelect";
 
 import { ROW, RunPlace, RunRow } from "./RunRow";
 import classes from "./RunRow.module.css";
@@ -82,7 +82,7 @@ function Narrow() {
           onChange={(value) => choose({ interface: value ?? undefined })}
           clearable
         />
-        <Time />
+        <TimeSelect since={chosen.since} until={chosen.until} change={choose} />
       </div>
       <Chosen />
     </Stack>
@@ -102,27 +102,6 @@ function Typed({ label, placeholder, icon, value, change }: { label: string; pla
         setTyped(text);
         later(text);
       }}
-    />
-  );
-}
-
-/** From when on: some days back, or the days that an address names. */
-function Time() {
-  const t = useText(runs);
-  const format = useFormat();
-  const { since, until } = route.useSearch();
-  const navigate = route.useNavigate();
-  const back = [1, ...RANGES].find((days) => until === undefined && since === daysAgo(days - 1));
-  const own = back === undefined && (since !== undefined || until !== undefined);
-  const named = since === until ? format.day(since ?? "") : t.between(since ? format.day(since) : "", until ? format.day(until) : "");
-  return (
-    <Select
-      aria-label={t.time}
-      placeholder={`${t.time}: ${t.any}`}
-      data={[...[1, ...RANGES].map((days) => ({ value: String(days), label: t.lastDays(days) })), ...(own ? [{ value: "own", label: named }] : [])]}
-      value={own ? "own" : back === undefined ? null : String(back)}
-      onChange={(value) => void navigate({ search: (before) => (value === "own" ? before : { ...before, since: value ? daysAgo(Number(value) - 1) : undefined, until: undefined }), replace: true })}
-      clearable
     />
   );
 }

@@ -8,12 +8,12 @@ import { daysAgo, type Dimension, type Figures, insightsQuery, type InsightRepor
 import { useMay } from "@/api/scopes";
 import { installedId, modelTextQuery, scanQuery, type SkillDetail } from "@/api/skills";
 import { versionsQuery } from "@/api/versions";
-import type { RANGES } from "@/app/search";
+import type { RANGES, RunsSearch } from "@/app/search";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { Bars, Meter } from "@/parts/Bars";
 import { CopyLine } from "@/parts/CopyLine";
-import { failedShare } from "@/parts/figures";
+import { failedShare, skillName } from "@/parts/figures";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
@@ -75,9 +75,9 @@ function Use({ skill, days, span }: { skill: SkillDetail; days: number; span: Sp
             <Empty>{t.never(days)}</Empty>
           ) : (
             <Stack gap="lg">
-              <Numbers figures={figures} currency={found.currency} />
+              <Numbers figures={figures} currency={found.currency} skill={skill.id} span={span} />
               {figures.runs > 0 && <Days report={found} skill={skill.id} />}
-              <Funnel figures={figures} skill={skill.id} />
+              <Funnel figures={figures} skill={skill.id} span={span} />
             </Stack>
           );
         }}
@@ -86,17 +86,29 @@ function Use({ skill, days, span }: { skill: SkillDetail; days: number; span: Sp
   );
 }
 
-function Numbers({ figures, currency }: { figures: Figures; currency: string }) {
+function Numbers({ figures, currency, skill, span }: { figures: Figures; currency: string; skill: string; span: Span }) {
   const t = useText(overview);
   const format = useFormat();
   const failed = failedShare(figures);
   const tokens = figures.input_tokens + figures.output_tokens;
-  const facts: [string, string | undefined][] = [
-    [t.runs, format.number(figures.runs)],
-    [t.rate, failed === undefined ? undefined : format.share(1 - failed)],
+  const runs = (text: string, search: RunsSearch = {}) => (
+    <AnchorLink to="/runs" search={{ skill, ...span, tests: false, ...search }} inherit c="inherit">
+      {text}
+    </AnchorLink>
+  );
+  const facts: [string, ReactNode][] = [
+    [t.runs, runs(format.number(figures.runs))],
+    [t.rate, failed === undefined ? undefined : runs(format.share(1 - failed), { state: "succeeded" })],
     [t.p50, figures.p50_ms === null ? undefined : format.duration(figures.p50_ms)],
     [t.p95, figures.p95_ms === null ? undefined : format.duration(figures.p95_ms)],
-    [t.refused, figures.refused > 0 ? format.number(figures.refused) : undefined],
+    [
+      t.refused,
+      figures.refused > 0 ? (
+        <AnchorLink to="/chat/turns" search={{ skill, stage: "refused", ...span }} inherit c="inherit">
+          {format.number(figures.refused)}
+        </AnchorLink>
+      ) : undefined,
+    ],
     [t.tokens, tokens > 0 ? format.short(tokens) : undefined],
     [t.cost, figures.cost === null ? undefined : format.money(figures.cost, currency)],
   ];
@@ -142,8 +154,10 @@ function Days({ report, skill }: { report: InsightReport; skill: string }) {
 }
 
 /** How far chats get with the skill: each stage beside the one before. */
-function Funnel({ figures, skill }: { figures: Figures; skill: string }) {
+function Funnel({ figures, skill, span }: { figures: Figures; skill: string; span: Span }) {
   const t = useText(overview);
+  const i = useText(insights);
+  const mayLook = useMay("runs:execute", false);
   const format = useFormat();
   const stages = (["offered", "loaded", "followed", "succeeded"] as const).map((name) => ({ name, count: figures[name] }));
   const most = Math.max(...stages.map(({ count }) => count));
@@ -165,7 +179,15 @@ function Funnel({ figures, skill }: { figures: Figures; skill: string }) {
               <span className={classes.reach} aria-hidden>
                 <span style={{ width: `${(count / most) * 100}%` }} />
               </span>
-              <span className={classes.count}>{format.number(count)}</span>
+              <span className={classes.count}>
+                {count > 0 && mayLook ? (
+                  <AnchorLink to="/chat/turns" search={{ skill, stage: name, ...span }} size="sm" aria-label={i.seeTurns(format.number(count), t.stages[name], visible(skillName(skill)))}>
+                    {format.number(count)}
+                  </AnchorLink>
+                ) : (
+                  format.number(count)
+                )}
+              </span>
               <span className={classes.part}>{before ? format.share(Math.min(1, count / before)) : ""}</span>
             </li>
           );

@@ -17,8 +17,10 @@ import { BadgeLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
 import { GRAVITY, ScanBadge } from "@/parts/ScanBadge";
+import { scanned } from "@/parts/scanWords";
 import { AsksBadge, StateBadge } from "@/parts/StateBadge";
 import { visible } from "@/parts/foreign";
+import { WithdrawalBadge } from "@/parts/WithdrawalBadge";
 
 import { Actions } from "./Actions";
 import { Approval } from "./Approval";
@@ -109,6 +111,7 @@ function OneSkill({ skill }: { skill: SkillDetail }) {
 function Frame({ skill, whole, children }: { skill: SkillDetail; whole: boolean; children: ReactNode }) {
   const t = useText(table);
   const c = useText(catalog);
+  const s = useText(scanned);
   const name = visible(skill.display_name ?? skill.name) || skill.id;
   const verdict = useVerdict(skill);
   return (
@@ -119,6 +122,7 @@ function Frame({ skill, whole, children }: { skill: SkillDetail; whole: boolean;
         marks={
           <>
             <StateBadge status={skill.status} />
+            {skill.withdrawal && <WithdrawalBadge withdrawal={skill.withdrawal} why={skill.withdrawn} />}
             {skill.asks_first && <AsksBadge />}
             {skill.status === "ok" && skill.run.possible && skill.environment.items.some(({ state }) => state === "proposed") && (
               <Tooltip label={t.needsGrantsWhy}>
@@ -161,6 +165,11 @@ function Frame({ skill, whole, children }: { skill: SkillDetail; whole: boolean;
         {skill.status !== "ok" && (
           <Alert variant="light" color={skill.status === "disabled" ? "gray" : skill.status === "shadowed" ? "yellow" : "red"} mb="lg" title={t.notOffered[skill.status]}>
             {skill.reason}
+          </Alert>
+        )}
+        {skill.withdrawal && (
+          <Alert variant="light" color={skill.withdrawal === "deprecated" ? "yellow" : "red"} mb="lg" title={s.withdrawnTitle[skill.withdrawal]}>
+            <bdi>{visible(skill.withdrawn ?? "")}</bdi>
           </Alert>
         )}
         {skill.asks_first && <Approval skill={skill} />}

@@ -1,0 +1,411 @@
+"""Which skills come along with those that are to be installed, because these require them, and where they come from.
+
+A skill that is required is looked for among the installed skills, in the catalog of the caller, in the source that is installed
+from, beside it, and on the servers that one is logged in to, in this order: what is there already and fits is left as it is.
+`resolvelib`, which pip resolves with, chooses the versions. What is found nowhere is no refusal: it is reported as missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from skillyard.environments.declared import Requirements, read_requirements
+from skillyard.errors import DependencyConflict, DependencyCycle, FileProblem, SkillyardError
+from skillyard.packages import FoundSkill, PackageLimits, Source, find_skills
+from skillyard.paths import slug
+from skillyard.registry.candidate import Candidate, staged_candidate
+from skillyard.registry.model import FetchedTree
+from skillyard.registry.requirements import VersionRequirement, cycles, parse_requirement, requirements_of
+from skillyard.registry.source_fetcher import SourceFetcher
+from skillyard.registry.upgrade_checks import shown_source
+
+if TYPE_CHECKING:
+    from skillyard.registry.model import Fetcher, InstalledSkill
+    from skillyard.registry.record_queries import RecordReader
+
+_ROUNDS: Final = 500
+_NO_DEPS: Final = "--no-deps installs without what it requires"
+Versions = Mapping[str, str | None]
+"""Names of skills, each with the version that it declares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """That skill `by` requires another one, in the words of its `text`."""
+
+    by: str
+    text: str
+
+    @property
+    def requirement(self) -> VersionRequirement:
+        """The name and the versions."""
+        return parse_requirement(self.text)
+
+    @property
+    def key(self) -> str:
+        """The id of what is required."""
+        return slug(self.requirement.name)
+
+    def __str__(self) -> str:
+        return f"{self.by} requires {self.text}"
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """One version of a skill, and `where` it is; one that is here already has nothing to `fetch`.
+
+    `read` gives what it requires, `fetch` the tree, the skill in it and its source; both may use the network.
+    """
+
+    key: str
+    version: str | None
+    where: str
+    read: Callable[[], Requirements]
+    fetch: Callable[[], tuple[FetchedTree, FoundSkill, Source]] | None = None
+
+    @cached_property
+    def requirements(self) -> Requirements:
+        """What it requires."""
+        return self.read()
+
+    @property
+    def shown(self) -> str:
+        """It, for people."""
+        return f"{self.version or 'no version'} ({self.where})"
+
+    def fits(self, wanted: Wanted) -> bool:
+        """Whether it is what is required; a version that nobody declared is in no range."""
+        requirement = wanted.requirement
+        return not requirement.clauses or (self.version is not None and requirement.holds(self.version))
+
+
+Shelf = Callable[[str], Iterable[Offer]]
+"""A place to look: what it has of a name, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What comes along: each offer with what asks for it; `problems` are places that could not be looked at."""
+
+    added: tuple[tuple[Offer, tuple[Wanted, ...]], ...]
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledShelf:
+    """What is here already: installed skills, and those of the caller's catalog."""
+
+    records: RecordReader
+    others: Callable[[], Versions]
+
+    def __call__(self, name: str) -> Iterator[Offer]:
+        """The current version, if there is one."""
+        for skill in self.records.named({name}):
+            yield self._offer(skill)
+            return
+        for known, version in self.others().items():
+            if slug(known) == name:
+                yield Offer(name, version, "in this catalog", Requirements)
+                return
+
+    def _offer(self, skill: InstalledSkill) -> Offer:
+        current = next((version for version in self.records.versions(skill.skill_id) if version.current), None)
+        version = current.declared_version if current else None
+        return Offer(skill.skill_id, version, "installed", lambda: requirements_of(skill))
+
+    def dependents(self, names: Iterable[str], *, without: Iterable[str]) -> Iterator[Wanted]:
+        """What installed skills require of `names`, as far as it is met now; `without` some of them."""
+        current = {name: offer for name in names if (offer := next(iter(self(name)), None)) is not None}
+        for skill in self.records.requiring() if current else ():
+            asked = [Wanted(skill.skill_id, text) for text in requirements_of(skill).skills if skill.skill_id not in without]
+            yield from (one for one in asked if (offer := current.get(one.key)) is not None and offer.fits(one))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceShelf:
+    """What the source has that is installed from: its other skills, else what lies beside it under that name."""
+
+    source: Source
+    fetched: FetchedTree
+    skills: Sequence[FoundSkill]
+    bring: Callable[[Source], FetchedTree]
+
+    def __call__(self, name: str) -> Iterator[Offer]:
+        """The skills of that name in the tree; where there are none, the folder beside it."""
+        found = [skill for skill in self.skills if skill.skill_id == name and skill.directory.is_dir()]
+        for skill in found:
+            yield _tree_offer(self.fetched, skill, self.source, shown_source(self.source))
+        if not found and (beside := self._beside(name)) is not None:
+            yield from _fetched_offers(beside, name, self.bring)
+
+    def _beside(self, name: str) -> Source | None:
+        source = self.source
+        if source.kind == "folder" and not source.path:
+            folder = Path(source.address).parent / name
+            return replace(source, address=str(folder)) if (folder / "SKILL.md").is_file() else None
+        if source.kind in ("git", "folder") and source.path:
+            return replace(source, path=str(PurePosixPath(source.path).parent / name), names=())
+        return replace(source, names=(name,)) if source.kind == "well-known" and source.names else None
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorShelf:
+    """What a mirror or a server has: its versions, the current one first, without those that were withdrawn."""
+
+    address: str
+    fetcher: SourceFetcher
+    bring: Callable[[Source], FetchedTree]
+
+    def __call__(self, name: str) -> Iterator[Offer]:
+        """The versions of the skill with this id."""
+        index = self.fetcher.mirror(self.address).index()
+        for skill in index.skills:
+            usable = [one for one in skill.versions if one.yanked is None and one.deprecated is None]
+            usable.sort(key=lambda one: (one.version == skill.current, one.installed_at), reverse=True)
+            for one in usable if skill.skill_id == name and skill.current else ():
+                source = Source("mirror", self.address, skill.skill_id, "" if one.version == skill.current else one.version)
+                yield from _fetched_offers(source, name, self.bring, version=one.declared_version or "")
+
+
+def _fetched_offers(
+    source: Source, name: str, bring: Callable[[Source], FetchedTree], *, version: str | None = None
+) -> Iterator[Offer]:
+    """The skill of that name at a source; it is only fetched to learn its version, unless that is known."""
+    kept: list[tuple[FetchedTree, FoundSkill]] = []
+
+    def fetched() -> tuple[FetchedTree, FoundSkill]:
+        if not kept:
+            tree = bring(source)
+            found = next(one for one in find_skills(tree.tree) if one.skill_id == name)
+            kept.append((tree, found))
+        return kept[0]
+
+    if version is None:
+        try:
+            version = fetched()[1].version
+        except (SkillyardError, StopIteration):
+            return  # there is nothing of that name
+    yield Offer(name, version or None, shown_source(source), lambda: _needs(fetched()[1]), lambda: (*fetched(), source))
+
+
+def _tree_offer(fetched: FetchedTree, skill: FoundSkill, source: Source, where: str) -> Offer:
+    return Offer(skill.skill_id, skill.version, where, lambda: _needs(skill), lambda: (fetched, skill, source))
+
+
+def _needs(skill: FoundSkill) -> Requirements:
+    from skillyard.document import DOCUMENT_LIMIT, parse_document
+    from skillyard.paths import read_inside
+
+    try:
+        return read_requirements(parse_document(read_inside(skill.directory, "SKILL.md", limit=DOCUMENT_LIMIT)))
+    except FileProblem:
+        return Requirements()
+
+
+def server_shelves(fetcher: Fetcher, bring: Callable[[Source], FetchedTree], source: Source) -> Iterator[Shelf]:
+    """The mirror that is installed from, then the servers that one is logged in to."""
+    if not isinstance(fetcher, SourceFetcher):
+        return
+    addresses = [source.address] if source.kind == "mirror" else []
+    if fetcher.logins is not None:
+        addresses += [f"{login.server}/mirror" for login in fetcher.logins.all()]
+    for address in dict.fromkeys(addresses):
+        yield MirrorShelf(address, fetcher, bring)
+
+
+def resolve_dependencies(
+    candidates: Sequence[Candidate], here: InstalledShelf, shelves: Sequence[Shelf], *, pinned: Callable[[str], bool]
+) -> Resolution:
+    """What has to be installed beside the candidates; skills that are `pinned` stay as they are.
+
+    Raises:
+        DependencyConflict: no version is what everybody who asks for it requires, installed skills too.
+        DependencyCycle: skills that are to be installed require each other in a cycle.
+    """
+    from resolvelib import BaseReporter, Resolver
+    from resolvelib.resolvers import ResolutionImpossible, ResolutionTooDeep
+
+    own = {one.skill_id: _own_offer(one) for one in candidates}
+    provider = _Provider(own, here, shelves, pinned)
+    roots = [Wanted("", key) for key in own]
+    counted: set[str] = set()
+    replaced = set(own)
+    while replaced:  # whoever requires what is replaced has a say, too
+        roots += here.dependents(replaced, without=own)
+        counted |= replaced
+        try:
+            resolver: Any = Resolver(cast("Any", provider), BaseReporter())
+            chosen: Mapping[str, Offer] = resolver.resolve(roots, max_rounds=_ROUNDS).mapping
+        except ResolutionImpossible as error:
+            raise _conflict([cause.requirement for cause in error.causes], provider) from None
+        except ResolutionTooDeep:
+            raise DependencyConflict("what the skills require leads on and on: nothing was chosen", hint=_NO_DEPS) from None
+        replaced = {key for key, offer in chosen.items() if offer.fetch is not None} - counted
+    asking = {key: tuple(provider.wanted_by(offer)) for key, offer in chosen.items()}
+    new = {key for key, offer in chosen.items() if offer.fetch is not None or key in own}
+    graph = {key: [one.key for one in wanted] for key, wanted in asking.items()}
+    for circle in cycles(graph):
+        if len(circle) > 2 and new.intersection(circle):  # one that requires itself has what it requires
+            raise DependencyCycle(
+                f"skills require each other in a cycle: {' → '.join(circle)}", hint=_NO_DEPS, cycle=list(circle)
+            )
+    reached = _reached(own, graph)
+    added = [key for key in chosen if key in new and key not in own and key in reached]
+    because = {key: tuple(one for wanted in asking.values() for one in wanted if one.key == key) for key in added}
+    return Resolution(tuple((chosen[key], because[key]) for key in added), tuple(provider.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyFinder:
+    """Finds what comes along; `others` are the skills of the caller's catalog that are not installed, by name."""
+
+    records: RecordReader
+    fetcher: Fetcher
+    pinned: Callable[[str], bool]
+    others: Callable[[], Versions] = dict
+
+    def bring(
+        self,
+        candidates: Sequence[Candidate],
+        source: Source,
+        fetched: FetchedTree,
+        skills: Sequence[FoundSkill],
+        *,
+        into: Path,
+        limits: PackageLimits,
+    ) -> tuple[list[tuple[Candidate, str]], tuple[str, ...]]:
+        """What comes along with candidates of a source, each with the name of its folder, and where it was not looked for.
+
+        The source held the `skills`; what is fetched beside goes below `into`.
+
+        Raises:
+            DependencyConflict, DependencyCycle: as `resolve_dependencies`.
+            SkillyardError: what was chosen cannot be fetched.
+        """
+
+        def bring(wanted: Source) -> FetchedTree:
+            return self.fetcher.fetch(wanted, into)
+
+        shelves: list[Shelf] = [
+            SourceShelf(source, fetched, skills, bring),
+            *server_shelves(self.fetcher, bring, source),
+        ]
+        here = InstalledShelf(self.records, self.others)
+        resolution = resolve_dependencies(candidates, here, shelves, pinned=self.pinned)
+        added = []
+        for offer, wanted in resolution.added:
+            assert offer.fetch is not None  # noqa: S101 # what is here already is not added
+            tree, skill, where = offer.fetch()
+            candidate, folder = staged_candidate(skill, tree, into, limits, where)
+            added.append((replace(candidate, required_by=tuple(map(str, wanted))), folder))
+        return added, resolution.problems
+
+
+def _own_offer(candidate: Candidate) -> Offer:
+    needs = candidate.requirements
+    return Offer(candidate.skill_id, candidate.document.metadata.version, "to be installed", lambda: needs)
+
+
+def _reached(names: Iterable[str], graph: Mapping[str, Sequence[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += graph.get(name, ())
+    return reached
+
+
+def _conflict(wanted: Sequence[Wanted], provider: _Provider) -> DependencyConflict:
+    """The error that says who asked for what, and what there is."""
+    asked = [one for one in dict.fromkeys(wanted) if one.by]
+    names = dict.fromkeys(one.key for one in wanted)
+    there = {name: [offer.shown for offer in provider.all_offers(name)] for name in names}
+    what = "; ".join(f"of {name} there is {', '.join(shown)}" for name, shown in there.items())
+    return DependencyConflict(
+        f"no version of {', '.join(names)} is what all require: {', '.join(map(str, asked))}; {what}",
+        hint=f"take other versions of those who ask; {_NO_DEPS}",
+        required=[{"by": one.by, "skill": one.key, "requires": one.text} for one in asked],
+        available=there,
+    )
+
+
+@dataclass(slots=True)
+class _Provider:
+    """What `resolvelib` asks: offers for a name, whether one fits, and what it requires itself."""
+
+    own: Mapping[str, Offer]
+    here: InstalledShelf
+    shelves: Sequence[Shelf]
+    pinned: Callable[[str], bool]
+    problems: dict[str, None] = field(default_factory=dict)
+    _known: dict[str, list[Offer]] = field(default_factory=dict)
+
+    def all_offers(self, name: str) -> list[Offer]:
+        """Everything there is of a name; nothing else than what is to be installed, of those names."""
+        if name in self.own:
+            return [self.own[name]]
+        if name not in self._known:
+            offers = list(self.here(name))
+            if not (offers and (offers[0].where != "installed" or self.pinned(name))):
+                for shelf in self.shelves:
+                    offers += self._looked(shelf, name)
+            self._known[name] = offers
+        return self._known[name]
+
+    def _looked(self, shelf: Shelf, name: str) -> list[Offer]:
+        try:
+            return list(shelf(name))
+        except SkillyardError as error:  # a server that does not answer stops nothing
+            self.problems[f"{name} was not looked for everywhere: {error.message}"] = None
+            return []
+
+    def wanted_by(self, offer: Offer) -> Iterator[Wanted]:
+        """The skills that an offer requires and that are there; of alternatives one."""
+        requirements = offer.requirements
+        for text in requirements.skills:
+            if self.all_offers((one := Wanted(offer.key, text)).key):
+                yield one
+        choices = [Wanted(offer.key, text) for text in requirements.any_skills]
+        fitting = [one for one in choices if any(there.fits(one) for there in self.all_offers(one.key))]
+        present = [one for one in fitting if any(there.fetch is None and there.fits(one) for there in self.all_offers(one.key))]
+        yield from (present or fitting)[:1]
+
+    def identify(self, requirement_or_candidate: Wanted | Offer) -> str:
+        """The id of the skill."""
+        return requirement_or_candidate.key
+
+    def get_preference(self, identifier: str, *_args: object, **_more: object) -> str:
+        """In the order of names, so that the same is chosen every time."""
+        return identifier
+
+    def find_matches(
+        self,
+        identifier: str,
+        requirements: Mapping[str, Iterator[Wanted]],
+        incompatibilities: Mapping[str, Iterator[Offer]],
+    ) -> list[Offer]:
+        """The offers that meet all requirements, the best first."""
+        wanted, bad = list(requirements[identifier]), list(incompatibilities[identifier])
+        offers = self.all_offers(identifier)
+        return [one for one in offers if one not in bad and all(one.fits(each) for each in wanted)]
+
+    def is_satisfied_by(self, requirement: Wanted, candidate: Offer) -> bool:
+        """Whether an offer is what is required."""
+        return candidate.fits(requirement)
+
+    def get_dependencies(self, candidate: Offer) -> list[Wanted]:
+        """What an offer requires."""
+        with contextlib.suppress(SkillyardError):
+            return list(self.wanted_by(candidate))
+        return []
+
+    def narrow_requirement_selection(self, identifiers: Iterable[str], *_args: object, **_more: object) -> Iterable[str]:
+        """Every name is as good as the others."""
+        return identifiers
