@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
 from contextlib import contextmanager
@@ -85,6 +86,31 @@ def open_span(name: str, attributes: Mapping[str, object]) -> Iterator[Any]:
         return
     with loaded_trace().get_tracer(SCOPE).start_as_current_span(name, attributes=dict(attributes)) as span:
         yield span
+
+
+_PARENT: Final = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+
+
+def current_parent() -> str:
+    """The open span as a `traceparent` of W3C, for another process to go on below it; empty where there is none."""
+    trace = loaded_trace()
+    context = trace.get_current_span().get_span_context() if trace is not None else None
+    if context is None or not context.is_valid:
+        return ""
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+
+
+@contextmanager
+def below(parent: str) -> Iterator[None]:
+    """What is traced inside is below a span of another process, by its `traceparent`; what is none of these changes nothing."""
+    trace, read = loaded_trace(), _PARENT.fullmatch(parent)
+    if trace is None or read is None:
+        yield
+        return
+    ids = (int(read[1], 16), int(read[2], 16))
+    context = trace.SpanContext(*ids, is_remote=True, trace_flags=trace.TraceFlags(int(read[3], 16)))
+    with trace.use_span(trace.NonRecordingSpan(context)):
+        yield
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from typing import Any
 
 import preloaded
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from sqlalchemy import text, update
 
 from skillyard import Catalog
@@ -113,6 +115,20 @@ async def test_a_skill_that_names_a_pool_runs_on_a_worker_of_it(make: Make) -> N
         assert (record.state, record.output) == ("succeeded", {"n": 1})
         assert worker.pools == ("gpu",)
         await until(lambda: left(catalog) == (0, 0))
+
+
+async def test_a_run_of_a_worker_is_below_the_span_in_which_it_was_asked_for(make: Make, spans: InMemorySpanExporter) -> None:
+    catalog = make()
+    async with working(catalog):
+        with trace.get_tracer("host").start_as_current_span("request") as request:
+            run = await catalog.run("pooled", {"n": 1})
+    assert (run.status, run.kind) == ("ok", "distributed")
+    (ended,) = [span for span in spans.get_finished_spans() if span.name == "skillyard.run"]
+    assert ended.parent is not None
+    assert (ended.parent.trace_id, ended.parent.span_id) == (
+        request.get_span_context().trace_id,
+        request.get_span_context().span_id,
+    )
 
 
 async def test_the_runs_of_an_organisation_go_to_workers_of_it_and_to_no_others(make: Make) -> None:

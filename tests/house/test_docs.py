@@ -160,6 +160,23 @@ def test_every_shell_block_names_commands_that_exist() -> None:
     assert wrong == []
 
 
+def test_every_standard_names_its_version_a_way_in_and_tests_that_use_it() -> None:
+    page = (ROOT / "docs/clients.md").read_text("utf-8")
+    table = page.partition("## Standards")[2].partition("## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if line.startswith("| [")]
+    assert len(rows) == 11
+    for standard, version, here, held in rows:
+        assert version, standard
+        tests = [ROOT / "tests" / name for name in re.findall(r"`(\w+/test_\w+\.py)`", held)]
+        assert tests, standard
+        texts = "".join(test.read_text("utf-8") for test in tests)
+        for way in re.findall(r"`([^`]+)`", here):
+            if way.startswith("skillyard "):
+                assert main([way.split()[1], "--help"]) == 0, (standard, way)
+            else:
+                assert way in texts, (standard, way)
+
+
 @pytest.mark.parametrize("language", ["json", "toml", "yaml"])
 def test_every_data_block_parses(language: str) -> None:
     blocks = _blocks(language)

@@ -267,7 +267,7 @@ def test_a_manifest_may_not_have_git_ask_inside(
     publish: Publish, data: Path, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = json.dumps({"skill_id": "x", "repository": repository}).encode()
-    monkeypatch.setattr(SourceFetcher, "_download", lambda self, url, limit: manifest)
+    monkeypatch.setattr(SourceFetcher, "_download", lambda self, url, limit, passed=None: manifest)
     registry = Registry(str(data), fetcher=SourceFetcher(sleep=lambda _: None))
     with pytest.raises((NetworkRefused, InvalidSource)):
         registry.install("https://example.com/manifest.json")

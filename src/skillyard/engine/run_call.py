@@ -28,6 +28,7 @@ from skillyard.execution import (
 )
 from skillyard.plain_json import to_plain_json
 from skillyard.times import MAX_RUN_MS
+from skillyard.tracing import current_parent
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -170,7 +171,10 @@ _KINDS: Final = {"skill": str, "digest": str, "parameters": dict, "context": dic
 
 @dataclass(frozen=True, slots=True)
 class WorkerRequest:
-    """A run that was handed over: the skill by its id and content digest, and the call's arguments."""
+    """A run that was handed over: the skill by its id and content digest, and the call's arguments.
+
+    `parent` is the span that it was asked for in, as a `traceparent`, where the caller collects spans.
+    """
 
     skill: str
     digest: str
@@ -181,6 +185,7 @@ class WorkerRequest:
     warnings: tuple[str, ...]
     arguments: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    parent: str = ""
 
     def run_request(
         self, skill: Skill, run_id: str, finished: tuple[StepTrace, ...], files: tuple[WorkFile, ...]
@@ -210,7 +215,7 @@ def write_request(call: RunCall, *, timeout_ms: int) -> str:
         "warnings": warnings,
         "arguments": request.arguments,
         "packages": request.packages,
-    }
+    } | ({"parent": parent} if (parent := current_parent()) else {})
     try:
         return json.dumps(values, allow_nan=False, default=to_plain_json)
     except (TypeError, ValueError, RecursionError) as error:
@@ -229,6 +234,7 @@ def read_request(text: str) -> WorkerRequest:
             raise TypeError("it names no skill to run")
         if not isinstance(values.get("entry"), str | None) or not 0 < values["timeout_ms"] <= MAX_RUN_MS:
             raise ValueError("it runs nothing, or for longer than anything may")
+        values["parent"] = str(values.get("parent", ""))
         lists = {name: tuple(map(str, values.get(name, ()))) for name in ("warnings", "arguments", "packages")}
         return WorkerRequest(**values | lists)
     except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -35,6 +35,7 @@ from skillyard.errors import DatabaseUnavailable, InvalidInput, RecordNotFound, 
 from skillyard.execution import RunError, retry_policy
 from skillyard.memory import SqlMemoryService
 from skillyard.times import DEFAULT_TIMING, Timing
+from skillyard.tracing import below
 
 if TYPE_CHECKING:
     from procrastinate import App
@@ -222,7 +223,8 @@ class Worker:
         except Exception as error:
             await record_end(self._journal, "failed", claimed.run_id, run_error(error), attempt=claimed.attempt)
             raise
-        await self._execute_watched(work, call)
+        with below(request.parent):
+            await self._execute_watched(work, call)
 
     async def _execute_attempt(self, work: RunLifecycle, call: RunCall) -> None:
         """Execute one attempt; any worker may make the next one."""
