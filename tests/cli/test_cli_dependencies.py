@@ -149,3 +149,18 @@ def test_the_lock_of_npx_skills_is_begun_only_when_asked_for_and_kept_then(call:
     assert list(json.loads((project / "skillyard.lock").read_text())["skills"]) == ["numbers", "report", "tables"]
     assert call("sync", "--frozen").code == 0
     assert call("install", "--skills-lock").code == 2
+
+
+def test_a_dry_run_says_what_would_come_along_or_be_refused(call: Call, sources: Path, make_skill: Call) -> None:
+    dry = call("install", sources, "--skill", "report", "--dry-run", "--json")
+    (seen,) = dry.data["skills"]
+    assert seen["warnings"] == [
+        "tables comes along: report requires tables@^1.2",
+        "numbers comes along: tables requires numbers",
+    ]
+    assert call("versions", "--json").data["skills"] == []
+    call("install", make_skill(sources.parent / "old", "tables", front_matter=_header("tables", "version: 0.9.0")))
+    make_skill(sources, "tables", front_matter=_header("tables", "version: 0.9.5"))
+    refused = call("install", sources, "--skill", "report", "--dry-run", "--json")
+    assert refused.code == 1
+    assert [one["code"] for one in refused.data["skills"][0]["refusals"]] == ["dependency_conflict"]
