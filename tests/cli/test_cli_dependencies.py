@@ -143,3 +143,33 @@ def test_a_project_skill_is_there_already(call: Call, sources: Path, project: Pa
     installed = call("install", sources, "--skill", "tables", "--json")
     assert [one["skill_id"] for one in installed.data["results"]] == ["tables"]
     assert installed.data["results"][0]["unmet"] == []
+
+
+def test_the_lock_of_npx_skills_is_begun_only_when_asked_for_and_kept_then(call: Call, sources: Path, project: Path) -> None:
+    theirs = project / "skills-lock.json"
+    call("install", sources, "--skill", "numbers", "--save")
+    assert not theirs.exists()
+    assert call("install", sources, "--skill", "tables", "--skills-lock").code == 0
+    begun = json.loads(theirs.read_text())
+    assert (begun["version"], list(begun["skills"])) == (1, ["tables"])
+    assert begun["skills"]["tables"]["sourceType"] == "local" and len(begun["skills"]["tables"]["computedHash"]) == 64
+    call("install", sources, "--skill", "report", "--save")
+    assert list(json.loads(theirs.read_text())["skills"]) == ["report", "tables"]
+    assert list(json.loads((project / "skillyard.lock").read_text())["skills"]) == ["numbers", "report", "tables"]
+    assert call("sync", "--frozen").code == 0
+    assert call("install", "--skills-lock").code == 2
+
+
+def test_a_dry_run_says_what_would_come_along_or_be_refused(call: Call, sources: Path, make_skill: Call) -> None:
+    dry = call("install", sources, "--skill", "report", "--dry-run", "--json")
+    (seen,) = dry.data["skills"]
+    assert seen["warnings"] == [
+        "tables comes along: report requires tables@^1.2",
+        "numbers comes along: tables requires numbers",
+    ]
+    assert call("versions", "--json").data["skills"] == []
+    call("install", make_skill(sources.parent / "old", "tables", front_matter=_header("tables", "version: 0.9.0")))
+    make_skill(sources, "tables", front_matter=_header("tables", "version: 0.9.5"))
+    refused = call("install", sources, "--skill", "report", "--dry-run", "--json")
+    assert refused.code == 1
+    assert [one["code"] for one in refused.data["skills"][0]["refusals"]] == ["dependency_conflict"]

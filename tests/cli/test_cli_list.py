@@ -180,3 +180,19 @@ def test_a_pipe_gets_one_line_a_skill_that_can_be_read_at_a_glance(call: Call, s
         assert len(whole) == 1 + many
         assert any(line.endswith("The end.") for line in whole)
     assert "The end." in call("list", "--root", skills_root, "--json").out
+
+
+def test_skills_in_the_hidden_folders_of_collections_are_found_by_list_and_check_and_install(
+    call: Call, tmp_path: Path, make_skill: Any
+) -> None:
+    collection = tmp_path / "collection"
+    for place in ("skills/.curated", "skills/.experimental", "skills/.system", "skills", "skills/.git"):
+        make_skill(collection / place, f"in-{place.rpartition('/')[2].strip('.')}")
+    found = ["in-curated", "in-experimental", "in-skills", "in-system"]
+    listed = call("list", "--root", collection, "--json").data["skills"]
+    assert sorted(skill["name"] for skill in listed) == found
+    checked = call("check", collection, "--json").data
+    assert sorted(Path(one["path"]).parent.name for one in checked["files"]) == found
+    assert call("check", collection / "skills/.curated").code == 0
+    installed = call("install", collection, "--json").data["results"]
+    assert sorted(one["skill_id"] for one in installed) == found

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
+import threading
 from collections.abc import Callable, Sequence
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +15,10 @@ import pytest
 
 from skillyard.errors import ConsentRequired, DependencyConflict, DependencyCycle, SkillRequired
 from skillyard.packages import Source
-from skillyard.registry import PowerChange, Registry
+from skillyard.registry import PowerChange, Registry, SourceFetcher
 from skillyard.registry.mirror import RegistryMirror, copy_mirror
 from skillyard.registry.mirror_locations import open_mirror_target
+from skillyard.registry.remote_server import Login, Logins
 
 Write = Callable[..., Path]
 
@@ -241,3 +247,42 @@ def test_a_rollback_does_not_take_away_what_others_require(registry: Registry, w
     assert registry.rollback("tables", dependencies=False).status == "rolled back"
     registry.install(str(write("report", header=_header(version="2.0.0"))))
     assert registry.rollback("report").unmet == ("the skill tables@^2 is missing: 1.0.0 is here, install another version",)
+
+
+class _Served:
+    """A web server on loopback that gives out a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
+
+    def __enter__(self) -> str:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def test_servers_that_one_is_logged_in_to_are_asked_and_one_that_is_away_stops_nothing(write: Write, tmp_path: Path) -> None:
+    publisher = Registry(str(tmp_path / "publisher"))
+    publisher.install(str(write("tables", header=_header(version="1.5.0"))))
+    target = open_mirror_target(str(tmp_path / "site/mirror"))
+    copy_mirror(RegistryMirror(publisher, str(tmp_path / "publisher")), target)
+    publisher.close()
+    shutil.rmtree(tmp_path / "sources/tables")
+    report = str(write("report", header=_header("tables@^1", "nowhere")))
+    logins = Logins(str(tmp_path / "data"))
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        away = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    logins.save(Login(away, "sky_away"))
+    mine = Registry(str(tmp_path / "data"), fetcher=SourceFetcher(logins=logins, sleep=lambda _seconds: None))
+    with _Served(tmp_path / "site") as server:
+        logins.save(Login(server, "sky_here"))
+        asked: list[PowerChange] = []
+        results = mine.install(report, consent=lambda changes: not asked.extend(changes)).results
+    assert [(one.skill_id, one.declared_version) for one in results] == [("report", "1.0.0"), ("tables", "1.5.0")]
+    assert [(change.skill_id, change.source) for change in asked] == [("tables", f"{server}/mirror tables")]
+    assert results[0].unmet == ("the skill nowhere is missing: install it",)
+    assert any("nowhere was not looked for everywhere" in warning for warning in results[0].warnings)
+    mine.close()

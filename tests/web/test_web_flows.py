@@ -270,3 +270,31 @@ def test_a_skill_is_put_into_the_folder_of_a_coding_agent_and_taken_out(
     expect(page.get_by_role("region", name="Agents on this machine")).to_contain_text("no skill of this server")
     readable(page)
     uncut(page)
+
+
+def test_a_skill_that_others_bring_along_is_agreed_to_and_shown_with_why_it_is_here(site: Site, visit: Open) -> None:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, more in (
+            ("bringer", "requires: {skills: ['carried@^1'], mcp_servers: [crm]}\n"),
+            ("carried", "version: 1.2.0\n"),
+        ):
+            header = f"name: {name}\ndescription: Does it. Use when a test needs a skill.\n{more}"
+            archive.writestr(f"{name}/SKILL.md", f"---\n{header}---\n# Steps\n\nDo it.\n")
+        archive.writestr("carried/scripts/execute.py", _SCRIPT)
+    page = visit(site, "/install")
+    drop(page, stream.getvalue())
+    expect(page.get_by_text("2 skills were found")).to_be_visible()
+    page.get_by_role("checkbox", name="Install this one").nth(1).uncheck()
+    page.get_by_role("button", name="Install it").click()
+    asked = page.get_by_role("alert").filter(has_text="It brings other skills along")
+    expect(asked.get_by_text("bringer requires carried@^1")).to_be_visible()
+    expect(asked.get_by_text("has the script scripts/execute.py")).to_be_visible()
+    asked.get_by_role("button", name="Agree, and install them too").click()
+    expect(page.get_by_role("link", name="Open the skill")).to_have_count(2)
+    page.goto("/skills/installed:bringer?tab=safety")
+    required = page.get_by_role("region", name="What it requires")
+    expect(required.get_by_role("listitem").filter(has_text="carried 1.2.0")).to_contain_text("there")
+    expect(required.get_by_role("listitem").filter(has_text="crm")).to_contain_text("missing")
+    page.goto("/skills/installed:carried?tab=safety")
+    expect(page.get_by_role("region", name="What it requires")).to_contain_text("Needed: bringer requires carried@^1")

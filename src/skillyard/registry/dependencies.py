@@ -25,6 +25,7 @@ from skillyard.registry.source_fetcher import SourceFetcher
 from skillyard.registry.upgrade_checks import shown_source
 
 if TYPE_CHECKING:
+    from skillyard.registry.mirror_locations import MirrorIndex
     from skillyard.registry.model import Fetcher, InstalledSkill
     from skillyard.registry.record_queries import RecordReader
 
@@ -160,11 +161,13 @@ class MirrorShelf:
     address: str
     fetcher: SourceFetcher
     bring: Callable[[Source], FetchedTree]
+    _index: list[MirrorIndex] = field(default_factory=list)
 
     def __call__(self, name: str) -> Iterator[Offer]:
         """The versions of the skill with this id."""
-        index = self.fetcher.mirror(self.address).index()
-        for skill in index.skills:
+        if not self._index:  # it is read once, however many names are looked for
+            self._index.append(self.fetcher.mirror(self.address).index())
+        for skill in self._index[0].skills:
             usable = [one for one in skill.versions if one.yanked is None and one.deprecated is None]
             usable.sort(key=lambda one: (one.version == skill.current, one.installed_at), reverse=True)
             for one in usable if skill.skill_id == name and skill.current else ():
@@ -261,6 +264,15 @@ def resolve_dependencies(
 
 
 @dataclass(frozen=True, slots=True)
+class DependencyPreview:
+    """What skills `asking` would bring `along`, one sentence each, or why that is a `refusal`."""
+
+    asking: frozenset[str]
+    along: tuple[str, ...] = ()
+    refusal: DependencyConflict | DependencyCycle | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DependencyFinder:
     """Finds what comes along; `others` are the skills of the caller's catalog that are not installed, by name."""
 
@@ -304,6 +316,33 @@ class DependencyFinder:
             candidate, folder = staged_candidate(skill, tree, into, limits, where)
             added.append((replace(candidate, required_by=tuple(map(str, wanted))), folder))
         return added, resolution.problems
+
+    def preview(
+        self,
+        candidates: Sequence[Candidate],
+        source: Source,
+        fetched: FetchedTree,
+        skills: Sequence[FoundSkill],
+        *,
+        into: Path,
+        limits: PackageLimits,
+    ) -> DependencyPreview:
+        """What an installation of the candidates would bring along, said of the first of them."""
+        try:
+            added, _ = self.bring(candidates, source, fetched, skills, into=into, limits=limits)
+        except DependencyConflict as error:
+            return DependencyPreview(
+                frozenset(str(one["by"]) for one in cast("list[dict[str, str]]", error.details.get("required", []))),
+                refusal=error,
+            )
+        except DependencyCycle as error:
+            return DependencyPreview(frozenset(cast("list[str]", error.details["cycle"])), refusal=error)
+        except SkillyardError as error:
+            return DependencyPreview(
+                frozenset((candidates[0].skill_id,)), (f"what it requires cannot come along: {error.message}",)
+            )
+        along = tuple(f"{one.skill_id} comes along: {'; '.join(one.required_by)}" for one, _ in added)
+        return DependencyPreview(frozenset((candidates[0].skill_id,)), along)
 
 
 def _own_offer(candidate: Candidate) -> Offer:

@@ -39,11 +39,9 @@ from skillyard.registry.candidate import (
     read_candidate,
     select_candidates,
     source_folder_name,
-    stage_skill,
     staged_candidate,
-    with_mirrored_links,
 )
-from skillyard.registry.dependencies import DependencyFinder
+from skillyard.registry.dependencies import DependencyFinder, DependencyPreview
 from skillyard.registry.model import (
     FetchedTree,
     Fetcher,
@@ -468,18 +466,32 @@ def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[
         fetched = pipeline.fetcher.fetch(request.source, operation.folder)
         offered, _ = skills_of_package(Path(fetched.tree), find_skills(fetched.tree))
         skills = choose_skills(offered, () if fetched.chosen else request.names)
-        inspected = []
+        inspected: list[SkillInspection] = []
+        candidates: list[Candidate] = []
         for skill in skills:
             folder = source_folder_name(skill.path, request.source)
             try:
-                tree, origin = stage_skill(skill, fetched, operation.folder, pipeline.limits)
-                candidate = with_mirrored_links(read_candidate(tree, origin, folder_name=folder), fetched)
+                candidate, _ = staged_candidate(skill, fetched, operation.folder, pipeline.limits, request.source)
             except (ArchiveRefused, FileProblem) as error:
                 refusal = _named_refusal(error, skill, ())
                 inspected.append(_inspect_refused(pipeline, skill, fetched.origin, refusal, request))
             else:
+                candidates.append(candidate)
                 inspected.append(_inspect_candidate(pipeline, candidate, folder, request))
-        return tuple(inspected)
+        if pipeline.dependencies is None or not request.dependencies or not candidates:
+            return tuple(inspected)
+        had = (request.source, fetched, offered)
+        found = pipeline.dependencies.preview(candidates, *had, into=operation.folder, limits=pipeline.limits)
+        return tuple(_with_dependencies(one, found) for one in inspected)
+
+
+def _with_dependencies(one: SkillInspection, found: DependencyPreview) -> SkillInspection:
+    """The inspection, with what the skill brings along, or why its requirements are a refusal."""
+    if found.refusal is not None and one.skill_id in found.asking:
+        refusal = InstallRefusal(found.refusal.code, found.refusal.message, found.refusal.hint)
+        return replace(one, refusals=(*one.refusals, refusal))
+    along = found.along if one.skill_id in found.asking else ()
+    return replace(one, warnings=(*one.warnings, *along))
 
 
 def _inspect_refused(

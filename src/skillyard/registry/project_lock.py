@@ -107,6 +107,12 @@ class ProjectLock:
         """Whether the project has one, its own or that of `npx skills`."""
         return self.path.is_file() or self._foreign.exists()
 
+    def begin_skills_lock(self) -> None:
+        """Write the lock of `npx skills` where there is none: from then on it is kept in step with ours."""
+        with _locked_folder(self.folder):
+            if not self._foreign.exists():
+                self._foreign.write({})
+
     def entries(self) -> tuple[LockEntry, ...]:
         """The skills that either file locks, by id; none when there is no file.
 

@@ -246,15 +246,21 @@ class Registry:
         )
         return self._followed(self._pipeline().install(request))
 
-    def inspect(self, source: str | Source, *, skills: Sequence[str] = ()) -> tuple[SkillInspection, ...]:
+    def inspect(
+        self, source: str | Source, *, skills: Sequence[str] = (), dependencies: bool = True
+    ) -> tuple[SkillInspection, ...]:
         """What would be installed from a source, checked as an installation does, without installing.
+
+        With `dependencies` it is looked for what would come along.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: as `install`.
         """
         from skillyard.registry.install_pipeline import inspect_source
 
-        return inspect_source(self._pipeline(), InstallRequest(_resolved(source, skills), tuple(skills)))
+        return inspect_source(
+            self._pipeline(), InstallRequest(_resolved(source, skills), tuple(skills), dependencies=dependencies)
+        )
 
     def update(
         self,
@@ -303,7 +309,7 @@ class Registry:
         skill_id, version, declared = current.skill_id, current.version, current.declared_version
         try:
             self._refuse_pinned(skill_id)
-            inspected = self.inspect(source_of_version(current))
+            inspected = self.inspect(source_of_version(current), dependencies=False)
         except VersionPinned as error:
             return PendingUpdate(skill_id, "pinned", version, declared, reason=error.message)
         except SkillyardError as error:

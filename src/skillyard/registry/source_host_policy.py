@@ -190,11 +190,17 @@ async def _download(
     raise refused_answer(answer.status, url)
 
 
+_UNAUTHORIZED: Final = 401
+
+
 def refused_answer(status: int, url: str) -> InvalidSource | NetworkFailed:
     """The error for an answer with that status: NetworkFailed where another try may help."""
     if status in _BUSY:
         return NetworkFailed(f"{urlsplit(url).netloc} answered {status}", hint="try again later")
-    return InvalidSource(f"{url.partition('?')[0]} answered {status}", hint="check the address", answered=status)
+    parts, hint = urlsplit(url), "check the address"
+    if status == _UNAUTHORIZED:
+        hint = f"it wants a key: `skillyard login {parts.scheme}://{parts.netloc.rpartition('@')[2]}` keeps one"
+    return InvalidSource(f"{url.partition('?')[0]} answered {status}", hint=hint, answered=status)
 
 
 def joined_address(url: str, target: str) -> str:

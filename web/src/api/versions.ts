@@ -17,6 +17,14 @@ export const versionsQuery = (id: string) =>
       answer(api.GET("/api/v1/skill-definitions/{id}/versions", { params: { path: { id }, query: { limit: 200 } }, signal })),
   });
 
+export type Need = components["schemas"]["NeedShape"];
+
+export const dependenciesQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["skill", "dependencies", id],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/skill-definitions/{id}/dependencies", { params: { path: { id } }, signal })),
+  });
+
 export const installLogsQuery = (id: string) =>
   queryOptions({
     queryKey: ["skill", "logs", id],
@@ -32,7 +40,12 @@ export const differenceQuery = (id: string, before: string, after: string) =>
   });
 
 /** What a rollback is refused for by default, and the member of its request that agrees to it. */
-export const AGREED = { local_edits: "force", signer_changed: "accept_signer", source_changed: "accept_source" } as const;
+export const AGREED = {
+  local_edits: { force: true },
+  signer_changed: { accept_signer: true },
+  source_changed: { accept_source: true },
+  skill_required: { dependencies: false },
+} as const;
 
 type Agreement = keyof typeof AGREED;
 
@@ -40,7 +53,7 @@ export const canAgree = (code: string): code is Agreement => code in AGREED;
 
 /** Let another version serve; `agreed` are the codes of the refusals that somebody has agreed to overrule. */
 export const rollbackTo = ({ id, version, agreed }: { id: string; version: string; agreed: readonly Agreement[] }) => {
-  const members = { force: false, accept_signer: false, accept_source: false };
-  for (const code of agreed) members[AGREED[code]] = true;
-  return answer(api.POST("/api/v1/skill-definitions/{id}/rollback", { params: { path: { id } }, body: { version, dependencies: true, ...members } }));
+  const members = { force: false, accept_signer: false, accept_source: false, dependencies: true };
+  for (const code of agreed) Object.assign(members, AGREED[code]);
+  return answer(api.POST("/api/v1/skill-definitions/{id}/rollback", { params: { path: { id } }, body: { version, ...members } }));
 };

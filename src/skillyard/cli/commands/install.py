@@ -58,6 +58,9 @@ def add_install_arguments(parser: argparse.ArgumentParser) -> None:
     add_finding_option(parser)
     add_dependency_option(parser, "install without the skills that it requires, and whatever others require of it")
     parser.add_argument("--save", action="store_true", help="write source and digest to the project's skillyard.lock")
+    parser.add_argument(
+        "--skills-lock", action="store_true", help="as --save, and begin the skills-lock.json of `npx skills` beside it"
+    )
     add_to_options(parser)
     looking = parser.add_mutually_exclusive_group()
     looking.add_argument("--list", action="store_true", help="list the skills of the source, and install nothing")
@@ -82,7 +85,7 @@ def install_command(arguments: argparse.Namespace) -> int:
         return preview_install(screen, registry, arguments)
     if arguments.source is None:
         lock = open_lock(arguments)
-        if not lock.exists() or arguments.skill or arguments.save:
+        if not lock.exists() or arguments.skill or arguments.save or arguments.skills_lock:
             raise (
                 missing_lock_error(lock)
                 if not lock.exists()
@@ -98,7 +101,7 @@ def install_command(arguments: argparse.Namespace) -> int:
                 **replacement_acceptance(arguments),
             )
         return _report_installed(arguments, results, folders, tuple(entry.skill_id for entry in lock.entries()))
-    saved = open_lock(arguments) if arguments.save else None
+    saved = open_lock(arguments) if arguments.save or arguments.skills_lock else None
     with InstallProgress(screen) as progress:
         report = registry.install(
             arguments.source,
@@ -112,6 +115,8 @@ def install_command(arguments: argparse.Namespace) -> int:
             **replacement_acceptance(arguments),
         )
     if saved is not None:
+        if arguments.skills_lock:
+            saved.begin_skills_lock()
         # the person who answered has accepted what the lock did not name
         note_left_out(screen, saved.record(report.results, registry, accept_signer=True))
     return _report_installed(arguments, report.results, folders, tuple(result.skill_id for result in report.results))

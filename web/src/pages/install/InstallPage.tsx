@@ -31,6 +31,12 @@ export function InstallPage() {
     looking.reset();
     installing.reset();
   };
+  const agree = (consent: string) => {
+    const order = installing.variables;
+    if (!order) return;
+    setEnded(false);
+    installing.mutate({ ...order, consent: [...new Set([...order.consent, ...consent.split(",")])] });
+  };
   return (
     <Page title={t.title} lead={t.lead}>
       <Stepper active={ended ? 3 : installing.data ? 2 : looked ? 1 : 0} size="sm" mb="lg" iconSize={30} allowNextStepsSelect={false} wrap={false}>
@@ -39,7 +45,7 @@ export function InstallPage() {
         <Stepper.Step label={t.steps.done} />
       </Stepper>
       {installing.data ? (
-        <Progress id={installing.data} again={again} over={over} />
+        <Progress id={installing.data} again={again} over={over} agree={agree} />
       ) : looked ? (
         <>
           {installing.error && <ErrorState error={installing.error} />}

@@ -20,15 +20,28 @@ interface Props {
   again: () => void;
   /** Asked when it is over. */
   over: () => void;
+  /** Begins it again with consent to what it was refused for. */
+  agree: (consent: string) => void;
 }
 
-export function Progress({ id, again, over }: Props) {
+/** A skill that an install would bring along, as its refusal names it. */
+interface Along {
+  skill_id: string;
+  source: string;
+  required_by: string[];
+  widened: string[];
+}
+
+export function Progress({ id, again, over, agree }: Props) {
   const t = useText(install);
   const cache = useQueryClient();
   const operation = useOperation(id);
   const state = operation?.state ?? "running";
   const meaning = useMeaning("errors");
   const meant = operation?.error ? meaning(operation.error.code) : undefined;
+  const details = operation?.error?.details as { consent?: string; changes?: Along[] } | undefined;
+  const along = details?.changes ?? [];
+  const consent = along.some(({ required_by }) => required_by.length > 0) ? details?.consent : undefined;
   useEffect(() => {
     if (state === "running") return;
     over();
@@ -51,7 +64,28 @@ export function Progress({ id, again, over }: Props) {
       {operation?.logs.map((log) => (
         <LogCard key={log.id} log={log} operation={operation} />
       ))}
-      {operation?.error && (
+      {consent && (
+        <Alert color="orange" variant="light" title={t.along} role="alert">
+          <Stack gap="xs">
+            {along.map(({ skill_id, source, required_by, widened }) => (
+              <div key={skill_id}>
+                <Text size="sm" fw={600}>
+                  <bdi>{visible(skill_id)}</bdi> <bdi>{visible(source)}</bdi>
+                </Text>
+                {[...required_by, ...widened].map((sentence) => (
+                  <Text key={sentence} size="sm" style={{ overflowWrap: "anywhere" }}>
+                    <bdi>{visible(sentence)}</bdi>
+                  </Text>
+                ))}
+              </div>
+            ))}
+            <Group>
+              <Button onClick={() => agree(consent)}>{t.agreeAlong}</Button>
+            </Group>
+          </Stack>
+        </Alert>
+      )}
+      {operation?.error && !consent && (
         <Alert color="red" variant="light" title={<bdi>{meant?.title ?? visible(operation.error.message)}</bdi>} role="alert">
           {meant && <Text size="sm">{meant.fix}</Text>}
           {meant && <Original>{[operation.error.message]}</Original>}

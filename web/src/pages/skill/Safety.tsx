@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
 import { type Needs, type SkillDetail, scanQuery } from "@/api/skills";
+import { dependenciesQuery, type Need } from "@/api/versions";
 import { useText } from "@/i18n";
 import { HarmList } from "@/parts/HarmList";
 import { Loaded } from "@/parts/Loaded";
@@ -38,6 +39,7 @@ export default function Safety({ skill }: { skill: SkillDetail }) {
           <NeedList needs={skill.environment} />
         </Section>
       )}
+      {skill.source === "installed" && <Requires id={skill.id} />}
       <Section title={t.scan} lead={t.scanWhy}>
         <Loaded query={scan} skeleton={<Skeleton h={120} />}>
           {({ findings, files, skipped }) => (
@@ -59,6 +61,51 @@ export default function Safety({ skill }: { skill: SkillDetail }) {
           )}
         </Loaded>
       </Section>
+    </Stack>
+  );
+}
+
+/** What an installed skill requires, and who requires it. */
+function Requires({ id }: { id: string }) {
+  const t = useText(safety);
+  const { data } = useQuery(dependenciesQuery(id));
+  if (!data || (data.needs.length === 0 && data.required_by.length === 0)) return null;
+  return (
+    <Section title={t.requires} lead={t.requiresWhy}>
+      <Stack gap={6}>
+        <Tree needs={data.needs} />
+        {data.required_by.map((reason) => (
+          <Text key={reason} size="sm" style={{ overflowWrap: "anywhere" }}>
+            {t.requiredBy}: <bdi>{visible(reason)}</bdi>
+          </Text>
+        ))}
+      </Stack>
+    </Section>
+  );
+}
+
+function Tree({ needs }: { needs: readonly Need[] }) {
+  const t = useText(safety);
+  return (
+    <Stack gap={6} component="ul" m={0} p={0} style={{ listStyle: "none" }}>
+      {needs.map((need, index) => (
+        <Box key={index} component="li">
+          <Group gap={8} wrap="wrap">
+            <Code>{visible([need.name, need.version].filter(Boolean).join(" "))}</Code>
+            <Badge size="xs" variant="light" color={need.met ? "green" : "orange"}>
+              {need.met ? t.met : t.unmet}
+            </Badge>
+            <Text size="xs" c="dimmed" style={{ overflowWrap: "anywhere" }}>
+              {[t.needKinds[need.kind] ?? need.kind, need.wanted === need.name ? "" : visible(need.wanted), visible(need.hint ?? "")].filter(Boolean).join(", ")}
+            </Text>
+          </Group>
+          {need.needs.length > 0 && (
+            <Box pl="lg" pt={6}>
+              <Tree needs={need.needs} />
+            </Box>
+          )}
+        </Box>
+      ))}
     </Stack>
   );
 }

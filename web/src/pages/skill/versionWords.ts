@@ -28,6 +28,7 @@ export const versions = words(
       local_edits: "Files of this version were changed by hand. Serve it as it is now?",
       signer_changed: "Another key signed this version than the current one, or none. Use it all the same?",
       source_changed: "This version comes from another source than the current one. Use it all the same?",
+      skill_required: "Other skills require a version that this one is not. Serve it all the same?",
     },
     forceDo: "Serve it all the same",
     done: (version: string) => `${version} is current now`,
@@ -75,6 +76,7 @@ export const versions = words(
     stages: labels({
       download: "fetch",
       checksum: "digest",
+      dependencies: "find what it requires",
       validate_structure: "check",
       scan: "scan",
       fetch_links: "fetch what it links",
@@ -112,6 +114,7 @@ export const versions = words(
       local_edits: "这个版本的文件被手动改过。仍按现在的样子使用吗？",
       signer_changed: "这个版本的签名密钥与当前使用的版本不同，或者没有签名。仍然使用吗？",
       source_changed: "这个版本与当前使用的版本来源不同。仍然使用吗？",
+      skill_required: "其他技能需要的版本不是这一个。仍然使用吗？",
     },
     forceDo: "仍然使用",
     done: (version) => `现在使用 ${version}`,
@@ -159,6 +162,7 @@ export const versions = words(
     stages: labels({
       download: "获取",
       checksum: "计算摘要",
+      dependencies: "查找依赖",
       validate_structure: "检查",
       scan: "扫描",
       fetch_links: "获取链接内容",
