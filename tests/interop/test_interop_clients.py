@@ -26,12 +26,14 @@ def test_a_proper_skill_loads_everywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "refusing", "why"),
     [
-        ("name: pdf\n", {"codex", "gemini", "opencode", "api"}, "description"),
-        ("description: Fills.\n", {"gemini", "opencode", "api"}, "name"),
-        ("name: PDF Forms\ndescription: Fills.\n", {"opencode", "api"}, "small letters"),
-        ("name: forms\ndescription: Fills.\n", {"opencode", "api"}, "folder"),
-        ("name: pdf\ndescription: Use when: asked\n", {"codex", "opencode", "api"}, "proper YAML"),
-        (f"name: pdf\ndescription: {'x' * 1100}\n", {"codex", "opencode", "api"}, "1024"),
+        ("name: pdf\n", {"codex", "gemini", "opencode", "qwen", "continue", "pi", "cursor", "api"}, "description"),
+        ("description: Fills.\n", {"gemini", "opencode", "qwen", "continue", "cursor", "api"}, "name"),
+        ("name: PDF Forms\ndescription: Fills.\n", {"qwen", "cursor", "api"}, "small letters"),
+        ("name: 表单\ndescription: Fills.\n", {"copilot", "cursor", "api"}, "Latin letters"),
+        ("name: forms\ndescription: Fills.\n", {"cursor", "api"}, "folder"),
+        ("name: pdf\ndescription: Use when: asked\n", {"copilot", "cline", "continue", "pi", "cursor", "api"}, "proper YAML"),
+        (f"name: pdf\ndescription: {'x' * 1100}\n", {"copilot", "api"}, "1024"),
+        (f"name: {'n' * 70}\ndescription: Fills.\n", {"codex", "copilot", "cursor", "api"}, "at most 64"),
         ("name: pdf\ndescription: Fills.\nversion: 1.0.0\n", {"api"}, "does not know"),
         ("name: pdf\ndescription: Fills <b>all</b>.\n", {"api"}, "tags"),
     ],
@@ -42,18 +44,34 @@ def test_each_client_refuses_what_its_rules_refuse(tmp_path: Path, header: str, 
     assert any(why in problem for one in found.values() for problem in one.problems)
 
 
+def test_of_what_cannot_be_read_some_recover_lines_and_one_shows_the_title(tmp_path: Path) -> None:
+    found = _check(tmp_path, 'name: pdf\ndescription: "Fills\n', body="# Forms\n\nFirst words.\n")
+    assert (found["claude"].loads, found["claude"].description) == (True, "Forms")
+    assert {name for name, one in found.items() if any("not proper YAML;" in problem for problem in one.problems)} == {
+        "codex", "opencode", "copilot", "cline", "continue", "pi", "cursor", "api",
+    }  # fmt: skip
+
+
 def test_a_reserved_word_in_the_name_keeps_a_skill_out_of_the_api(tmp_path: Path) -> None:
     found = _check(tmp_path, "name: claude-pdf\ndescription: Fills.\n", folder="claude-pdf")
     assert found["api"].problems == ("the name may not contain 'claude'",)
 
 
 def test_what_a_client_shows_is_what_it_cuts_or_recovers(tmp_path: Path) -> None:
-    found = _check(tmp_path, f"name: a/b\ndescription: {'x' * 2000}\ndisable-model-invocation: true\n")
-    assert len(found["claude"].description) <= 1536
-    assert found["gemini"].name == "a-b"
-    assert any("only the user" in note for note in found["claude"].notes)
+    found = _check(tmp_path, f"name: a b/c\ndescription: {'x' * 2000}\ndisable-model-invocation: true\n")
+    assert (len(found["claude"].description), len(found["codex"].description), len(found["pi"].description)) == (
+        1536,
+        1024,
+        2000,
+    )
+    shown = {name: one.name for name, one in found.items()}
+    assert (shown["claude"], shown["codex"], shown["gemini"], shown["copilot"]) == ("pdf", "a b/c", "a b-c", "a-b/c")
+    assert {name for name, one in found.items() if any("only the user" in note for note in one.notes)} == {
+        "claude", "qwen", "copilot", "pi",
+    }  # fmt: skip
     bare = _check(tmp_path, "", folder="bare", body="# Title\n\nFirst words.\n")
-    assert (bare["claude"].loads, bare["claude"].name, bare["claude"].description) == (True, "bare", "First words.")
+    assert (bare["claude"].loads, bare["claude"].name, bare["claude"].description) == (True, "bare", "Title")
+    assert (bare["copilot"].loads, bare["copilot"].description) == (True, "First words.")
 
 
 def test_without_a_skill_there_is_nothing_to_ask_about(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Whether a folder is a valid package, for which protocols, and which clients load the skill in it, under which name.
 
-Also the program `python -m skillyard.interop PACKAGE …`. The rules about clients are those of the clients' own documents and
-sources: what they require, what they cut, what they do to a name.
+Also the program `python -m skillyard.interop PACKAGE …`. The rules about clients are what those programs did with skills of
+every kind in their folders, each in the version that is named; those of Cursor and of the API are of their documentation.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -320,12 +320,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if all(check.ok for check in checks) else 1
 
 
-ClientName = Literal["claude", "codex", "gemini", "opencode", "api"]
+ClientName = Literal[
+    "claude", "codex", "gemini", "opencode", "qwen", "copilot", "cline", "continue", "pi", "cursor", "api"
+]  # fmt: skip
 CLIENTS: Final[tuple[ClientName, ...]] = get_args(ClientName)
-_CLAUDE_SHOWN: Final = 1536  # characters of a description in Claude Code's listing
 _TAG: Final = re.compile(r"<[^>]")
 _RESERVED: Final = ("anthropic", "claude")
-_UNSAFE: Final = re.compile(r'[:\\/<>*?"|]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,57 +376,127 @@ def check_clients(
     front = read_front_matter(data)
     name = name or path.resolve().name
     skill = _Skill(name, front.texts, front.exact, parse_document(data, directory_name=name))
-    return tuple(_RULES[client](skill) for client in clients)
+    return tuple(_api(skill) if client == "api" else _load(client, skill) for client in clients)
 
 
-def _claude(skill: _Skill) -> ClientCompatibility:
-    """Claude Code: whatever its header; the folder names what has no name, the first paragraph describes (its skills.md)."""
-    metadata, notes = skill.document.metadata, []
-    if not skill.exact:
-        notes.append("its front matter is not proper YAML: the text loads with no fields at all")
-    description = metadata.description if skill.exact else ""
-    if not description:
-        description = next((line for line in skill.document.body.splitlines() if line.strip() and line[:1] != "#"), "")
-        notes.append("it has no description: the first paragraph stands in for it")
-    if len(description) > _CLAUDE_SHOWN:
-        notes.append(f"the description is cut at {_CLAUDE_SHOWN} characters")
-    if metadata.disable_model_invocation:
-        notes.append("only the user can start it: disable-model-invocation")
-    shown = skill.text("name") if skill.exact and skill.text("name") else skill.folder
-    return ClientCompatibility("claude", shown, shorten(single_line(description), _CLAUDE_SHOWN), notes=tuple(notes))
+@dataclass(frozen=True, slots=True)
+class _ClientRules:
+    """What a client does with a skill of its folder; `source` says how that is known.
+
+    `reads` is how much of improper YAML it recovers: nothing, what one more pair of quotes makes proper, each line by itself;
+    or it shows a skill whatever its header is. Without a name it is left out, or the folder names it (`unnamed`); without a
+    description it is left out, or its title or first paragraph stands in, or nothing (`undescribed`). `names` is a pattern of
+    the names it takes, with words for it; `over` the length of a description that keeps a skill out, `cut` what is shown of
+    one; `unsafe` characters of a name become dashes. `manual`: it keeps from the model what is only for the user; `by_folder`:
+    a skill is called as its folder, which with `same_folder` is its name; `names_alone`: descriptions are not shown.
+    """
+
+    source: str
+    reads: Literal["proper", "quotes", "lines", "anything"] = "proper"
+    unnamed: Literal["out", "folder"] = "out"
+    undescribed: Literal["out", "title", "paragraph", "nothing"] = "out"
+    names: tuple[re.Pattern[str], str] | None = None
+    longest_name: int = 0
+    over: int = 0
+    cut: int = 0
+    unsafe: re.Pattern[str] | None = None
+    manual: bool = False
+    by_folder: bool = False
+    same_folder: bool = False
+    names_alone: bool = False
 
 
-def _codex(skill: _Skill) -> ClientCompatibility:
-    """Codex: proper YAML, a description of at most 1,024 characters, a name of at most 64 (its core-skills loader)."""
-    problems = _proper(skill) + _described(skill)
-    name = skill.text("name") or skill.folder
-    if len(name) > NAME_LIMIT:
-        problems.append(f"the name has {len(name)} characters, at most {NAME_LIMIT} are allowed")
-    return ClientCompatibility("codex", name, single_line(skill.text("description")), tuple(problems))
+_FOLDERS: Final[Mapping[ClientName, _ClientRules]] = {
+    "claude": _ClientRules(
+        "Claude Code 2.1.330, tried", "anything", "folder", "title", cut=1536, manual=True, by_folder=True
+    ),
+    "codex": _ClientRules("Codex 0.169.0, tried", "quotes", "folder", longest_name=NAME_LIMIT, cut=DESCRIPTION_LIMIT),
+    "gemini": _ClientRules("Gemini CLI 0.61.0, tried", "lines", unsafe=re.compile(r'[:\\/<>*?"|]')),
+    "opencode": _ClientRules("OpenCode 1.18.33, tried", "quotes"),
+    "qwen": _ClientRules(
+        "Qwen Code 0.24.4, tried", "lines",
+        names=(re.compile(r"[\w:.-]+"), "letters, digits, dashes, dots, colons and low lines"), manual=True,
+    ),
+    "copilot": _ClientRules(
+        "GitHub Copilot CLI 1.0.102, tried", "proper", "folder", "paragraph",
+        names=(re.compile(r"[A-Za-z0-9 _:.-]+"), "Latin letters, digits, spaces, dashes, dots, colons and low lines"),
+        longest_name=NAME_LIMIT, over=DESCRIPTION_LIMIT, unsafe=re.compile(" "), manual=True,
+    ),
+    "cline": _ClientRules("Cline 3.0.65, tried", "proper", "folder", "nothing", names_alone=True),
+    "continue": _ClientRules("Continue 1.5.47, tried"),
+    "pi": _ClientRules("Pi 0.73.1, tried", "proper", "folder", manual=True),
+    "cursor": _ClientRules(
+        "its documentation; not tried", names=(re.compile(r"[a-z0-9-]+"), "small letters, digits and dashes"), same_folder=True
+    ),
+}  # fmt: skip
 
 
-def _gemini(skill: _Skill) -> ClientCompatibility:
-    """Gemini CLI: name and description, recovered line by line from improper YAML; a name is made safe for files."""
-    metadata = skill.document.metadata
-    problems = [f"it has no {name}" for name in ("name", "description") if not skill.text(name)]
-    name = _UNSAFE.sub("-", skill.text("name") or skill.folder)
-    notes = [] if name == (skill.text("name") or name) else ["characters of the name that no file may have became dashes"]
-    if not skill.exact:
-        notes.append("its front matter is not proper YAML: name and description are recovered line by line")
-    return ClientCompatibility("gemini", name, single_line(metadata.description), tuple(problems), tuple(notes))
-
-
-def _opencode(skill: _Skill) -> ClientCompatibility:
-    """OpenCode: name and description; the name in small letters, digits and dashes, as the folder is called (its docs)."""
-    problems = _proper(skill) + [f"it has no {name}" for name in ("name", "description") if not skill.text(name)]
+def _load(client: ClientName, skill: _Skill) -> ClientCompatibility:
+    """What a client with folders of its own makes of a skill."""
+    rules = _FOLDERS[client]
+    problems, notes = _readable(rules, skill)
+    skill = skill if rules.reads != "anything" or not _begins(skill, "\"'") else replace(skill, fields={})
     name = skill.text("name")
-    if name and not is_name(name):
-        problems.append("the name may have small letters, digits and single dashes only")
-    elif name and name != skill.folder:
-        problems.append(f"the name is not that of its folder, {skill.folder}")
-    if len(skill.text("description")) > DESCRIPTION_LIMIT:
-        problems.append(f"the description is over {DESCRIPTION_LIMIT} characters")
-    return ClientCompatibility("opencode", name or skill.folder, single_line(skill.text("description")), tuple(problems))
+    problems += _named(rules, name, skill.folder)
+    description = skill.text("description")
+    if not description and rules.undescribed == "out":
+        problems.append("it has no description")
+    elif not description and rules.undescribed != "nothing":
+        description = _stand_in(rules, skill.document.body)
+        what = "title or first line" if rules.undescribed == "title" else "first paragraph"
+        notes.append(f"it has no description: the {what} stands in for it")
+    if rules.over and len(description) > rules.over:
+        problems.append(f"the description has {len(description)} characters, at most {rules.over} are allowed")
+    if rules.cut and len(description) > rules.cut:
+        notes.append(f"the description is cut at {rules.cut} characters")
+        description = shorten(single_line(description), rules.cut)
+    if rules.manual and skill.document.metadata.disable_model_invocation:
+        notes.append("only the user can start it: disable-model-invocation")
+    if rules.names_alone:
+        notes.append("the model is shown names without descriptions")
+    if rules.by_folder and name and name != skill.folder:
+        notes.append("it is called as its folder, and its name is shown behind that")
+    shown = skill.folder if rules.by_folder else name or skill.folder
+    if rules.unsafe is not None and (safe := rules.unsafe.sub("-", shown)) != shown:
+        shown = safe
+        notes.append("characters of the name became dashes")
+    return ClientCompatibility(client, shown, single_line(description), tuple(problems), tuple(notes))
+
+
+def _readable(rules: _ClientRules, skill: _Skill) -> tuple[list[str], list[str]]:
+    """The problems and notes about a front matter that is not proper YAML."""
+    if skill.exact:
+        return [], []
+    quotes = bool(skill.fields) and not _begins(skill, "\"'@`*&!%{[")
+    recovers = {"proper": False, "quotes": quotes, "lines": True, "anything": True}[rules.reads]
+    if not recovers:
+        return ["its front matter is not proper YAML; `skillyard check --fix` fixes it"], []
+    return [], ["its front matter is not proper YAML: what can be read of it is recovered"]
+
+
+def _begins(skill: _Skill, marks: str) -> bool:
+    """Whether its front matter had to be recovered, and a field begins with one of these, as what is not proper does."""
+    return not skill.exact and any(skill.text(field)[:1] in marks for field in skill.fields if skill.text(field))
+
+
+def _named(rules: _ClientRules, name: str, folder: str) -> list[str]:
+    """The problems of a name."""
+    if not name:
+        return ["it has no name"] if rules.unnamed == "out" else []
+    problems = []
+    if rules.longest_name and len(name) > rules.longest_name:
+        problems.append(f"the name has {len(name)} characters, at most {rules.longest_name} are allowed")
+    if rules.names is not None and rules.names[0].fullmatch(name) is None:
+        problems.append(f"the name may have {rules.names[1]} only")
+    if rules.same_folder and name != folder:
+        problems.append(f"the name is not that of its folder, {folder}")
+    return problems
+
+
+def _stand_in(rules: _ClientRules, body: str) -> str:
+    """What a client shows in place of a description: the first line, with a title's text, or the first that is no title."""
+    lines = (line.strip() for line in body.splitlines())
+    return next((line.lstrip("# ") for line in lines if line and (rules.undescribed == "title" or line[0] != "#")), "")
 
 
 def _api(skill: _Skill) -> ClientCompatibility:
@@ -456,15 +526,6 @@ def _described(skill: _Skill) -> list[str]:
         return ["it has no description"]
     over = len(description) - DESCRIPTION_LIMIT
     return [f"the description is {over} characters over {DESCRIPTION_LIMIT}"] if over > 0 else []
-
-
-_RULES: Final[Mapping[ClientName, Callable[[_Skill], ClientCompatibility]]] = {
-    "claude": _claude,
-    "codex": _codex,
-    "gemini": _gemini,
-    "opencode": _opencode,
-    "api": _api,
-}
 
 
 def _has_tag(text: str) -> bool:

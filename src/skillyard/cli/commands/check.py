@@ -329,7 +329,8 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         "--as",
         dest="clients",
         metavar="CLIENTS",
-        help="what these clients make of it: all, or some of claude,codex,gemini,opencode,api",
+        help="what these clients make of it: all, or some of "
+        "claude,codex,gemini,opencode,qwen,copilot,cline,continue,pi,cursor,api",
     )
     parser.add_argument("--fix", action="store_true", help="apply the fixes that cannot change what a skill means")
     parser.add_argument(
