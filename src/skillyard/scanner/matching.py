@@ -75,7 +75,7 @@ def find(source: SourceText, patterns: Iterable[Pattern | Chain]) -> Iterator[Hi
 
 def _matches(one: Pattern | Chain, source: SourceText) -> Iterator[Hit]:
     text = source.text
-    for start, end in _windows(text, source.lower, one.words):
+    for start, end in _windows(source, one.words):
         for offset in _places(one, text, start, end):
             yield Hit(one.rule, offset, relief=_relief(source, offset))
 
@@ -124,9 +124,9 @@ def _inside_quotes(line: str, start: int, column: int) -> bool:
     return any(before.count(mark) % 2 for mark in "\"'`")
 
 
-def _windows(text: str, lower: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+def _windows(source: SourceText, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
     """The lines that hold one of the words, each once, in order; of long lines what is near."""
-    spots = [spot for word in words for spot in _around(text, lower, word)]
+    spots = [spot for word in words for spot in _around(source, word)]
     spots.sort()
     reached = 0
     for start, end in spots:
@@ -135,8 +135,11 @@ def _windows(text: str, lower: str, words: tuple[str, ...]) -> Iterator[tuple[in
             reached = end
 
 
-def _around(text: str, lower: str, word: str) -> Iterator[tuple[int, int]]:
-    at = lower.find(word)
+def _around(source: SourceText, word: str) -> Iterator[tuple[int, int]]:
+    at = source.first(word)
+    if at < 0:
+        return
+    text, lower = source.text, source.lower
     while at >= 0:
         far = max(0, at - _REACH)
         start = max(text.rfind("\n", far, at) + 1, far)

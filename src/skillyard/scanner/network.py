@@ -27,7 +27,7 @@ NETWORK_RULES: Final = (
     ScanRule("paste-service", "network", "a paste or file-sharing service is used",
          "Its content has no known owner and can change without notice.", "ship the content with the skill", "medium", "info"),
     ScanRule("numeric-address", "network", "a public IP address is contacted directly",
-         "An IP address does not show who operates the server.", "use the host name of the service", "medium", "low"),
+         "An IP address does not show who operates the server.", "use the host name of the service", "medium", "medium"),
     ScanRule("reverse-shell", "network", "a shell is connected to another machine",
          "Somebody else can then run commands on this machine.", "remove it", "high", "medium"),
     ScanRule("hidden-address", "network", "an address is encoded and decoded before it is contacted",
@@ -50,7 +50,7 @@ NETWORK_PATTERNS: Final = (
     pattern("reverse-shell", r"\bsocat\b[^\n]{0,120}?\bEXEC:", "socat"),
     pattern("reverse-shell", r"\bos\.dup2\([^\n]{0,60}?fileno\(\)", "os.dup2"),
     pattern("reverse-shell", r"\bNew-Object\s{1,3}(?:System\.)?Net\.Sockets\.TCPClient\(", "tcpclient"),
-    pattern("tunnel-address", r"://[\w.-]{1,80}\.(?:ngrok(?:-free)?\.(?:io|app|dev)|trycloudflare\.com|serveo\.net|localhost\.run|loca\.lt|lhr\.life|pagekite\.me)\b", "ngrok", "trycloudflare", "serveo", "localhost.run", "loca.lt", "lhr.life", "pagekite"),
+    pattern("tunnel-address", r"://[\w.-]{1,80}\.(?:ngrok(?:-free)?\.(?:io|app|dev)|trycloudflare\.com|serveo\.net|localhost\.run|loca\.lt|lhr\.life|pagekite\.me|zrok\.io|pinggy\.link|playit\.gg|localxpose\.io|loclx\.io)\b|://bore\.pub:\d", "bore.pub", "zrok", "pinggy", "playit", "localxpose", "loclx", "ngrok", "trycloudflare", "serveo", "localhost.run", "loca.lt", "lhr.life", "pagekite"),
     pattern("tunnel", r"(?:^|[;&|$`]\s{0,3})(?:ngrok (?:http|tcp)|cloudflared tunnel|bore local|lt --port|localtunnel)\b|\bssh\b[^\n]{0,60}?\s-R\s{0,2}\d", "ngrok", "cloudflared", "bore ", "lt --port", "localtunnel", "ssh"),
 )  # fmt: skip
 _HOST: Final = re.compile(r"\bhttps?://([A-Za-z0-9][A-Za-z0-9.-]{0,252}\.[A-Za-z]{2,24})(?=[:/?#\"'`\s)>\]]|$)")

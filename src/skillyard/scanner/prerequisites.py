@@ -69,7 +69,7 @@ ANYBODYS_HOST: Final = (
     r"(?:[\w-]{1,60}\.){1,4}(?:vercel\.app|netlify\.app|onrender\.com|herokuapp\.com|pages\.dev|workers\.dev|web\.app|firebaseapp\.com|glitch\.me|replit\.(?:app|dev)|surge\.sh|up\.railway\.app|fly\.dev|r2\.dev"
     r"|blogspot\.com|weebly\.com|wixsite\.com|000webhostapp\.com|forum|xyz|top|click|zip|mov|icu|lol|buzz|rest|cfd|sbs|monster|quest|pw|tk|ml|ga|cf|gq)\b"
 )
-SNIPPET_HOST: Final = r"(?:glot\.io|rentry\.(?:co|org)|pastebin\.com|paste\.\w{2,4}|hastebin\.com|dpaste\.\w{2,4}|ghostbin\.\w{2,4}|controlc\.com|justpaste\.it|telegra\.ph|gist\.github\.com)/"
+SNIPPET_HOST: Final = r"(?:glot\.io|rentry\.(?:co|org)|pastebin\.com|paste\.\w{2,4}|hastebin\.com|dpaste\.\w{2,4}|ghostbin\.\w{2,4}|controlc\.com|justpaste\.it|telegra\.ph|gist\.github(?:usercontent)?\.com)/"
 SHORTENER: Final = r"(?:bit\.ly|tinyurl\.com|t\.co|is\.gd|cutt\.ly|rebrand\.ly|goo\.su|shorturl\.at|rb\.gy|t\.ly)/"
 BARE_ADDRESS: Final = r"(?:\d{1,3}\.){3}\d{1,3}\b"
 _TERMINAL: Final = (
@@ -148,6 +148,12 @@ _RUN_IT: Final = re.compile(
 )
 _GIVES_PASSWORD: Final = re.compile(r"\b(?:set|export|add|store)\s{1,3}[A-Z][A-Z0-9_]{1,60}_PASSWORD\b")
 _PIPED: Final = re.compile(r"\bcurl\b[^\n|]{1,300}\|\s{0,3}(?:sudo )?(?:ba|z)?sh\b")
+_PRETENDS: Final = re.compile(
+    r"https?://(?:[\w-]{1,40}\.){0,2}[\w-]{0,30}(?:openclaw|clawhub|clawdbot|moltbot|claude|anthropic|openai|github|npmjs|pypi)[\w-]{0,30}"
+    r"\.(?:forum|xyz|top|click|zip|mov|icu|lol|buzz|rest|cfd|sbs|monster|quest|pw|tk|ml|ga|cf|gq|site|online)(?![\w.-])",
+    re.IGNORECASE,
+)
+"""Addresses with the name of a well-known site in a domain that is none of its own."""
 _INTERNAL: Final = re.compile(
     r"\b(?:install\w{0,3}|comes?|fetch\w{0,2}|load\w{0,3}|pull\w{0,2}|available|published)\b[^\n.]{0,30}? (?:from|in|on) (?:the |our |your |an? )?(?:internal|company|corporate|intranet)(?: package)? (?:registry|index|feed|pypi|mirror|repository)\b"
     r"|\b(?:wraps?|wrapper (?:for|around)|helper for|uses?|needs?|requires?|depends on) (?:the |our |an )?(?:internal|company|corporate) (?:package|library|module) [`\"']?[\w@][\w./-]{3,60}",
@@ -176,6 +182,10 @@ def find_prerequisites(source: SourceText) -> Iterator[Hit]:
             continue
         yield Hit(hit.rule, hit.offset, relief=1) if hit.rule == "protection-off" and "://" not in near else hit
     yield from _outside_programs(text)
+    if pretended := _PRETENDS.search(text):
+        yield Hit(
+            "outside-prerequisite", pretended.start(), "an address has the name of a well-known site, and is none of its own"
+        )
     if source.language == "markdown" and (internal := _INTERNAL.search(text)) and not _INDEX.search(text):
         yield Hit("unnamed-registry", internal.start())
     if "PASSWORD" in text and "curl" in text and (given := _GIVES_PASSWORD.search(text)) and _PIPED.search(text):

@@ -64,6 +64,17 @@ class SourceText:
         return low if len(low) == len(self.text) else "".join(a if len(a.lower()) != 1 else a.lower() for a in self.text)
 
     @cached_property
+    def _firsts(self) -> dict[str, int]:
+        return {}
+
+    def first(self, word: str) -> int:
+        """Where a word, in lower case, occurs first, whatever the case there; -1 when it does not. Many patterns ask for the same."""
+        at = self._firsts.get(word)
+        if at is None:
+            at = self._firsts[word] = self.lower.find(word)
+        return at
+
+    @cached_property
     def _starts(self) -> list[int]:
         return [0, *accumulate(len(line) + 1 for line in self.text.split("\n")[:-1])]
 

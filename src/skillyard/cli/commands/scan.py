@@ -7,10 +7,10 @@ import json
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from skillyard.cli.options import discover_catalog, nothing_to_look_at, open_catalog
 from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
+    from skillyard.packages import FoundSkill
     from skillyard.scanner import Finding, Report, Severity, WatchReport
 
 
+_T = TypeVar("_T")
+_AT_A_TIME: Final = 2
+_MANY: Final = 4
 _SOURCE_HINT: Final = "name a skill, a folder with skills, a SKILL.md, or an archive (.zip, .skill, .tar.gz)"
 
 
@@ -41,7 +45,7 @@ def scan_targets(arguments: argparse.Namespace) -> Iterator[Report]:
         raise UsageProblem("--again says nothing without --run", hint="add --run")
     if not arguments.targets:
         catalog = open_catalog(arguments)
-        yield from (catalog.scan(skill, run=arguments.run, again=arguments.again) for skill in catalog.all())
+        yield from _each(lambda skill: catalog.scan(skill, run=arguments.run, again=arguments.again), catalog.all(), arguments)
         return
     settings = discover_catalog(arguments, roots=())
     for target in arguments.targets:
@@ -62,9 +66,26 @@ def _in_tree(tree: Path, shown: str, settings: Catalog, arguments: argparse.Name
     skills = find_skills(tree)
     if not skills:
         raise SkillNotFound(f"there is no SKILL.md at or below {shown}", hint=_SOURCE_HINT)
-    for skill in skills:
+
+    def scan(skill: FoundSkill) -> Report:
         where = shown if skill.path == "." else f"{shown.rstrip('/')}/{skill.path}"
-        yield _scanned(skill.directory, where, settings, arguments)
+        return _scanned(skill.directory, where, settings, arguments)
+
+    yield from _each(scan, skills, arguments)
+
+
+def _each(scan: Callable[[_T], Report], skills: Sequence[_T], arguments: argparse.Namespace) -> Iterator[Report]:
+    """The reports in the order of the skills; two are scanned at a time, and one is watched at a time."""
+    if arguments.run or len(skills) < _MANY:
+        yield from map(scan, skills)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        try:
+            yield from pool.map(scan, skills)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _in_archive(archive: Path, settings: Catalog, arguments: argparse.Namespace) -> Iterator[Report]:
